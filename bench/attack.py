@@ -222,7 +222,7 @@ def attack_races(good: Path, count: int) -> Tally:
             took = time.monotonic() - began
             won = [end for end in ends if end[1] == 0]
             for said, code in ends:
-                named = code == 2 and ("is in use" in said or "holds a run already" in said)
+                named = code == 2 and ("is in use" in said or "already contains a run" in said)
                 good_end = code == 0 or named
                 tally.add(f"race {number}", "refused" if named else "harmless" if good_end else
                           "unexpected", said[-200:], took)  # fmt: skip

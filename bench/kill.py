@@ -61,7 +61,7 @@ class Life:
     @property
     def trained(self) -> bool:
         """Whether it was done with starting."""
-        begun = not self.resumed or "it begins again" in self.said
+        begun = not self.resumed or "starting over" in self.said
         return ("parameters on" if begun else "resumed at step") in self.said
 
     def look(self, run: Path) -> None:

@@ -92,8 +92,8 @@ def test_options_of_generation() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("train classify --lr 0.1", "--lr: no such option; a key of the recipe is written at the "
-         "end of the command: training.learning_rate=..."),
+        ("train classify --lr 0.1", "--lr: no such option; write recipe keys at the end of the "
+         "command: training.learning_rate=..."),
         ("train classify --epochs=3", "training.steps=3 (updates of the weights, not epochs)"),
         ("train classify --batch-size=3", "training.batch_tokens=3 (tokens, not examples)"),
         ("train classify --hidden-size=3", "model.hidden=3"),
@@ -113,8 +113,8 @@ def test_the_command_line(words: str, message: str, tmp_path: Path) -> None:
 
 def test_another_spelling_of_an_option_is_understood(tmp_path: Path) -> None:
     answer = run("translate", "runs/x", "--beam_size=3", "--n_best", "2", cwd=tmp_path)
-    assert "--beam_size: taken as --beam-size" in answer.stderr
-    assert "--n_best: taken as --n-best" in answer.stderr
+    assert "--beam_size: read as --beam-size" in answer.stderr
+    assert "--n_best: read as --n-best" in answer.stderr
     assert "runs/x is not a model folder" in answer.stderr
 
 

@@ -26,7 +26,7 @@ CONFIGS = [*SECTIONS.values(), *MODELS.values(), PerceptronConfig, GenerationCon
 
 # Phrases that stand nowhere, each with the field's word for it.
 PHRASES = {
-    r"numbers that stand for": "model dimension: values that stand for",
+    r"numbers that stand for": "model dimension",
     r"numbers that come (in|out)\b": "input dimensions, output dimensions",
     r"numbers of a vector": "dimensions of a vector",
     r"what keeps the numbers": "normalisation layer",

@@ -52,18 +52,18 @@ def test_clean_data_passes(parts: dict[str, Any]) -> None:
     assert [f for f in checked(parts) if not f.ok] == []
 
 
-def test_examples_that_stand_in_train_and_valid_are_found() -> None:
+def test_examples_in_train_and_valid_are_found() -> None:
     crossing = [*PAIRS[40:], Pair("a new one", "ein neuer", 99)]
     finding = found({"train": PAIRS, "valid": crossing}, "valid apart from train")
     assert finding.mark == "-"  # most of them: it is the same file
-    assert "20 of 21 validation examples also stand in the training data" in finding.words
+    assert "20 of 21 validation examples are also in the training data" in finding.words
     assert "(first: valid line 41 = train line 41), 20 by their source" in finding.words
     finding = found({"train": PAIRS[:50], "test": PAIRS[49:]}, "test apart from train")
     assert finding.mark == "!"
     assert "1 of 11 test examples" in finding.words
 
 
-def test_known_sources_are_found_although_the_translation_is_another() -> None:
+def test_known_sources_with_another_translation_are_found() -> None:
     other = [Pair(pair.source, f"{pair.target} nicht", pair.line) for pair in PAIRS[:10]]
     finding = found({"train": PAIRS, "valid": other}, "valid apart from train")
     assert finding.mark == "!"
@@ -71,7 +71,7 @@ def test_known_sources_are_found_although_the_translation_is_another() -> None:
     assert "10 by their source" in finding.words
 
 
-def test_a_known_text_with_another_label_crosses() -> None:
+def test_known_text_with_another_label_is_found() -> None:
     other = [Labelled(TEXTS[3].text, "bad", 1), *TEXTS[50:]]
     finding = found({"train": TEXTS[:50], "valid": other}, "valid apart from train")
     assert "(first: valid line 1 = train line 4)" in finding.words
@@ -84,7 +84,7 @@ def test_short_lines_of_running_text_may_repeat() -> None:
     assert "1 of 1 validation examples of at least 5 words" in finding.words
 
 
-def test_duplicates_are_counted_and_many_are_said() -> None:
+def test_many_duplicates_are_reported() -> None:
     finding = found({"train": [*TEXTS, *TEXTS[:2]]}, "duplicates")
     assert finding.ok
     assert "2 of 62 training examples repeat an earlier one (3.2%)" in finding.words
@@ -101,7 +101,7 @@ def test_duplicates_are_counted_and_many_are_said() -> None:
         (["a"] * 5, "a", "only one label"),
     ],
 )
-def test_labels_out_of_balance_are_said(labels: list[str], valid: str, words: str) -> None:
+def test_imbalanced_labels_are_reported(labels: list[str], valid: str, words: str) -> None:
     train = [Labelled(f"text {n}", label, n) for n, label in enumerate(labels)]
     held_out = [Labelled(f"other {label}", label, 1) for label in valid]
     finding = found({"train": train, "valid": held_out}, "labels")
@@ -146,7 +146,7 @@ def test_tags_that_continue_nothing_are_found(tags: tuple[str, ...], place: str)
     assert f"first: valid line 77, {place}" in finding.words
 
 
-def test_iob1_tags_are_called_by_their_name() -> None:
+def test_iob1_tags_are_recognized() -> None:
     train = [Tagged(("Anna", "sees"), ("I-PER", "O"), 1)]
     assert "IOB1" in found({"train": train}, "spans").words
 

@@ -82,7 +82,7 @@ def test_regression_passes() -> None:
 
 
 @pytest.mark.parametrize("task", [*TASKS, "regress"])
-def test_nothing_is_said_at_the_start_of_a_healthy_run(task: str) -> None:
+def test_healthy_run_starts_without_warnings(task: str) -> None:
     examples, prepared, items = world(task)
     said: list[str] = []
     network = network_for(task, {"hidden": [8]} if task == "regress" else TINY)
@@ -131,10 +131,10 @@ class NeverEnds(Translate):
     ("kind", "name", "words"),
     [
         (Unshifted, "language", "all are the token at +0: the model would learn to copy"),
-        (TwiceShifted, "language", "all are the token at +2: the shift is made twice"),
+        (TwiceShifted, "language", "all are the token at +2: shifted twice"),
         (UnshiftedTranslate, "translate", "the model would learn to copy"),
-        (TwiceShiftedTranslate, "translate", "the shift is made twice"),
-        (NeverEnds, "translate", "8 tokens are read without a target"),
+        (TwiceShiftedTranslate, "translate", "shifted twice"),
+        (NeverEnds, "translate", "8 tokens have no target"),
     ],
 )
 def test_a_wrong_shift_is_found(kind: type, name: str, words: str) -> None:
@@ -194,9 +194,9 @@ class MeanLoss(Classify):
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        (PadsInTargets, "language", "targets at padding are to be IGNORE"),
-        (PadsCounted, "tag", "targets are counted where"),
-        (MeanLoss, "classify", "the loss is to be a sum"),
+        (PadsInTargets, "language", "targets at padding must be IGNORE"),
+        (PadsCounted, "tag", "targets are counted, while"),
+        (MeanLoss, "classify", "the loss must be a sum"),
     ],
 )
 def test_padding_in_the_loss_is_found(kind: type, name: str, words: str) -> None:
@@ -222,10 +222,10 @@ class ForgetsSourceMask(Translate):
 @pytest.mark.parametrize(
     ("kind", "name"), [(ForgetsMask, "classify"), (ForgetsSourceMask, "translate")]
 )
-def test_seen_padding_is_found(kind: type, name: str, family: str) -> None:
+def test_attended_padding_is_found(kind: type, name: str, family: str) -> None:
     finding = look(planted(kind, name), network_for(name, FAMILIES[family]), name)["padding seen"]
     assert finding.mark == "-"
-    assert "an answer depends on its neighbours" in finding.words
+    assert "answers depend on the other texts" in finding.words
 
 
 # --- the causal mask
@@ -239,9 +239,9 @@ def test_a_decoder_without_its_causal_mask_is_found(task: str, positions: str) -
     finding = look(None, network, task)["leaking mask"]
     assert finding.mark == "-"
     assert "changing token 2 of " in finding.words
-    assert "changes what is said at 1, before it" in finding.words
+    assert "changes the output at 1, before it" in finding.words
     examples, prepared, items = world(task)
-    with pytest.raises(TrainingError, match="leaking mask: the model sees tokens to come"):
+    with pytest.raises(TrainingError, match="leaking mask: the model sees future tokens"):
         startup.startup(prepared.task, network, items, examples, lambda line: None)
 
 
@@ -252,7 +252,7 @@ def test_a_mask_that_leaks_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(masks, "causal", one_too_many)  # only where a mask is built by hand
     finding = look(None, network_for("language", TINY), "language")["leaking mask"]
     assert finding.mark == "-"
-    assert "changes what is said at 1, before it" in finding.words
+    assert "changes the output at 1, before it" in finding.words
 
 
 class ReadsBackwards(Decoder):
@@ -274,7 +274,7 @@ def test_a_decoder_that_reads_both_ways_is_found() -> None:
     assert look(None, network, "language")["leaking mask"].mark == "-"
 
 
-def test_a_model_that_reads_nothing_or_says_nothing_finite_is_found() -> None:
+def test_dead_input_and_non_finite_outputs_are_found() -> None:
     deaf: Any = network_for("language", TINY)
     nn.init.zeros_(deaf.decoder.embedding.table.weight)
     assert "does not read its input" in look(None, deaf, "language")["leaking mask"].words

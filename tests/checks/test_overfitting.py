@@ -21,12 +21,12 @@ from translucid.tasks.regress import Regress
     [("translate", "rotary pre"), ("translate", "gru additive"), ("language", "alibi post"),
      ("language", "lstm none"), ("classify", "learned pre"), ("tag", "rnn none")],
 )  # fmt: skip
-def test_one_batch_is_learnt_by_heart(task: str, family: str) -> None:
+def test_one_batch_is_overfitted(task: str, family: str) -> None:
     finding = overfit(task, FAMILIES[family])
     assert finding.ok, finding.words
 
 
-def test_nothing_is_hidden_from_what_is_to_be_learnt_by_heart() -> None:
+def test_regularization_is_off_while_overfitting() -> None:
     tags = {"shape": "encoder", "head": "tag", "outputs": 3, "vocab": 9, "word_dropout": 0.5}
     for config in (RecurrentConfig(**tags), TransformerConfig(**tags)):
         assert small(config).word_dropout == small(config).dropout == 0
@@ -46,7 +46,7 @@ DEALT = [
 
 
 @pytest.mark.parametrize(("task", "family"), DEALT)
-def test_one_batch_is_learnt_by_heart_by_every_family(task: str, family: str) -> None:
+def test_every_kind_of_model_overfits_one_batch(task: str, family: str) -> None:
     wide = FAMILIES[family] | {"d_model": 256, "layers": 4}
     wide |= {"hidden": 256} if "hidden" in wide else {}
     finding = overfit(task, wide)
@@ -78,7 +78,7 @@ class CutOff(Regress):
     ("kind", "name", "model"),
     [(ChangingLabels, "classify", TINY), (CutOff, "regress", {"hidden": [8]})],
 )
-def test_what_cannot_be_learnt_is_found(kind: type, name: str, model: dict[str, Any]) -> None:
+def test_data_that_cannot_be_learned_is_found(kind: type, name: str, model: dict[str, Any]) -> None:
     _, prepared, items = world(name)
     config = told(name, model).model_config_for(sizes=prepared.sizes)
     finding = overfit_one_batch(planted(kind, name), config, items, steps=60)
@@ -87,7 +87,7 @@ def test_what_cannot_be_learnt_is_found(kind: type, name: str, model: dict[str, 
     assert "curve: " in finding.words
 
 
-def test_a_small_model_keeps_the_switches() -> None:
+def test_small_model_keeps_the_settings() -> None:
     sizes = world("translate")[1].sizes
     options: dict[str, Any] = {"d_model": 512, "heads": 8, "kv_heads": 2, "layers": 6}
     options |= {"d_ff": 2048, "norm": "rms", "activation": "swiglu", "positions": "rotary"}

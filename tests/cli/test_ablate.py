@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_translator_in_rows_a_picture_and_the_next_command(folder: Path) -> None:
+def test_ablation_of_a_translator_prints_rows_a_figure_and_the_next_command(folder: Path) -> None:
     words = ["ablate", "t", "--data", "a.en", "a.de", "--of", "heads,layers", "--limit", "5"]
     done = run(*words, "--figure", "f.svg", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def test_json_has_the_scores_of_evaluate(folder: Path) -> None:
         assert kinds == {of[1]}
 
 
-def test_the_metric_is_there_unless_it_means_translating(folder: Path) -> None:
+def test_metric_is_computed_by_default_except_for_translation(folder: Path) -> None:
     shown = run("ablate", "c", "--data", "a.tsv", "--of", "layers", cwd=folder)
     assert "accuracy" in shown.stdout.splitlines()[0]
     assert shown.stdout.splitlines()[-1] == (
@@ -99,7 +99,7 @@ def test_the_metric_is_there_unless_it_means_translating(folder: Path) -> None:
         (["nowhere", "--data", "a.tsv"], "nowhere"),
     ],
 )
-def test_mistakes_are_told(folder: Path, words: list[str], message: str) -> None:
+def test_mistakes_are_reported(folder: Path, words: list[str], message: str) -> None:
     done = run("ablate", *words, cwd=folder)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
@@ -109,12 +109,12 @@ def test_mistakes_are_told(folder: Path, words: list[str], message: str) -> None
 
 def test_help_names_every_kind() -> None:
     said = run("ablate", "--help").stdout
-    listed = re.search(r"with commas: (.*?)\.", " ".join(said.split()))
+    listed = re.search(r"by commas: (.*?)\.", " ".join(said.split()))
     assert listed is not None
     assert tuple(listed[1].split(", ")) == KINDS
 
 
-def test_stopped_in_the_middle_it_shows_what_it_has(folder: Path) -> None:
+def test_interrupted_ablation_prints_the_finished_rows(folder: Path) -> None:
     for name, text in (("long.en", EN), ("long.de", DE)):
         (folder / name).write_text(text * 200, "utf-8")
     words = ["ablate", "t", "--data", "long.en", "long.de", "--device", "cpu"]

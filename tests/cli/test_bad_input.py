@@ -193,7 +193,7 @@ SPOILT = {
 @pytest.mark.parametrize(
     ("fault", "task", "verb"), dealt(SPOILT, GOOD, ("train", "evaluate"), share=5)
 )
-def test_a_spoilt_file(
+def test_damaged_file_is_refused(
     fault: str, task: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
     spoilt, (first, *others) = SPOILT[fault], GOOD[task]
@@ -218,7 +218,7 @@ READS = [fault for fault in SPOILT if SPOILT[fault].suffix == "" and fault != "U
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("fault", [f for f in READS if f not in ("empty", "missing")])
-def test_spoilt_standard_input(
+def test_damaged_standard_input_is_refused(
     fault: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
     stdin = SPOILT[fault].change((VERBS[verb] + "\n").encode() * 3)
@@ -229,7 +229,7 @@ def test_spoilt_standard_input(
 @pytest.mark.parametrize(
     ("verb", "fault"), dealt(VERBS, [f for f in SPOILT if f != "empty"], share=len(VERBS))
 )
-def test_a_spoilt_file_of_lines(
+def test_damaged_text_file_is_refused(
     fault: str, verb: str, command: Command, models: dict[str, str]
 ) -> None:
     spoilt = SPOILT[fault]
@@ -242,14 +242,16 @@ def test_a_spoilt_file_of_lines(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_line_gives_no_answer(verb: str, command: Command, models: dict[str, str]) -> None:
+def test_empty_input_gives_empty_output(
+    verb: str, command: Command, models: dict[str, str]
+) -> None:
     model = models[TASK_OF[verb]]
     assert command([verb, model]) == (0, "", "")
     assert command([verb, model, "empty.txt"], {"empty.txt": ""}) == (0, "", "")
 
 
 @pytest.mark.parametrize("verb", ["translate", "classify", "tag"])
-def test_as_many_lines_come_out_as_go_in(
+def test_output_has_one_line_per_input_line(
     verb: str, command: Command, models: dict[str, str]
 ) -> None:
     text = VERBS[verb]
@@ -552,7 +554,7 @@ def test_settings_that_do_not_fit_the_examples(case: str, command: Command) -> N
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "there is no recipe recipe.toml; give a TOML file, a task ("),
+        (None, "no such recipe: recipe.toml; give a TOML file, a task ("),
         (b"task.kind = 'tag'\n# \xff\n", "recipe.toml: not UTF-8: "),
         (b"[task\n", "recipe.toml: not valid TOML: "),
         (b"task = 3\n", "recipe.toml: task = 3: must be a section; write [task]"),
@@ -565,7 +567,7 @@ def test_recipes_that_cannot_be_read(content: bytes | None, says: str, command: 
     assert_refused(command(words, files), says)
 
 
-def test_what_an_evaluation_leaves_out_is_said(command: Command, models: dict[str, str]) -> None:
+def test_evaluate_reports_skipped_rows(command: Command, models: dict[str, str]) -> None:
     words = ["evaluate", models["classify"], "--data", "t.tsv"]
     answer = command(words, {"t.tsv": LABELLED + "\ngood\t\n"})
     assert answer.code == 0
@@ -574,7 +576,7 @@ def test_what_an_evaluation_leaves_out_is_said(command: Command, models: dict[st
     assert answer.out.startswith("accuracy")
 
 
-def test_a_refused_run_leaves_folders_as_they_were(command: Command) -> None:
+def test_refused_run_leaves_no_files(command: Command) -> None:
     words = train_words("classify", "a.tsv")
     words[words.index("run")] = "mine"
     assert_refused(command(words, {"mine/": b""}), "a.tsv: no such file")
@@ -705,7 +707,7 @@ GOES_ON = {
 
 
 @pytest.mark.parametrize("case", GOES_ON)
-def test_counted_and_said(case: str, command: Command) -> None:
+def test_skipped_rows_are_counted_and_reported(case: str, command: Command) -> None:
     counted = GOES_ON[case]
     words = [*train_words(counted.task, *counted.files), *counted.more]
     answer = command(words, counted.files)
@@ -716,7 +718,7 @@ def test_counted_and_said(case: str, command: Command) -> None:
     assert counted.labels is None or tuple(config["labels"]) == counted.labels
 
 
-def test_a_mark_and_windows_line_ends_change_nothing(command: Command) -> None:
+def test_byte_order_mark_and_windows_line_ends_change_nothing(command: Command) -> None:
     """A tokenizer of single characters would have learnt them."""
     learnt = []
     for text in (EN, "\ufeff" + EN.replace("\n", "\r\n")):
@@ -776,7 +778,7 @@ def test_lines_that_shrink_while_they_are_answered(tmp_path: Path, models: dict[
     assert "Traceback" not in err
 
 
-def test_a_reader_that_leaves(tmp_path: Path, models: dict[str, str]) -> None:
+def test_closed_output_pipe(tmp_path: Path, models: dict[str, str]) -> None:
     (tmp_path / "lines.txt").write_text("the dog\n" * 5000)
     words = ["translate", models["translate"], str(tmp_path / "lines.txt"), "--beam-size", "1"]
     with start(*words) as running:

@@ -44,7 +44,7 @@ def test_a_tagger_with_characters_trains_tags_and_is_scored(tagger: Path) -> Non
     assert "learns one batch" in tests.stdout
 
 
-def test_saved_and_loaded_it_is_the_same_and_can_be_seen_into(tagger: Path) -> None:
+def test_character_model_is_unchanged_by_saving_and_can_be_traced(tagger: Path) -> None:
     model = tl.load(tagger / "r")
     texts = ["Ann Lee sleeps in Oslo.", "Xaver wakes"]
     model.save(tagger / "copy")

@@ -42,7 +42,7 @@ def test_clean_data(folder: Path) -> None:
     assert f"next: translucid train {' '.join(words)} --self-test" in told.stdout
 
 
-def test_a_header_that_is_said_to_be_one_is_enough(folder: Path) -> None:
+def test_explicit_header_is_enough(folder: Path) -> None:
     (folder / "p.tsv").write_text("mine\tyours\n" + "".join(f"a {n}\tb {n}\n" for n in range(40)))
     told = run("check", "translate", "--train", "p.tsv", "data.header=true", cwd=folder)
     first, why, columns = told.stdout.splitlines()[:3]
@@ -51,7 +51,7 @@ def test_a_header_that_is_said_to_be_one_is_enough(folder: Path) -> None:
     assert "source = column 1 ('mine'), target = column 2 ('yours')" in columns
 
 
-def test_the_same_as_json(folder: Path) -> None:
+def test_check_as_json(folder: Path) -> None:
     told = run("check", "classify", "--train", "train.csv", "--json", *COLUMNS, cwd=folder)
     report = json.loads(told.stdout)
     assert set(report) == {"read", "parts", "checks", "next"}
@@ -60,7 +60,7 @@ def test_the_same_as_json(folder: Path) -> None:
     assert "train.csv: 90 records" in told.stderr
 
 
-def test_crossed_files_are_found(folder: Path) -> None:
+def test_examples_in_two_parts_are_found(folder: Path) -> None:
     reviews(folder, "valid.csv", range(80, 100))
     words = ["classify", "--train", "train.csv", "--valid", "valid.csv", *COLUMNS]
     told = run("check", *words, cwd=folder)
@@ -88,7 +88,7 @@ def test_two_files_after_one_option(folder: Path) -> None:
     assert "(first: valid line 1 = train line 50), 1 by their source" in finding
 
 
-def test_labels_that_training_does_not_show_are_found(folder: Path) -> None:
+def test_labels_missing_from_training_are_found(folder: Path) -> None:
     with (folder / "valid.csv").open("a", encoding="utf-8") as file:
         file.write("god,a fine film\n")
     words = ["classify", "--train", "train.csv", "--valid", "valid.csv", *COLUMNS]
@@ -104,7 +104,7 @@ def test_a_file_instead_of_a_task_is_explained(folder: Path) -> None:
     assert "data.train: must be given" in run("check", "tag", cwd=folder).stderr
 
 
-def test_a_recipe_says_where_the_data_is() -> None:
+def test_check_reads_the_data_of_a_recipe() -> None:
     told = run("check", "toyland-tag-lstm", "--toyland", "100")
     assert told.returncode == 0, told.stderr
     assert "next: translucid train toyland-tag-lstm --toyland 100 --self-test" in told.stdout
@@ -122,7 +122,7 @@ MORE_RECIPES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [RECIPES[0], *MORE_RECIPES])
-def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
+def test_self_test_of_a_recipe(name: str, tmp_path: Path) -> None:
     told = run("train", name, "--toyland", "300", "--self-test", cwd=tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
     assert lines_of(told, "learns one batch").startswith("+ ")
@@ -131,7 +131,7 @@ def test_a_recipe_tests_itself(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_task_tests_itself_with_picked_sizes(folder: Path) -> None:
+def test_self_test_of_a_task_with_chosen_sizes(folder: Path) -> None:
     words = ["classify", "--train", "train.csv", *COLUMNS, "model.kind=recurrent"]
     told = run("train", *words, "--self-test", cwd=folder)
     assert told.returncode == 0, told.stdout + told.stderr
@@ -139,14 +139,14 @@ def test_a_task_tests_itself_with_picked_sizes(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_learnt_fails_the_self_test(folder: Path) -> None:
+def test_self_test_fails_on_data_that_cannot_be_learned(folder: Path) -> None:
     rows = [f"{n / 7},{1e9 * (n % 5)}" for n in range(60)]
     (folder / "points.csv").write_text("\n".join(["x,y", *rows]) + "\n", "utf-8")
     words = ["train", "regress", "--train", "points.csv", "--self-test"]
     assert run(*words, cwd=folder).returncode == 0, "at a scale of its own"
     told = run(*words, "data.standardise=false", cwd=folder)
     assert told.returncode == 2
-    assert "numbers are far too large" in lines_of(told, "learns one batch")
+    assert "values are far too large" in lines_of(told, "learns one batch")
 
 
 PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))
@@ -162,9 +162,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_file_that_is_no_pair_of_texts_is_answered_with_what_to_do(
-    case: str, tmp_path: Path
-) -> None:
+def test_file_without_pairs_is_refused_with_a_remedy(case: str, tmp_path: Path) -> None:
     name, content, message = BAD[case]
     if content is None:
         (tmp_path / "p.en").write_text("a\n")
@@ -175,7 +173,7 @@ def test_a_file_that_is_no_pair_of_texts_is_answered_with_what_to_do(
     assert message in told.stderr
 
 
-def test_what_the_messages_say_helps(tmp_path: Path) -> None:
+def test_remedies_of_messages_work(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text(PAIRS, "utf-8")
     told = run("check", "translate", "--train", "p.txt", "data.format=tsv", cwd=tmp_path)
     assert "p.txt: 40 records" in told.stdout
@@ -185,7 +183,7 @@ def test_what_the_messages_say_helps(tmp_path: Path) -> None:
     assert line == "iconv -f LATIN1 -t UTF-8 l.tsv > l.utf8.tsv"
 
 
-def test_data_where_keys_stand_names_the_option_with_all_files(tmp_path: Path) -> None:
+def test_file_in_place_of_a_key_suggests_the_option(tmp_path: Path) -> None:
     for name in ("a.en", "a.de"):
         (tmp_path / name).write_text("a\n")
     told = run("check", "translate", "a.en", "a.de", cwd=tmp_path)
@@ -193,7 +191,7 @@ def test_data_where_keys_stand_names_the_option_with_all_files(tmp_path: Path) -
     assert "--train FILE ..., or --toyland" in run("check", "translate", cwd=tmp_path).stderr
 
 
-def test_texts_are_no_words_with_tags(tmp_path: Path) -> None:
+def test_plain_text_is_refused_for_tagging(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
     told = run("check", "tag", "--train", "p.tsv", cwd=tmp_path)
     assert "p.tsv:1: words is a text, 'a dog 0', but a list of words is needed" in told.stderr

@@ -56,25 +56,6 @@ def test_help() -> None:
     assert answer.stderr == ""
 
 
-def test_every_command_has_help_with_an_example() -> None:
-    from typer.main import get_command
-
-    from translucid.cli import app
-
-    def leaves(command: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        children = getattr(command, "commands", None)
-        if not children:
-            return [path]
-        return [leaf for name in children for leaf in leaves(children[name], (*path, name))]
-
-    commands = leaves(get_command(app))
-    assert ("doctor",) in commands
-    for path in commands:
-        answer = in_process.run(*path, "-h")
-        assert answer.returncode == 0, path
-        assert f"translucid {' '.join(path)} " in answer.stdout.split("Example", 1)[1], path
-
-
 def test_version() -> None:
     answer = translucid("--version")
     assert (answer.returncode, answer.stdout) == (0, f"translucid {__version__}\n")
@@ -87,7 +68,7 @@ def test_the_installed_script_is_the_module() -> None:
 
 
 @pytest.mark.parametrize(("word", "code"), [("--version", 0), ("docter", 2)])
-def test_the_end_comes_after_threads_and_those_who_asked_for_it(word: str, code: int) -> None:
+def test_program_ends_after_threads_and_exit_handlers(word: str, code: int) -> None:
     told = (
         "import atexit, sys, threading, time\n"
         "from translucid.cli import program\n"
@@ -128,7 +109,7 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHER_COMMANDS)
-def test_what_other_tools_call_a_command_names_one_that_can_be_typed(name: str) -> None:
+def test_commands_of_other_tools_suggest_the_equivalent(name: str) -> None:
     assert name not in parser(app).commands
     answer = in_process.run(name, "more")
     words = shlex.split(answer.stderr.partition("The same here: translucid ")[2])
@@ -155,7 +136,7 @@ FURTHER = [
 
 
 @pytest.mark.parametrize(("typed", "right"), FURTHER)
-def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
+def test_second_value_of_an_option_shows_how_to_repeat_it(
     typed: str, right: str, tmp_path: Path
 ) -> None:
     for name in ("in.txt", "a.py", "b.py"):
@@ -182,13 +163,13 @@ def test_several_values_of_an_option_are_answered_with_the_line_that_repeats_it(
         "check translate --train in.txt in.txt --code a.py",
     ],
 )
-def test_what_follows_an_option_may_be_an_argument(typed: str, tmp_path: Path) -> None:
+def test_argument_after_an_option_is_not_its_second_value(typed: str, tmp_path: Path) -> None:
     for name in ("in.txt", "a.py"):
         (tmp_path / name).write_text("")
     assert "takes one value" not in in_process.run(*shlex.split(typed), cwd=tmp_path).stderr
 
 
-def test_quick_answers_do_not_import_torch() -> None:
+def test_help_and_version_do_not_import_torch() -> None:
     asked = ["--help"], ["--version"], ["docter"], ["doctor", "--help"], ["doctor", "--jsn"]
     code = (
         "import sys\nfrom translucid.cli import main\n"
@@ -287,7 +268,7 @@ def test_ctrl_c() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 100_000])  # met by the last flush, or while printing
-def test_a_reader_that_leaves_is_no_error(lines: int) -> None:
+def test_closed_output_pipe_is_not_an_error(lines: int) -> None:
     code = (
         "import translucid.cli as cli\n"
         "@cli.app.command()\n"
@@ -323,7 +304,9 @@ def test_doctor_as_text() -> None:
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_doctor_says_of_bf16_what_prepared_does(has: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_bf16_as_decoding_uses_it(
+    has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import translucid as tl
     from translucid.core.errors import InputError
     from translucid.fast import precision
@@ -369,14 +352,19 @@ def test_doctor_as_json() -> None:
     )
 
 
-def test_doctor_sees_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(doctor.EXTRAS, "web", ["starlette", "no-such-package"])
-    check = doctor._extra("web")
-    assert (check.works, check.found) == (False, "not installed: no-such-package")
-    assert check.remedy == 'in the repository: pip install ".[web]"'
+def test_doctor_lists_every_extra_and_how_to_install_a_missing_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "_installed", lambda package: package != "uvicorn")
+    checks = {check.name: check for check in doctor._extras()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert checks.keys() == {f"[{name}]" for name in project["optional-dependencies"]}
+    assert checks["[onnx]"].works
+    assert (checks["[web]"].works, checks["[web]"].found) == (False, "not installed: uvicorn")
+    assert checks["[web]"].remedy == f'pip install -e "{ROOT}[web]"'
 
 
-def test_doctor_says_which_kernels_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_the_cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from translucid.fast import cpu_kernels
 
     assert doctor._cpu_kernels().works == cpu_kernels.available()
@@ -404,11 +392,6 @@ def test_doctor_survives_a_broken_torch(tmp_path: Path) -> None:
     assert answer.returncode == 0
     assert "- torch" in answer.stdout
     assert "libgomp.so.1 is missing" in answer.stdout
-
-
-def test_doctor_knows_the_extras_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert project["optional-dependencies"] == doctor.EXTRAS
 
 
 # --- colour

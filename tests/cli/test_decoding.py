@@ -122,7 +122,7 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     "way", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
 )
-def test_an_interrupted_run_goes_on_to_the_same_bytes(
+def test_resumed_translation_writes_the_same_bytes(
     way: signal.Signals, tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
     (tmp_path / "in.txt").write_text("\n".join(lines(1000)), "utf-8")
@@ -143,13 +143,13 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
             part.write("half a li")
     answer = command([*words, str(tmp_path / "out")])
     assert answer.code == 0, answer.err
-    assert f"going on after the {done:,} lines in" in answer.err
+    assert f"resuming after the {done:,} lines in" in answer.err
     assert (tmp_path / "out").read_bytes() == Path("whole").read_bytes()
     assert not list(tmp_path.glob("out.part*"))
 
 
 @pytest.mark.slow  # several processes
-def test_what_changed_meanwhile_is_told(
+def test_changed_settings_are_refused_on_resume(
     tmp_path: Path, folders: dict[str, str], command: Command
 ) -> None:
     given = lines(1000)
@@ -158,22 +158,20 @@ def test_what_changed_meanwhile_is_told(
         running.kill()
         running.communicate(timeout=300)
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--out", str(tmp_path / "out")]
-    said = "was begun with beam_size = 2, now it is 3; run with what it was begun with to go on, or"
+    said = "beam_size = 2, now it is 3; "
     assert_refused(command([*words, "--beam-size", "3"]), said)
     two = ["translate", folders["two"], *words[2:], "--beam-size", "2"]
-    assert_refused(command(two), "was begun with models = ")
+    assert_refused(command(two), "was started with models = ")
     (tmp_path / "in.txt").write_text("\n".join(["a cat", *given[1:]]), "utf-8")
     said = "lines are not those that"
-    assert_refused(command([*words, "--beam-size", "2"]), "in.txt: its first ", said, "begin anew")
+    assert_refused(command([*words, "--beam-size", "2"]), "in.txt: the first ", said, "start over")
     (tmp_path / "out.part.json").write_text("{")
-    assert_refused(command([*words, "--beam-size", "2"]), "does not fit it; remove both")
+    assert_refused(command([*words, "--beam-size", "2"]), "does not match it; remove both")
     (tmp_path / "out").write_text("")
-    assert_refused(
-        command([*words, "--beam-size", "2"]), "out exists already; remove it, or give --out"
-    )
+    assert_refused(command([*words, "--beam-size", "2"]), "out already exists; ")
 
 
-def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[str, str]) -> None:
+def test_refused_translation_leaves_no_files(command: Command, folders: dict[str, str]) -> None:
     files = {"in.txt": b"the dog\n\xff\n"}
     answer = command(["translate", folders["one"], "in.txt", "--out", "out"], files)
     assert_refused(answer, "in.txt:2: byte 1 of the line (0xff) is not UTF-8")
@@ -186,7 +184,9 @@ def test_a_run_that_was_refused_leaves_nothing(command: Command, folders: dict[s
 
 
 @pytest.mark.slow
-def test_lines_that_are_too_long(command: Command, folders: dict[str, str]) -> None:
+def test_too_long_lines_are_reported_and_left_empty(
+    command: Command, folders: dict[str, str]
+) -> None:
     files = {"in.txt": f"the dog\n{'dog ' * 30}\n\na cat\n"}
     words = ["translate", folders["short"], "in.txt"]
     answer = command([*words, "--out", "out"], files)
@@ -246,7 +246,7 @@ def on_terminal(words: list[str], stream: str, **environment: str) -> str:
 # --- what is written
 
 
-def test_json_holds_all_that_was_found(
+def test_json_contains_all_hypotheses(
     command: Command, folders: dict[str, str], one: Model
 ) -> None:
     words = ["translate", folders["one"], "--json", "--n-best", "3", "--alpha", "0.7"]
@@ -266,7 +266,7 @@ def test_json_holds_all_that_was_found(
             assert given["finished"] == expected.finished
 
 
-def test_best(command: Command, folders: dict[str, str], one: Model) -> None:
+def test_n_best_output(command: Command, folders: dict[str, str], one: Model) -> None:
     answer = command(["translate", folders["one"], "--n-best", "2"], stdin=b"the dog\na cat\n")
     expected = [
         f"{number} ||| {text.text} ||| {text.score:.4f}"
@@ -316,7 +316,7 @@ def test_groups_reach_the_search(command: Command, folders: dict[str, str], one:
 
 
 @pytest.mark.slow
-def test_models_side_by_side(command: Command, folders: dict[str, str], one: Model) -> None:
+def test_ensemble_of_models(command: Command, folders: dict[str, str], one: Model) -> None:
     words = ["translate", folders["one"], "--ensemble", folders["two"], "--json"]
     (line,) = command(words, stdin=b"the dog").out.splitlines()
     (both,) = one.decode(["the dog"], ensemble=[load(folders["two"])])
@@ -362,7 +362,7 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
 
 
 @pytest.mark.slow
-def test_translations_by_chance(command: Command, folders: dict[str, str]) -> None:
+def test_sampled_translations(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "--sample", "--top-k", "5", "--n-best", "3", "--seed"]
     first = command([*words, "1"], stdin=b"the dog\na cat\n")
     assert first.code == 0, first.err
@@ -394,9 +394,7 @@ def test_explain(command: Command, folders: dict[str, str], one: Model) -> None:
 
 @pytest.mark.slow  # several processes
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_explain_in_colour_only_for_those_who_want_it(
-    tmp_path: Path, folders: dict[str, str]
-) -> None:
+def test_explain_uses_colour_only_on_terminals(tmp_path: Path, folders: dict[str, str]) -> None:
     (tmp_path / "in.txt").write_text("the dog\n")
     words = ["translate", folders["one"], str(tmp_path / "in.txt"), "--explain"]
     assert "\x1b[1;32m" in on_terminal(words, "stdout")
@@ -406,12 +404,12 @@ def test_explain_in_colour_only_for_those_who_want_it(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--temperature", "0.5"], "--temperature: only with --sample"),
+        (["--temperature", "0.5"], "--temperature: for sampling; add --sample"),
         (
             ["--sample", "--beam-size", "3"],
-            "--beam-size: of a search, but --sample draws at random",
+            "--beam-size: for beam search, but --sample",
         ),
-        (["--sample", "--explain"], "--explain shows a search, but --sample"),
+        (["--sample", "--explain"], "--explain shows a beam search, but --sample"),
         (["--force", "Der"], "--force 'Der': write POSITION=WORD"),
         (["--force", "0=Elefant"], "force: 'Elefant' is not in the vocabulary"),
         (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
@@ -435,7 +433,7 @@ def test_options_that_cannot_work(
 
 
 @pytest.mark.slow
-def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], one: Model) -> None:
+def test_int8_difference_is_printed(command: Command, folders: dict[str, str], one: Model) -> None:
     """How far it is from float32 is said once, on what was written; without int8 nothing is."""
     given = {"in.txt": "\n".join(lines(300)) + "\n"}
     words = ["translate", folders["one"], "in.txt", "--precision"]
@@ -448,7 +446,9 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
         return
     told = command([*words, "int8"])
     assert (told.code, len(told.out.splitlines())) == (0, 300)
-    assert told.err.count("int8 beside float32, on 16 texts: log-probabilities differ by ") == 1
+    assert (
+        told.err.count("int8 compared with float32 on 16 texts: log-probabilities differ by ") == 1
+    )
     texts, sources = ["der hund"], ["the dog sleeps"]
     apart = one.logprob_difference(packed, texts, sources)
     assert 0 < apart.mean <= apart.most < 0.5
@@ -456,16 +456,16 @@ def test_int8_is_told_beside_float32(command: Command, folders: dict[str, str], 
     gained, own = (m.score(sources[0], texts[0]).token_log_probs for m in (packed, one))
     assert max(abs(a - b) for a, b in zip(gained, own, strict=True)) <= apart.most + 1e-6
     heard = command(["generate", folders["language"], "the", "--precision", "int8"])
-    assert "int8 beside float32, on 1 text: " in heard.err
+    assert "int8 compared with float32 on 1 text: " in heard.err
 
 
-def test_precisions_that_cannot_be(command: Command, folders: dict[str, str]) -> None:
+def test_unknown_precisions_are_refused(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
-    message = "--precision int4: no such precision; choose auto, float32, bfloat16, int8"
+    message = "--precision int4: not known; choose auto, float32, bfloat16, int8"
     assert_refused(command(words, {"in.txt": "the dog\n"}), message)
 
 
-def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: Model) -> None:
+def test_model_decodes_as_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
     assert json.loads(config.read_text("utf-8"))["decoding"] == {
         "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal"
@@ -475,7 +475,7 @@ def test_a_bundle_remembers_how_it_was_validated(folders: dict[str, str], one: M
     assert load(folders["language"]).generation_config() == GenerationConfig(max_length=100)
 
 
-def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: Path) -> None:
+def test_older_model_decodes_as_before(folders: dict[str, str], tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(Path(folders["one"], "best"), old)
     values = json.loads((old / "config.json").read_text("utf-8"))
@@ -488,7 +488,7 @@ def test_an_older_bundle_searches_as_it_did(folders: dict[str, str], tmp_path: P
 # --- in Python
 
 
-def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
+def test_invalid_arguments_in_python_are_refused(one: Model, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match="one text, but 2"):
         one.decode(["a", "b"], trace=Trace())
     with pytest.raises(InputError, match="sampling has no tree"):
@@ -511,7 +511,7 @@ def test_what_python_refuses(one: Model, folders: dict[str, str]) -> None:
         language.decode(["a"], prefix="b")
 
 
-def test_a_trace_of_what_was_written(one: Model) -> None:
+def test_trace_of_generated_text(one: Model) -> None:
     trace = Trace("*cross_attention.pattern")
     (found,) = one.decode(["the dog sleeps"], prefix="der", trace=trace)
     pattern = trace["decoder.layers.0.cross_attention.pattern"]
@@ -521,13 +521,13 @@ def test_a_trace_of_what_was_written(one: Model) -> None:
     )  # the prefix, and the end
 
 
-def test_rules_that_leave_nothing_are_told_by_line(
+def test_unsatisfiable_constraints_are_reported_by_line(
     command: Command, folders: dict[str, str]
 ) -> None:
     words = ["translate", folders["one"], "--force", "0=Hund", "--forbid", "Hund"]
     answer = command(words, stdin=b"\nthe dog\n")
     assert (answer.code, answer.out) == (1, "\n\n")
-    assert "standard input:2: the constraints leave nothing to write" in answer.err
+    assert "standard input:2: the constraints allow no output" in answer.err
 
 
 # --- score
@@ -577,10 +577,10 @@ def test_a_table_is_scored_as_two_files_are(
     assert len(rows) == 2
 
 
-def test_scores_that_cannot_be(command: Command, folders: dict[str, str]) -> None:
+def test_invalid_inputs_of_score_are_refused(command: Command, folders: dict[str, str]) -> None:
     files = {"a.en": "the dog\na cat\n", "a.de": "der Hund\n"}
     answer = command(["score", folders["one"], "a.en", "a.de"], files)
-    assert_refused(answer, "a.en:2: a.de has no such line; give files with as many lines")
+    assert_refused(answer, "a.en:2: a.de has no such line")
     answer = command(["score", folders["one"], "a.en"])
     assert_refused(answer, "task translate needs source and target: two files, or one table")
     answer = command(["score", folders["language"], "a.en", "a.de"])
@@ -632,13 +632,13 @@ def test_prompts_from_a_file(command: Command, folders: dict[str, str]) -> None:
     [
         (
             ["--beam-size", "2", "--temperature", "1"],
-            "--temperature: draws at random, but --beam-size",
+            "--temperature: for sampling, but --beam-size",
         ),
         (
             ["--beam-size", "2", "--samples", "2"],
-            "--samples: draws at random, but --beam-size searches",
+            "--samples: for sampling, but --beam-size",
         ),
-        (["the", "--prompts", "p.txt"], "--prompts p.txt and the prompt 'the' were both given"),
+        (["the", "--prompts", "p.txt"], "--prompts p.txt and the prompt 'the'"),
         (["--stop", ""], "stop: an empty text would stop everything at once"),
         (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
     ],
@@ -649,9 +649,7 @@ def test_options_of_generate_that_cannot_work(
     assert_refused(command(["generate", folders["language"], *words]), says)
 
 
-def test_a_model_of_another_task_says_what_it_is_for(
-    command: Command, folders: dict[str, str]
-) -> None:
+def test_model_of_another_task_is_refused(command: Command, folders: dict[str, str]) -> None:
     answer = command(["translate", folders["language"]], stdin=b"a")
     assert_refused(answer, "this model is for task language; use translucid generate")
     for more in ([], ["--beam-size", "2"]):

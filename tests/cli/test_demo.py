@@ -63,7 +63,7 @@ DEMOS = {
         ),
     ],
 )
-def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
+def test_demo_trains_answers_and_explains(task: str, tmp_path: Path) -> None:
     asked, sizes, lines, following = DEMOS[task]
     chosen = [] if task == "translate" else ["--task", task]
     begin = process if task == "translate" else run
@@ -78,7 +78,7 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
     probes = (tmp_path / out / "studio" / "probes.jsonl").read_text("utf-8").splitlines()
     assert len(probes) > 1  # the studio's Train view shows how it learnt
     page, last = done.stdout.splitlines()[-2:]
-    assert page == f"look into it in your browser: translucid explore {out}"
+    assert page == f"to explore it in your browser: translucid explore {out}"
     assert last == f'next: translucid explain {out} "{following}"'
     if task == "tag":
         assert "xyzzy" in done.stderr  # a word that the vocabulary lacks
@@ -87,13 +87,13 @@ def test_a_demo_in_miniature(task: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trained_demo_is_used_again_and_never_taken_for_another(tmp_path: Path) -> None:
+def test_trained_demo_is_reused_only_for_its_task(tmp_path: Path) -> None:
     words = ["demo", "--task", "regress", "--out", "mine", *QUICK]
     assert run(*words, cwd=tmp_path).returncode == 0
     before = (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns
     again = run(*words, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "mine holds a trained model already; --again trains a new one\n" in again.stdout
+    assert "mine already contains a trained model; --again" in again.stdout
     assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns == before
     other = run("demo", "--task", "tag", "--out", "mine", *QUICK, cwd=tmp_path)
     assert other.returncode == 2
@@ -103,21 +103,18 @@ def test_a_trained_demo_is_used_again_and_never_taken_for_another(tmp_path: Path
     assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns != before
 
 
-def test_again_removes_nothing_but_a_run(tmp_path: Path) -> None:
+def test_again_removes_only_demos(tmp_path: Path) -> None:
     kept = tmp_path / "letters" / "mother.txt"
     kept.parent.mkdir()
     kept.write_text("dear")
     done = run("demo", "--out", "letters", "--again", *QUICK, cwd=tmp_path)
     assert done.returncode == 2
-    assert (
-        "letters is not the folder of a demo (it holds no .demo), so --again leaves it alone"
-        in done.stderr
-    )
+    assert "letters is not a demo (it contains no .demo)" in done.stderr
     assert kept.read_text("utf-8") == "dear"
 
 
 @pytest.mark.parametrize("number", ["half", "nan", "1e999", ""])
-def test_what_is_no_number_is_refused_before_training(number: str, tmp_path: Path) -> None:
+def test_invalid_number_is_refused_before_training(number: str, tmp_path: Path) -> None:
     done = run("demo", "--task", "regress", "0.5", number, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{number!r} is not a number; give numbers such as 0.25" in done.stderr
@@ -132,7 +129,7 @@ def test_the_task_is_not_changed_by_the_recipe(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_task_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_unknown_demo_task_is_refused(tmp_path: Path) -> None:
     done = run("demo", "--task", "tga", cwd=tmp_path)
     assert done.returncode == 2
     assert "tga" in done.stderr

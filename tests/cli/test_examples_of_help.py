@@ -1,4 +1,4 @@
-"""What a newcomer types from `--help`, and is told when a model is for something else."""
+"""Help pages: summaries that fit, examples that work, and the command for a model's task."""
 
 import re
 import shlex
@@ -13,38 +13,84 @@ from typer.main import get_command
 from translucid.cli import app
 from translucid.data import shipped_models
 
-EXAMPLE = re.compile(r"Example: (?:echo (\"[^\"]*\") \| )?translucid (.+)")
+EXAMPLE = re.compile(r"(?m)Example: (?:echo (\"[^\"]*\") \| )?translucid (.+?)(?: > \S+)?$")
+PROGRAM: Any = get_command(app)
 
 
-def examples(command: Any = None) -> Iterator[tuple[str, str]]:
-    """Of all help texts, the examples that ask a model of the package: what is piped, and typed."""
-    command = command or get_command(app)
-    for text in (command.help or "", command.epilog or ""):
-        for piped, typed in EXAMPLE.findall(text):
-            if "demo:" in typed and not typed.startswith("explore"):  # which opens a page
-                yield piped.strip('"'), typed
-    for inner in getattr(command, "commands", {}).values():
-        yield from examples(inner)
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command by its words, without exercises and claims."""
+    yield words, command
+    if words not in [("work",), ("lab",)]:
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from commands(inner, (*words, name))
 
 
-EXAMPLES = sorted(set(examples()))
+EXAMPLES = sorted(
+    {
+        (piped.strip('"'), typed)
+        for _, command in commands(PROGRAM)
+        for text in (command.help or "", command.epilog or "")
+        for piped, typed in EXAMPLE.findall(text)
+    }
+)
 
 
-def test_every_command_that_asks_a_model_has_one() -> None:
-    asked = {typed.partition(" ")[0] for _, typed in EXAMPLES}
+GROUPS = [words for words, c in commands(PROGRAM) if hasattr(c, "commands")]
+
+
+@pytest.mark.parametrize("group", [words for words in GROUPS if words != ("lab",)])
+def test_summaries_fit_a_line_of_80_columns(
+    group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = run(*group, "--help").stdout
+    assert "..." not in listed.partition("[ARGS]...")[2]
+    assert max(map(len, listed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [w for w, _ in commands(PROGRAM) if w not in GROUPS])
+def test_every_command_has_a_short_summary_and_an_example(words: tuple[str, ...]) -> None:
+    shown = run(*words, "-h")
+    assert shown.returncode == 0
+    assert re.search(rf"Example: .*translucid {' '.join(words)}\b", shown.stdout)
+    summary = shown.stdout.split("\n\n")[1]
+    assert summary.count("\n") == 0
+    assert summary.endswith(".")
+
+
+@pytest.mark.parametrize(("piped", "typed"), EXAMPLES)
+def test_every_example_parses(piped: str, typed: str) -> None:
+    words, command = shlex.split(typed), PROGRAM
+    while hasattr(command, "commands") and not words[0].startswith("-"):
+        command = command.commands[words.pop(0)]
+        if type(command).__name__ == "Plugin":
+            return
+    command.make_context("translucid", words).close()
+
+
+# `explore` opens a page; `demo`, `train` and `reproduce` train.
+RUNNABLE = [
+    (piped, typed)
+    for piped, typed in EXAMPLES
+    if "demo:" in typed and not typed.startswith(("explore", "export"))
+]
+
+
+def test_every_command_for_a_shipped_model_has_an_example_with_it() -> None:
+    asked = {typed.partition(" ")[0] for _, typed in RUNNABLE}
     shown = {about["command"] for about in shipped_models.manifest().values()}
     assert {*shown, "explain", "info"} <= asked
 
 
-@pytest.mark.parametrize(("piped", "typed"), EXAMPLES)
-def test_an_example_of_help_runs(piped: str, typed: str) -> None:
+@pytest.mark.parametrize(("piped", "typed"), RUNNABLE)
+def test_an_example_with_a_shipped_model_runs(piped: str, typed: str) -> None:
     answer = run(*shlex.split(typed), stdin=f"{piped}\n")
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout.strip()
 
 
 @pytest.mark.parametrize("name", shipped_models.names())
-def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name: str) -> None:
+def test_wrong_task_error_names_the_command_and_a_fitting_model(name: str) -> None:
     about = shipped_models.manifest()[name.removeprefix(shipped_models.BEGIN)]
     other = "classify" if about["command"] == "tag" else "tag"
     wrong = run(other, name, stdin="a\n")
@@ -75,7 +121,7 @@ def test_a_model_for_something_else_names_the_command_and_a_model_that_fits(name
         ("translate demo:generate 'A dog.'", 'translucid generate demo:generate "A dog.";'),
     ],
 )  # fmt: skip
-def test_a_model_for_something_else_is_answered_with_the_line_to_type(
+def test_wrong_task_error_shows_the_equivalent_command(
     typed: str, instead: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("A dog sleeps.\n")
@@ -88,7 +134,7 @@ def test_a_model_for_something_else_is_answered_with_the_line_to_type(
         assert (done.returncode, done.stdout != "") == (0, True), done.stderr
 
 
-def test_info_says_what_a_shipped_model_was_trained_on() -> None:
+def test_info_describes_the_training_data_of_shipped_models() -> None:
     for name, about in shipped_models.manifest().items():
         said = " ".join(run("info", f"demo:{name}").stdout.split())
         assert f"model {about['title']}" in said
@@ -96,7 +142,7 @@ def test_info_says_what_a_shipped_model_was_trained_on() -> None:
     assert "labelled by AND" in shipped_models.manifest()["perceptron"]["trained_on"]
 
 
-def test_a_perceptron_is_explained_by_its_own_words() -> None:
+def test_explain_uses_the_terms_of_a_perceptron() -> None:
     said = run("explain", "demo:perceptron", "0 1").stdout
     assert "last" not in said
     assert re.search(r"the weighted sum +perceptron\.sum", said)

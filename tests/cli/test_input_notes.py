@@ -50,7 +50,7 @@ def test_each_answer_in_json_has_its_note(folder: Path, command: str, model: str
 
 
 @pytest.mark.parametrize("more", [[], ["--probabilities"]])
-def test_an_empty_line_is_marked_behind_its_answer(folder: Path, more: list[str]) -> None:
+def test_empty_line_is_noted_after_its_answer(folder: Path, more: list[str]) -> None:
     done = run("classify", "demo:classify", "q.txt", *more, cwd=folder)
     first, *others = done.stdout.splitlines()
     assert first.endswith("\t(empty text)")

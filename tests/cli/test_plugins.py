@@ -73,7 +73,7 @@ def test_an_installed_package_adds_a_command(installed: Path) -> None:
     assert "Did you mean 'letters'?" in wrong.stderr
 
 
-def test_a_plugin_that_cannot_be_loaded_says_so(installed: Path) -> None:
+def test_broken_plugin_is_listed_with_its_error(installed: Path) -> None:
     install(installed, "[translucid.commands]\nbroken = no_such_module:app\nodd = counting:typer\n")
     listed = in_process.run("--help")
     assert listed.returncode == 0
@@ -84,7 +84,20 @@ def test_a_plugin_that_cannot_be_loaded_says_so(installed: Path) -> None:
     assert "names a module; let it name a typer.Typer" in odd.stderr
 
 
-def test_a_command_of_the_program_goes_before_a_plugin(installed: Path) -> None:
+def test_unreadable_entry_points_are_skipped_with_a_warning(installed: Path) -> None:
+    install(installed, "[translucid.commands]\ncount = counting:app\n")
+    latin = installed / "latin-1.0.dist-info"
+    latin.mkdir()
+    (latin / "entry_points.txt").write_bytes(b"[translucid.commands]\nfa\xe7on = latin:app\n")
+    listed = in_process.run("--help")
+    assert listed.returncode == 0
+    assert "  count " in listed.stdout
+    assert "  lab " in listed.stdout
+    assert listed.stderr.startswith(f"warning: {latin / 'entry_points.txt'}: ")
+    assert "utf-8" in listed.stderr
+
+
+def test_a_command_of_the_program_takes_precedence_over_a_plugin(installed: Path) -> None:
     install(installed, "[translucid.commands]\ndoctor = counting:app\n")
     assert "Count" not in in_process.run("doctor", "--help").stdout
 

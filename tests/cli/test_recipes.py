@@ -20,16 +20,16 @@ def test_recipes_are_listed_and_shown() -> None:
     assert {"name", "path", "title"} == set(rows[0])
     shown = run("recipe", "show", "toyland-tag-lstm", "training.steps=7")
     assert tomllib.loads(shown.stdout)["training"]["steps"] == 7
-    assert "# training steps: updates of the weights" in shown.stdout
+    assert "# number of weight updates" in shown.stdout
 
 
 @pytest.mark.slow
-def test_new_check_and_train_go_together(tmp_path: Path) -> None:
+def test_new_recipe_checks_and_trains(tmp_path: Path) -> None:
     made = run("new", "tag", "model.kind=recurrent", "--out", "mine.toml", cwd=tmp_path)
     assert "next: translucid recipe check mine.toml" in made.stdout
     assert run("new", "tag", "--out", "mine.toml", cwd=tmp_path).returncode == 2
     checked = run("recipe", "check", "mine.toml", "data.toyland=60", cwd=tmp_path)
-    assert "mine.toml: no mistake in it\ntask tag, recurrent, 2,000 steps" in checked.stdout
+    assert "mine.toml: no mistakes\ntask tag, recurrent, 2,000 steps" in checked.stdout
     small = ["data.toyland=60", "training.steps=2", "model.d_model=8", "model.hidden=8"]
     trained = run("train", "mine.toml", "--out", "r", *small, cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
@@ -42,11 +42,11 @@ def test_new_check_and_train_go_together(tmp_path: Path) -> None:
     assert "B-PER" in run("info", "r", cwd=tmp_path).stdout
 
 
-def test_a_recipe_that_goes_on_from_a_model_leaves_the_family_to_it(tmp_path: Path) -> None:
+def test_fine_tuning_recipe_may_leave_out_the_kind(tmp_path: Path) -> None:
     going_on = ["training.start_from=runs/x", "model.weight_dropout=0.5", "data.toyland=60"]
     assert run("new", "tag", *going_on, "--out", "mine.toml", cwd=tmp_path).returncode == 0
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
-    assert "mine.toml: no mistake in it\ntask tag, the family of runs/x, 2,000" in checked.stdout
+    assert "mine.toml: no mistakes\ntask tag, the family of runs/x, 2,000" in checked.stdout
     shown = run("recipe", "show", "mine.toml", cwd=tmp_path)
     assert tomllib.loads(shown.stdout)["model"] == {"weight_dropout": 0.5}
 
@@ -64,7 +64,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["multi30k-en-de", "toyland-translate-transformer"])
-def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None:
+def test_recipe_with_other_training_data(tmp_path: Path, recipe: str) -> None:
     """Its own held-out files belong to its own training data: a part of the other is held out."""
     for side in ("a", "b"):
         (tmp_path / side).write_text("".join(f"{side} word {n}\n" for n in range(40)), "utf-8")
@@ -79,7 +79,7 @@ def test_a_recipe_takes_other_training_data(tmp_path: Path, recipe: str) -> None
     assert "held out" not in tested.stderr, tested.stderr
 
 
-def test_all_mistakes_of_a_recipe_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_recipe_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(
         '[task]\nkind = "tag"\n[model]\nhedas = 3\n[training]\nsteps = "many"\nwarm_up = 3\n'
     )
@@ -98,7 +98,7 @@ def test_the_schema_is_json() -> None:
     assert json.loads(run("recipe", "schema").stdout)["title"] == "Translucid recipe"
 
 
-def test_a_tokenizer_by_itself_and_in_a_run(tmp_path: Path) -> None:
+def test_tokenizer_commands_and_tokenizer_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the dog sleeps\nthe cat sleeps\n" * 20, "utf-8")
     words = ["tokenizer", "train", "a.txt", "--out", "tok", "--kind", "word"]
     made = run(*words, cwd=tmp_path)
@@ -123,14 +123,14 @@ def test_a_tokenizer_by_itself_and_in_a_run(tmp_path: Path) -> None:
     assert marks[0] == marks[1]
 
 
-def test_what_was_picked_for_the_files_is_said(tmp_path: Path) -> None:
+def test_chosen_settings_are_printed(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("the dog sleeps\nthe cat sleeps\n" * 20, "utf-8")
     (tmp_path / "a.de").write_text("der hund schläft\ndie katze schläft\n" * 20, "utf-8")
     small = ["training.steps=2", "model.d_model=8", "model.layers=1"]
     words = ["train", "translate", "--train", "a.en", "a.de", "--out", "runs/x", *small]
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "picked for 32 examples with 192 words:" in done.stderr
+    assert "chosen for 32 examples with 192 words:" in done.stderr
     assert "training.learning_rate=0.002" in done.stderr
     assert "training.steps=" not in done.stderr
     saved = tomllib.loads((tmp_path / "runs/x/recipe.toml").read_text("utf-8"))
@@ -157,7 +157,7 @@ def test_tensorboard_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_a_short_recipe_is_the_long_one(task: str, tmp_path: Path) -> None:
+def test_short_recipe_equals_the_long_one(task: str, tmp_path: Path) -> None:
     changes = ["training.warmup=7", "data.max_length=9", "tokenizer.kind=word"]
     sizes = []
     for words in ([], ["--short"]):
@@ -170,7 +170,7 @@ def test_a_short_recipe_is_the_long_one(task: str, tmp_path: Path) -> None:
     long, short = (dump(recipe.read(tmp_path / f"{n}.toml")) for n in (0, 1))
     assert long == short
     assert sizes[1] < 25 < 80 < sizes[0]
-    first = run("new", task).stdout.splitlines()[0].removeprefix("# What people change first: ")
+    first = run("new", task).stdout.splitlines()[0].removeprefix("# Changed most often: ")
     known = tomllib.loads((tmp_path / "0.toml").read_text("utf-8"))
     sections = [key.split(".") for key in first.split(", ")]
     assert len(sections) > 4

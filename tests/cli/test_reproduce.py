@@ -8,7 +8,7 @@ import pytest
 from tests.in_process import run
 
 from translucid.runs import reproduce
-from translucid.runs.recipe import shipped
+from translucid.runs.recipe import named
 from translucid.runs.reproduce import Band, Reproduction
 
 SMALL = ["data.toyland=60", "training.steps=2", "model.hidden=[4]"]
@@ -19,9 +19,9 @@ def expecting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The shelf with a band of our own."""
     own = tmp_path / "shelf"
     own.mkdir()
-    for path in shipped.FOLDER.glob("toyland-regress*"):
+    for path in named.FOLDER.glob("toyland-regress*"):
         (own / path.name).write_text(path.read_text("utf-8"), "utf-8")
-    monkeypatch.setattr(shipped, "FOLDER", own)
+    monkeypatch.setattr(named, "FOLDER", own)
     return own
 
 
@@ -45,7 +45,7 @@ def test_seeds_are_averaged_and_compared(expecting: Path, tmp_path: Path) -> Non
     assert json.loads(again.stdout) == result
 
 
-def test_a_mean_outside_the_band_is_said(expecting: Path, tmp_path: Path) -> None:
+def test_mean_outside_the_band_is_reported(expecting: Path, tmp_path: Path) -> None:
     band = {"metric": "rmse", "low": 0.0, "high": 1e-9}
     (expecting / "expected.json").write_text(json.dumps({"toyland-regress-mlp": band}))
     answer = run("reproduce", "toyland-regress-mlp", *SMALL, "--seeds", "1", cwd=tmp_path)
@@ -53,10 +53,10 @@ def test_a_mean_outside_the_band_is_said(expecting: Path, tmp_path: Path) -> Non
     assert "expected: 0 to 1e-09: OUTSIDE" in answer.stdout
 
 
-def test_without_a_band_the_result_stands_alone(expecting: Path, tmp_path: Path) -> None:
+def test_reproduce_without_a_band(expecting: Path, tmp_path: Path) -> None:
     answer = run("reproduce", "toyland-regress-mlp", *SMALL, "--seeds", "1", cwd=tmp_path)
     assert answer.returncode == 0
-    assert "expected: nothing is on record for this recipe" in answer.stdout
+    assert "expected: no band is recorded" in answer.stdout
 
 
 def test_the_spread_is_that_of_the_seeds() -> None:
@@ -70,5 +70,5 @@ def test_the_spread_is_that_of_the_seeds() -> None:
 
 
 def test_every_band_belongs_to_a_shipped_recipe() -> None:
-    names = {entry.name for entry in shipped.entries()}
+    names = {entry.name for entry in named.entries()}
     assert set(reproduce.bands()) <= names

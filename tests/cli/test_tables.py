@@ -99,7 +99,7 @@ def check_labels(model: Path, texts: list[str], rows: list[list[str]], digits: i
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("labelled", [True, False])
-def test_a_table_comes_out_with_new_columns(
+def test_table_output_has_new_columns(
     classifier: Path, tmp_path: Path, delimiter: str, labelled: bool
 ) -> None:
     names = ["review", "stars", "id"] if labelled else ["id", "review"]
@@ -123,7 +123,7 @@ def test_a_table_comes_out_with_new_columns(
     assert "text = column" in done.stderr
 
 
-def test_json_lines_come_out_as_json_lines(classifier: Path, tmp_path: Path) -> None:
+def test_json_lines_output(classifier: Path, tmp_path: Path) -> None:
     rows = [{"review": text, "tags": ["x"], "n": n} for n, (text, _) in enumerate(REVIEWS)]
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -141,7 +141,7 @@ def test_json_lines_come_out_as_json_lines(classifier: Path, tmp_path: Path) -> 
     assert [row["predicted_label"] for row in again] == [row["predicted_label"] for row in out]
 
 
-def test_a_table_without_names_keeps_having_none(classifier: Path, tmp_path: Path) -> None:
+def test_table_without_header_stays_without_header(classifier: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.tsv"
     file.write_text("".join(f"{text}\t{n}\n\n" for n, (text, _) in enumerate(REVIEWS)), "utf-8")
     column = "data.text_column=1"
@@ -181,7 +181,7 @@ def test_numbers_by_the_names_of_the_training_data(regressor: Path, tmp_path: Pa
 # ---- CoNLL ----
 
 
-def test_conll_comes_out_as_conll(tagger: Path, tmp_path: Path) -> None:
+def test_conll_output(tagger: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "a.conllu", tmp_path / "b.conllu"
     file.write_text(CONLLU, "utf-8")
     done = ask("tag", tagger, str(file), "--out", str(out))
@@ -271,7 +271,7 @@ def test_evaluate_takes_the_columns_of_the_run(
 # ---- files, pipes ----
 
 
-def test_out_is_whole_or_not_at_all(classifier: Path, tmp_path: Path) -> None:
+def test_output_file_is_complete_or_absent(classifier: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "a.csv", tmp_path / "out.csv"
     file.write_text("id,review\n1,fine\n2,bad\n")
     ask("classify", classifier, str(file), "--out", str(out))
@@ -315,13 +315,13 @@ def test_a_pipe_is_answered_before_the_next_line(classifier: Path, kind: str) ->
     assert asked.returncode == 0
 
 
-def test_what_cannot_be_asked_is_said(classifier: Path, regressor: Path, tmp_path: Path) -> None:
+def test_invalid_inputs_are_reported(classifier: Path, regressor: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\nfine,1\nbad,2\n")
     for words, message in [
         (["classify", str(classifier), str(tmp_path / "a.csv")], "which column holds the text?"),
         (["classify", str(classifier), str(tmp_path / "a.csv"), "b"], ", b: give one file"),
         (["predict", str(regressor), "--probabilities"], "a regressor gives numbers"),
-        (["evaluate", str(classifier)], "names no test data; give a file as in training"),
+        (["evaluate", str(classifier)], "names no test data; give a file"),
         (["classify", str(classifier), "data.colour=1"], "colour: no such key"),
     ]:
         done = run(*words, stdin="1 2\n")

@@ -61,7 +61,7 @@ def translator(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("label,text\na,good film\nb,bad film\n" * 9, [], ""),
     ],
 )
-def test_the_studio_is_announced_once_there_is_something_to_see(
+def test_studio_address_is_printed_when_training_starts(
     rows: str, words: list[str], why: str, tmp_path: Path
 ) -> None:
     """And an address that died with the data was never given."""
@@ -98,15 +98,15 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
     [
         (
             ["train", "translat"],
-            "there is no recipe translat; did you mean translate",
+            "no such recipe: translat; did you mean translate",
         ),
         (["train", "tag", "--train", "no.conll"], "no.conll"),
-        (["train", "tag"], "data.train: must be given, or data.toyland = 20000 for made-up"),
+        (["train", "tag"], "data.train: must be given, or data.toyland = 20000"),
         (["train", "tag", "--toyland", "9", "model.hedas=3"], "model.hedas: no such key; did you"),
         (["translate", "nowhere"], "nowhere is not a model folder: it has no config.json"),
     ],
 )
-def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
+def test_mistakes_of_train_are_explained(words: list[str], message: str, tmp_path: Path) -> None:
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -114,10 +114,10 @@ def test_mistakes_are_explained(words: list[str], message: str, tmp_path: Path) 
     assert not any((tmp_path / "runs").glob("*")), "a run that never began left a folder"
 
 
-def test_a_run_goes_where_the_help_says(tmp_path: Path) -> None:
+def test_default_output_folder_is_that_of_the_help(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("".join(f"{n},{n * n}\n" for n in range(9)), "utf-8")
     said = " ".join(run("train", "--help").stdout.split())
-    assert "default: runs/TASK or runs/RECIPE, numbered" in said
+    assert "default: runs/TASK, numbered" in said
     for name in ("runs/regress", "runs/regress-2"):
         words = ["--train", "a.csv", "--test", "a.csv", "--quiet", "training.steps=1"]
         done = run("train", "regress", *words, cwd=tmp_path)
@@ -137,7 +137,7 @@ def test_unequal_files_are_refused(files: Path, tmp_path: Path) -> None:
     assert "299" in done.stderr
 
 
-def test_who_stops_a_run_is_answered_also_within_a_line(
+def test_stop_message_is_printed_while_another_line_is_written(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A signal may come while the log has the buffer of stderr, which then takes no other line."""
@@ -150,7 +150,7 @@ def test_who_stops_a_run_is_answered_also_within_a_line(
     with stopping() as request:
         os.kill(os.getpid(), signal.SIGINT)
         assert request()
-    assert "stopping after this step; once more to leave at once\n" in capfd.readouterr().err
+    assert "stopping after this step; " in capfd.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
@@ -173,7 +173,7 @@ def test_ctrl_c_saves_the_model(tmp_path: Path) -> None:
     assert running.returncode == 130, before + stderr
     assert "stopping after this step" in stderr
     assert "stopped and saved after step" in stdout
-    assert f"go on with: translucid resume {shlex.quote(str(out))}" in stdout
+    assert f"resume with: translucid resume {shlex.quote(str(out))}" in stdout
     assert (out / "log.txt").read_text("utf-8").splitlines()[-1:] == stdout.splitlines()
     answer = run("classify", str(out), stdin="The food was good.\n")
     assert answer.stdout.split("\t")[0] in ("negative", "neutral", "positive")

@@ -147,14 +147,14 @@ def test_numbers_without_quotes_end_with_code_2() -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["positions", "--length", "3"], "There are --d, --positions, --count, --base, --rotary"),
-        (["positions", "--length=3"], "No such option: --length. There are --d,"),
+        (["positions", "--length", "3"], "Options: --d, --positions, --count, --base, --rotary"),
+        (["positions", "--length=3"], "No such option: --length. Options: --d,"),
         (["positions", "--rotry", "--q", "1 2"], "Did you mean --rotary?"),
         (["softmax", "1 2", "--targt", "0"], "No such option: --targt. Did you mean --target?"),
         (["softmax", "-x", "1"], "No such option: -x. Did you mean --x?"),
         (["mlp", "--act", "tanh", "1"], "No such option: --act. Did you mean --activation?"),
-        (["rnn", "--hidden", "3", "4"], "No such option: --hidden. There are --x, --W, --U, --b"),
-        (["perceptron", "--bias", "1"], "No such option: --bias. There are --x, --w, --b, "),
+        (["rnn", "--hidden", "3", "4"], "No such option: --hidden. Options: --x, --W, --U, --b"),
+        (["perceptron", "--bias", "1"], "No such option: --bias. Options: --x, --w, --b, "),
     ],
 )
 def test_an_unknown_option_is_what_is_wrong(typed: list[str], message: str) -> None:

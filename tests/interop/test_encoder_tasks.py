@@ -294,4 +294,4 @@ def test_fill_command(filler: tuple[Path, Any], tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{file}:2: 'nothing' has no mask; write [MASK]" in done.stderr
     assert not done.stdout
-    assert "give texts in quotes, or a file" in run("fill", folder).stderr
+    assert "a file with --texts" in run("fill", folder).stderr

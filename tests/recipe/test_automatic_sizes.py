@@ -12,7 +12,7 @@ def test_words_are_counted_on_both_sides() -> None:
     assert (amount.examples, amount.words, amount.words_known) == (2, 7, 4)
 
 
-def test_what_the_user_says_is_not_touched() -> None:
+def test_settings_of_the_user_are_not_changed() -> None:
     chosen = parse({"task": {"kind": "translate"}}, ["training.steps=40", "model.d_model=64"])
     picks = automatic_sizes.pick(chosen, automatic_sizes.Amount(29_000, 700_000, 30_000), "cpu")
     filled, said = automatic_sizes.with_picks(chosen, picks)

@@ -107,7 +107,7 @@ def test_classes_lengths_and_targets_are_held_out_in_proportion() -> None:
     assert {point.line // 100 for point in points} == set(range(10))
 
 
-def test_what_asks_the_same_is_on_one_side(tmp_path: Path) -> None:
+def test_copies_are_on_one_side(tmp_path: Path) -> None:
     """A source with two translations, and lines that stand there many times."""
     rows = [f"text {n % 90}\ttarget {n}" for n in range(160)] + ["yes\tja"] * 200
     for seed in range(5):
@@ -127,7 +127,7 @@ def test_running_text_is_held_out_in_blocks(tmp_path: Path) -> None:
     assert (len(held), len(starts)) == (100, 10)
     assert all(start + n in held for start in starts for n in range(10))
     assert {start // 201 for start in starts} == set(range(10)), "from all over the file"
-    assert "blocks of neighbouring lines" in lines[-1]
+    assert "blocks of adjacent lines" in lines[-1]
 
 
 def test_lines_of_running_text_and_numbers_may_be_equal(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_lines_of_running_text_and_numbers_may_be_equal(tmp_path: Path) -> None:
     assert (len(examples.train), len(examples.valid)) == (32, 8)
 
 
-def test_what_is_mostly_copies_is_learnt_by_heart(tmp_path: Path) -> None:
+def test_mostly_copied_data_is_split_by_record(tmp_path: Path) -> None:
     examples, _ = loaded(tmp_path, "translate", ["one\teins", "two\tzwei"] * 20)
     assert (len(examples.train), len(examples.valid)) == (32, 8)
     assert {r.source for r in examples.train} == {"one", "two"}
@@ -145,7 +145,7 @@ def test_what_is_mostly_copies_is_learnt_by_heart(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"1 record is too few to hold one out .* --valid"):
+    with pytest.raises(InputError, match=r"1 record is too few .* --valid"):
         loaded(tmp_path, "translate", ["a b\tc d"])
     with pytest.raises(InputError, match=r"training would lose its label.* --valid"):
         loaded(tmp_path, "classify", ["label\ttext", "a\tone", "b\ttwo"])
@@ -165,10 +165,10 @@ def test_an_older_run_keeps_every_nth_example(tmp_path: Path) -> None:
     times = Counter(row.split("\t")[0] for row in rows)
     copies = sum(times[record.source] - 1 for record in examples.valid)
     assert copies > 0
-    assert lines[-1].endswith(f"held out for it, {copies:,} that ask the same left out")
+    assert lines[-1].endswith(f"held out for it, {copies:,} duplicates dropped")
 
 
-def test_a_run_begun_before_a_key_was_added_keeps_the_value_of_before(
+def test_older_run_keeps_the_value_of_an_added_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ADDED, "data.split", "every-nth")  # as if the key were new
@@ -180,7 +180,7 @@ def test_a_run_begun_before_a_key_was_added_keeps_the_value_of_before(
     assert of_run(tmp_path).data.split == "every-nth"
 
 
-def test_data_is_read_again_with_the_columns_of_the_beginning(tmp_path: Path) -> None:
+def test_data_is_read_again_with_the_same_columns(tmp_path: Path) -> None:
     """A run begun before the label was looked for by its values took the first column."""
     rows = [f"name {n}\t{'FM'[n % 2]}" for n in range(40)]
     path = tmp_path / "a.tsv"
@@ -225,7 +225,7 @@ def test_folds_have_every_class_and_no_copies_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("fold", ["2", "0/5", "6/5", "1/1", "a/b", "-1/5"])
-def test_what_is_no_fold_is_refused(tmp_path: Path, fold: str) -> None:
+def test_invalid_fold_is_refused(tmp_path: Path, fold: str) -> None:
     with pytest.raises(ConfigError, match=r"data\.fold.*such as '2/5'"):
         loaded(tmp_path, "translate", ["a\tb"], fold=fold)
 

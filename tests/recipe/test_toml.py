@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from translucid.runs.recipe import recipe, toml
-from translucid.runs.recipe import shipped as shelf
+from translucid.runs.recipe import named, recipe, toml
 from translucid.runs.recipe.recipe import MODELS, SECTIONS, parse
 from translucid.tasks.registry import TASKS
 
-SHIPPED = shelf.entries()
+SHIPPED = named.entries()
 PAIRS = [(task, kind) for task in TASKS.names() for kind in TASKS[task].models]
 
 
 @pytest.mark.parametrize(("task", "kind"), PAIRS)
-def test_the_explained_text_is_the_same_recipe(task: str, kind: str) -> None:
+def test_dumped_recipe_reads_back_equal(task: str, kind: str) -> None:
     chosen = parse({"task": {"kind": task}, "model": {"kind": kind}}, ["training.ema=0.9"])
     text = toml.dump(chosen)
     again = parse(tomllib.loads(text))
@@ -35,7 +34,7 @@ def test_every_key_has_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.name)
-def test_a_shipped_recipe_is_complete_and_explained(entry: shelf.Entry) -> None:
+def test_a_shipped_recipe_is_complete_and_explained(entry: named.Entry) -> None:
     text = entry.path.read_text("utf-8")
     assert toml.rewrite(entry.path) == text, f"translucid recipe show {entry.name} writes it"
     assert text.startswith("#:schema ./recipe.schema.json\n")
@@ -56,7 +55,7 @@ def test_what_is_shipped() -> None:
 
 
 def test_the_schema_file_is_the_schema() -> None:
-    shipped = json.loads((shelf.FOLDER / "recipe.schema.json").read_text("utf-8"))
+    shipped = json.loads((named.FOLDER / "recipe.schema.json").read_text("utf-8"))
     assert shipped == toml.schema(), "translucid recipe schema > recipes/recipe.schema.json"
 
 
@@ -73,8 +72,10 @@ def test_the_schema_knows_what_the_parser_knows() -> None:
     assert found["training"]["properties"]["optimizer"]["enum"] == ["adamw", "adam", "sgd", "muon"]
 
 
-def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shelf.find("sst2") == shelf.FOLDER / "sst2.toml"
+def test_file_takes_precedence_over_a_shipped_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert named.find("sst2") == named.FOLDER / "sst2.toml"
     (tmp_path / "sst2").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert shelf.find("sst2") == Path("sst2")
+    assert named.find("sst2") == Path("sst2")

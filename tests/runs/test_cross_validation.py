@@ -55,8 +55,8 @@ def test_the_summary_is_the_mean_of_the_runs(folder: Path) -> None:
     [
         (["--folds", "1"], "--folds 1: must be at least 2"),
         (["--folds", "0"], "must be at least 2"),
-        (["--folds", "32"], "31 examples, which are too few for 32 folds"),
-        (["--folds", "3", "--valid", "a.csv"], "data.valid has no place"),
+        (["--folds", "32"], "31 examples, too few for 32 folds"),
+        (["--folds", "3", "--valid", "a.csv"], "data.valid cannot be set"),
         (["--folds", "3", "--studio"], "--studio"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_folder_of_something_else_is_refused(folder: Path) -> None:
     (folder / "cv/notes.txt").write_text("mine")
     done = run("train", "classify", "--train", "a.csv", "--out", "cv", "--folds", "2", *SMALL,
                cwd=folder)  # fmt: skip
-    assert "cv holds notes.txt" in done.stderr
+    assert "cv contains notes.txt" in done.stderr
     assert [path.name for path in (folder / "cv").iterdir()] == ["notes.txt"]
 
 

@@ -13,7 +13,7 @@ from tests.tiny.dealt import dealt
 from translucid.core.errors import ConfigError, InputError
 from translucid.model import load
 from translucid.runs.recipe import recipe
-from translucid.runs.recipe.shipped import entries
+from translucid.runs.recipe.named import entries
 from translucid.runs.run import resume_run, train_recipe
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.registry import TASKS
@@ -120,7 +120,7 @@ def test_an_option_that_changes_the_score_is_said(tmp_path: Path) -> None:
     other = model.evaluate(file, say=lines.append, unit="line", context=3)
     assert other.numbers != same(run)
     assert lines[0] == (
-        "scored otherwise than in training (unit was file, context was 0): "
+        "not scored as in training (unit was file, context was 0): "
         "unit=line keep_empty=false max_length=256 context=3"
     )
 
@@ -144,7 +144,7 @@ def test_a_run_finds_its_test_data_from_any_folder(
     shutil.rmtree(tmp_path / "run/state")
     assert same(tmp_path / "run") == here, "a checkpoint is not needed"
     (tmp_path / "t.txt").unlink()
-    with pytest.raises(InputError, match=r"content is not that of .*t\.txt"):
+    with pytest.raises(InputError, match=r"has changed from .*t\.txt"):
         load(tmp_path / "run").evaluate()
     Path("t.txt").unlink()
     with pytest.raises(InputError, match=r"t\.txt: no such file.*looked for"):
@@ -168,7 +168,7 @@ def test_a_test_file_that_changed_is_refused(
     Path("t.txt").write_text(TEXT + "a cat\n")
     refused = run("evaluate", str(folder))
     assert refused.returncode == 2
-    assert "t.txt: its content is not" in refused.stderr
+    assert "t.txt has changed" in refused.stderr
     assert f"translucid evaluate {folder} t.txt" in refused.stderr
     assert not refused.stdout
     scored = run("evaluate", str(folder), "t.txt", "--json")
@@ -209,7 +209,7 @@ def test_a_project_that_was_moved_whole_finds_its_files(
     moved = tmp_path / "new place" / "runs" / "r"
     assert same(moved) == before
     (tmp_path / "new place" / "t.txt").write_text("another file\n" * 9)
-    with pytest.raises(InputError, match=r"content is not that of .*old place"):
+    with pytest.raises(InputError, match=r"has changed from .*old place"):
         load(moved).evaluate()
 
 
@@ -241,15 +241,18 @@ def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) ->
     scored = json.loads(answer.stdout)
     assert scored["scores"] == expected.numbers
     assert (scored["settings"]["beam_size"], scored["settings"]["alpha"]) == (1, 0.5)
-    assert "scored otherwise than in training (beam_size was 3, alpha was 1.0)" in answer.stderr
+    assert "not scored as in training (beam_size was 3, alpha was 1.0)" in answer.stderr
     assert "beam_siez: no such key; did you mean beam_size?" in run(
         "evaluate", str(folder), "decoding.beam_siez=1"
     ).stderr  # fmt: skip
 
 
 REFUSED = {
-    "label_column": (2, r"label_column: has no effect on a score of task language; what has: text"),
-    "beam_size": (2, r"beam_size: has no effect on a score of task language"),
+    "label_column": (
+        2,
+        r"label_column: has no effect on scores of task language; these have: text",
+    ),
+    "beam_size": (2, r"beam_size: has no effect on scores of task language"),
     "unti": ("line", r"unti: no such key; did you mean unit\?"),
     "context": (-1, r"context = -1: input should be greater than or equal to 0"),
 }

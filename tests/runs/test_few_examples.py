@@ -27,12 +27,12 @@ def rows(count: int) -> list[tuple[str, str]]:
 def test_examples_are_counted_beside_each_score(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "classify", train=rows(60), test=rows(7))
     held_out = 60 // 5
-    warned, *_ = (line for line in log.splitlines() if line.startswith("! the validation data"))
-    assert warned == (
-        "! the validation data are only 12 examples: a score on them says little (12 of 12 right "
-        f"is an accuracy of {lowest_of_all_right(held_out):.2f} to 1, with 95 %); give more with "
-        "--valid FILE"
+    warned, *_ = (line for line in log.splitlines() if line.startswith("! only 12 validation"))
+    assert (
+        f"12 of 12 correct: 95 % interval of accuracy {lowest_of_all_right(held_out):.2f} to 1"
+        in warned
     )
+    assert warned.endswith("--valid FILE")
     scores = [line for line in log.splitlines() if " valid: accuracy" in line]
     assert scores
     assert all("  (12 examples)" in line for line in scores if line.startswith("step"))
@@ -45,20 +45,23 @@ def test_examples_are_counted_beside_each_score(tmp_path: Path) -> None:
 
 def test_many_are_counted_without_a_warning(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "classify", train=rows(40), valid=rows(FEW), test=rows(FEW - 1))
-    assert "the validation data are only" not in log
+    assert "! only" not in log
     assert f"  ({FEW} examples)  (best" in log
     assert f"  ({FEW - 1} examples)" in log
 
 
 def test_made_up_examples_lead_to_more_of_them(tmp_path: Path) -> None:
     log = log_of(tmp_path / "few", "tag", overrides=["data.toyland=40"])
-    assert "only 50 examples: a score on them says little; give more with --toyland 2000\n" in log
+    assert (
+        "! only 50 validation examples: the score is unreliable; add more with --toyland 2000\n"
+        in log
+    )
 
 
 def test_running_text_is_scored_token_by_token(tmp_path: Path) -> None:
     log = log_of(tmp_path / "run", "language", overrides=["data.toyland=40"])
     assert "examples)" not in log
-    assert "says little" not in log
+    assert "! only" not in log
 
 
 @pytest.mark.parametrize("count", [1, 10, 99])

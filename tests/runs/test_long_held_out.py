@@ -82,7 +82,7 @@ def test_a_very_long_held_out_line_is_limited(
     assert any(f"1 of 5 test examples have over 20 tokens: {action}" in line for line in said)
 
 
-def test_an_evaluation_says_how_far_it_is() -> None:
+def test_evaluation_reports_progress() -> None:
     now, said = 0.0, list[str]()
     with reporting(said.append, clock=lambda: now):
         for done in range(1, 5):

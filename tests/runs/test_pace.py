@@ -48,7 +48,7 @@ def test_measuring_changes_nothing(
     train_recipe(chosen, tmp_path / "told", quiet=True)
     log = (tmp_path / "told/log.txt").read_text("utf-8")
     assert re.search(
-        r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; the first save",
+        r"^about .* for 8 steps: .* a step, 3 evaluations of .*, one every .*; first checkpoint",
         log, re.MULTILINE,
     )  # fmt: skip
     assert files(tmp_path / "plain") == files(tmp_path / "told")
@@ -65,7 +65,7 @@ def simulated(done: int, steps: int, every: int, step: float, evaluation: float)
 
 @pytest.mark.parametrize("done", [0, 1, 7, 10, 99, 100])
 @pytest.mark.parametrize("every", [1, 7, 10, 30, 1000])
-def test_a_forecast_is_what_a_run_goes_through(done: int, every: int) -> None:
+def test_forecast_counts_the_steps_and_evaluations_of_a_run(done: int, every: int) -> None:
     forecast = Forecast(0.5, 3.0)
     assert forecast.seconds(done, 100, every) == simulated(done, 100, every, 0.5, 3.0)
     for seconds in (0.0, 4.0, 20.0, 1e9):
@@ -93,23 +93,23 @@ def told(training: TrainingConfig, seconds: float, done: int = 0, spent: float =
     return lines
 
 
-def test_the_line_says_what_will_be() -> None:
+def test_forecast_line() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100)
     (line,) = told(training, 1.0)
     assert line == (
         "about 18 min 49 s for 1,000 steps: 1.0 s a step, 10 evaluations of 12.0 s, one every "
-        "1 min 40 s; the first save after 1 min 52 s"
+        "1 min 40 s; first checkpoint after 1 min 52 s"
     )
     (line,) = told(training, 10.0)
-    assert line.endswith("one every 16 min 40 s; the first save after 5 min 0 s")
+    assert line.endswith("one every 16 min 40 s; first checkpoint after 5 min 0 s")
     assert told(training, 0.001) == [], "it is over before anybody has read it"
 
 
-def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
+def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
     (line,) = told(training, 1.0)
     found = re.search(
-        r"training.minutes = 5 ends it at about step (\d+): with training.steps=\1 ", line
+        r"training.minutes = 5 ends it at about step (\d+): set training.steps=\1 ", line
     )
     assert found
     assert 250 < int(found[1]) < 300
@@ -120,7 +120,7 @@ def test_a_time_limit_that_comes_first_is_said_with_the_remedy() -> None:
     assert "training.minutes = 60 ends it at about step 589: " in line
 
 
-def test_evaluations_that_take_most_of_the_time_are_said_with_the_remedy() -> None:
+def test_slow_evaluations_are_reported_with_a_remedy() -> None:
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
     share, every = re.search(
         r"; evaluations take (\d+)% of it, and 20% or less with training.evaluate_every=(\d+)$",
@@ -136,7 +136,7 @@ def test_evaluations_that_take_most_of_the_time_are_said_with_the_remedy() -> No
     assert line.endswith("training.evaluate_every=300"), "no more than there are steps"
 
 
-def test_the_time_left_counts_evaluations_as_they_were() -> None:
+def test_time_left_uses_the_last_evaluation() -> None:
     """Also in a run so quick that none was measured beforehand, and before it has a forecast."""
     steps = Pace(TrainingConfig(steps=100, evaluate_every=10), 0, 0.0, lambda: 12.0, print)
     steps.ticked(1, 0.05)
@@ -149,7 +149,7 @@ def test_the_time_left_counts_evaluations_as_they_were() -> None:
     assert steps.left(40) == pytest.approx(simulated(40, 100, 10, 0.01, 2.0))
 
 
-def test_an_evaluation_before_the_first_steps_is_not_what_the_line_goes_by() -> None:
+def test_forecast_ignores_an_evaluation_before_the_first_steps() -> None:
     """It may have made kernels, which takes some seconds once."""
     lines: list[str] = []
     steps = Pace(TrainingConfig(steps=1000, evaluate_every=100), 0, 0.0, lambda: 12.0, lines.append)
@@ -159,9 +159,7 @@ def test_an_evaluation_before_the_first_steps_is_not_what_the_line_goes_by() -> 
     assert "10 evaluations of 12.0 s" in lines[0]
 
 
-def test_a_run_tells_its_pace_of_every_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_evaluation_updates_the_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[float] = []
     monkeypatch.setattr(forecast.Pace, "evaluated", lambda self, seconds: taken.append(seconds))
     train_recipe(small("classify", "still", steps=8, evaluate_every=3), tmp_path, quiet=True)
@@ -199,7 +197,7 @@ def stop_at(step: int, folder: Path) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
-def test_a_first_save_comes_in_time_and_can_be_gone_on_from(
+def test_first_checkpoint_is_early_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that is killed after it loses no more."""

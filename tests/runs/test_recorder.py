@@ -43,7 +43,7 @@ def recorded(run: Path, name: str = "steps.jsonl") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_recording_changes_nothing_and_holds_over_a_resume(case: str, tmp_path: Path) -> None:
+def test_recording_changes_nothing_and_survives_a_resume(case: str, tmp_path: Path) -> None:
     """Weights, moments, averages and metrics are those of the run without a record, to the bit;
     a record that was broken off is that of a whole run."""
     task, family, training = RUNS[case]
@@ -152,7 +152,7 @@ def test_by_default_the_first_validation_example_is_followed(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_another_probe_begins_anew_and_the_same_one_goes_on(tmp_path: Path) -> None:
+def test_new_probe_starts_over_and_the_same_one_continues(tmp_path: Path) -> None:
     chosen, run = small("classify", "gru", steps=6), tmp_path / "run"
     with pytest.raises(Interrupted):
         train_recipe(chosen, run, quiet=True, interrupted=after(2), recording=Recording(TEXT))
@@ -177,18 +177,16 @@ def test_a_resume_without_a_record_leaves_a_gap_and_nothing_false(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("task", "text", "said"),
-    [("regress", "a b", "--probe"), ("translate", " ", "--probe: there is no text")],
+    [("regress", "a b", "--probe"), ("translate", " ", "--probe: the text is empty")],
 )
-def test_a_probe_that_cannot_be_asked_is_refused_at_once(
-    task: str, text: str, said: str, tmp_path: Path
-) -> None:
+def test_invalid_probe_is_refused_at_once(task: str, text: str, said: str, tmp_path: Path) -> None:
     family = "mlp" if task == "regress" else "transformer"
     with pytest.raises(InputError, match=said):
         train_recipe(small(task, family), tmp_path / "run", quiet=True, recording=Recording(text))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_wrong_probe_is_refused_before_a_run_goes_on(tmp_path: Path) -> None:
+def test_invalid_probe_is_refused_before_a_resume(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_recipe(small("regress", "mlp"), tmp_path / "run", quiet=True, interrupted=after(1))
     with pytest.raises(InputError, match="--probe"):
@@ -198,7 +196,7 @@ def test_a_wrong_probe_is_refused_before_a_run_goes_on(tmp_path: Path) -> None:
     assert [each["step"] for each in recorded(tmp_path / "run")] == [2, 3, 3]
 
 
-def test_a_lock_tells_whether_it_goes_on(tmp_path: Path) -> None:
+def test_lock_shows_whether_a_run_is_recorded(tmp_path: Path) -> None:
     seen: list[bool | None] = []
 
     def look() -> bool:
@@ -212,7 +210,7 @@ def test_a_lock_tells_whether_it_goes_on(tmp_path: Path) -> None:
     assert goes_on(tmp_path / "run") is False
 
 
-def test_a_gradient_that_is_no_number_is_recorded(tmp_path: Path, monkeypatch: Any) -> None:
+def test_nan_gradient_is_recorded(tmp_path: Path, monkeypatch: Any) -> None:
     real = loop.gradient_sizes
 
     def broken(parameters: Any) -> Any:

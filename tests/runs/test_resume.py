@@ -63,7 +63,7 @@ def same_runs(one: Path, other: Path) -> None:
 
 
 def stop_and_resume(chosen: Recipe, out: Path, stops: list[int]) -> None:
-    with pytest.raises(Interrupted, match=r"go on with: translucid resume"):
+    with pytest.raises(Interrupted, match=r"translucid resume"):
         train_recipe(chosen, out, quiet=True, interrupted=after(stops[0]))
     for stop in stops[1:]:
         with pytest.raises(Interrupted):
@@ -103,7 +103,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(case: str, tmp_path: Path) -> No
     same_runs(tmp_path / "straight", tmp_path / "stopped")
 
 
-def test_a_stream_begins_where_another_stood() -> None:
+def test_stream_continues_from_the_place_of_another() -> None:
     """At any place, in any epoch: the same batches come."""
     chosen = small("classify", "gru", batch_tokens=60)
     from translucid.runs.setup import set_up
@@ -119,7 +119,7 @@ def test_a_stream_begins_where_another_stood() -> None:
     assert whole.place(40)["epoch"] > 2
 
 
-def test_a_stream_may_begin_behind_the_end_of_an_epoch() -> None:
+def test_stream_may_start_after_the_end_of_an_epoch() -> None:
     """As that of a run that was told to go on with larger batches: the next epoch begins."""
     from translucid.runs.setup import set_up
 
@@ -142,11 +142,11 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
     assert (tmp_path / "run/test.json").exists()
     log = (tmp_path / "run" / "log.txt").read_text("utf-8")
-    assert log.count("all its steps are taken; to train longer: translucid resume ") == 1
+    assert log.count("to train longer: translucid resume ") == 1
     assert "training.steps=... --allow-changes" in log
 
 
-def test_a_finished_run_goes_on_if_it_is_told_to_take_more_steps(tmp_path: Path) -> None:
+def test_finished_run_continues_with_more_steps(tmp_path: Path) -> None:
     train_recipe(small("classify", "gru"), tmp_path / "run", quiet=True)
     resume_run(tmp_path / "run", ["training.steps=5"], allow_changes=True, quiet=True)
     lines = [
@@ -191,7 +191,9 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
     with pytest.raises(InputError, match=r"the vocabulary of tokenizer"):
         resume_run(stopped, quiet=True)
     data.write_text(whole, "utf-8")
-    with pytest.raises(InputError, match=r"training.learning_rate was 0.001, is 0.5\. Put it back"):
+    with pytest.raises(
+        InputError, match=r"training.learning_rate was 0.001, is 0.5\. .*--allow-changes"
+    ):
         resume_run(stopped, ["training.learning_rate=0.5"], quiet=True)
     text = (stopped / "recipe.toml").read_text("utf-8")
     (stopped / "recipe.toml").write_text(text.replace("steps = 9 ", "steps = 12 "), "utf-8")
@@ -205,11 +207,11 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
 
 
 def test_a_model_that_no_longer_fits_is_refused(stopped: Path) -> None:
-    with pytest.raises(InputError, match=r"step 5 does not fit the model any more: .*new folder"):
+    with pytest.raises(InputError, match=r"step 5 no longer fits the model: .*new folder"):
         resume_run(stopped, ["model.d_model=4"], allow_changes=True, quiet=True)
 
 
-def test_a_resume_may_begin_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path / "a")
     Path("t.tsv").write_text("label\ttext\n" + "good\tday\nbad\tnight\n" * 10)
@@ -233,7 +235,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json", "manifest.json"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(
+def test_damaged_checkpoint_falls_back_to_the_previous_one(
     damage: str, file: str, stopped: Path
 ) -> None:
     newest, before = Checkpoints(stopped).steps()
@@ -245,22 +247,11 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     assert f"step-{newest:08}" in line
     assert line.endswith("falling back to the checkpoint before it")
     DAMAGE[damage](stopped / f"state/step-{before:08}" / file)
-    with pytest.raises(InputError, match="holds no whole checkpoint"):
+    with pytest.raises(InputError, match="no intact checkpoint"):
         Checkpoints(stopped).newest(said.append)
 
 
-def test_after_falling_back_the_run_is_still_the_same(stopped: Path) -> None:
-    twin = stopped.with_name("twin")
-    shutil.copytree(stopped, twin)
-    newest = Checkpoints(stopped).steps()[0]
-    (stopped / f"state/step-{newest:08}/tensors.safetensors").write_bytes(b"x")
-    for run in (stopped, twin):
-        resume_run(run, quiet=True)
-    assert (stopped / "metrics.jsonl").read_bytes() == (twin / "metrics.jsonl").read_bytes()
-    assert atomic_files.digests(stopped / "best") == atomic_files.digests(twin / "best")
-
-
-def test_a_save_that_fails_says_so_and_keeps_the_last(
+def test_failed_save_is_reported_and_keeps_the_last_checkpoint(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at the second save: the run ends, the older checkpoints stay."""
@@ -275,20 +266,20 @@ def test_a_save_that_fails_says_so_and_keeps_the_last(
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
-    assert "the newest whole checkpoint is of step 6" in str(told.value)
+    assert "the newest intact checkpoint is of step 6" in str(told.value)
     assert "translucid resume" in str(told.value)
 
 
-def test_a_run_folder_is_not_trained_over(stopped: Path) -> None:
+def test_train_refuses_an_existing_run(stopped: Path) -> None:
     chosen = recipe.read(stopped / "recipe.toml")
-    with pytest.raises(InputError, match=r"run holds a run already; go on with it: translucid res"):
+    with pytest.raises(InputError, match=r"run already contains a run; .*translucid resume"):
         train_recipe(chosen, stopped, quiet=True)
-    with pytest.raises(InputError, match=r"is no run folder: it holds no recipe.toml"):
+    with pytest.raises(InputError, match=r"not a run folder.*recipe\.toml"):
         resume_run(stopped.parent, quiet=True)
 
 
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
-def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path: Path) -> None:
+def test_folder_is_replaced_atomically(moment: str, tmp_path: Path) -> None:
     """The two renames of a save, cut at each of their three moments."""
     folder = tmp_path / "best"
     atomic_files.write_whole(folder, lambda p: (p / "x").write_text("old") and None)
@@ -306,7 +297,7 @@ def test_a_folder_is_old_or_new_whenever_the_process_dies(moment: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_is_written_aside_is_what_was(tmp_path: Path) -> None:
+def test_background_save_writes_the_values_at_its_start(tmp_path: Path) -> None:
     """Training changes the weights while they are being written; the file has the old ones."""
     weights = torch.zeros(20_000_000)
     keeping = Checkpoints(tmp_path, aside=True)

@@ -196,7 +196,10 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
             {"task": {"kind": "tag"}, "model": {"kind": "mlp"}},
             r"task tag takes transformer or recur",
         ),
-        ({"task": {"kind": "tag"}, "model": {"vocab": 9}}, r"model.vocab: comes from the task and"),
+        (
+            {"task": {"kind": "tag"}, "model": {"vocab": 9}},
+            r"model.vocab: determined by the task and",
+        ),
         (
             {"task": {"kind": "tag"}, "training": {"steps": 0}},
             r"training.steps = 0: input should be",

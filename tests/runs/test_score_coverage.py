@@ -67,7 +67,7 @@ def test_evaluate_scores_what_classify_answers(tmp_path: Path, positions: str) -
     many.write_text(" ".join(WORDS * 2) + "\n" + ("a dog\n" * 299 + " ".join(WORDS * 2) + "\n"))
     shown = run("classify", str(out), str(many)).stderr  # in two chunks
     assert "1 text has more than the 15 tokens" in shown
-    assert "2 texts were truncated in all" in shown
+    assert "2 texts were truncated in total" in shown
     lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
     first = next(json.loads(line) for line in lines if "valid" in line)
     assert (first["examples"], first["truncated"]) == (len(rows), long)
@@ -131,7 +131,7 @@ def test_pairs_of_an_embedding_are_truncated_and_counted(tmp_path: Path) -> None
     assert (score.numbers, score.truncated) == (scored["test"], long)
 
 
-def test_what_is_not_scored_is_counted_beside_the_score(tmp_path: Path) -> None:
+def test_unscored_examples_are_counted(tmp_path: Path) -> None:
     train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
     pairs = [f"{' '.join(WORDS[: 2 + n % 4])}\tein Hund {n}\n" for n in range(20)]
     train.write_text("source\ttarget\n" + "".join(pairs))

@@ -62,7 +62,7 @@ def full_steps(words: int) -> int:
     return steps
 
 
-def test_with_time_enough_the_data_decides(clocked: Any) -> None:
+def test_with_enough_time_the_size_fits_the_data(clocked: Any) -> None:
     tried = clocked(lambda d_model: 1e-6, 0.0)
     _, lines, filled = chosen()
     by_data = automatic_sizes.pick(filled, Amount(60, 10**7, 100), "cpu")
@@ -74,7 +74,7 @@ def test_with_time_enough_the_data_decides(clocked: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_largest_size_is_taken_that_gets_half_way(clocked: Any) -> None:
+def test_largest_size_that_completes_half_of_its_steps_is_chosen(clocked: Any) -> None:
     """Twice as wide is four times as slow; 256 gets through seven tenths of its steps."""
     words, minutes = 10**7, 60.0
     full = full_steps(words)
@@ -87,10 +87,10 @@ def test_the_largest_size_is_taken_that_gets_half_way(clocked: Any) -> None:
     assert filled.training.warmup == filled.training.steps // 20
     assert filled.training.steps * second <= 60 * USED * minutes
     assert re.fullmatch(r"in 60 minutes here: d_model=256 layers=3, .* a step, [\d,]+ of the "
-                        r"[\d,]+ steps that the data asks for", lines[0])  # fmt: skip
-    longer = int(re.fullmatch(r"  --minutes (\d+) would do for all of them", lines[1])[1])  # type: ignore[index]
+                        r"[\d,]+ steps intended for this data", lines[0])  # fmt: skip
+    longer = int(re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])[1])  # type: ignore[index]
     larger = int(re.fullmatch(
-        r"  --minutes (\d+) would do for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
+        r"  --minutes (\d+) would be enough for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
     _, lines, filled = chosen(minutes=longer, words=words)
     assert filled.training.steps == full, "what it says is true"
     _, lines, filled = chosen(minutes=larger, words=words)
@@ -99,7 +99,7 @@ def test_the_largest_size_is_taken_that_gets_half_way(clocked: Any) -> None:
     assert len(lines) == 1
 
 
-def test_on_a_slow_machine_the_smallest_takes_what_steps_it_can(clocked: Any) -> None:
+def test_smallest_size_on_a_slow_machine(clocked: Any) -> None:
     tried = clocked(lambda d_model: 60.0, 0.0)
     _, _, filled = chosen(minutes=60)
     assert tried == [64]
@@ -121,7 +121,7 @@ def test_evaluations_leave_time_for_steps(evaluation: float, clocked: Any) -> No
     assert training.steps >= 0.7 * budget
 
 
-def test_what_the_user_sets_stays(clocked: Any) -> None:
+def test_settings_of_the_user_are_kept(clocked: Any) -> None:
     tried = clocked(lambda d_model: d_model / 128, 0.0)
     _, lines, filled = chosen("training.steps=3000", minutes=60)
     assert filled.training.steps == 3000
@@ -135,7 +135,7 @@ def test_what_the_user_sets_stays(clocked: Any) -> None:
     [([], True), (["model.d_model=64"], False), (["model.layers=1"], False),
      (["training.steps=9"], True), (["model.dropout=0.1"], True)],
 )  # fmt: skip
-def test_sizes_that_are_set_are_not_open(overrides: list[str], is_open: bool) -> None:
+def test_sizes_set_by_the_user_are_not_chosen(overrides: list[str], is_open: bool) -> None:
     asked = recipe.parse({"task": {"kind": "tag"}}, ["training.minutes=3", *overrides])
     assert forecast.is_open(asked) == is_open
     assert not forecast.is_open(recipe.parse({"task": {"kind": "tag"}}, overrides))
@@ -158,7 +158,7 @@ def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
-def test_a_run_in_time_is_that_of_its_recipe(tmp_path: Path) -> None:
+def test_timed_run_equals_the_run_of_its_recipe(tmp_path: Path) -> None:
     """Measuring leaves nothing behind: the recipe it wrote trains the same model to the bit."""
     words = ["train", "classify", "--toyland", "60", "--minutes", "9", "--out", "run",
              "tokenizer.kind=word", "training.batch_tokens=300", "training.device=cpu",

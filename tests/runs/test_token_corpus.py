@@ -51,7 +51,7 @@ def test_a_run_from_a_store_is_the_run_from_memory(files: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_reused_and_resumed(files: Path) -> None:
+def test_store_is_reused_and_resumed(files: Path) -> None:
     whole = chosen(files, store=str(files / "ids"))
     train_recipe(whole, files / "straight", quiet=True)
     with pytest.raises(Interrupted):
@@ -74,11 +74,11 @@ def test_rows_are_held_out_where_no_validation_file_is_given(files: Path) -> Non
     ("task", "data", "message"),
     [
         ("classify", {"train": ["x.tsv"]}, "data.store: for task language only, not classify"),
-        ("language", {}, "data.store: the text to put there must be given as data.train"),
+        ("language", {}, "data.store: name the text to store as data.train"),
         ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store: takes plain text"),
     ],
 )
-def test_what_a_store_cannot_hold(
+def test_invalid_settings_of_a_store_are_refused(
     task: str, data: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     values = {"task": {"kind": task}, "data": data | {"store": str(tmp_path / "ids")}}

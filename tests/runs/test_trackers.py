@@ -111,7 +111,7 @@ def without_speed(told: list[tuple[str, float, int]]) -> list[tuple[str, float, 
 
 
 @pytest.mark.slow
-def test_they_are_told_the_curves_and_change_nothing(
+def test_trackers_receive_the_curves_and_change_nothing(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:
     packages()
@@ -138,9 +138,7 @@ def test_they_are_told_the_curves_and_change_nothing(
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_in_the_same_one(
-    packages: Callable[..., None], tmp_path: Path
-) -> None:
+def test_resumed_run_keeps_its_tracker_run(packages: Callable[..., None], tmp_path: Path) -> None:
     """Although its tracker has put a link there."""
     packages()
     train_recipe(tracked("wandb", "mlflow"), tmp_path / "run", quiet=True)
@@ -152,19 +150,19 @@ def test_a_resumed_run_goes_on_in_the_same_one(
     assert sum(told[0] == "create_experiment" for told in calls(tmp_path / "run", "mlflow")) == 1
 
 
-def test_a_tracker_that_fails_is_said_and_left_out(
+def test_failing_tracker_is_reported_and_dropped(
     packages: Callable[..., None], tmp_path: Path
 ) -> None:
     packages(fails="log")
     train_recipe(tracked("wandb", "mlflow"), tmp_path / "run", quiet=True)
     said = (tmp_path / "run/log.txt").read_text("utf-8")
-    assert said.count("wandb failed (RuntimeError: no more); the run goes on without it") == 1
+    assert said.count("wandb failed (RuntimeError: no more); the run continues without it") == 1
     assert [told[0] for told in calls(tmp_path / "run", "wandb")] == ["init"]
     assert calls(tmp_path / "run", "mlflow")[-1] == ["set_terminated", "r"]
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_one_that_is_not_installed_is_refused_at_once(name: str, tmp_path: Path) -> None:
+def test_missing_tracker_is_refused_at_once(name: str, tmp_path: Path) -> None:
     if find_spec(name) is not None:
         pytest.skip(f"the package {name} is installed")
     message = rf"training.trackers = \['{name}'\]: the package {name} is not installed; pip install"
@@ -175,7 +173,7 @@ def test_one_that_is_not_installed_is_refused_at_once(name: str, tmp_path: Path)
     assert f"pip install {name}" in run(*words, cwd=tmp_path).stderr
 
 
-def test_a_tracker_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_tracker_is_refused(tmp_path: Path) -> None:
     asked = run("train", "regress", "--toyland", "9", "training.trackers=comet", cwd=tmp_path)
     assert asked.returncode == 2
     assert "input should be 'tensorboard', 'wandb' or 'mlflow'" in asked.stderr

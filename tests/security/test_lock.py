@@ -103,7 +103,7 @@ def test_again_removes_what_a_demo_wrote_and_nothing_else(tmp_path: Path) -> Non
     before = everything(folder)
     answer = run("demo", "--task", "regress", "--out", "run", "--again", *QUICK, cwd=tmp_path)
     assert answer.returncode == 2
-    assert "not the folder of a demo" in answer.stderr
+    assert "is not a demo" in answer.stderr
     assert everything(folder) == before
 
     (tmp_path / "d").mkdir()

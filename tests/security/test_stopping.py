@@ -59,7 +59,7 @@ def test_an_evaluation_is_left_and_made_up_for(
         answer = run(*train_words("run", *MORE), cwd=tmp_path)
     assert answer.returncode == 128 + when, answer.stderr
     assert (
-        f"after step {min(2 * number, 8)} of 8; go on with: translucid resume run" in answer.stdout
+        f"after step {min(2 * number, 8)} of 8; resume with: translucid resume run" in answer.stdout
     )
     answer = run("resume", "run", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr

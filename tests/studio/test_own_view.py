@@ -54,8 +54,8 @@ def test_without_a_view_the_page_is_as_always() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none.js", "there is no such JavaScript file"),
-        ("view.txt", "there is no such JavaScript file"),
+        ("none.js", "no such JavaScript file"),
+        ("view.txt", "no such JavaScript file"),
         ("a b.js", "letters, digits and _"),
     ],
 )

@@ -170,7 +170,7 @@ def test_invalid_sessions_are_refused(asked: Any, said: str) -> None:
 def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
     model("translate-transformer").save(tmp_path / "m")
     for given, said in (
-        (["--text", "a cat ."], "--text goes with --save"),
+        (["--text", "a cat ."], "--text needs --save"),
         (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "text: empty"),
     ):
         done = CliRunner().invoke(app, ["explore", str(tmp_path / "m"), *given])

@@ -55,7 +55,7 @@ def adapted(**options: Any) -> Network:
     return network.eval()
 
 
-def test_a_tuned_model_begins_as_its_source(tmp_path: Path) -> None:
+def test_adapted_model_starts_equal_to_its_source(tmp_path: Path) -> None:
     text = tmp_path / "lines.txt"
     text.write_text("\n".join(LINES), "utf-8")
     setup = started(language_model(), text, "language", model=LORA)
@@ -78,7 +78,7 @@ def test_only_adapters_learn() -> None:
     assert len([name for name in state if name.endswith("exp_avg")]) == len(learnt)
 
 
-def test_a_fresh_head_learns_beside_adapters(tmp_path: Path) -> None:
+def test_new_head_is_trained_with_adapters(tmp_path: Path) -> None:
     model = tl.train(
         "classify", tmp_path / "run", train=REVIEWS, model={"lora_rank": 1},
         start_from=language_model(), learning_rate=0.1, **{**TINY, "warmup": 0, "steps": 1},
@@ -91,7 +91,7 @@ def test_a_fresh_head_learns_beside_adapters(tmp_path: Path) -> None:
     assert len(moved) > 2
 
 
-def test_a_run_says_how_many_weights_learn(tmp_path: Path) -> None:
+def test_run_reports_the_number_of_trained_weights(tmp_path: Path) -> None:
     lines: list[str] = []
     data = write_reviews(tmp_path)
     setup = started(classifier(), data, model={"lora_rank": 1}, say=lines.append)
@@ -101,7 +101,7 @@ def test_a_run_says_how_many_weights_learn(tmp_path: Path) -> None:
         sum(p.numel() for p in weights if p.requires_grad or not only) for only in (1, 0)
     )
     assert lines[-1].startswith(
-        f"transformer with {every:,} parameters, {learn:,} of which are trained "
+        f"transformer with {every:,} parameters, {learn:,} of them trained "
         f"({learn / every:.2%}), on cpu, "
     )
     assert 0 < learn < every / 10
@@ -109,7 +109,7 @@ def test_a_run_says_how_many_weights_learn(tmp_path: Path) -> None:
     assert "trained" not in lines[-1], "all of them"
 
 
-def test_adapters_take_longer_steps_than_weights_that_are_there() -> None:
+def test_adapters_have_a_higher_learning_rate() -> None:
     amount = automatic_sizes.Amount(1000, 10_000, 500)
     adapters, weights = (
         automatic_sizes.pick(
@@ -127,7 +127,7 @@ def close(one: Tensor, other: Tensor) -> None:
 
 
 @torch.no_grad()
-def test_merged_is_the_same() -> None:
+def test_merging_adapters_keeps_outputs() -> None:
     network = adapted()
     merged = deepcopy(network)
     merge(merged)
@@ -152,7 +152,7 @@ def test_a_fast_step_is_a_plain_step_also_after_more_training() -> None:
         quick.refresh()
 
 
-def test_a_folder_keeps_adapters_apart_and_an_export_merges_them(tmp_path: Path) -> None:
+def test_model_folder_stores_adapters_and_export_merges_them(tmp_path: Path) -> None:
     model = tl.load(tuned())
     tensors = load_file(tuned() / "best" / "model.safetensors")
     assert "decoder.layers.0.self_attention.qkv.lora.up.weight" in tensors
@@ -165,7 +165,7 @@ def test_a_folder_keeps_adapters_apart_and_an_export_merges_them(tmp_path: Path)
     assert torch.equal(own_tensors(again.network)[name], layer.weight)
 
 
-def test_a_trace_has_what_adapters_add() -> None:
+def test_trace_contains_adapter_outputs() -> None:
     trace = tl.load(tuned()).trace("a fine film")
     up = trace["decoder.layers.1.feedforward.output.lora.up"]
     assert up.abs().max() > 0
@@ -180,11 +180,13 @@ def test_a_trace_has_what_adapters_add() -> None:
         ({"lora_rank": -1}, "model.lora_rank = -1"),
     ],
 )
-def test_adapters_of_nothing_are_refused(tmp_path: Path, model: dict[str, Any], words: str) -> None:
+def test_adapters_that_match_no_layer_are_refused(
+    tmp_path: Path, model: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         started(language_model(), write_reviews(tmp_path), model=model)
 
 
-def test_adapters_need_something_trained(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="adapters learn beside weights"):
+def test_adapters_need_a_trained_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="adapters need a trained model"):
         tl.train("classify", tmp_path / "run", train=REVIEWS, model={"lora_rank": 2}, **TINY)

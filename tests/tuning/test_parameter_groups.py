@@ -50,7 +50,7 @@ def test_frozen_weights_stay_and_a_resume_is_exact(tmp_path: Path) -> None:
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
-def test_steps_are_as_much_longer_as_the_factors_say(tmp_path: Path) -> None:
+def test_learning_rate_factors_scale_the_steps(tmp_path: Path) -> None:
     plain: dict[str, Any] = {
         "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "steps": 1, "warmup": 0,
         "learning_rate": 0.5,
@@ -85,7 +85,7 @@ def test_a_tied_table_has_the_name_of_the_head_too() -> None:
         ({"learning_rates": {"heads": 2.0}}, "training.learning_rates: 'heads' .* head"),
     ],
 )
-def test_names_of_nothing_are_refused(options: dict[str, Any], words: str) -> None:
+def test_patterns_that_match_no_weight_are_refused(options: dict[str, Any], words: str) -> None:
     network = build(config_from(SIZES | {"shape": "encoder", "head": "classify", "outputs": 2}))
     config = TrainingConfig(**options)
     with pytest.raises(ConfigError, match=words):

@@ -38,7 +38,7 @@ def findings(chosen: Recipe) -> dict[str, Finding]:
     return {finding.name: finding for finding in every}
 
 
-def test_a_self_test_looks_at_the_source(tmp_path: Path) -> None:
+def test_self_test_checks_the_source(tmp_path: Path) -> None:
     chosen = parsed(classifier(), write_reviews(tmp_path), training={"learning_rate": 1e-3})
     said: list[str] = []
     every = {finding.name: finding for finding in self_test(chosen, said.append)}
@@ -46,7 +46,7 @@ def test_a_self_test_looks_at_the_source(tmp_path: Path) -> None:
     assert any(line.startswith("starting from") for line in said)
 
 
-def test_nothing_is_wrong_with_the_same_data_again(tmp_path: Path) -> None:
+def test_self_test_passes_with_the_same_data(tmp_path: Path) -> None:
     every = findings(parsed(classifier(), write_reviews(tmp_path)))
     assert all(every[name].ok for name in (RATE, VOCABULARY, LABELS))
     assert every[LABELS].words == "the same, in the same order"
@@ -59,7 +59,7 @@ def test_labels_vocabulary_and_rate_that_do_not_fit(tmp_path: Path) -> None:
     assert not any(every[name].ok for name in (RATE, VOCABULARY, LABELS))
     assert "above 0.0005" in every[RATE].words
     assert "unknown" in every[VOCABULARY].words
-    assert "down, up there, bad, good here" in every[LABELS].words
+    assert "down, up in the source, bad, good in the data" in every[LABELS].words
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_labels_vocabulary_and_rate_that_do_not_fit(tmp_path: Path) -> None:
         ({"training": {"learning_rate": 1e-4, "learning_rates": {"head": 20.0}}}, True),
     ],
 )
-def test_the_rate_counts_where_something_was_learnt(
+def test_learning_rate_is_checked_for_trained_weights(
     tmp_path: Path, sections: dict[str, Any], ok: bool
 ) -> None:
     chosen = parsed(language_model(), write_reviews(tmp_path), **sections)

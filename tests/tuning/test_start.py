@@ -53,7 +53,7 @@ def check_equal(setup: Setup, source: Network, **expected: str) -> None:
         assert torch.equal(tensor, wanted[name]), name
 
 
-def test_same_task_begins_with_all_weights(tmp_path: Path) -> None:
+def test_same_task_copies_all_weights(tmp_path: Path) -> None:
     source = model_folder.load(classifier())
     setup = started(classifier(), write_reviews(tmp_path))
     check_equal(setup, source.network, encoder="source", head="source")
@@ -62,11 +62,11 @@ def test_same_task_begins_with_all_weights(tmp_path: Path) -> None:
     assert setup.recipe.model["dropout"] == 0.1
 
 
-def test_other_labels_have_a_fresh_head(tmp_path: Path) -> None:
+def test_other_labels_get_a_new_head(tmp_path: Path) -> None:
     setup = started(classifier(), write_reviews(tmp_path, ("good", "bad")))
     check_equal(setup, model_folder.load(classifier()).network, encoder="source", head="seed")
     assert setup.start is not None
-    assert any("labels are others: down, up" in note for note in setup.start["notes"])
+    assert any("other labels: down, up" in note for note in setup.start["notes"])
 
 
 def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_rows_of_the_head_follow_the_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_language_models_body_classifies_and_tags(tmp_path: Path) -> None:
+def test_language_model_becomes_classifier_and_tagger(tmp_path: Path) -> None:
     source = load(language_model())
     setup = started(language_model(), write_reviews(tmp_path))
     check_equal(setup, source.network, decoder="source", head="seed")
@@ -108,7 +108,7 @@ def test_an_encoder_of_transformers_becomes_a_classifier(tmp_path: Path) -> None
     assert setup.recipe.model.get("dropout") is None  # the recipe's default, not the 0 of a reader
 
 
-def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) -> None:
+def test_replaced_vocabulary_copies_rows_of_equal_text(tmp_path: Path) -> None:
     source = load(language_model())
     path = write_reviews(tmp_path)
     path.write_text(path.read_text("utf-8").replace("great", "splendid"), "utf-8")
@@ -122,7 +122,7 @@ def test_a_replaced_vocabulary_begins_with_rows_of_equal_text(tmp_path: Path) ->
         (row,) = new.encode(f"a {word}")[1:]
         torch.testing.assert_close(rows[row], table[ids].mean(0), rtol=0, atol=1e-7)
     assert setup.start is not None
-    assert any("rows taken over by equal text" in note for note in setup.start["notes"])
+    assert any("rows copied by equal text" in note for note in setup.start["notes"])
 
 
 def evaluations(run: Path) -> dict[int, dict[str, float]]:
@@ -131,7 +131,7 @@ def evaluations(run: Path) -> dict[int, dict[str, float]]:
     return {line["step"]: line["valid"] for line in lines if "valid" in line}
 
 
-def test_what_the_source_knows_is_scored_first_and_kept_if_tuning_spoils_it(tmp_path: Path) -> None:
+def test_source_is_scored_first_and_kept_if_tuning_is_worse(tmp_path: Path) -> None:
     data = str(write_reviews(tmp_path))
     options: dict[str, Any] = {**TINY, "start_from": classifier(), "train": data, "valid": data}
     spoilt = tl.train(
@@ -143,10 +143,12 @@ def test_what_the_source_knows_is_scored_first_and_kept_if_tuning_spoils_it(tmp_
     assert all(scores[0]["loss"] < scores[step]["loss"] for step in (1, 2))
     for name, tensor in own_tensors(source.network).items():
         assert torch.equal(tensor, own_tensors(spoilt.network)[name]), name
-    assert "! no step made the model better" in (tmp_path / "run" / "log.txt").read_text("utf-8")
+    assert "! no step improved the validation score" in (tmp_path / "run" / "log.txt").read_text(
+        "utf-8"
+    )
 
 
-def test_a_fresh_head_is_not_scored_before_it_has_learnt(tmp_path: Path) -> None:
+def test_new_head_is_not_scored_before_training(tmp_path: Path) -> None:
     data = write_reviews(tmp_path, ("yes", "no"))
     tl.train("classify", tmp_path / "run", train=str(data), start_from=classifier(), **TINY)
     assert list(evaluations(tmp_path / "run")) == [1, 2]
@@ -175,18 +177,22 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
     ("task", "sections", "words"),
     [
         ("classify", {"model": {"d_model": 32}}, "model.d_model = 32: the model that training"),
-        ("classify", {"tokenizer": {"folder": "x"}}, "tokenizer.folder = 'x': the vocabulary"),
+        (
+            "classify",
+            {"tokenizer": {"folder": "x"}},
+            "tokenizer.folder = 'x': the source's vocabulary",
+        ),
         ("language", {}, "task language needs a model of shape decoder"),
     ],
 )
-def test_what_contradicts_the_source_is_refused(
+def test_keys_that_contradict_the_source_are_refused(
     tmp_path: Path, task: str, sections: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         started(classifier(), write_reviews(tmp_path), task, **sections)
 
 
-def test_the_family_is_that_of_the_source_unless_it_is_said(tmp_path: Path) -> None:
+def test_kind_is_that_of_the_source(tmp_path: Path) -> None:
     """Also of keys that only this family has."""
     run, data, lines = recurrent_language_model(), write_reviews(tmp_path), list[str]()
     setup = started(run, data, say=lines.append, model={"weight_dropout": 0.5})
@@ -224,12 +230,12 @@ def test_a_recurrent_source_carries_its_state_without_being_called_recurrent(
         started(language_model(), lines, "language", training={"carry_state": True})
 
 
-def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such run, folder or file"):
+def test_missing_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run, folder or file"):
         started(tmp_path / "nowhere", write_reviews(tmp_path))
 
 
-def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_path: Path) -> None:
+def test_new_tokens_start_as_the_mean_of_their_old_tokens(tmp_path: Path) -> None:
     source = load(language_model())
     path = write_reviews(tmp_path)
     path.write_text(path.read_text("utf-8").replace("great", "splendid"), "utf-8")
@@ -246,7 +252,7 @@ def test_an_extended_vocabulary_begins_with_the_mean_of_what_stood_for_it(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_translators_encoder_classifies(tmp_path: Path) -> None:
+def test_encoder_of_a_translator_becomes_a_classifier(tmp_path: Path) -> None:
     pairs = [(text, text.upper()) for text, _ in REVIEWS]
     tl.train("translate", tmp_path / "run", train=pairs, model=NET,
              tokenizer={"kind": "word", "joint": False}, **{**TINY, "steps": 1})  # fmt: skip

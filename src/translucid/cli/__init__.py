@@ -1,10 +1,10 @@
-"""The command line: `translucid VERB ...`.
+"""The command line: `translucid COMMAND ...`.
 
-Every file in this folder keeps its top light: a command imports torch inside its body, so that
-help, version, completion and usage errors answer at once.
+The files in this folder import torch inside the commands, so that help, version, completion and
+usage errors appear at once.
 
-Exit codes: 0 done, 1 unexpected failure, 2 a mistake the message explains, 130 interrupted by
-Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 success, 1 unexpected failure, 2 an error that the message explains, 130 interrupted
+by Ctrl-C, 143 by SIGTERM.
 """
 
 import atexit
@@ -48,7 +48,7 @@ from translucid.cli import (
 )
 from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.messages import other_command
-from translucid.cli.shared.parsing import Command, Commands
+from translucid.cli.shared.parsing import Command
 from translucid.cli.shared.plugins import CommandsAndPlugins, shipped
 from translucid.core.errors import CutText, TranslucidError, WrongTaskError
 from translucid.core.extensions import ChangedCode
@@ -56,16 +56,16 @@ from translucid.core.extensions import explain as explain_error
 from translucid.core.spelling import OtherName
 from translucid.core.terminal import visible_output
 
-atexit.register(gc.freeze)  # else the end of a command looks through all that torch has made
+atexit.register(gc.freeze)  # else the last garbage collection visits every object of torch
 
 app = typer.Typer(
     cls=CommandsAndPlugins,
     help="Sequence models you can see through.",
-    epilog="Example: translucid doctor",
+    epilog="Example: translucid demo",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # main() reports errors
-    rich_markup_mode=None,  # plain text: the same on a terminal, in a pipe and in a log
+    rich_markup_mode=None,
 )
 
 
@@ -89,53 +89,63 @@ def options(
     ] = False,
     debug: Annotated[
         bool,  # read by main(); declared here so that help and completion know it
-        typer.Option("--debug", help="Show the traceback of an error. May stand anywhere."),
+        typer.Option("--debug", help="Show tracebacks. Allowed anywhere."),
     ] = False,
 ) -> None:
     pass
 
 
-# The commands, in the order in which help lists them.
-app.command()(demo.demo)
-app.add_typer(work.app, name="work")
-app.add_typer(
-    shipped("Claims of textbooks as experiments: run them, and see what they say."), name="lab"
-)
-app.add_typer(data.app, name="data", cls=Commands)
-app.add_typer(tokenizer.app, name="tokenizer", cls=Commands)
-app.add_typer(recipe.app, name="recipe", cls=Commands)
-app.command(cls=Command)(with_code(recipe.new))
-app.command(cls=Command)(with_code(check.check))
-app.command(cls=Command)(with_code(train.train))
-app.command(cls=Command)(with_code(train.resume))
-app.command(cls=Command)(reproduce.reproduce)
-app.command(cls=Command)(with_code(train.evaluate))
-app.command(cls=Command)(with_code(compare.compare))
-app.command(cls=Command)(with_code(ablate.ablate))
-app.command("import", cls=Command)(import_model.import_model)
-app.command(cls=Command)(with_code(export.export))
-app.command(cls=Command)(with_code(info.info))
-app.command(cls=Command)(with_code(translate.translate))
-app.command(cls=Command)(with_code(score.score))
-app.command(cls=Command)(with_code(predict.classify))
-app.command(cls=Command)(with_code(predict.tag))
-app.command(cls=Command)(with_code(generate.generate))
-app.command(cls=Command)(fill.fill)
-app.command(cls=Command)(embed.embed)
-app.command(cls=Command)(with_code(predict.predict))
-app.command(cls=Command)(with_code(explain.explain))
-app.command(cls=Command)(with_code(explore.explore))
-app.command("doctor")(doctor.command)
+# The commands by panel of `translucid --help`.
+PANELS: dict[str, list[Any]] = {
+    "Learn": [demo.demo, work.app, shipped("lab", "Run textbook claims as experiments.")],
+    "Prepare": [
+        data.app,
+        tokenizer.app,
+        recipe.app,
+        with_code(recipe.new),
+        with_code(check.check),
+    ],
+    "Train": [
+        with_code(train.train),
+        with_code(train.resume),
+        with_code(train.evaluate),
+        with_code(compare.compare),
+        reproduce.reproduce,
+    ],
+    "Predict": [
+        with_code(translate.translate),
+        with_code(predict.classify),
+        with_code(predict.tag),
+        with_code(generate.generate),
+        fill.fill,
+        embed.embed,
+        with_code(predict.predict),
+        with_code(score.score),
+    ],
+    "Understand": [
+        with_code(explain.explain),
+        with_code(explore.explore),
+        with_code(ablate.ablate),
+        with_code(info.info),
+    ],
+    "Other": [import_model.import_model, with_code(export.export), doctor.doctor],
+}
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, rich_help_panel=_panel)
+        else:
+            _name = _command.__name__.removesuffix("_model")  # `import` is a keyword of Python
+            app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
 
 
-# A process may run many commands, and to read the signatures of all takes 20 ms.
+# Reading the signatures of all commands takes 20 ms; a process may run several commands.
 parser = cache(get_command)
 
 
 def program() -> NoReturn:
-    """`translucid`, which its process ends with: to take apart what torch has made, object by
-    object, takes a quarter of a second. Threads and whatever wants to be called at the end come
-    before."""
+    """Run the command line, then end the process without tearing down torch, which would take a
+    quarter of a second. Threads and other exit handlers still run."""
     code: object = None
 
     def leave() -> None:
@@ -165,59 +175,50 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
             with _plain_warnings():
                 parser(app)(args=arguments, prog_name="translucid")
         finally:
-            sys.stdout.flush()  # a reader that has left is met here, not after our last line
+            sys.stdout.flush()  # so that a closed pipe raises here
     except BrokenPipeError:
-        # `translucid ... | head` is no error. What is still buffered goes nowhere, silently.
+        # `translucid ... | head` is not an error; discard what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TranslucidError as error:
-        if train.speaks():
+        if train.prints():
             if isinstance(error, WrongTaskError):
                 _report(other_command(error, arguments, parser(app)), debug)
             else:
-                _report(str(error), debug)
+                _report(error, debug)
         sys.exit(2)
     except Exception as error:
-        theirs = explain_error(error)
-        if theirs is not None:  # a mistake in a file of the user's
-            _report(theirs, debug)
+        kind, first_line = type(error).__name__, str(error).partition("\n")[0][:200]
+        explained = explain_error(error)  # if it comes from the user's own code
+        if explained is None and _too_large(error):
+            explained = f"too large for this machine ({kind}: {first_line}); use smaller numbers"
+        if explained is not None:
+            _report(explained, debug)
             sys.exit(2)
-        if _too_large(error):
-            _report(
-                f"too large for this machine ({type(error).__name__}: {_first_line(error)}); make "
-                "the numbers that were given smaller",
-                debug,
-            )
-            sys.exit(2)
-        hint = "run again with --debug for the traceback"
-        _report(f"unexpected {type(error).__name__}: {error} ({hint})", debug)
+        _report(f"unexpected {kind}: {error} (run again with --debug for the traceback)", debug)
         sys.exit(1)
     sys.exit(0)
 
 
 def _too_large(error: Exception) -> bool:
-    """Whether a number was asked for that no tensor or memory can hold."""
+    """Whether an error means that a tensor would not fit into memory."""
     return isinstance(error, OverflowError | MemoryError) or (
         isinstance(error, RuntimeError | TypeError)
         and any(words in str(error) for words in TOO_LARGE)
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
-
-
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Our own warnings are a line for people, without the place in the code."""
+    """Print our own warnings as one line, without file and line number."""
     before = warnings.showwarning
-    truncated: list[int] = []  # texts of each warning; a file is read in chunks
+    truncated: list[int] = []  # how many texts, for each chunk of a file
 
     def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
         if isinstance(message, CutText):
             truncated.append(message.count)
             if len(truncated) > 1:
-                return  # the sum follows at the end
+                return  # the total follows at the end
         if issubclass(category, ChangedCode | CutText | OtherName):
             print(f"warning: {message}", file=sys.stderr)
         else:
@@ -230,20 +231,20 @@ def _plain_warnings() -> Iterator[None]:
             yield
         finally:
             if len(truncated) > 1:
-                print(f"warning: {sum(truncated):,} texts were truncated in all", file=sys.stderr)
+                print(f"warning: {sum(truncated):,} texts were truncated in total", file=sys.stderr)
 
 
 def _take_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:
-    """People add --debug at the end of the line that failed, so it may stand anywhere."""
+    """Remove --debug, which is allowed anywhere, from the arguments."""
     before = list(arguments)
     after: list[str] = []
-    if "--" in before:  # what follows is text, not options
+    if "--" in before:  # only text follows
         cut = before.index("--")
         before, after = before[:cut], before[cut:]
     return "--debug" in before, [word for word in before if word != "--debug"] + after
 
 
-def _report(message: str, debug: bool) -> None:
+def _report(message: object, debug: bool) -> None:
     if debug:
         traceback.print_exc()
     else:

@@ -1,69 +1,55 @@
-"""`translucid ablate`: what a model loses without each of its parts."""
+"""`translucid ablate`: measure the loss without each part of a model."""
 
 import json
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import (
-    Device,
-    Folder,
-    check_device,
-    name_of_model,
-    tell,
-)
+from translucid.cli.shared import options as o
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress
 
 if TYPE_CHECKING:
     from translucid.see.ablation import Ablation
 
-EVERY = 5.0  # seconds between two lines where there is no terminal
+EVERY = 5.0  # seconds between progress lines without a terminal
 
 
 def ablate(
-    model: Folder,
+    model: o.Folder,
     data: Annotated[
         list[str],
-        typer.Option(help="A file in the format of the training data; for translation, two."),
+        o.in_data(metavar="FILE...", help="Data in the format of training."),
     ],
+    limit: Annotated[
+        int | None, o.in_data(min=1, metavar="N", help="Use only the first N examples.")
+    ] = None,
+    keep_empty: o.KeepEmpty = None,
     of: Annotated[
         str | None,
-        typer.Option(
-            help="Only these kinds, with commas: heads, layers, attention, feedforward, patterns, "
-            "positions, masks, scale, norms, gates, alignment, bridge, characters, segments, "
-            "ngrams."
+        o.in_model(
+            metavar="KINDS",
+            help="Only these kinds, separated by commas: heads, layers, attention, feedforward, "
+            "patterns, positions, masks, scale, norms, gates, alignment, bridge, characters, "
+            "segments, ngrams.",
         ),
     ] = None,
+    device: o.Device = "auto",
     metric: Annotated[
         bool | None,
-        typer.Option(
-            help="Also the task's metric, such as accuracy; by default for all but translators, "
-            "which would translate everything once for each part."
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first examples.")] = None,
-    keep_empty: Annotated[
-        bool | None,
-        typer.Option(
-            "--keep-empty/--no-keep-empty",
-            show_default="as in training",
-            help="Count empty lines of a text as documents.",
-        ),
+        o.in_output(help="Also compute the task's metric (default: all tasks but translation)."),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Also draw it to this .svg, .png or .pdf file.")
+        Path | None, o.in_output(metavar="FILE", help="Draw a figure: .svg, .png or .pdf.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    device: Device = "auto",
+    as_json: o.Json = False,
 ) -> None:
-    """Switch off each part of a model in turn, and measure how much the loss rises.
+    """Measure the loss without each part of a model.
 
-    Prints a row for each head, layer, gate and so on: the loss per target on a file, and how much
-    it rises without that part. If it hardly rises, other parts compensate.
+    Switches off each head, layer, gate and so on, and prints how much the loss per target rises. If
+    it hardly rises, other parts compensate.
 
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """
@@ -73,8 +59,8 @@ def ablate(
     from translucid.see.pictures import ENDINGS
 
     if figure is not None and figure.suffix not in ENDINGS:
-        raise InputError(f"--figure {figure}: a figure ends in {', '.join(ENDINGS)}")
-    held = load(model, check_device(device), say=tell)
+        raise InputError(f"--figure {figure}: must end in {', '.join(ENDINGS)}")
+    held = load(model, o.check_device(device), say=o.print_note)
     known_switches = switches(held.network)
     kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
     try:
@@ -83,8 +69,8 @@ def ablate(
         raise InputError(f"--of {of}: {error}") from None
     if not chosen:
         raise InputError(f"{model}: this model has no part that can be switched off")
-    options = {} if keep_empty is None else {"keep_empty": keep_empty}
-    items = held.encoded_examples(*data, limit=limit, say=partial(typer.echo, err=True), **options)
+    options = o.typed(keep_empty=keep_empty)
+    items = held.encoded_examples(*data, limit=limit, say=o.print_note, **options)
     with_metric = not held.task.traits.costly_metric if metric is None else metric
     known: list[Ablation] = []
     with Progress("switched off", len(chosen), every=EVERY, at_once=True) as progress:
@@ -100,7 +86,7 @@ def ablate(
             study(held.network, held.task, items, chosen, metric=with_metric, progress=show)
         except KeyboardInterrupt:
             if not known:
-                typer.echo("stopped before anything was switched off", err=True)
+                o.print_note("stopped before anything was switched off")
                 raise typer.Exit(130) from None
     result = known[-1]
     typer.echo(json.dumps(result.as_dict(), ensure_ascii=False) if as_json else result.table())
@@ -112,7 +98,7 @@ def ablate(
 
 
 def _draw(result: "Ablation", figure: Path | None) -> None:
-    """The heads in the file that was named; the other parts, if there are both, beside it."""
+    """Draw the heads to this file, and other parts to a second one, FIGURE-parts."""
     if figure is None or not result.rows:
         return
     from translucid.core.atomic_files import saving
@@ -125,9 +111,9 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
 
 
 def _next(model: Path, data: list[str], figure: Path | None, *, metric: bool) -> str:
-    words = ["translucid", "ablate", name_of_model(model), "--data", *data]
+    words = ["translucid", "ablate", o.name_of_model(model), "--data", *data]
     if figure is None:
         return shlex.join([*words, "--figure", "ablation.svg"])
     if not metric:
         return shlex.join([*words, "--metric"])
-    return shlex.join(["translucid", "info", name_of_model(model)])
+    return shlex.join(["translucid", "info", o.name_of_model(model)])

@@ -1,4 +1,4 @@
-"""`translucid check`: what is in the data, and what is wrong with it, before a model is trained."""
+"""`translucid check`: look for mistakes in data before training."""
 
 import json
 from dataclasses import asdict
@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from translucid.cli.shared import options as o
 from translucid.cli.shared.arguments import (
     DataFolder,
-    MadeUp,
     RecipeArguments,
     TestFiles,
+    Toyland,
     TrainFiles,
     ValidFiles,
     tasks,
@@ -25,24 +26,22 @@ def check(
     task: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(TASKS.names())}; or a recipe, for its files and columns.",
+            help=f"Task ({', '.join(TASKS.names())}), or a recipe with files and columns.",
             autocompletion=tasks,
         ),
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="Keys of the recipe, such as data.text_column=review ..."),
-    ] = None,
+    overrides: o.Overrides = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
     test_files: TestFiles = None,
-    toyland: MadeUp = None,
+    toyland: Toyland = None,
     data_folder: DataFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Check data before training: what is read, lengths, labels and duplicates.
+    """Check your data before training.
 
-    The exit code is 2 if a mistake would make the model or its score wrong.
+    Prints what is read, text lengths, labels and duplicates. The exit code is 2 if a mistake would
+    make the model or its score wrong.
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """
@@ -52,8 +51,8 @@ def check(
 
     if Path(task).is_file() and not task.endswith((".toml", ".py")):
         raise InputError(
-            f"{task} is a file of data; say what it is for, such as "
-            f"`translucid check classify --train {task}` ({', '.join(TASKS.names())})"
+            f"{task} is a data file; name a task ({', '.join(TASKS.names())}), such as "
+            f"`translucid check classify --train {task}`"
         )
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     arguments = RecipeArguments(task, overrides or (), files, toyland, data_folder)

@@ -1,4 +1,4 @@
-"""`translucid demo`: train a small model while you watch, ask it something, explain an answer."""
+"""`translucid demo`: train a small model, query it, and explain an answer."""
 
 import json
 import math
@@ -12,16 +12,17 @@ import typer
 
 from translucid.cli.explain import write_page
 from translucid.cli.shared.messages import noting
+from translucid.cli.shared.options import in_run
 from translucid.cli.train import stopping
 from translucid.core.errors import InputError
 
 DemoTask = Literal["translate", "tag", "classify", "language", "regress"]
-MARK = ".demo"  # a file that marks a folder as a demo, which --again may remove
+MARK = ".demo"  # file that marks the folder of a demo, which --again may remove
 PAGE = "walk.html"
 
 
 class Demo(NamedTuple):
-    """A shipped recipe, what its model is asked, and a text to explain next."""
+    """A shipped recipe, example inputs, and a text to explain next."""
 
     recipe: str
     texts: tuple[str, ...]
@@ -59,20 +60,24 @@ def demo(
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
-            help="What to ask the model at the end: sentences, beginnings of sentences for "
-            "language, numbers for regress (negative ones after --).",
+            help="Inputs to try: sentences, their beginnings (language) or numbers (regress).",
         ),
     ] = None,
-    task: Annotated[DemoTask, typer.Option(help="What to train the model for.")] = "translate",
+    task: Annotated[DemoTask, in_run(help="Task to train.")] = "translate",
     out: Annotated[
-        Path | None, typer.Option(help="Output folder (default: runs/demo or runs/demo-TASK).")
+        Path | None,
+        in_run(metavar="FOLDER", help="Output folder [default: runs/demo or runs/demo-TASK]."),
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Change the recipe: section.key=value.")
+    settings: Annotated[
+        list[str] | None,
+        in_run("--set", metavar="SECTION.KEY=VALUE", help="Recipe setting; may be repeated."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Replace an older demo.")] = False,
+    again: Annotated[bool, in_run("--again", help="Replace an older demo.")] = False,
 ) -> None:
-    """Train a model on made-up sentences, ask it something, and write a page that explains it.
+    """Train a small model, try it, and explain an answer.
+
+    Trains on generated sentences and writes a page that explains one prediction. Write negative
+    numbers after --.
 
     Example: translucid demo "The dog sees a cat."
 
@@ -83,7 +88,7 @@ def demo(
 
     folder = out or Path("runs") / ("demo" if task == "translate" else f"demo-{task}")
     asked = texts or list(DEMOS[task].texts)
-    chosen = recipe.parse(_recipe_values(task, overrides or ()), overrides or ())
+    chosen = recipe.parse(_recipe_values(task, settings or ()), settings or ())
     if chosen.task.kind != task:
         kind = chosen.task.kind
         raise InputError(f"task.kind is {kind}; write --task {kind} instead")
@@ -95,25 +100,24 @@ def demo(
     model = load(folder)
     _show_score(json.loads((folder / "test.json").read_text("utf-8")))
     with noting(model) as notes:
-        notes.of(asked)
+        notes(asked)
         for text, answer in zip(asked, model.predict(asked), strict=True):
             typer.echo(f"  {text}\n  -> {model.task.answer_text(answer)}")
     reading = model.trace(next((text for text in asked if text.strip()), DEMOS[task].next_text))
     write_page(folder / PAGE, reading, reading.walk())
     place = shlex.quote(str(folder))
     typer.echo(f"{folder}: the model is in {folder / 'best'}, its explanation in {folder / PAGE}")
-    typer.echo(f"look into it in your browser: translucid explore {place}")
+    typer.echo(f"to explore it in your browser: translucid explore {place}")
     typer.echo(f'next: translucid explain {place} "{DEMOS[task].next_text}"')
 
 
 def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
-    """The shipped recipe; if `overrides` choose another kind of model, without the keys of its
-    kind."""
+    """The shipped recipe; without its model keys if `overrides` choose another kind of model."""
     import tomllib
 
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
 
-    values = tomllib.loads(shipped.find(DEMOS[task].recipe).read_text("utf-8"))
+    values = tomllib.loads(named.find(DEMOS[task].recipe).read_text("utf-8"))
     model = values["model"]
     for override in overrides:
         key, _, kind = override.partition("=")
@@ -123,7 +127,7 @@ def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
 
 
 def _train(chosen: Any, folder: Path) -> None:
-    """Train into the folder, resume the demo in it, or leave a finished one as it is."""
+    """Train into the folder, resume its demo, or leave a finished one."""
     from translucid.runs.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
     from translucid.runs.session import Recording
@@ -132,15 +136,15 @@ def _train(chosen: Any, folder: Path) -> None:
         there = recipe.read(folder / "recipe.toml").task.kind
         if there != chosen.task.kind:
             raise InputError(
-                f"{folder} holds a model for task {there}, not {chosen.task.kind}; choose another "
-                "folder with --out, or replace it with --again"
+                f"{folder} contains a model for task {there}, not {chosen.task.kind}; choose "
+                "another folder with --out, or replace it with --again"
             )
     recording = Recording()  # for the studio's Train view
     with stopping() as interrupted:
         if (folder / "test.json").exists():
-            typer.echo(f"{folder} holds a trained model already; --again trains a new one")
+            typer.echo(f"{folder} already contains a trained model; --again trains a new one")
         elif (folder / "recipe.toml").exists():
-            typer.echo(f"{folder} holds a demo that was stopped; resuming it")
+            typer.echo(f"{folder} contains a stopped demo; resuming it")
             resume_run(folder, interrupted=interrupted, recording=recording)
         else:
             with _marked(folder):
@@ -150,18 +154,16 @@ def _train(chosen: Any, folder: Path) -> None:
 
 
 def _show_score(result: dict[str, Any]) -> None:
-    """The test score and its baseline, as training wrote them into test.json."""
-    typer.echo(f"on {result['examples']:,} unseen examples: {_numbers(result['test'])}")
+    """Print the test score and its baseline from test.json."""
+    scores = {f"on {result['examples']:,} unseen examples": result["test"]}
     if baseline := result.get("baseline"):
-        typer.echo(f"baseline ({baseline['name']}): {_numbers(baseline['test'])}")
-
-
-def _numbers(score: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in score.items())
+        scores[f"baseline ({baseline['name']})"] = baseline["test"]
+    for title, score in scores.items():
+        typer.echo(f"{title}: {'  '.join(f'{name} {value:.4g}' for name, value in score.items())}")
 
 
 def _check_numbers(texts: Sequence[str]) -> None:
-    """Refuse before training what would fail after it."""
+    """Refuse inputs before training, not after it."""
     for text in texts:
         try:
             finite = math.isfinite(float(text))
@@ -172,7 +174,7 @@ def _check_numbers(texts: Sequence[str]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the files of an older demo, and nothing else."""
+    """Remove the files of an older demo only."""
     from translucid.core.atomic_files import remove
     from translucid.runs.folder import locked, remove_own
 
@@ -180,8 +182,8 @@ def _remove(folder: Path) -> None:
         return
     if not (folder / MARK).is_file():
         raise InputError(
-            f"{folder} is not the folder of a demo (it holds no {MARK}), so --again leaves it "
-            "alone; remove it yourself, or choose another folder with --out"
+            f"{folder} is not a demo (it contains no {MARK}), so --again does not replace it; "
+            "remove it yourself, or choose another folder with --out"
         )
     with locked(folder):
         remove_own(folder)
@@ -191,8 +193,7 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def _marked(folder: Path) -> Iterator[None]:
-    """Mark the folder as a demo before anything else is in it; remove the mark if nothing was
-    trained."""
+    """Mark an empty folder as a demo; remove the mark if nothing was trained."""
     from translucid.core.atomic_files import remove, write_text
     from translucid.runs.folder import made
 

@@ -1,4 +1,4 @@
-"""`translucid doctor`: what works on this machine, and what to install for the rest."""
+"""`translucid doctor`: check the installation and the machine."""
 
 import json
 import os
@@ -9,40 +9,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from translucid._version import __version__
+from translucid.cli.shared.options import Json
+from translucid.core.errors import install_command
 from translucid.core.untrusted_files import ram_bytes
 
-EXTRAS = {
-    "web": ["starlette", "uvicorn", "wsproto"],
-    "notebook": ["anywidget"],
-    "bench": ["transformers", "ctranslate2"],
-    "tensorboard": ["tensorboard"],
-    "onnx": ["onnx", "onnxruntime"],
-    "dev": [
-        "tensorboard",
-        "pytest",
-        "pytest-xdist",
-        "hypothesis",
-        "mypy",
-        "ruff",
-        "hatchling",
-        "nbclient",
-        "ipykernel",
-        "playwright",
-        "axe-playwright-python",
-        "transformers",
-        "sentencepiece",
-        "onnx",
-        "onnxruntime",
-    ],
-}
 COMPILERS = ["g++", "clang++", "c++", "cl"]
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
-PLACES = ["/usr/bin", "/usr/local/bin", "/snap/bin"]  # where PATH may be cut short
+PLACES = ["/usr/bin", "/usr/local/bin", "/snap/bin"]  # searched even if PATH lacks them
 NEXT = 'translucid work attention --x "1 0; 0 1; 1 1" --identity'
 
 
@@ -54,14 +29,12 @@ class Check:
     remedy: str = ""
 
 
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Show what works on this machine.
+def doctor(as_json: Json = False) -> None:
+    """Check the installation and the hardware.
 
-    Example: translucid doctor --json
+    Example: translucid doctor
     """
-    checks = [*_machine(), *_torch(), *(_extra(name) for name in EXTRAS), _browser()]
+    checks = [*_machine(), *_torch(), *_extras(), _browser()]
     if as_json:
         report = {
             "translucid": __version__,
@@ -89,7 +62,7 @@ def _machine() -> Iterator[Check]:
 
 
 def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # a container may be given fewer than the machine has
+    if hasattr(os, "sched_getaffinity"):  # a container may have fewer than the machine
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -119,7 +92,7 @@ def _torch() -> Iterator[Check]:
 
 
 def _bf16(device: str) -> Check:
-    """Whether bfloat16 is fast here: torch supports it on any CPU, but often slowly."""
+    """Whether bfloat16 is fast on this device; on most CPUs torch only emulates it."""
     import torch
 
     from translucid.fast.precision import has_bf16
@@ -157,16 +130,29 @@ def _compile(device: str) -> Check:
     return Check("torch.compile", True, f"possible, with {compiler}")
 
 
-def _extra(name: str) -> Check:
-    missing = [package for package in EXTRAS[name] if not _installed(package)]
-    if missing:
-        found = f"not installed: {', '.join(missing)}"
-        return Check(f"[{name}]", False, found, f'in the repository: pip install ".[{name}]"')
-    return Check(f"[{name}]", True, "installed")
+def _extras() -> Iterator[Check]:
+    """Which optional extras are installed, by the metadata of this package."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow, and for this alone
+
+    extras: dict[str, list[str]] = {}
+    try:
+        for requirement in requires("translucid") or ():
+            package, extra, name = requirement.partition("; extra == ")
+            if extra:
+                extras.setdefault(name.strip("'\""), []).append(package)
+    except PackageNotFoundError:  # run from the sources
+        yield Check("extras", False, "unknown: Translucid is not installed", install_command("web"))
+    for name, packages in extras.items():
+        missing = [package for package in packages if not _installed(package)]
+        if missing:
+            found = f"not installed: {', '.join(missing)}"
+            yield Check(f"[{name}]", False, found, install_command(name))
+        else:
+            yield Check(f"[{name}]", True, "installed")
 
 
 def _installed(package: str) -> bool:
-    from importlib.metadata import PackageNotFoundError, version  # slow, and for this alone
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         version(package)

@@ -1,4 +1,4 @@
-"""`translucid embed`: texts as vectors, and which of them are alike."""
+"""`translucid embed`: embed texts as vectors, and compare them."""
 
 import json
 from collections.abc import Sequence
@@ -7,46 +7,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.answering import Answered, answer_lines
-from translucid.cli.shared.messages import Noting, noting
+from translucid.cli.shared import options as o
+from translucid.cli.shared.answering import Answered, answer_lines, digest_of_model
+from translucid.cli.shared.messages import Notes, noting
 from translucid.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.model import Model
 
-CHUNK = 256  # texts that are read together
+CHUNK = 256  # texts per batch
 ARRAY, LINES = ".npy", (".jsonl", ".json")
 
 
 def embed(
     model: o.Folder,
     file: Annotated[
-        str | None, typer.Argument(help="One text per line; standard input if - or not given.")
+        str | None, typer.Argument(help="One text per line [default: standard input].")
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="A text instead of a file; may be repeated.")
+        list[str] | None,
+        o.in_data(metavar="TEXT", help="Text instead of a file; may be repeated."),
     ] = None,
     nearest: Annotated[
-        str | None, typer.Option(help="Show the lines that are most similar to this text.")
+        str | None, o.in_output(metavar="TEXT", help="Show the lines most similar to this text.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Show the pairs of lines whose similarity differs most from this model."),
+        o.in_output(
+            metavar="MODEL", help="Show the pairs whose similarity differs most from this model's."
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many to show.")] = 5,
-    as_json: o.Json = False,
+    top: Annotated[int, o.in_output(min=1, metavar="N", help="How many to show.")] = 5,
+    as_json: o.JsonLines = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Output file: one array (.npy), JSON Lines (.jsonl), or a tab-separated table. If "
-            "stopped, run the command again to continue (except for .npy)."
+        o.in_output(
+            metavar="FILE",
+            help="Output file: array (.npy), JSON Lines (.jsonl) or tab-separated table; run the "
+            "same command again to resume (not .npy).",
         ),
     ] = None,
     device: o.Device = "auto",
 ) -> None:
-    """Embed each text as a vector; with --nearest, find the most similar texts.
+    """Embed each text as a vector, or find similar texts.
 
     For sentence-transformers models, and for encoders without a head, whose token vectors are
     averaged.
@@ -66,38 +70,29 @@ def embed(
         raise ConfigError(f"{' and '.join(named)} were both given; leave one out")
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "embed")
-    name = file or "-"
     with noting(held) as notes:
-        _answer(held, model, notes, name, text, nearest, against, top, as_json, out, device)
+        if nearest is not None:
+            texts = text or o.read_lines(file or "-")
+            notes([nearest, *texts])
+            _print_nearest(held, nearest, texts, top, as_json)
+        elif against is not None or (out is not None and out.suffix == ARRAY):
+            texts = text or o.read_lines(file or "-")
+            notes(texts)
+            if against is not None:
+                before = o.load_models(Path(against), None, device)[0]
+                _print_differences(held, before, texts, top, as_json)
+            elif out is not None:
+                _save_array(held, texts, out)
+        elif text:
+            if out is not None:
+                raise ConfigError(f"--out {out}: with --text, only {ARRAY} can be written")
+            typer.echo("".join(_written(held, text, notes, as_json)), nl=False)
+        else:
+            as_json = as_json or (out is not None and out.suffix in LINES)
+            _embed_lines(held, model, notes, file or "-", as_json, out)
 
 
-def _answer(
-    held: "Model", model: Path, notes: Noting, name: str, text: list[str] | None,
-    nearest: str | None, against: str | None, top: int, as_json: bool, out: Path | None,
-    device: str,
-) -> None:  # fmt: skip
-    """What the options ask for."""
-    if against is not None:
-        before, texts = o.load_models(Path(against), None, device)[0], text or _texts(name)
-        notes.of(texts)
-        _against(held, before, texts, top, as_json)
-    elif nearest is not None:
-        texts = text or _texts(name)
-        notes.of([nearest, *texts])
-        _nearest(held, nearest, texts, top, as_json)
-    elif out is not None and out.suffix == ARRAY:
-        texts = text or _texts(name)
-        notes.of(texts)
-        _save_array(held, texts, out)
-    elif text:
-        if out is not None:
-            raise ConfigError(f"--out {out}: with --text, {ARRAY} is written only; give a file")
-        typer.echo("".join(_written(held, text, notes, as_json)), nl=False)
-    else:
-        _all_lines(held, model, notes, name, as_json or _as_lines(out), out)
-
-
-def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
+def _print_nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
     for neighbour in held.nearest_texts(query, texts, top):
         if as_json:
             values = {
@@ -108,7 +103,9 @@ def _nearest(held: "Model", query: str, texts: list[str], top: int, as_json: boo
             typer.echo(f"{neighbour.cosine:7.4f}  {neighbour.text}")
 
 
-def _against(held: "Model", before: "Model", texts: list[str], top: int, as_json: bool) -> None:
+def _print_differences(
+    held: "Model", before: "Model", texts: list[str], top: int, as_json: bool
+) -> None:
     from translucid.tasks.model_folder import check_task
 
     check_task(before.task, "embed")
@@ -135,11 +132,9 @@ def _save_array(held: "Model", texts: list[str], out: Path) -> None:
     typer.echo(f"{out}: {rows:,} texts x {dimensions:,} dimensions", err=True)
 
 
-def _all_lines(
-    held: "Model", folder: Path, notes: Noting, file: str, as_json: bool, out: Path | None
+def _embed_lines(
+    held: "Model", folder: Path, notes: Notes, file: str, as_json: bool, out: Path | None
 ) -> None:
-    from translucid.cli.translate import digest_of_model
-
     def answer(records: "Sequence[Text]") -> list[Answered]:
         texts = [record.text for record in records]
         return [Answered(line) for line in _written(held, texts, notes, as_json)]
@@ -150,9 +145,9 @@ def _all_lines(
     )
 
 
-def _written(held: "Model", texts: list[str], notes: Noting, as_json: bool) -> list[str]:
+def _written(held: "Model", texts: list[str], notes: Notes, as_json: bool) -> list[str]:
     task: Any = held.task
-    noted = notes.of(texts)
+    noted = notes(texts)
     answers = zip(texts, task.predict_lines(held.network, texts), strict=True)
     if not as_json:
         return [task.answer_text(vector) + "\n" for _, vector in answers]
@@ -160,13 +155,3 @@ def _written(held: "Model", texts: list[str], notes: Noting, as_json: bool) -> l
         json.dumps(task.answer_json(text, vector) | note.as_json(), ensure_ascii=False) + "\n"
         for (text, vector), note in zip(answers, noted, strict=True)
     ]
-
-
-def _texts(file: str) -> list[str]:
-    from translucid.data.readers.read import read_text
-
-    return [record.text for record in read_text(file, keep_empty=True)]
-
-
-def _as_lines(out: Path | None) -> bool:
-    return out is not None and out.suffix in LINES

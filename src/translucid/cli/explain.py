@@ -1,4 +1,4 @@
-"""`translucid explain`: every step of a model from a text to its answer."""
+"""`translucid explain`: show every step from a text to the output."""
 
 import json
 import os
@@ -10,53 +10,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Folder, name_of_model, tell
-from translucid.core.errors import InputError, SaveError, TraceBudgetError
+from translucid.cli.shared import options as o
+from translucid.core.errors import InputError, TraceBudgetError
 
 if TYPE_CHECKING:
     from translucid.model import Model
     from translucid.see.reading import Reading
-    from translucid.see.terms import OpenedNumber
     from translucid.see.walk.walk import Walk
 
 NARROWEST, WIDEST = 60, 100  # columns
-LONG = 120  # letters of a text that is not said again
+LONG = 120  # characters of a text that suggestions do not repeat
 
 
 def explain(
-    model: Folder,
-    text: Annotated[str, typer.Argument(help="The text that the model reads; in quotes.")],
+    model: o.Folder,
+    text: Annotated[str, typer.Argument(help="Text that the model reads, in quotes.")],
     target: Annotated[
         str | None,
-        typer.Option(help="Read this translation, or compare with this label, tags or numbers."),
+        o.in_data(metavar="TEXT", help="Translation to read, or label, tags or numbers to expect."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(help="Show one layer in detail; the first is 0.")
+        int | None, o.in_output(metavar="N", help="Show layer N in detail; the first is 0.")
     ] = None,
     head: Annotated[
-        str | None, typer.Option(help="Show one attention head instead of their mean.")
+        str | None, o.in_output(metavar="N", help="Show attention head N instead of the mean.")
     ] = None,
     terms: Annotated[
         str | None,
-        typer.Option(
-            help="Show where one number comes from instead: a point of the trace, a weight or an "
-            "input, such as head.logits[0, 3, 5]."
+        o.in_output(
+            metavar="POINT",
+            help="Show the terms of one number instead, such as head.logits[0, 3, 5].",
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(help="How many likely answers to show, or terms of a number.")
+        int, o.in_output(metavar="N", help="Number of likely answers, or of terms.")
     ] = 5,
     width: Annotated[
-        int | None, typer.Option(help="Width in columns (default: the terminal's).")
+        int | None, o.in_output(metavar="N", help="Width in columns [default: the terminal's].")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write an HTML page with figures to this file instead.")
+        Path | None, o.in_output(metavar="FILE", help="Write an HTML page with figures instead.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Explain an answer: every step from the text to the output, part by part.
+    """Explain an answer step by step.
 
-    Put a text that begins with - last, after --.
+    Shows every step from the text to the output. Write a text that begins with - last, after --.
 
     Example: translucid explain demo:translate "The dog sees a cat."
     """
@@ -71,10 +70,16 @@ def explain(
         raise InputError("--terms shows one number; leave --html, --layer and --head out")
     if html is not None:
         _check_page(html)
-    held = load(model, say=tell)
+    held = load(model, say=o.print_note)
     reading = _read(held, text, target)
     if terms is not None:
-        _say_terms(reading.terms(terms, top=top), as_json=as_json)
+        from translucid.see.terms import as_json as terms_as_json
+
+        opened = reading.terms(terms, top=top)
+        if as_json:
+            typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
+        else:
+            typer.echo(str(opened))
         return
     walked = reading.walk(layer=layer, head=one, top=top)
     if html is not None:
@@ -91,17 +96,8 @@ def explain(
     typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
 
 
-def _say_terms(opened: "OpenedNumber", *, as_json: bool) -> None:
-    from translucid.see.terms import as_json as terms_as_json
-
-    if as_json:
-        typer.echo(json.dumps(terms_as_json(opened), ensure_ascii=False, allow_nan=False))
-    else:
-        typer.echo(str(opened))
-
-
 def _one_head(head: str | None) -> int | None:
-    """The number of a head; None for the mean of the heads, which is the default."""
+    """The number of a head; None for the mean of all heads."""
     if head is None or head == "mean":
         return None
     try:
@@ -120,33 +116,26 @@ def _read(held: "Model", text: str, target: str | None) -> "Reading":
         return held.trace(text, target)
     except TraceBudgetError as error:
         raise InputError(
-            f"the text is too long to keep all that the model computes ({error.fact}); "
-            "explain a part of it"
+            f"the text is too long to trace everything ({error.fact}); explain a part of it"
         ) from error
 
 
 def _check_page(path: Path) -> None:
     """Refuse a bad file name before the model runs."""
     if path.suffix not in (".html", ".htm"):
-        raise InputError(f"--html {path}: the name of a page ends in .html")
+        raise InputError(f"--html {path}: must end in .html")
     if not path.parent.is_dir():
-        raise InputError(f"--html {path}: there is no folder {path.parent}; make it first")
+        raise InputError(f"--html {path}: no such folder {path.parent}; create it first")
 
 
 def write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
+    from translucid.core.atomic_files import write_text
     from translucid.see.walk.page import as_page, figures
 
     drawn = figures(reading, walked)
-    page = as_page(walked, drawn)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(page, "utf-8", newline="\n")
-        os.replace(part, path)  # a reader finds the old page or the new one, never half of it
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise SaveError(f"{path}: cannot be written ({error.strerror})") from error
+    write_text(path, as_page(walked, drawn))
     pictures = sum(map(len, drawn.values()))
-    typer.echo(f"{path}: {len(walked.stages)} stages, {pictures} pictures", err=True)
+    o.print_note(f"{path}: {len(walked.stages)} stages, {pictures} pictures")
 
 
 def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
@@ -160,7 +149,7 @@ def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: P
 
 
 def _command(folder: Path, option: str, text: str) -> str:
-    start = f"translucid explain {shlex.quote(name_of_model(folder))} {option}".rstrip()
+    start = f"translucid explain {shlex.quote(o.name_of_model(folder))} {option}".rstrip()
     if len(text) > LONG:
         return f'{start} "..."  (... is the same text)'
     quoted_text = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
@@ -168,8 +157,7 @@ def _command(folder: Path, option: str, text: str) -> str:
 
 
 def _sum_of(reading: "Reading", walked: "Walk") -> str:
-    """The address of the weighted sum behind the output of a regression model; empty for models
-    that read text."""
+    """The address of the weighted sum behind a regression model's output; empty for text models."""
     from translucid.parts.expression import Number
 
     if any(stage.kind == "tokens" for stage in walked.stages):

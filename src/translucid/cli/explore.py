@@ -12,14 +12,13 @@ from urllib.parse import urlencode
 
 import typer
 
-from translucid.cli.shared.generation_options import Device, check_device, fetch, tell
-from translucid.core.errors import ConfigError, InputError
+from translucid.cli.shared import options as o
+from translucid.core.errors import ConfigError, InputError, install_command
 from translucid.data import shipped_models
 from translucid.studio.lesson import Lesson, read
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
-    from translucid.studio.page_model import Load
     from translucid.studio.server.serve import Ready
 
 
@@ -27,41 +26,34 @@ def explore(
     models: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Run or model folders, models of other tools, demo:NAME, or hf:ORG/NAME on the "
-            "hub; without one, the models that come with the package.",
-            callback=fetch,
+            help="Run or model folders, other tools' models, demo:NAME or hf:ORG/NAME [default: "
+            "the shipped models].",
+            callback=o.fetch,
         ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="The port; 0 for any (default: 8642 or the next free one)."
-        ),
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option(help="Open the page in a browser, or only print its address.")
-    ] = True,
-    save: Annotated[
-        Path | None,
-        typer.Option(help="Write all views of one text to this HTML file instead."),
     ] = None,
     lesson: Annotated[
         Path | None,
-        typer.Option(
-            help="Start with a lesson of your own: a Python file (docs/guides/lessons.md)."
-        ),
+        o.in_run(metavar="FILE", help="Start with your own lesson, a Python file."),
     ] = None,
     view: Annotated[
         Path | None,
-        typer.Option(help="Add a view of your own: a JavaScript file (docs/guides/extend.md)."),
+        o.in_run(metavar="FILE", help="Add your own view, a JavaScript file."),
+    ] = None,
+    port: o.Port = None,
+    browser: Annotated[
+        bool, o.in_run(help="Open the page in a browser, or only print its address.")
+    ] = True,
+    save: Annotated[
+        Path | None,
+        o.in_output(metavar="FILE", help="Write all views of one text to an HTML file instead."),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(help="With --save: the text that the models read (default: an example)."),
+        o.in_output(metavar="TEXT", help="Text for --save [default: an example]."),
     ] = None,
-    device: Device = "auto",
+    device: o.Device = "auto",
 ) -> None:
-    """Open models in the studio, a page in your browser that is served on this machine only.
+    """Open models in the studio, a local web page.
 
     Example: translucid explore
 
@@ -81,15 +73,14 @@ def explore(
     begin = "" if models and own is None else f"#/lesson{_first(own)}"
     models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
-        raise InputError("--text goes with --save; the page asks for a text itself")
+        raise InputError("--text needs --save; on the page, type the text yourself")
     if len(models) > 8:
         raise InputError(f"{len(models)} models; the page shows up to 8")
-    check_device(device)
+    o.check_device(device)
     for folder in models:
         if not folder.exists():
             raise InputError(
-                f"{folder}: there is no such folder; give one that training wrote, or a model of "
-                "another tool"
+                f"{folder}: no such folder; give a run or model folder, or another tool's model"
             )
     if save is not None:
         return _save(models, save, text, device)
@@ -99,8 +90,8 @@ def explore(
     typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
     if browser:
-        # Others on this machine may see a browser's command line: what stands there works once.
-        # Browsers in a terminal do not return before they are left, so nobody waits for it.
+        # Other users may see a browser's command line, so its address works only once. Browsers in
+        # a terminal return only when they are closed, so open them in a thread.
         threading.Thread(
             target=webbrowser.open, args=(page.begin + page.once + begin,), daemon=True
         ).start()
@@ -110,19 +101,18 @@ def explore(
 
 
 def _check_view(view: Path, save: Path | None) -> None:
-    """Refuse a file that the page cannot load; its name becomes part of the page's address."""
+    """Refuse a file that the page cannot load; its name becomes part of the address."""
     if view.suffix != ".js" or not view.is_file() or not re.fullmatch(r"\w+", view.stem):
         raise InputError(
-            f"--view {view}: there is no such JavaScript file; give one such as own_view.js, named "
-            "with letters, digits and _"
+            f"--view {view}: no such JavaScript file; give one such as own_view.js, named with "
+            "letters, digits and _"
         )
     if save is not None:
-        raise InputError("--view: a saved page has the views of the studio alone; leave it out")
+        raise InputError("--view: a saved page has only the built-in views; leave it out")
 
 
 def _first(own: Lesson | None) -> str:
-    """The part of the address with which the page starts: the list of lessons, or the user's own
-    lesson."""
+    """The query of the first address: empty for the list of lessons, or the user's own lesson."""
     if own is None:
         return ""
     query = {"lesson": "own.1"} | ({"text": own.text} if own.text else {})
@@ -135,42 +125,34 @@ def announce(page: "Ready", port: int | None, begin: str = "") -> None:
         typer.echo(note, err=True)
 
 
-def _loads(device: str) -> "Load":
-    """The function with which the studio opens a folder."""
-    from translucid.model import load
-
-    return lambda folder: load(folder, device, say=tell)
-
-
 def _handlers(
-    models: list[Path], device: str, own: Lesson | None, lesson: Path | None = None
-) -> "Handlers":
-    """Open the models. lesson: the file of the user's own lesson."""
+    models: list[Path], device: str, own: Lesson | None = None, lesson: Path | None = None,
+    text: str | None = None,
+) -> "Handlers":  # fmt: skip
+    """Open the models. lesson: the file of the user's own lesson. text: read it at once."""
+    from translucid.model import load
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders
 
-    opened = open_folders(models, _loads(device))
+    opened = open_folders(models, lambda folder: load(folder, device, say=o.print_note))
     library = Library(opened, start=secrets.token_hex(8))
     if own is not None:
         from translucid.studio.lesson_answers import refuse
 
         refuse(library, own, str(lesson))
+    if text is not None:
+        library.run(next(iter(library.opened)), text)  # refuses a bad text
     return Handlers(library, followed_runs(models, opened), own)
 
 
 def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
-    gc.disable()  # what is imported stays: to look through it for garbage takes half a second
-    from translucid.studio.handlers import Handlers
-    from translucid.studio.library import Library, followed_runs, open_folders
+    gc.disable()  # imports leave no garbage, but collecting them would take half a second
+    import translucid.studio.handlers  # noqa: F401
 
     gc.freeze()
     gc.enable()
-    opened = open_folders(models, _loads(device))
-    library = Library(opened)
-    if text is not None:
-        library.run(next(iter(library.opened)), text)  # refused here, before anything is written
     query = "" if text is None else "?" + urlencode({"text": text})
-    content = Handlers(library, followed_runs(models, opened)).saved(text, f"#/flow{query}")
+    content = _handlers(models, device, text=text).saved(text, f"#/flow{query}")
     try:
         file.write_bytes(content)
     except OSError as error:
@@ -179,14 +161,13 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
 
 
 def server() -> Any:
-    """Import the module that serves the page; its packages may not be installed."""
+    """Import the server of the page, whose packages are optional."""
     try:
-        import wsproto  # noqa: F401 (uvicorn asks for it only when it begins)
+        import wsproto  # noqa: F401 (uvicorn imports it only later)
 
         from translucid.studio.server import serve
     except ImportError as error:
         raise ConfigError(
-            f"the studio needs the package {error.name}; install it with: "
-            'pip install "translucid[web]"'
+            f"the studio needs the package {error.name}; install it with: {install_command('web')}"
         ) from error
     return serve

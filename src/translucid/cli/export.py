@@ -1,40 +1,43 @@
-"""`translucid export`: a model of ours becomes a folder of another tool."""
+"""`translucid export`: write a model for another tool."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Folder
+from translucid.cli.shared import options as o
+
+in_onnx = partial(typer.Option, rich_help_panel="ONNX")
 
 
 def export(
-    model: Folder,
+    model: o.Folder,
     to: Annotated[
-        str, typer.Option("--to", help="The format: ctranslate2, gguf, huggingface or onnx.")
+        str,
+        o.in_output("--to", metavar="FORMAT", help="ctranslate2, gguf, huggingface or onnx."),
     ],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    licence: Annotated[str, typer.Option(help="The licence that the model card names.")] = "",
+    out: Annotated[Path, o.in_output("--out", metavar="FOLDER", help="Output folder.")],
+    licence: Annotated[
+        str, o.in_output(metavar="NAME", help="Licence to name in the model card.")
+    ] = "",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing folder.")
+        bool, o.in_output("--overwrite", help="Replace an existing folder.")
     ] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="For onnx: weights in 8 bits.")] = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="For onnx: make every trace point an output.")
-    ] = False,
+    as_json: o.Json = False,
+    int8: Annotated[bool, in_onnx("--int8", help="Store weights in 8 bits.")] = False,
+    trace: Annotated[bool, in_onnx("--trace", help="Make every trace point an output.")] = False,
     verify: Annotated[
-        bool,
-        typer.Option("--verify", help="For onnx: require the comparison with onnxruntime."),
+        bool, in_onnx("--verify", help="Fail if the export cannot be checked with onnxruntime.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Export a model to another tool, with its tokenizer and a model card.
+    """Export a model to another tool.
 
-    Prints what was done to the weights. If the tool cannot compute the model, `export` refuses it
-    with the reason. See docs/guides/interop.md.
+    Writes the model with its tokenizer and a model card, and prints how the weights were converted.
+    A model that the tool cannot compute is refused with the reason. See docs/interop.md.
 
-    Example: translucid export runs/toy --to ctranslate2 --out exported/toy
+    Example: translucid export demo:generate --to huggingface --out exported/toy
     """
     from translucid.model import load
 

@@ -1,11 +1,11 @@
-"""`translucid fill`: what may stand where a token is hidden."""
+"""`translucid fill`: predict masked tokens."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared import generation_options as o
+from translucid.cli.shared import options as o
 from translucid.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,26 +16,27 @@ def fill(
     model: o.Folder,
     text: Annotated[
         list[str] | None,
-        typer.Argument(help="A text with a mask, such as [MASK] or <mask>; in quotes."),
+        typer.Argument(help="Text with a mask, such as [MASK] or <mask>, in quotes."),
     ] = None,
     texts: Annotated[
-        str | None, typer.Option(help="A file with one text per line; - is standard input.")
+        str | None,
+        o.in_data(metavar="FILE", help="File with one text per line; - for standard input."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many tokens to show at each mask.")] = 5,
-    as_json: o.Json = False,
+    top: Annotated[int, o.in_output(min=1, metavar="N", help="Tokens to show per mask.")] = 5,
+    as_json: o.JsonLines = False,
     device: o.Device = "auto",
 ) -> None:
-    """Show the most probable tokens at each mask of a text.
+    """Show the most probable tokens at each mask.
 
-    For masked language models: BERT, RoBERTa, DistilBERT. A model says how its mask is written
-    where a text has none.
+    For masked language models such as BERT, RoBERTa and DistilBERT. If a text has no mask, the
+    error shows how this model writes it.
 
     Example: translucid fill ./bert-base-uncased "The capital of France is [MASK]."
     """
     from translucid.tasks.model_folder import check_task
 
     if bool(text) == (texts is not None):
-        raise ConfigError("give texts in quotes, or a file with --texts; one of the two")
+        raise ConfigError("give either texts in quotes or a file with --texts")
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "fill")
     task: Any = held.task

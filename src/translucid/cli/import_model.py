@@ -1,4 +1,4 @@
-"""`translucid import`: a model of another tool becomes a folder of ours."""
+"""`translucid import`: convert another tool's model to a model folder."""
 
 import shlex
 from pathlib import Path
@@ -6,43 +6,40 @@ from typing import Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import fetch
+from translucid.cli.shared.options import fetch, in_model
 
 
 def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder in Hugging Face's layout, a .gguf file, a checkpoint of a toolkit, "
-            "a mapping file, or hf:ORG/NAME on the hub.",
+            help="Hugging Face folder, .gguf file, toolkit checkpoint, mapping file, or "
+            "hf:ORG/NAME.",
             callback=fetch,
         ),
     ],
-    out: Annotated[Path, typer.Argument(help="The model folder to write.")],
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
     verify: Annotated[
         bool | None,
-        typer.Option(
+        in_model(
             "--verify/--no-verify",
-            help="Before writing, compare answers and layers with a second implementation "
-            "[default: two answers, where transformers is installed].",
+            help="Compare answers and layers with a second implementation before writing "
+            "[default: two answers, if transformers is installed].",
         ),
     ] = None,
     mapping: Annotated[
         Path | None,
-        typer.Option(help="A mapping file that describes the tensors of SOURCE."),
+        in_model(metavar="FILE", help="Mapping file that describes the tensors of SOURCE."),
     ] = None,
     ignore_key: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A key of config.json to ignore because it changes no output; may be repeated.",
-            metavar="KEY",
-        ),
+        in_model(metavar="KEY", help="Key of config.json that changes no output; may be repeated."),
     ] = None,
 ) -> None:
-    """Import a model of another tool, and write it as a model folder.
+    """Import another tool's model.
 
-    Prints what was reordered, converted and ignored. All commands open such models directly too;
-    an imported folder opens faster and can be fine-tuned.
+    Prints what was reordered, converted and ignored. All commands also open such models directly,
+    but an imported folder opens faster and can be fine-tuned.
 
     Example: translucid import ./smollm2.gguf runs/smollm2
     """
@@ -60,7 +57,7 @@ def import_model(
         raise InputError(f"{source}: there is no such file or folder")
     if mapping is not None and verify:
         raise InputError(
-            "--verify compares with transformers, which has no such model; leave it out"
+            "--verify compares with transformers, which does not know this model; leave it out"
         )
     held = importing.import_model(source, mapping, ignore_key or ())
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
@@ -75,8 +72,8 @@ def import_model(
             typer.echo(f"{difference}{'  <- the first that differs' * (difference is wrong)}")
         if wrong is not None:
             raise InputError(
-                f"{source} computes something else here than it should, first at "
-                f"{wrong.name}; nothing was written: please report it with the model's config"
+                f"{source}: the imported model computes other values, first at {wrong.name}; "
+                "nothing was written. Please report this with the model's config"
             )
         if kind_of(source) == "huggingface":
             folder = source if source.is_dir() else source.parent

@@ -1,21 +1,17 @@
-"""`translucid info`: what a model is."""
+"""`translucid info`: describe a model."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
 
 import typer
 
-from translucid.cli.shared.generation_options import Folder
+from translucid.cli.shared import options as o
 from translucid.data import shipped_models
 
 
-def info(
-    model: Folder,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def info(model: o.Folder, as_json: o.Json = False) -> None:
     """Show a model's task, size, parts, vocabulary and scores.
 
     Example: translucid info demo:perceptron
@@ -51,7 +47,7 @@ def info(
         typer.echo(f"imported    {held.facts['imported']}")
     for note in held.facts.get("notes", []):
         typer.echo(f"            {note}")
-    if isinstance(start := held.facts.get("start"), dict):  # as its folder has it
+    if isinstance(start := held.facts.get("start"), dict):
         task, weights = start.get("task"), str(start.get("weights"))[:12]
         typer.echo(f"started     from {start.get('path')} (task {task}, weights {weights})")
         for note in start["notes"] if isinstance(start.get("notes"), list) else []:

@@ -1,19 +1,25 @@
-"""`translucid predict | classify | tag`: a trained model at work.
+"""`translucid predict`, `classify` and `tag`: apply a model to lines, tables or CoNLL files.
 
-Lines in, lines out, in order; a table comes out as the same table with new columns, CoNLL as CoNLL
-with a tag behind each word.
+Output has the format of the input: one line per line, the table with new columns, or CoNLL with a
+tag column.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.answering import Answered, answer_lines, check_is_file, name_of
-from translucid.cli.shared.arguments import OVERRIDE
+from translucid.cli.shared import options as o
+from translucid.cli.shared.answering import (
+    Answered,
+    answer_lines,
+    check_is_file,
+    digest_of_model,
+    name_of,
+)
+from translucid.cli.shared.arguments import files_and_keys
 from translucid.cli.shared.messages import in_columns, in_line, noting
 from translucid.core.errors import ConfigError, InputError, RowError
 
@@ -21,33 +27,36 @@ if TYPE_CHECKING:
     from translucid.data.predictions import InputRow, InputRows
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
-    from translucid.tasks.options import DataConfig, SpanDecoding
+    from translucid.tasks.options import DataConfig
 
-CHUNK = 256  # rows that are answered together
+CHUNK = 256  # rows per batch of answers
 
 FileAndColumns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[FILE] [data.KEY=VALUE]...",
-        help="Text lines, CSV, TSV, JSON Lines or CoNLL; standard input if - or not given. Columns "
-        "are those of the training data; set others with data.text_column=review and the like.",
+        help="Text, CSV, TSV, JSON Lines or CoNLL file [default: standard input]; settings such as "
+        "data.text_column=review [default: the columns of training].",
     ),
 ]
 Probabilities = Annotated[
-    bool, typer.Option("--probabilities", help="Print the probability of every label or tag.")
+    bool, o.in_output("--probabilities", help="Print the probability of every label or tag.")
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(
-        min=0.0, max=1.0,
-        help="For multi-label models: print labels above this probability (default: 0.5).",
+    o.in_output(
+        min=0.0,
+        max=1.0,
+        metavar="P",
+        help="For multi-label models: print labels above this probability [default: 0.5].",
     ),
-]  # fmt: skip
+]
 Spans = Annotated[
     str | None,
-    typer.Option(
-        help="How tags are chosen: legal (best sequence in IOB2 or BIOES), iob1 (in IOB1), or free "
-        "(each word's best tag) (default: the model's own; see info).",
+    o.in_output(
+        metavar="NAME",
+        help="How to choose tags: legal (best IOB2 or BIOES sequence), iob1, or free (best tag of "
+        "each word) [default: as trained; see info].",
     ),
 ]
 
@@ -57,11 +66,13 @@ def classify(
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
     threshold: Threshold = None,
-    as_json: o.Json = False,
+    as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Classify each text: print its label, its labels, or its score.
+    """Print the label of each text.
+
+    Multi-label models print all labels, regression models a score.
 
     Example: echo "The food was not good." | translucid classify demo:classify
     """
@@ -73,11 +84,13 @@ def tag(
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
     spans: Spans = None,
-    as_json: o.Json = False,
+    as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Find the labelled spans of each line, or the tag of each word of a CoNLL file.
+    """Find the labelled spans of each line.
+
+    For CoNLL files, prints the tag of each word.
 
     Example: echo "Jordan hires Anna Keller." | translucid tag demo:tag
     """
@@ -88,28 +101,15 @@ def predict(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
-    as_json: o.Json = False,
+    as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Answer each line or row, for any task; regression models answer with numbers.
+    """Predict each line or row, for any task.
 
     Example: echo "0 1" | translucid predict demo:regress
     """
     _answer(model, file, None, as_json, probabilities, out, device)
-
-
-def files_and_keys(
-    words: Sequence[str], sections: Sequence[str] = ("data",)
-) -> tuple[list[str], dict[str, Any]]:
-    """What was typed, as files and as keys of these sections of a recipe."""
-    from translucid.core.config import with_overrides
-
-    matches = [(word, OVERRIDE.match(word)) for word in words]
-    overrides = [word for word, match in matches if match and match[1] in sections]
-    keys = with_overrides({}, overrides)
-    chosen = {key: value for section in sections for key, value in keys.get(section, {}).items()}
-    return [word for word in words if word not in overrides], chosen
 
 
 def _answer(
@@ -124,23 +124,22 @@ def _answer(
     spans: str | None = None,
     threshold: float | None = None,
 ) -> None:
-    from translucid.cli.translate import digest_of_model
     from translucid.data.predictions import TextLines
     from translucid.model.model import with_spans, with_threshold
     from translucid.tasks.model_folder import check_task
-    from translucid.tasks.options import DataConfig
+    from translucid.tasks.options import DataConfig, SpanDecoding
 
     files, keys = files_and_keys(words or ())
     if files:
         check_is_file(files, task or "predict", folder)
     if len(files) > 1:
-        raise ConfigError(f"{', '.join(files)}: give one file; several are answered one by one")
+        raise ConfigError(f"{', '.join(files)}: give one file; run the command once per file")
     file, data = files[0] if files else "-", DataConfig(**keys)
     (held,) = o.load_models(folder, None, device)
     if task is not None:
         check_task(held.task, task)
     if spans is not None:
-        held = with_spans(held, _span_decoding(spans))
+        held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
     source = _open(held, file, data)
@@ -158,7 +157,7 @@ def _answer(
             where = f"{name_of(file)}:{row.line}"
             held.task.check_question(row.question, where, held.network)
         questions = [row.question for row in asked]
-        noted = notes.of(questions)
+        noted = notes(questions)
         try:
             if plain and not probabilities:
                 return [Answered(text) for text in _plain(held, questions, noted, as_json)]
@@ -177,27 +176,14 @@ def _answer(
             for row in rows
         ]
 
-    options = (
-        {"json": as_json, "probabilities": probabilities}
-        | keys
-        | o.typed(spans=spans, threshold=threshold)
-    )
+    options = {"json": as_json, "probabilities": probabilities} | keys
+    options |= o.typed(spans=spans, threshold=threshold)
     with noting(held) as notes:
         answer_lines(
             file, answer, out=out, settings={"model": digest_of_model(folder)} | options,
-            chunk=CHUNK, verb="answered", read=lambda: source.rows(),
+            chunk=CHUNK, verb="answered", read=source.rows,
             count=_count(held, file, data, out), as_it_comes=True,
         )  # fmt: skip
-
-
-def _span_decoding(text: str) -> "SpanDecoding":
-    from translucid.tasks.options import SpanDecoding
-
-    allowed: tuple[SpanDecoding, ...] = get_args(SpanDecoding)
-    chosen = next((name for name in allowed if name == text), None)
-    if chosen is None:
-        raise ConfigError(f"--spans {text}: no such way to choose tags; use {', '.join(allowed)}")
-    return chosen
 
 
 def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
@@ -218,7 +204,7 @@ def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
 
 
 def _count(held: "Model", file: str, data: "DataConfig", out: Path | None) -> int | None:
-    """How many rows there are, if that can be known before they are read."""
+    """The number of rows, if the file can be read twice."""
     if out is None or file == "-" or not Path(file).is_file():
         return None
     return sum(1 for _ in _open(held, file, data).rows())

@@ -1,4 +1,4 @@
-"""`translucid recipe ...` and `translucid new`: what a run can be told."""
+"""`translucid recipe ...` and `translucid new`: list, show, check and write recipes."""
 
 import json
 import shlex
@@ -8,31 +8,30 @@ from typing import Annotated
 import typer
 
 from translucid.cli.shared.arguments import tasks, with_code
+from translucid.cli.shared.options import Json, Overrides, check_unused, in_output
+from translucid.cli.shared.parsing import Commands
 from translucid.tasks.registry import TASKS
 
 app = typer.Typer(
+    name="recipe",
+    cls=Commands,
     help="List, show and check recipes.",
     epilog="Example: translucid recipe list",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-RecipeName = Annotated[str, typer.Argument(help="A recipe file, or the name of a shipped recipe.")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
-]
+RecipeName = Annotated[str, typer.Argument(help="Recipe file or shipped recipe.")]
 
 
 @app.command("list")
-def list_recipes(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def list_recipes(as_json: Json = False) -> None:
     """List the shipped recipes.
 
     Example: translucid recipe list --json
     """
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
 
-    entries = shipped.entries()
+    entries = named.entries()
     if as_json:
         rows = [{"name": e.name, "path": str(e.path), "title": e.title} for e in entries]
         typer.echo(json.dumps(rows, indent=2))
@@ -46,30 +45,30 @@ def list_recipes(
 @app.command()
 @with_code
 def show(recipe: RecipeName, overrides: Overrides = None) -> None:
-    """Print a recipe with every key explained; a short file becomes a complete one.
+    """Print a recipe with all keys and their meaning.
 
     Example: translucid recipe show toyland-tag-lstm > mine.toml
     """
-    from translucid.runs.recipe import shipped
+    from translucid.runs.recipe import named
     from translucid.runs.recipe.toml import rewrite
 
-    path = shipped.find(recipe)
+    path = named.find(recipe)
     typer.echo(rewrite(path, overrides or ()), nl=False)
 
 
 @app.command()
 @with_code
 def check(recipe: RecipeName, overrides: Overrides = None) -> None:
-    """Report all mistakes in a recipe, or print what it would train.
+    """Report all mistakes in a recipe.
 
-    Example: translucid recipe check mine.toml model.heads=8
+    Example: translucid recipe check toyland-tag-lstm model.hidden=64
     """
     from translucid.core.errors import InputError
+    from translucid.runs.recipe import named
     from translucid.runs.recipe import recipe as recipes
-    from translucid.runs.recipe import shipped
     from translucid.runs.recipe.examples import NO_DATA
 
-    path = shipped.find(recipe)
+    path = named.find(recipe)
     chosen = recipes.read(path, overrides or ())
     data = chosen.data
     if not data.train and data.toyland is None:
@@ -77,12 +76,12 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
     missing = [file for file in files if not Path(file).exists()]
     if missing and data.folder:
-        raise InputError(f"{path}: data.folder has no {', '.join(missing)}")
-    typer.echo(f"{path}: no mistake in it")
+        raise InputError(f"{path}: no {', '.join(missing)} in data.folder")
+    typer.echo(f"{path}: no mistakes")
     family = chosen.model.get("kind", f"the family of {chosen.training.start_from}")
     typer.echo(f"task {chosen.task.kind}, {family}, {chosen.training.steps:,} steps")
     if missing:
-        typer.echo(f"not here: {', '.join(missing)}; say where with --data FOLDER")
+        typer.echo(f"not found: {', '.join(missing)}; name their folder with --data FOLDER")
     where = " --data FOLDER" if missing else ""
     typer.echo(f"next: translucid train {shlex.quote(str(recipe))}{where}")
 
@@ -90,7 +89,7 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
 @app.command()
 @with_code
 def schema() -> None:
-    """Print a JSON schema of recipes, for editors that complete and check TOML.
+    """Print the JSON schema of recipes, for editors.
 
     Example: translucid recipe schema > recipe.schema.json
     """
@@ -100,20 +99,21 @@ def schema() -> None:
 
 
 def new(
-    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS.names())}", autocompletion=tasks)],
+    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS.names())}.", autocompletion=tasks)],
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option(help="Output file (default: print it).")] = None,
+    out: Annotated[
+        Path | None, in_output(metavar="FILE", help="Output file [default: print it].")
+    ] = None,
     short: Annotated[
-        bool, typer.Option("--short", help="Only the keys that are changed most often.")
+        bool, in_output("--short", help="Only the keys that are changed most often.")
     ] = False,
 ) -> None:
-    """Write a recipe to start from, with every key explained.
+    """Write a recipe with all keys and their meaning.
 
     Example: translucid new tag model.kind=recurrent --out tagger.toml
 
     Example: translucid new translate --short
     """
-    from translucid.core.errors import InputError
     from translucid.runs.recipe import recipe as recipes
     from translucid.runs.recipe.named import task_named
     from translucid.runs.recipe.toml import FIRST, dump, full_model
@@ -124,12 +124,11 @@ def new(
     if not short:
         sizes = [f"model.{key}" for key in full_model(chosen)]
         first = ", ".join(key for key in FIRST[1:] if not key.startswith("model.") or key in sizes)
-        text = f"# What people change first: {first}\n# (only these: --short)\n\n{text}"
+        text = f"# Changed most often: {first}\n# (only these: --short)\n\n{text}"
     if out is None:
         typer.echo(text, nl=False)
         return
-    if out.exists():
-        raise InputError(f"{out} exists already; choose another name")
+    check_unused(out)
     out.write_text(text, "utf-8")
-    typer.echo(f"{out}: a recipe for task {task}; set data.train in it, or data.toyland")
+    typer.echo(f"{out}: a recipe for task {task}; set data.train or data.toyland in it")
     typer.echo(f"next: translucid recipe check {shlex.quote(str(out))}")

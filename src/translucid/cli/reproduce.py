@@ -1,45 +1,40 @@
-"""`translucid reproduce`: train a published result again and compare."""
+"""`translucid reproduce`: train a shipped recipe and compare with its expected score."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from translucid.cli.shared import options as o
+from translucid.cli.shared.arguments import DataFolder
 from translucid.cli.train import stopping
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A shipped recipe: see translucid recipe list.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value ...")
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="Folder of the recipe's files.")] = None,
+    name: Annotated[str, typer.Argument(help="Shipped recipe (see `translucid recipe list`).")],
+    overrides: o.Overrides = None,
+    data: DataFolder = None,
     out: Annotated[
-        Path | None, typer.Option(help="Output folder (default: runs/reproduce/NAME).")
+        Path | None,
+        o.in_run(metavar="FOLDER", help="Output folder [default: runs/reproduce/NAME]."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Train with seeds 0 to N - 1.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
+    seeds: Annotated[int, o.in_run(min=1, metavar="N", help="Train with seeds 0 to N - 1.")] = 3,
+    as_json: o.Json = False,
+    quiet: Annotated[bool, o.in_output("--quiet", help="Print only the result.")] = False,
 ) -> None:
-    """Train a shipped recipe with several seeds and compare with the expected band.
+    """Reproduce a published result with several seeds.
 
-    A run that was stopped is resumed when the same command is given again. Exit code 3: the
-    mean lies outside the band.
+    Compares the mean with the expected band; exit code 3 if it is outside. Run the same command
+    again to resume.
 
-    Example: translucid reproduce multi30k-de-en --data data/multi30k
+    Example: translucid reproduce toyland-regress-mlp --seeds 1
     """
     from translucid.runs.reproduce import reproduce as run
 
     folder = out or Path("runs") / "reproduce" / name
     with stopping() as interrupted:
         result = run(
-            name,
-            data,
-            folder,
-            range(seeds),
-            overrides or (),
-            quiet=quiet,
-            interrupted=interrupted,
+            name, data, folder, range(seeds), overrides or (), quiet=quiet, interrupted=interrupted
         )
     if as_json:
         typer.echo(result.as_json())
@@ -51,11 +46,10 @@ def reproduce(
         for note in result.notes:
             typer.echo(note)
         if result.band is None:
-            typer.echo("expected: nothing is on record for this recipe")
+            typer.echo("expected: no band is recorded for this recipe")
         else:
             verdict = "within" if result.within else "OUTSIDE"
-            band = result.band
-            typer.echo(f"expected: {band.low:g} to {band.high:g}: {verdict}")
+            typer.echo(f"expected: {result.band.low:g} to {result.band.high:g}: {verdict}")
         typer.echo(f"{folder}: one run folder per seed")
     if result.within is False:
         raise typer.Exit(3)

@@ -1,4 +1,4 @@
-"""`translucid score`: what a model thinks of given texts."""
+"""`translucid score`: log-probabilities of given texts."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from translucid.cli.shared import generation_options as o
+from translucid.cli.shared import options as o
+from translucid.cli.shared.arguments import files_and_keys
 from translucid.cli.shared.messages import in_line, noting
 from translucid.core.errors import InputError
 
@@ -25,32 +26,29 @@ def score(
         list[str],
         typer.Argument(
             metavar="FILE [TARGET] [data.KEY=VALUE]...",
-            help="For translation models, sources and translations line by line, or one table of "
-            "both; for language models, texts. Columns are those of the training data; set others "
-            "with data.source_column=de and the like.",
+            help="Texts; for translation, sources and translations line by line, or one table; "
+            "settings such as data.source_column=de [default: the columns of training].",
         ),
     ],
     per_token: Annotated[
-        bool, typer.Option("--per-token", help="Also print each token's log-probability.")
+        bool, o.in_output("--per-token", help="Also print each token's log-probability.")
     ] = False,
+    as_json: o.JsonLines = False,
     ensemble: o.Ensemble = None,
-    as_json: o.Json = False,
     device: o.Device = "auto",
 ) -> None:
-    """Print the log-probability of each line, including the end token.
+    """Print the log-probability of each text.
 
-    For translation models, the log-probability of the translation given the source. For tables,
-    one line per row.
+    Includes the end token. For translation models, the log-probability of the translation given the
+    source.
 
     Example: translucid score runs/toy test.en test.de --per-token
 
     Example: translucid score runs/toy pairs.tsv --json
     """
-    from translucid.cli.predict import files_and_keys
-
     files, keys = files_and_keys(files)
     held, *others = o.load_models(model, ensemble, device)
-    held.generation_config()  # a model that does not write says so before files are read
+    held.generation_config()  # refuses a model that does not generate before files are read
     rows = _rows(held, files, held.evaluation_settings(**keys).data)
     with noting(held) as notes:
         while lines := list(islice(rows, CHUNK)):
@@ -58,7 +56,7 @@ def score(
                 _check(held, line, files)
             texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
             scored = held.scores(texts[0], texts[1] if len(texts) > 1 else None, ensemble=others)
-            noted = notes.of(texts[0])
+            noted = notes(texts[0])
             for line, text_score, note in zip(lines, scored, noted, strict=True):
                 if as_json:
                     values = {"line": line[0].line, **vars(text_score), **note.as_json()}
@@ -71,7 +69,7 @@ def score(
 
 
 def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:
-    """Refuse what is too long for the model."""
+    """Refuse texts too long for the model."""
     from translucid.tasks.base import check_length
 
     held.task.check_line(line[0].text, f"{files[0]}:{line[0].line}", held.network)
@@ -80,7 +78,7 @@ def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:
 
 
 def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
-    """What is scored together: a text, or source and target."""
+    """Texts, or pairs of source and target."""
     from translucid.data.readers.loading import Loading
     from translucid.data.readers.read import read_text
     from translucid.data.readers.tables import format_of
@@ -93,7 +91,7 @@ def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[
             return _side_by_side(files)
         raise InputError(
             f"a model for task {held.task.name} needs source and target: two files, or one table "
-            "whose name tells its format, such as pairs.tsv"
+            "such as pairs.tsv"
         )
     if len(files) != 1:
         raise InputError(f"a model for task {held.task.name} needs one file of texts")
@@ -104,7 +102,7 @@ def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[
 
 
 def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
-    """Rows of a table, read as `train` and `evaluate` do; which columns it has been is said."""
+    """Rows of a table, read as in training; prints which columns are used."""
     from translucid.data.readers.loading import Loading
     from translucid.data.readers.read import read_pairs
     from translucid.data.records import Text
@@ -117,7 +115,7 @@ def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text
     for number, pair in enumerate(pairs):
         if not number:
             for note in loading.notes:
-                o.tell(f"{file}: {note}")
+                o.print_note(f"{file}: {note}")
         yield Text(pair.source, pair.line), Text(pair.target, pair.line)
 
 
@@ -130,6 +128,6 @@ def _side_by_side(files: Sequence[str]) -> "Iterator[tuple[Text, ...]]":
             short = sides.index(None)
             raise InputError(
                 f"{files[1 - short]}:{sides[1 - short].line}: {files[short]} has no such line; "
-                "give files with as many lines"
+                "give files with the same number of lines"
             )
         yield sides

@@ -1,4 +1,4 @@
-"""`translucid tokenizer ...`: text to tokens, by itself."""
+"""`translucid tokenizer ...`: train and inspect tokenizers."""
 
 import json
 import shlex
@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from translucid.cli.shared.options import Json
+from translucid.cli.shared.parsing import Commands
+
 if TYPE_CHECKING:
     from translucid.data.tokenizers.tokenizer import Tokenizer
 
 app = typer.Typer(
-    help="Train a tokenizer, or look at one.",
+    name="tokenizer",
+    cls=Commands,
+    help="Train or inspect a tokenizer.",
     epilog="Example: translucid tokenizer train corpus.txt --out tok --kind bpe --vocab 8000",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -20,11 +25,13 @@ app = typer.Typer(
 
 @app.command()
 def train(
-    files: Annotated[list[str], typer.Argument(help="Plain text; .gz and .xz are read directly.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
-    kind: Annotated[str, typer.Option(help="bpe, unigram, word, char or bytes")] = "bpe",
+    files: Annotated[list[str], typer.Argument(help="Text files, also .gz and .xz.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Output folder.")],
+    kind: Annotated[
+        str, typer.Option(metavar="NAME", help="bpe, unigram, word, char, bytes.")
+    ] = "bpe",
     vocab: Annotated[
-        int, typer.Option(min=1, help="Vocabulary size, for bpe, unigram and word.")
+        int, typer.Option(min=1, metavar="N", help="Vocabulary size, for bpe, unigram and word.")
     ] = 8000,
 ) -> None:
     """Train a tokenizer on text files.
@@ -59,13 +66,13 @@ def train(
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="A tokenizer, model or run folder.")],
+    folder: Annotated[Path, typer.Argument(help="Tokenizer, model or run folder.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to split.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show what a tokenizer is and how it splits a text.
+    """Show a tokenizer and how it splits texts.
 
-    Example: translucid tokenizer show runs/x "The dog sleeps."
+    Example: translucid tokenizer show runs/demo "The dog sleeps."
     """
     for name, made in _tokenizers(folder).items():
         facts = {"folder": name, "kind": made.kind, "tokens": len(made),
@@ -87,7 +94,7 @@ def show(
 
 
 def _tokenizers(folder: Path) -> "dict[str, Tokenizer]":
-    """Those of a model, by their folders' names, or the one that the folder itself is."""
+    """The tokenizers of a model by the names of their folders, or the one in this folder."""
     from translucid.data.tokenizers.tokenizer import Tokenizer
 
     for place in (folder, folder / "best"):

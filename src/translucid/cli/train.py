@@ -1,4 +1,4 @@
-"""`translucid train` and `translucid evaluate`."""
+"""`translucid train`, `resume` and `evaluate`."""
 
 import json
 import os
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from translucid.cli.shared import options as o
 from translucid.cli.shared.arguments import (
     DataFolder,
-    MadeUp,
     RecipeArguments,
     TestFiles,
+    Toyland,
     TrainFiles,
     ValidFiles,
+    files_and_keys,
     tasks,
 )
-from translucid.cli.shared.generation_options import Device, Folder, check_device, tell
 from translucid.core.errors import InputError
 from translucid.tasks.registry import TASKS
 
@@ -32,20 +33,12 @@ if TYPE_CHECKING:
     from translucid.training.stop_request import StopRequest
 
 
-Studio = Annotated[
-    bool,
-    typer.Option("--studio", help="Watch training in the browser, and record it for later."),
-]
+Studio = Annotated[bool, o.in_run("--studio", help="Watch training in the browser, and record it.")]
 Probe = Annotated[
     str | None,
-    typer.Option(help="With --studio: the text to follow (default: the first validation example)."),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=65535,
-        help="With --studio: the port; 0 for any (default: 8642 or the next free one).",
+    o.in_run(
+        metavar="TEXT",
+        help="Text to follow in the studio [default: a validation text].",
     ),
 ]
 
@@ -54,67 +47,54 @@ def train(
     recipe: Annotated[
         str,
         typer.Argument(
-            help=f"A recipe file, a shipped recipe, or a task: {', '.join(TASKS.names())}; or a "
-            "Python file with a task of your own.",
+            metavar="TASK|RECIPE",
+            help=f"Task ({', '.join(TASKS.names())}), recipe file, shipped recipe, or Python file "
+            "with your own task.",
             autocompletion=tasks,
         ),
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Changes to the recipe: section.key=value ...; `translucid new TASK` has all keys."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output folder (default: runs/TASK or runs/RECIPE, numbered if it exists)."
-        ),
-    ] = None,
-    start_from: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="Start from a trained model: a run, or any model that `info` opens."
-        ),
+        typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings (see `translucid new TASK`)."),
     ] = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
     test_files: TestFiles = None,
-    toyland: MadeUp = None,
+    toyland: Toyland = None,
     data_folder: DataFolder = None,
-    parallel: Annotated[
-        str | None, typer.Option(help="Under torchrun: ddp (the default) or fsdp.")
+    start_from: Annotated[
+        str | None, o.in_model("--from", metavar="MODEL", help="Fine-tune this trained model.")
     ] = None,
-    skip_bad_batches: Annotated[
-        int | None,
-        typer.Option(min=0, help="Skip up to this many steps whose gradient is not finite."),
+    out: Annotated[
+        Path | None,
+        o.in_run(metavar="FOLDER", help="Output folder [default: runs/TASK, numbered]."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Time limit in minutes; unset sizes are chosen to fit it."),
+        o.in_run(metavar="N", help="Time limit; unset sizes are chosen to fit it."),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(
-            help="Cross-validation: K runs, each validated on another part of --train; prints mean "
-            "and interval.",
-            metavar="K",
-        ),
+        o.in_run(metavar="K", help="K-fold cross-validation: mean and interval."),
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print nothing; write only the files.")
+    parallel: Annotated[
+        str | None, o.in_run(metavar="NAME", help="With torchrun: ddp (the default) or fsdp.")
+    ] = None,
+    skip_bad_batches: Annotated[
+        int | None,
+        o.in_run(min=0, metavar="N", help="Skip up to N steps whose gradient is not finite."),
+    ] = None,
+    self_test: Annotated[
+        bool, o.in_run("--self-test", help="Check data and model for mistakes without training.")
     ] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = None,
-    self_test: Annotated[
-        bool,
-        typer.Option("--self-test", help="Check data and model for mistakes without training."),
-    ] = False,
+    port: o.Port = None,
+    quiet: o.Quiet = False,
 ) -> None:
     """Train a model from your files or from a recipe.
 
-    Given only a task, `train` chooses sizes that fit your data and prints them.
+    If you name a task, settings that you leave out are chosen to fit your data and printed.
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """
@@ -131,14 +111,14 @@ def train(
         _self_test(arguments)
         return
     named = arguments.named()
+    folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if folds is not None:
         if studio:
-            raise InputError("--studio shows one run, not --folds; leave one of the two out")
-        _cross_validate(named, folds, out or free_folder(Path("runs"), Path(recipe).stem), quiet)
+            raise InputError("--studio shows one run, but --folds trains several; leave one out")
+        _cross_validate(named, folds, folder, quiet)
         return
-    folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if out is None and "WORLD_SIZE" in os.environ:
-        raise InputError("several processes need to be told the folder of the run: --out FOLDER")
+        raise InputError("several processes need the output folder: --out FOLDER")
     with stopping() as interrupted, shown(folder, studio, probe, port) as recording:
         done = train_recipe(
             named.recipe,
@@ -148,26 +128,25 @@ def train(
             interrupted=interrupted,
             recording=recording,
         )
-    _say_done(folder, done.task)
+    _print_next(folder, done.task)
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Changes to its recipe (with --allow-changes).")
-    ] = None,
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    overrides: o.Overrides = None,
     allow_changes: Annotated[
         bool,
-        typer.Option("--allow-changes", help="Resume even if the recipe or the data have changed."),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print nothing; write only the files.")
+        o.in_run("--allow-changes", help="Resume although the recipe or the data have changed."),
     ] = False,
     studio: Studio = False,
     probe: Probe = None,
-    port: Port = None,
+    port: o.Port = None,
+    quiet: o.Quiet = False,
 ) -> None:
-    """Continue a run that was stopped, as if it had not been.
+    """Continue a stopped run from its last checkpoint.
+
+    The result is the same, bit for bit, as if the run had not been stopped. Settings need
+    --allow-changes.
 
     Example: translucid resume runs/x
     """
@@ -182,7 +161,7 @@ def resume(
             interrupted=interrupted,
             recording=recording,
         )
-    _say_done(run, done.task)
+    _print_next(run, done.task)
 
 
 def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
@@ -191,7 +170,7 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
     if folds < 2:
         raise InputError(f"--folds {folds}: must be at least 2")
     if "WORLD_SIZE" in os.environ:
-        raise InputError("--folds: train the folds with one process, without torchrun")
+        raise InputError("--folds: not with torchrun; train the folds in one process")
     with stopping() as interrupted:
         result = cross_validate(
             named.recipe,
@@ -200,62 +179,57 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
             pick=named.by_task,
             quiet=quiet,
             interrupted=interrupted,
-            say=lambda line: typer.echo(line, err=True),
+            say=o.print_note,
         )
     for line in result.lines():
         typer.echo(line)
-    typer.echo(f"{out / SUMMARY}: the same for scripts; the models are in {out / 'fold-1'} ...")
-    typer.echo(
-        f"next: translucid {TASKS[result.task].traits.command} {shlex.quote(result.folders[0])}"
-    )
+    typer.echo(f"{out / SUMMARY}: the summary as JSON; the models are in {out / 'fold-1'} ...")
+    typer.echo(f"next: translucid {TASKS[result.task].traits.command} {shlex.quote(result.folders[0])}")
 
 
 def _self_test(arguments: RecipeArguments) -> None:
-    """Run all checks on this recipe and data; the exit code is 2 if something is wrong."""
+    """Run all checks on this recipe and data; exit with 2 if something is wrong."""
     from translucid.cli.shared.messages import any_wrong, show_findings
     from translucid.runs.checks.startup import self_test
 
     named = arguments.named()
-    findings = self_test(named.recipe, lambda line: typer.echo(line, err=True), pick=named.by_task)
+    findings = self_test(named.recipe, o.print_note, pick=named.by_task)
     show_findings(findings)
     if any_wrong(findings):
         raise typer.Exit(2)
     typer.echo(f"next: translucid train {arguments.words()}")
 
 
-def speaks() -> bool:
-    """Whether this process prints: of several that torchrun started, only one does."""
+def prints() -> bool:
+    """Whether this process prints; with torchrun, only the first does."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def _say_done(folder: Path, task: str) -> None:
-    if not speaks():
+def _print_next(folder: Path, task: str) -> None:
+    if not prints():
         return
-    source = TASKS.source(task)
-    code = "" if source is None or source.path is None else f" --code {_short(source.path)}"
+    source, code = TASKS.source(task), ""
+    if source is not None and source.path is not None:
+        path, here = source.path, Path.cwd()
+        path = path.relative_to(here) if path.is_relative_to(here) else path
+        code = f" --code {shlex.quote(str(path))}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
     typer.echo(f"next: translucid {TASKS[task].traits.command} {shlex.quote(str(folder))}{code}")
 
 
-def _short(path: Path) -> str:
-    """The path as it can be typed in this folder."""
-    here = Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def _say_at_once(line: str) -> None:
-    """Print from a signal handler, which may run while another line is being written."""
+def _print_from_handler(line: str) -> None:
+    """Print from a signal handler, which may interrupt another print."""
     try:
         typer.echo(line, err=True)
-    except RuntimeError:  # that one has the buffer, so this one goes past it
+    except RuntimeError:  # the buffer is in use; bypass it
         with suppress(OSError):
             os.write(2, f"{line}\n".encode())
 
 
 @contextmanager
 def stopping() -> Iterator["StopRequest"]:
-    """Ctrl-C and SIGTERM let the step finish and save the run; a second one leaves at once, with
-    the last checkpoint whole. Exit codes are those of the signals (130, 143), so that
+    """On Ctrl-C or SIGTERM, finish the step and save the run; on a second one, exit at once, with
+    the last checkpoint intact. Exit codes are those of the signals (130, 143), so that
     `train && evaluate` stops too."""
     from translucid.core.errors import Interrupted
     from translucid.training.stop_request import StopRequest
@@ -265,15 +239,15 @@ def stopping() -> Iterator["StopRequest"]:
     def note(number: int, frame: Any) -> None:
         if request():
             raise KeyboardInterrupt
-        if speaks():
-            _say_at_once("stopping after this step; once more to leave at once")
+        if prints():
+            _print_from_handler("stopping after this step; press Ctrl-C again to stop at once")
         request.ask(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request
     except Interrupted as end:
-        if not speaks():  # torchrun would end the one that still saves
+        if not prints():  # else torchrun would end the process that is still saving
             raise typer.Exit from None
         typer.echo(str(end))
         raise typer.Exit(128 + (request.signal or signal.SIGINT)) from None
@@ -290,20 +264,18 @@ def shown(
     if not studio:
         if probe is not None or port is not None:
             name = "--probe" if probe is not None else "--port"
-            raise InputError(
-                f"{name} says what is shown with --studio; add it, or leave {name} out"
-            )
+            raise InputError(f"{name} needs --studio; add it, or leave {name} out")
         yield None
         return
     from translucid.cli.explore import announce, server
     from translucid.runs.session import Recording
 
-    if not speaks():
+    if not prints():
         yield Recording(probe)
         return
     page = server().for_training(folder, port)
 
-    def began() -> None:  # and not before: data that cannot be read would leave a dead address
+    def began() -> None:  # not before: an error in the data would leave a dead address
         announce(page, port)
         sys.stdout.flush()
 
@@ -312,53 +284,46 @@ def shown(
             yield Recording(probe, began)
     finally:
         if folder.exists():
-            typer.echo(f"look again with: translucid explore {shlex.quote(str(folder))}", err=True)
+            typer.echo(f"to open it again: translucid explore {shlex.quote(str(folder))}", err=True)
 
 
 def evaluate(
-    model: Folder,
+    model: o.Folder,
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FILE]... [SECTION.KEY=VALUE]...",
-            help="A file in the format of the training data, two for translation (default: the "
-            "test data of the run). data.text_column=review and the like set other columns; "
-            "decoding.beam_size=1 and the like change how it is scored.",
+            help="Data in the format of training, two files for translation [default: the run's "
+            "test data]; settings such as data.text_column=review or decoding.beam_size=1.",
         ),
     ] = None,
-    data: Annotated[list[str] | None, typer.Option("--data", help="The same as FILE.")] = None,
-    keep_empty: Annotated[
-        bool | None,
-        typer.Option(
-            "--keep-empty/--no-keep-empty",
-            show_default="as in training",
-            help="Count empty lines of a text as documents.",
-        ),
-    ] = None,
+    data: o.DataFiles = None,
+    keep_empty: o.KeepEmpty = None,
     context: Annotated[
         int | None,
-        typer.Option(
+        o.in_data(
             min=0,
+            metavar="N",
             show_default="as in training",
-            help="Tokens that a language model reads before those that are scored.",
+            help="Tokens of context before the scored ones, for language models.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the predictions to this new file, one line per example."),
+        o.in_output(metavar="FILE", help="Write the predictions, one line per example."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    device: Device = "auto",
+    as_json: o.Json = False,
+    device: o.Device = "auto",
 ) -> None:
-    """Score a model on a file, or a run on its own test data.
+    """Score a model on a file, or a run on its test data.
 
-    Files are read and scored as in the run, so the score equals that of its test.json; options
-    that change this are printed. --out writes the same lines as test.predictions.txt of a run.
+    Data is read and scored as in training, so the score equals that of the run's test.json. Options
+    that change this are printed.
 
     Example: translucid evaluate runs/toy test.en test.de
     """
     from translucid.cli.compare import is_model
-    from translucid.cli.predict import files_and_keys
+    from translucid.core.atomic_files import write_text
     from translucid.model import load
 
     files, keys = files_and_keys([*(files or ()), *(data or ())], ("data", "decoding"))
@@ -367,11 +332,10 @@ def evaluate(
     for file in files:
         if is_model(file):
             again = shlex.join(["translucid", "compare", str(model), *files])
-            raise InputError(f"{file}: is no file of examples; models are compared by: {again}")
-    if out is not None and out.exists():
-        raise InputError(f"{out} exists already; remove it, or give --out another name")
-    held = load(model, check_device(device), say=tell)
-    score = held.evaluate(*files, say=lambda line: typer.echo(line, err=True), **options)
+            raise InputError(f"{file} is a model, not data; to compare models: {again}")
+    o.check_unused(out)
+    held = load(model, o.check_device(device), say=o.print_note)
+    score = held.evaluate(*files, say=o.print_note, **options)
     settings = held.evaluation_settings(**options)
     baseline = {} if files or settings.changed else _own_baseline(model, score, held.task.criterion)
     if as_json:
@@ -380,12 +344,17 @@ def evaluate(
         scored |= {"warnings": score.warnings} if score.warnings else {}
         typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
     else:
-        _say_score(score, baseline)
-    if out is not None:  # last: a task without predictions is scored all the same
-        _write_predictions(out, score, held.task.name)
+        _print_score(score, baseline)
+    if out is not None:  # last, so that a task without predictions is still scored
+        if not score.predictions:
+            task = held.task.name
+            raise InputError(
+                f"--out {out}: task {task} has no predictions to write; leave --out out"
+            )
+        write_text(out, score.predictions_text())
 
 
-def _say_score(score: "Score", baseline: dict[str, Any]) -> None:
+def _print_score(score: "Score", baseline: dict[str, Any]) -> None:
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     if score.coverage is not None:
@@ -402,27 +371,17 @@ def _say_score(score: "Score", baseline: dict[str, Any]) -> None:
         )
 
 
-def _write_predictions(out: Path, score: "Score", task: str) -> None:
-    from translucid.core.atomic_files import write_text
-
-    if not score.predictions:
-        raise InputError(
-            f"--out {out}: a model for task {task} is scored without predictions; leave --out out"
-        )
-    write_text(out, score.predictions_text())
-
-
 def _own_baseline(
     folder: Path, score: "Score", criterion: Callable[..., "Criterion"]
 ) -> dict[str, Any]:
-    """The baseline that a run stored with its test score, compared with this score."""
+    """The baseline stored with the run's test score, compared with this score."""
     from translucid.core.untrusted_files import read_object
     from translucid.tasks import model_folder
     from translucid.tasks.score import Baseline, Score
 
     file = model_folder.place(folder).parent / "test.json"
     baseline = read_object(file).get("baseline") if file.is_file() else None
-    if baseline is None:  # of an older run, or of a task that has none
+    if baseline is None:  # an older run, or a task without one
         return {}
     try:
         numbers = {str(name): float(value) for name, value in baseline["test"].items()}
@@ -434,4 +393,4 @@ def _own_baseline(
             "worse": noted.differences(score.numbers, criterion)[1],
         }
     except (AttributeError, LookupError, TypeError, ValueError):
-        raise InputError(f"{file} is not what a run writes; copy the run again, whole") from None
+        raise InputError(f"{file} is not what a run writes; copy the whole run again") from None

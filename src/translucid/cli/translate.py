@@ -1,6 +1,5 @@
 """`translucid translate`: translate a file or standard input line by line."""
 
-import hashlib
 import json
 import os
 import shlex
@@ -11,10 +10,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from translucid.cli.shared import generation_options as o
-from translucid.cli.shared.answering import Answered, answer_lines, check_is_file, chunk_size
+from translucid.cli.shared import options as o
+from translucid.cli.shared.answering import (
+    Answered,
+    answer_lines,
+    check_is_file,
+    chunk_size,
+    digest_of_model,
+)
 from translucid.cli.shared.messages import noting
 from translucid.core.errors import ConfigError, InputError
 
@@ -37,6 +40,8 @@ def translate(
     beam_size: o.BeamSize = None,
     alpha: o.Alpha = None,
     n_best: o.NBest = 1,
+    beam_groups: o.BeamGroups = None,
+    diversity_penalty: o.DiversityPenalty = None,
     prefix: o.Prefix = "",
     forbid: o.Forbid = None,
     force: o.Force = None,
@@ -44,11 +49,8 @@ def translate(
     repetition_penalty: o.RepetitionPenalty = None,
     min_length: o.MinLength = None,
     max_length: o.MaxLength = None,
-    beam_groups: o.BeamGroups = None,
-    diversity_penalty: o.DiversityPenalty = None,
-    ensemble: o.Ensemble = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Sample instead of beam search.")
+        bool, o.in_sampling("--sample", help="Sample instead of beam search.")
     ] = False,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
@@ -56,24 +58,22 @@ def translate(
     min_p: o.MinP = None,
     seed: o.Seed = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the tree of the beam search.")
+        bool, o.in_output("--explain", help="Show the tree of the beam search.")
     ] = False,
-    as_json: o.Json = False,
+    as_json: o.JsonLines = False,
     out: o.Out = None,
     max_input_length: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Maximum number of tokens in a line; longer lines are reported and left empty.",
-        ),
+        o.in_output(min=1, metavar="N", help="Report lines above N tokens and leave them empty."),
     ] = 1024,
+    ensemble: o.Ensemble = None,
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
-    """Translate each line.
+    """Translate each line of a file or of standard input.
 
-    Beam size and alpha are those of validation unless given. --n-best N writes `number ||| text |||
-    score`, numbered from 0. A line too long for the model is reported and left empty.
+    Beam size and alpha default to those of validation. --n-best writes `number ||| text ||| score`,
+    with line numbers from 0. Lines too long for the model are reported and left empty.
 
     Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
     """
@@ -86,25 +86,21 @@ def translate(
     )  # fmt: skip
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     _check(search, drawing, sample=sample, explain=explain)
-    word_constraints: dict[str, Any] = {
-        "prefix": prefix,
-        "forbid": forbid or [],
-        "force": o.places(force),
-    }
+    search |= {"prefix": prefix, "forbid": forbid or [], "force": o.forced_words(force)}
     plain = o.load_models(model, ensemble, device)
     check_task(plain[0].task, "translate")
     _check_lines(file, model)
     held, *others = o.in_precision(plain, precision)
     unmeasured = precision == "int8"
-    options = search | word_constraints | {"n_best": n_best, "tree": explain, "ensemble": others}
-    settings = search | word_constraints | {"n_best": n_best, "json": as_json, "explain": explain}
+    options = search | {"n_best": n_best, "tree": explain, "ensemble": others}
+    settings = search | {"n_best": n_best, "json": as_json, "explain": explain}
     settings |= {"line": max_input_length, "precision": precision}
     if sample:
         from translucid.generate.sampling import SamplingConfig
 
         options |= {"sampling": SamplingConfig(**drawing), "seed": seed}
         settings |= {"sampling": drawing, "seed": seed}
-    held.decode([""], **options)  # a mistake in the options shows before anything is read
+    held.decode([""], **options)  # reports mistakes in the options before reading
     settings["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
@@ -116,28 +112,15 @@ def translate(
             pairs = [
                 (sentence.texts[0].text, sentence.source) for sentence in decoded if sentence.texts
             ]
-            o.tell_difference(plain[0], held, *map(list, zip(*pairs, strict=True)))
+            o.print_difference(plain[0], held, *map(list, zip(*pairs, strict=True)))
             unmeasured = False
         sentences = iter(decoded)
-        noted = {
-            record.line: note
-            for record, note in zip(
-                records, notes.of([record.text for record in records]), strict=True
-            )
-        }
+        noted = notes([record.text for record in records])
         return [
             _failed(record, faults[record.line], as_json, n_best)
             if faults[record.line]
-            else _written(
-                record,
-                next(sentences),
-                held,
-                noted[record.line],
-                as_json=as_json,
-                n_best=n_best,
-                explain=explain,
-            )
-            for record in records
+            else _written(record, next(sentences), held, note, as_json, n_best, explain)
+            for record, note in zip(records, noted, strict=True)
         ]
 
     on_gpu = next(held.network.parameters()).is_cuda
@@ -156,36 +139,22 @@ def _check_lines(file: str, folder: Path) -> None:
     if (kind := format_for(file, ())) != "text":
         again = shlex.join(["translucid", "predict", o.name_of_model(folder), file])
         raise InputError(
-            f"{file}: is {kind}, but translate reads one text a line; the same table with a column "
-            f"of translations: {again}"
+            f"{file} is {kind}, but translate reads one text per line; to add a column of "
+            f"translations to the table: {again}"
         )
 
 
 def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, explain: bool) -> None:
     """Refuse options of beam search and of sampling together."""
     if drawing and not sample:
-        raise ConfigError(f"{o.words(drawing)}: only with --sample, which draws at random")
+        raise ConfigError(f"{o.words(drawing)}: for sampling; add --sample")
     searching = [n for n in search if n in ("beam_size", "beam_groups", "diversity_penalty")]
     if sample and searching:
         raise ConfigError(
-            f"{o.words(searching)}: of a search, but --sample draws at random; leave one out"
+            f"{o.words(searching)}: for beam search, but --sample was given; leave one out"
         )
     if sample and explain:
-        raise ConfigError("--explain shows a search, but --sample draws at random; leave one out")
-
-
-def digest_of_model(folder: Path) -> str:
-    """A digest of the model, independent of its place; for models of other tools, of the files."""
-    from translucid.core.atomic_files import MANIFEST, digest_of
-    from translucid.interop.kinds import kind_of
-    from translucid.tasks.model_folder import place
-
-    # Another tool's weights have no manifest, and are too large to be read for this.
-    if folder.is_file() or kind_of(folder) is not None:
-        files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
-        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
-    return digest_of(place(folder) / MANIFEST)
+        raise ConfigError("--explain shows a beam search, but --sample was given; leave one out")
 
 
 def _too_long(held: "Model", text: str, most: int) -> str:
@@ -210,18 +179,12 @@ def _failed(record: "Text", fault: str, as_json: bool, n_best: int) -> Answered:
 
 
 def _written(
-    record: "Text",
-    decoded: "Decoded",
-    held: "Model",
-    note: "InputNote",
-    *,
-    as_json: bool,
-    n_best: int,
-    explain: bool,
-) -> Answered:
+    record: "Text", decoded: "Decoded", held: "Model", note: "InputNote", as_json: bool,
+    n_best: int, explain: bool,
+) -> Answered:  # fmt: skip
     if not decoded.texts:
         fault = (
-            "the constraints leave nothing to write; loosen --forbid, --force, --no-repeat-ngram "
+            "the constraints allow no output; loosen --forbid, --force, --no-repeat-ngram "
             "or --min-length"
         )
         return _failed(record, fault, as_json, n_best)
@@ -243,7 +206,7 @@ def _one_line(text: "Candidate") -> str:
     return " ".join(text.text.splitlines())
 
 
-# ---- the tree of a search, as text ----
+# ---- the search tree as text ----
 
 
 def explained(decoded: "Decoded", tokenizer: "Tokenizer", *, colour: bool = False) -> str:
@@ -273,7 +236,7 @@ class _Drawing:
         counted = ", ".join(f"{fates[fate]} {fate}" for fate in (*KEPT, "pruned", "forbidden")
                             if fates[fate])  # fmt: skip
         yield f"{shape}; {self.tree.rounds} rounds; prefixes: {counted}"
-        yield "● the way to the best text   ○ other ways   × pruned: below the last place"
+        yield "● path to the best text   ○ other paths   × pruned: below the last place"
         yield ""
         yield from self._rejected(self.tree.nodes[0], "")
         kept = self._kept(self.tree.nodes[0])
@@ -281,7 +244,7 @@ class _Drawing:
             yield from self._branch(node, "", last=place == len(kept) - 1)
 
     def _branch(self, node: "Node", guide: str, *, last: bool) -> Iterator[str]:
-        """A chain of tokens up to a fork, what was rejected along it, and the branches."""
+        """Tokens up to a fork, those rejected along it, and the branches."""
         chain = [node]
         while len(kept := self._kept(chain[-1])) == 1:
             chain += kept
@@ -298,7 +261,7 @@ class _Drawing:
         rank = f"{ENDS.get(node.place, f'{node.place}th')}: " if node.place else ""
         if node.fate != "followed":
             return f"[{rank}{node.fate}] {node.why}"
-        return f"{node.score:.2f}" if kept else f"{node.score:.2f} [all that follows was pruned]"
+        return f"{node.score:.2f}" if kept else f"{node.score:.2f} [all continuations pruned]"
 
     def _rejected(self, parent: "Node", guide: str) -> Iterator[str]:
         """One line for all tokens pruned after a prefix, one for all forbidden ones."""
@@ -313,7 +276,7 @@ class _Drawing:
                 yield self._line(guide, text, f" ({node.why})")
 
     def _line(self, guide: str, text: str, why: str) -> str:
-        """Shorten a line to the width of the terminal, but keep the reason."""
+        """Shorten a line to the terminal width, but keep the reason."""
         room = max(self.width - len(guide) - len(why), 20)
         return self._styled(_cut(guide + _cut(text, room) + why, self.width), DIM)
 

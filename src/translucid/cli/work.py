@@ -1,7 +1,7 @@
 """`translucid work ...`: worked solutions, from numbers on the command line or in a file.
 
-An exercise is a function that returns a `Solution`. Its arguments become options, and its docstring
-their help. Both are read from the source without running it, because importing torch takes seconds.
+An exercise is a function that returns a `Solution`. Its arguments become options, its docstring
+their help. Both are parsed from the source without importing it, because torch takes seconds.
 """
 
 import ast
@@ -27,17 +27,17 @@ from translucid.core.errors import InputError
 from translucid.core.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
-NEAR = 0.75  # similarity of names, from 0 to 1, above which one is suggested for the other
-_EVERYWHERE = ("--file", "--format", "--digits")  # of every exercise
-_HOME = ("--x", "--positions")  # the option that numbers without one belong to
+NEAR = 0.75  # similarity, 0 to 1, above which a name is suggested
+_EVERYWHERE = ("--file", "--format", "--digits")  # options of every exercise
+_HOME = ("--x", "--positions")  # the option for numbers without one
 
 
 class WorkCommand(TyperCommand):
-    """Takes options in any spelling and negative numbers; prints the solution that comes back."""
+    """Accepts options in any spelling and negative numbers; prints the solution."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = self._spelt(args)
-        ctx.meta["typed"] = [*args]  # the parser empties its list
+        ctx.meta["typed"] = [*args]  # the parser consumes its list
         return super().parse_args(ctx, self._sorted(ctx, args))
 
     def invoke(self, ctx: Any) -> None:
@@ -53,12 +53,12 @@ class WorkCommand(TyperCommand):
         _print(solution, ctx.params["format"])
 
     def _options(self, flags: bool = False) -> dict[str, Any]:
-        """Every spelling of every option, and the option; without those that take no value."""
+        """The options by spelling, without flags unless asked."""
         named = [p for p in self.params if p.param_type_name == "option"]
         return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
 
     def _spelt(self, args: list[str]) -> list[str]:
-        """--X as --x, --w_q as --wq: the one option of which it is another spelling."""
+        """Replace other spellings of an option: --X by --x, --w_q by --wq."""
         known = self._options(flags=True)
         out: list[str] = []
         for i, word in enumerate(args):
@@ -72,8 +72,8 @@ class WorkCommand(TyperCommand):
         return out
 
     def _sorted(self, ctx: Any, args: list[str]) -> list[str]:
-        """Options first, then `--` and what is none; numbers without quotes are refused, and before
-        them an unknown option, whose value would look like such a number."""
+        """Put options first, then `--` and the rest; refuse unknown options, and numbers without
+        quotes."""
         options, groups = self._options(), _Groups()
         known = {o for param in self.get_params(ctx) for o in param.opts}  # with --help
         words = iter(args)
@@ -99,7 +99,7 @@ class WorkCommand(TyperCommand):
         return [*groups.words(), "--", *groups.alone]
 
     def _unknown(self, name: str) -> str:
-        """An option that does not exist: what is spelt nearly so, else all that there are."""
+        """The message for an unknown option: similar ones, else all."""
         options = self._options(flags=True)
         names = {bare(o): o for o in options}
         close = [o for other, o in names.items() if other.startswith(bare(name))]
@@ -107,7 +107,7 @@ class WorkCommand(TyperCommand):
         if close:
             return f"No such option: {name}. Did you mean {' or '.join(close)}?"
         listed = ", ".join(o for o in names.values() if o not in _EVERYWHERE)
-        return f"No such option: {name}. There are {listed}; --help describes them."
+        return f"No such option: {name}. Options: {listed}; see --help."
 
     def _check_quotes(self, groups: "_Groups", takes: bool) -> None:
         named = {name for name, _ in groups.named}
@@ -133,12 +133,12 @@ class WorkCommand(TyperCommand):
 
 
 class _Groups:
-    """The words of a command: those without an option, and those after each option."""
+    """The words of a command: those without an option, and the values of each option."""
 
     def __init__(self) -> None:
         self.alone: list[str] = []
         self.named: list[tuple[str, list[str]]] = []
-        self.last = self.alone  # where one more number belongs
+        self.last = self.alone  # to which one more number belongs
 
     def open(self, name: str, values: list[str], *, more: bool) -> None:
         self.named.append((name, values))
@@ -149,7 +149,7 @@ class _Groups:
 
 
 def _again(typed: Sequence[str], options: str) -> str:
-    """The command as it was typed, with the options that show more."""
+    """The typed command with the options that show more."""
     more = shlex.split(options)
     new = {word for word in more if word.startswith("--")}
     kept: list[str] = []
@@ -158,7 +158,7 @@ def _again(typed: Sequence[str], options: str) -> str:
         if word == "--":
             more += [word, *words]
         elif word in new:
-            next(words, None)  # the value; a flag is not suggested to those who gave it
+            next(words, None)  # its value
         elif word.partition("=")[0] not in new:
             kept.append(word)
     return " ".join(quoted(word) for word in [*kept, *more])
@@ -169,7 +169,7 @@ def _print(solution: Any, format: str) -> None:
     color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if not terminal and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")  # matrices need more than a legacy code page has
+        sys.stdout.reconfigure(encoding="utf-8")  # for the brackets of matrices
     text = {
         "text": lambda: solution.text(width, color=color),
         "markdown": solution.markdown,
@@ -190,29 +190,27 @@ _WEIGHTS = {
 _ALWAYS = {
     "file": Annotated[
         Path | None,
-        typer.Option(
-            help="TOML or JSON with the same names, - for standard input; the command line wins."
-        ),
+        typer.Option(help="TOML or JSON file with these options; - for standard input."),
     ],
     "format": Annotated[
         Literal["text", "markdown", "latex", "json"],
-        typer.Option(help="How to write the solution."),
+        typer.Option(help="Output format."),
     ],
-    "digits": Annotated[int | None, typer.Option(help="Decimals to show, 1 to 12.")],
+    "digits": Annotated[int | None, typer.Option(help="Number of decimals, 1 to 12.")],
 }
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """A function that returns a `Solution`, read from its source without running it."""
+    """A function that returns a `Solution`, parsed from its source."""
 
-    name: str  # what was typed: of the package's own exercises, the function's name
+    name: str  # as typed: the function's name, or a file
     file: Path
     function: ast.FunctionDef
 
     @property
     def solve(self) -> Callable[..., Any]:
-        """The function itself; its file is run now, if it has not been before."""
+        """The function itself; imports its file."""
         from translucid import worked
         from translucid.core import extensions
 
@@ -224,7 +222,7 @@ class Exercise:
 
 
 def exercise_files() -> dict[str, Path]:
-    """The package's own exercises, in the order in which `worked` lists them."""
+    """The built-in exercises in the order of `worked.EXERCISES`."""
     tree = ast.parse((_SOURCE / "__init__.py").read_text("utf-8"))
     files: dict[str, Path] = {}
     listed: list[str] = []
@@ -239,7 +237,7 @@ def exercise_files() -> dict[str, Path]:
 
 
 def find_exercise(name: str) -> Exercise:
-    """By name, or in a Python file of the user's, which holds one."""
+    """A built-in exercise by name, or the one in a user's Python file."""
     if not name.endswith(".py"):
         file = exercise_files()[name]
         return Exercise(name, file, next(f for f in _solving(file) if f.name == name))
@@ -263,7 +261,7 @@ def _solving(file: Path) -> list[ast.FunctionDef]:
     except (SyntaxError, ValueError):
         from translucid.core import extensions
 
-        extensions.load(file)  # reports the mistake with its line
+        extensions.load(file)  # reports the error with its line
         raise
     return [
         node
@@ -276,29 +274,29 @@ def _solving(file: Path) -> list[ast.FunctionDef]:
 
 
 def _annotation(node: ast.expr) -> str:
-    """As it is written, without modules and `| None`: tl.worked.Numbers | None -> Numbers"""
+    """The annotation without modules and `| None`: tl.worked.Numbers | None -> Numbers"""
     return re.sub(r"[A-Za-z_][\w.]*\.(?=\w)", "", ast.unparse(node)).removesuffix(" | None")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a worked function."""
+    """One argument of an exercise."""
 
     name: str
-    annotation: str  # as it is written, without `| None`
+    annotation: str  # without `| None`
     choices: tuple[str, ...] = ()
     help: str = ""
-    weight: bool = False  # of a recurrent cell: it is handed over in `weights`
+    weight: bool = False  # of a recurrent cell, passed in `weights`
 
     @property
     def kind(self) -> str:
-        """What it may be in a file."""
+        """Its type in a file."""
         if self.annotation == "bool":
             return "flag"
         return "word" if self.choices or self.annotation == "str" else "numbers"
 
     def option(self) -> Any:
-        """For typer."""
+        """The option for typer."""
         if self.name in _ALWAYS:
             return _ALWAYS[self.name]
         name = f"--{self.name}" if self.weight else f"--{self.name.replace('_', '-')}"
@@ -314,7 +312,7 @@ class Argument:
 
 
 def read_arguments(function: ast.FunctionDef) -> tuple[str, list[Argument]]:
-    """The docstring of an exercise without its arguments, and these."""
+    """The docstring of an exercise without its arguments, and the arguments."""
     nodes = [*function.args.args, *function.args.kwonlyargs]
     text, helps = _read_docstring(ast.get_docstring(function) or "", {node.arg for node in nodes})
     arguments: list[Argument] = []
@@ -335,7 +333,7 @@ def read_arguments(function: ast.FunctionDef) -> tuple[str, list[Argument]]:
 
 
 def _choices(annotation: ast.expr) -> tuple[str, ...]:
-    """The words of a Literal; the first is taken unless another is given."""
+    """The values of a Literal; the first is the default."""
     for node in ast.walk(annotation):
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
             return tuple(ast.literal_eval(node.slice))
@@ -343,7 +341,7 @@ def _choices(annotation: ast.expr) -> tuple[str, ...]:
 
 
 def _read_docstring(docstring: str, names: set[str]) -> tuple[str, dict[str, str]]:
-    """The text, and apart from it the paragraph with a line for each argument: `x: One row.`"""
+    """Split off the paragraph with a line for each argument: `x: One row.`"""
     paragraphs = docstring.split("\n\n")
     helps: dict[str, str] = {}
     for paragraph in paragraphs:
@@ -363,7 +361,7 @@ def build_command(name: str) -> Any:
     digits = {"digits": options.pop("digits")} if "digits" in options else {}
     options |= {"file": _ALWAYS["file"], "format": _ALWAYS["format"], **digits}
     numbers = [a for a in arguments if a.annotation == "Numbers"]
-    if len(numbers) == 1:  # they need no name
+    if len(numbers) == 1:  # no name needed
         alone = typer.Argument(metavar='"NUMBERS"', help=numbers[0].help)
         options = {"alone": Annotated[str | None, alone], **options}
     run = _runner(exercise, arguments, numbers[0].name if numbers else "")
@@ -386,7 +384,7 @@ def _runner(exercise: Exercise, arguments: list[Argument], alone: str) -> Callab
 
         if (row := typed.pop("alone", None)) is not None:
             if typed[alone] is not None:
-                raise typer.BadParameter("the row is given twice", param_hint=f"--{alone}")
+                raise typer.BadParameter("given twice", param_hint=f"--{alone}")
             typed[alone] = row
         kinds = {argument.name: argument.kind for argument in arguments}
         values = read_file(file, kinds) if file is not None else {}
@@ -399,11 +397,11 @@ def _runner(exercise: Exercise, arguments: list[Argument], alone: str) -> Callab
 
 
 class _Commands(UserDict[str, Any]):
-    """By name, or the file of one's own; each is built when it is asked for."""
+    """Commands by name or file, built on demand."""
 
     def __getitem__(self, name: str) -> Any:
         if not name.endswith(".py"):
-            super().__getitem__(name)  # an unknown one is a KeyError
+            super().__getitem__(name)  # KeyError if unknown
         return build_command(name)
 
 
@@ -414,11 +412,12 @@ class _Group(Commands):
 
 
 app = typer.Typer(
+    name="work",
     cls=_Group,
     help="Solve an exercise step by step, with your numbers.\n\n"
-    "COMMAND is an exercise below, or a Python file with one of your own.",
+    "COMMAND is an exercise below, or a Python file with your own exercise.",
     epilog='Example: translucid work attention --x "1 0; 0 1; 1 1" --identity',
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.callback()(lambda: None)  # a group, although typer sees no command
+app.callback()(lambda: None)  # a group, although typer sees no commands

@@ -19,6 +19,7 @@ A message contains what was given, what is allowed, and what to do.
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 
 LONGEST_NAME, MOST_NAMES = 200, 5000  # compared names, in quadratic time
 
@@ -111,3 +112,12 @@ def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
         return []
     near = [one for one in islice(allowed, MOST_NAMES) if len(one) <= LONGEST_NAME]
     return get_close_matches(name, near, n=count, cutoff=0.5)
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an optional extra. There is no release on PyPI, so it names the
+    checkout that this package runs from, if it does."""
+    checkout = Path(__file__).parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        return f'pip install -e "{checkout}[{extra}]"'
+    return f'pip install ".[{extra}]" (in a checkout of Translucid)'

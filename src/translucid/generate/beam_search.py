@@ -24,7 +24,7 @@ Ids = Annotated[tuple[int, ...], Field(strict=False)]  # also lists, from JSON
 class GenerationConfig(Config):
     """Settings of text generation: beam search, lengths and penalties."""
 
-    beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
+    beam_size: int = key(4, "beam size; 1: greedy search", gt=0)
     alpha: float = key(
         1.0, "length penalty: hypotheses are compared by log-probability / length^alpha", ge=0
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from translucid.core.device import pick_device
-from translucid.core.errors import ConfigError, InputError, TraceBudgetError
+from translucid.core.errors import ConfigError, InputError, TraceBudgetError, install_command
 from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
 from translucid.data import shipped_models
@@ -467,7 +467,7 @@ class Model:
         except ImportError as error:
             raise ConfigError(
                 f"model.studio needs the package {error.name}; install it with: "
-                "pip install 'translucid[notebook]'"
+                f"{install_command('notebook')}"
             ) from error
         return widget(self, text, view=view, height=height, compare_with=compare_with, **address)
 

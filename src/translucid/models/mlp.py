@@ -32,10 +32,8 @@ class MLPConfig(Config):
     hidden: tuple[PositiveInt, ...] = key((64,), "width of each hidden layer", strict=False)
     outputs: int = key(1, "output dimensions", gt=0)
     activation: ActivationName = key("relu", "activation of the hidden layers")
-    residual: bool = key(False, "residual connections, where the sizes agree")
-    standardise: bool = key(
-        False, "standardise the inputs: subtract the mean, divide by the deviation"
-    )
+    residual: bool = key(False, "residual connections between layers of equal size")
+    standardise: bool = key(False, "standardise the inputs to mean 0, standard deviation 1")
 
 
 class MLP(Network):

@@ -164,26 +164,26 @@ class RecurrentConfig(SequenceConfig):
     kind: Literal["recurrent"] = "recurrent"
     cell: CellName = key("lstm", "recurrent cell")
     hidden: int = key(256, "hidden dimension: size of the state", gt=0)
-    layers: int = key(1, "number of layers", gt=0)
+    layers: int = key(1, "layers", gt=0)
     encoder_hidden: int | None = key(
-        None, "hidden dimension of an encoder-decoder's encoder; not set: same as hidden", gt=0
+        None, "hidden dimension of the encoder (encoder-decoder); default: hidden", gt=0
     )
-    bidirectional: bool = key(False, "bidirectional encoder: it also reads from right to left")
-    attention: Literal["none", AlignmentName] = key("additive", "attention of an encoder-decoder")
+    bidirectional: bool = key(False, "bidirectional encoder")
+    attention: Literal["none", AlignmentName] = key("additive", "attention (encoder-decoder)")
     bridge: BridgeName = key(
-        "project", "bridge: how the encoder's final states become the decoder's initial states"
+        "project", "bridge from the encoder's last states to the decoder's first"
     )
     input_feeding: bool = key(
-        False, "input feeding: the decoder also reads the previous output of attention"
+        False, "input feeding: the decoder also reads the previous attention output"
     )
-    forget_bias: float = key(1.0, "forget gate bias of an LSTM, at the start of training")
-    locked_dropout: bool = key(False, "variational dropout: the same mask at every token of a text")
+    forget_bias: float = key(1.0, "initial forget gate bias of an LSTM")
+    locked_dropout: bool = key(False, "variational dropout: one mask for all tokens of a text")
     embedding_dropout: float = key(
-        0.0, "embedding dropout: fraction of the vocabulary whose vectors are 0 while training",
+        0.0, "embedding dropout: fraction of word vectors set to 0 in training",
         ge=0, lt=1,
     )  # fmt: skip
     weight_dropout: float = key(
-        0.0, "DropConnect: fraction of the recurrent weights set to 0 while training", ge=0, lt=1
+        0.0, "DropConnect: fraction of recurrent weights set to 0 in training", ge=0, lt=1
     )
 
     @model_validator(mode="after")

@@ -20,47 +20,35 @@ Owners = dict[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 class SequenceConfig(Config):
     """Configuration keys of all sequence models."""
 
-    # Keys that only some models have: the shapes and heads that they are for; empty: all.
-    only_for: ClassVar[Owners] = {
-        "target_vocab": (("encoder-decoder",), ()),
-        "head_bias": ((), ("language",)),
-        "logit_scale": ((), ("language",)),
-        "head_dense": ((), ("classify", "fill", "embed")),
-        "normalise": ((), ("embed",)),
-        "characters": (("encoder",), ("tag",)),
-        "ngram_features": (("encoder",), ("classify",)),
-        "word_dropout": (("encoder",), ()),
-    }
-    shape: Shape = key(..., "shape: encoder, decoder or both")
-    head: HeadName = key(..., "output head: what the last layer is used for")
-    vocab: int = key(..., "vocabulary size of the source, or of the only language", gt=0)
+    shape: Shape = key(..., "encoder, decoder or both")
+    head: HeadName = key(..., "output head")
+    vocab: int = key(..., "vocabulary size (of the source)", gt=0)
     target_vocab: int | None = key(
-        None, "vocabulary size of the target; not set: shared with the source", gt=0
+        None, "vocabulary size of the target; default: one table for both", gt=0
     )
     outputs: int | None = key(None, "number of classes or tags", gt=0)
     d_model: int = key(256, "model dimension: size of a token's vector", gt=0)
-    dropout: float = key(
-        0.1, "dropout probability: fraction of values set to 0 while training", ge=0, lt=1
-    )
+    dropout: float = key(0.1, "dropout probability", ge=0, lt=1)
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
-    head_bias: bool = key(False, "bias of the language head: one value for each token")
+    head_bias: bool = key(False, "bias of the language head")
     logit_scale: float = key(1.0, "logit scale: factor of the language head's input", gt=0)
-    pooling: Pooling = key("mean", "pooling: how token vectors become one vector")
+    pooling: Pooling = key("mean", "pooling of token vectors, for classifiers")
     head_dense: ActivationName | None = key(
-        None, "dense layer between pooling and output, with this activation; not set: none"
+        None, "activation of a dense layer between pooling and output; default: no such layer"
     )
     normalise: bool = key(False, "normalise text embeddings to length 1")
-    characters: int = key(
-        0, "character features: convolution filters over a tagger's words; 0: none", ge=0
-    )
+    characters: int = key(0, "tag: number of character convolution filters; 0: none", ge=0)
     word_dropout: float = key(
-        0.0, "word dropout: fraction of tokens an encoder reads as unknown in training", ge=0, lt=1
+        0.0,
+        "word dropout: fraction of tokens replaced by unknown in training",
+        ge=0,
+        lt=1,
     )
-    ngram_features: int = key(
-        0, "n-gram features of a classifier: rows of the table of bigrams; 0: none", ge=0
-    )
+    ngram_features: int = key(0, "classify: rows of the bigram table; 0: none", ge=0)
 
-    ensemble_size: int = key(1, "ensemble size: networks whose probabilities are averaged", gt=0)
+    ensemble_size: int = key(
+        1, "ensemble size: number of networks whose probabilities are averaged", gt=0
+    )
 
     @property
     def context_length(self) -> int | None:

@@ -25,100 +25,74 @@ class TransformerConfig(SequenceConfig):
     only_for: ClassVar[Owners] = SequenceConfig.only_for | {"segments": (("encoder",), ())}
     kind: Literal["transformer"] = "transformer"
     embedding_scale: bool = key(True, "embedding scale: multiply embeddings by sqrt(d_model)")
-    embedding_norm: bool = key(
-        False, "embedding norm: normalise embeddings and positions before the first layer"
-    )
-    segments: int = key(
-        0, "segments that an encoder distinguishes, with one embedding each; 0: none", ge=0
-    )
-    heads: int = key(4, "attention heads; they split d_model", gt=0)
+    embedding_norm: bool = key(False, "normalise embeddings before the first layer")
+    segments: int = key(0, "number of segment embeddings (encoder); 0: none", ge=0)
+    heads: int = key(4, "attention heads", gt=0)
     kv_heads: int | None = key(
-        None, "key/value heads (grouped-query attention); not set: same as heads", gt=0
+        None, "key/value heads (grouped-query attention); default: heads", gt=0
     )
-    d_head: int | None = key(None, "head dimension; not set: d_model / heads", gt=0)
-    qk_norm: bool = key(
-        False, "query/key norm: RMS norm of each head's queries and keys in self-attention"
-    )
+    d_head: int | None = key(None, "head dimension; default: d_model / heads", gt=0)
+    qk_norm: bool = key(False, "RMS norm of queries and keys in self-attention")
     layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
-    decoder_layers: int | None = key(None, "layers of the decoder; not set: same as layers", gt=0)
-    d_ff: int | None = key(None, "feed-forward dimension; not set: 4 d_model", gt=0)
+    decoder_layers: int | None = key(None, "layers of the decoder; default: layers", gt=0)
+    d_ff: int | None = key(None, "feed-forward dimension; default: 4 d_model", gt=0)
     activation: Literal[ActivationName, GatedName] = key(
         "relu", "activation of the feed-forward layer"
     )
     norm: NormName = key("layer", "normalisation layer")
     norm_eps: float | None = key(
-        None, "epsilon of the normalisation layers; not set: 1e-6 for rms, else 1e-5", gt=0
+        None, "epsilon of the normalisation layers; default: 1e-6 for rms, else 1e-5", gt=0
     )
     norm_bias: bool = key(True, "bias (shift) of layer norm")
     placement: Placement = key(
-        "pre", "pre-norm or post-norm: before each sub-layer, or after the sum"
+        "pre", "pre-norm (before each sub-layer) or post-norm (after the residual sum)"
     )
     parallel_residual: bool = key(
-        False, "parallel residual: attention and feed-forward read the same input"
+        False, "attention and feed-forward in parallel, from the same input"
     )
-    final_norm: bool | None = key(None, "final norm after the last layer; not set: with pre-norm")
+    final_norm: bool | None = key(None, "norm after the last layer; default: with pre-norm")
     positions: PositionName = key("sinusoidal", "position encoding")
     sinusoid_layout: SinusoidLayout = key(
-        "interleaved", "layout of sinusoidal positions: sines and cosines alternating or in halves"
+        "interleaved", "sinusoidal positions: sines and cosines interleaved, or in two halves"
     )
-    first_position: int = key(
-        0, "index of the first position, for sinusoidal and learned positions", ge=0
-    )
-    relative_buckets: int = key(
-        32, "relative positions: number of distance buckets", ge=4, multiple_of=2
-    )
-    relative_distance: int = key(
-        128, "relative positions: distance beyond which all have one bucket", gt=1
-    )
-    max_length: int = key(512, "maximum length of learned positions: rows of their table", gt=0)
-    rotary_base: float = key(10000.0, "RoPE base (theta): sets the slowest rotation", gt=1)
-    rotary_scaling: float = key(1.0, "RoPE scaling: divides the positions, for longer texts", gt=0)
-    rotary_method: ScalingName = key(
-        "linear", "RoPE scaling method: which positions or frequencies are divided"
-    )
+    first_position: int = key(0, "number of the first position (sinusoidal, learned)", ge=0)
+    relative_buckets: int = key(32, "relative positions: number of buckets", ge=4, multiple_of=2)
+    relative_distance: int = key(128, "relative positions: maximum distance", gt=1)
+    max_length: int = key(512, "learned positions: maximum length", gt=0)
+    rotary_base: float = key(10000.0, "RoPE base (theta)", gt=1)
+    rotary_scaling: float = key(1.0, "RoPE scaling factor, for longer texts", gt=0)
+    rotary_method: ScalingName = key("linear", "RoPE scaling method")
     rotary_length: int | None = key(
-        None, "RoPE scaling: original context length, for all methods but linear", gt=0
+        None, "RoPE scaling: original context length (not for linear)", gt=0
     )
-    rotary_low: float = key(
-        1.0, "RoPE scaling by parts: slow pairs make fewer turns in the original length", gt=0
-    )
+    rotary_low: float = key(1.0, "RoPE scaling by parts: low frequency factor", gt=0)
     rotary_high: float | None = key(
-        None,
-        "RoPE scaling by parts: fast pairs make more turns; not set: 4 (llama3), 32 (yarn)",
-        gt=0,
+        None, "RoPE scaling by parts: high frequency factor; default: 4 (llama3), 32 (yarn)", gt=0
     )
     rotary_attention_factor: float | None = key(
         None,
-        "RoPE attention factor: scales queries and keys; not set: 1, or the default of yarn",
+        "RoPE attention factor; default: 1, or as in yarn",
         gt=0,
     )
     rotary_fraction: float = key(
-        1.0, "partial RoPE: fraction of each head's dimensions that are rotated", gt=0, le=1
+        1.0, "partial RoPE: fraction of rotated dimensions per head", gt=0, le=1
     )
-    window: int | None = key(
-        None, "attention window: attend only to tokens nearer than this; not set: all", gt=0
-    )
-    scaled: bool = key(True, "scaled attention: divide the scores by sqrt(d_head)")
-    bias: bool = key(True, "bias of linear layers, unless one of the next keys is set")
-    qkv_bias: bool | None = key(None, "bias of queries, keys and values; not set: same as bias")
+    window: int | None = key(None, "sliding attention window in tokens; default: all", gt=0)
+    scaled: bool = key(True, "divide attention scores by sqrt(d_head)")
+    bias: bool = key(True, "bias of linear layers; default of the next three keys")
+    qkv_bias: bool | None = key(None, "bias of queries, keys and values; default: bias")
     attention_output_bias: bool | None = key(
-        None, "bias of attention's output projection; not set: same as bias"
+        None, "bias of attention's output projection; default: bias"
     )
-    feedforward_bias: bool | None = key(
-        None, "bias of the feed-forward layers; not set: same as bias"
-    )
+    feedforward_bias: bool | None = key(None, "bias of the feed-forward layers; default: bias")
     count_padding: bool = key(False, "count padding in batch norm's statistics")
-    lora_rank: int = key(
-        0,
-        "LoRA: rank of the adapters, the only weights trained; 0: none (training.start_from)",
-        ge=0,
-    )
+    lora_rank: int = key(0, "LoRA: rank of the adapters; 0: none (needs training.start_from)", ge=0)
     lora_alpha: float | None = key(
-        None, "LoRA: alpha; adapter outputs are multiplied by alpha / rank; not set: rank", gt=0
+        None, "LoRA: adapters are scaled by alpha / rank; default: rank", gt=0
     )
-    lora_dropout: float = key(0.0, "LoRA: dropout of the adapters' inputs", ge=0, lt=1)
+    lora_dropout: float = key(0.0, "LoRA: dropout of the adapters' input", ge=0, lt=1)
     lora_where: tuple[str, ...] = key(
-        ("*attention.*",), "LoRA: linear layers with adapters, by name", strict=False
+        ("*attention.*",), "LoRA: linear layers with adapters, by name pattern", strict=False
     )
 
     @property

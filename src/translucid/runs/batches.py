@@ -1,4 +1,4 @@
-"""Items as an endless stream of batches."""
+"""The stream of training batches."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from translucid.training.distributed import ALONE, Processes
 
 
 def shared_rows(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Packing | None:
-    """The rows that items share, if they do."""
+    """How items share rows, if packing is on."""
     if recipe.training.packing is not True:
         return None
     return Packing(sizes_of(task, items), recipe.training.batch_tokens)
@@ -33,8 +33,8 @@ def epoch_plan(
     epoch: int,
     packing: Packing | None = None,
 ) -> BatchPlan:
-    """The batches of an epoch: a function of the items' sizes, the seed and the epoch alone.
-    packing: the items' rows, where they are known already."""
+    """The batches of an epoch, a function of only the items' sizes, the seed and the epoch.
+    packing: the items' rows, if known already."""
     packing = packing or shared_rows(task, items, recipe)
     if packing is not None:
         return packing.plan(recipe.training.seed, epoch)
@@ -59,22 +59,22 @@ def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> BatchPlan:
 
 
 class Stream:
-    """Batches without end: epoch after epoch, each in its own order."""
+    """An endless iterator over batches, each epoch in its own order."""
 
     def __init__(
         self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
         processes: Processes = ALONE, packing: Packing | None = None,
         batches: int = 0, epoch: int = 0, index: int = 0,
     ) -> None:  # fmt: skip
-        """Begin after so many batches, of which `index` were taken in this epoch. packing: the
-        items' rows, where they are known already."""
+        """Start after `batches` batches, `index` of them in this epoch. packing: the items'
+        rows, if known already."""
         self._processes = processes
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index
-        self._starts = {epoch: batches - index}  # how many batches came before each epoch
-        self._sizes = sizes_of(task, items)  # kept: to ask all items takes longer than to plan
+        self._starts = {epoch: batches - index}  # number of batches before each epoch
+        self._sizes = sizes_of(task, items)  # kept: slower to compute than a plan
         self._max_length = int(self._sizes.max())
-        # Texts that are all as long: no mask hides anything.
+        # If all texts have the same length, no mask is needed.
         self._full = bool((self._sizes == self._sizes[:1]).all())
         self._packing = packing or shared_rows(task, items, recipe)
         self._packed = None if self._packing is None else task.packed(items)
@@ -88,8 +88,8 @@ class Stream:
             self._plan: BatchPlan = self._packing.plan(self._recipe.training.seed, self._epoch)
         else:
             self._plan = _plan(self._sizes, self._recipe, self._epoch)
-        # Known from now on, so that `place` does not depend on how far ahead a thread has read.
-        # A run that goes on with larger batches may stand behind the last one of its epoch.
+        # Set now, so that `place` does not depend on how far ahead a thread has read. A run resumed
+        # with larger batches may be past the last batch of its epoch.
         taken = max(len(self._plan.batches), self._index)
         self._starts[self._epoch + 1] = self._starts[self._epoch] + taken
 
@@ -107,7 +107,7 @@ class Stream:
         if training.carry_state:
             return replace(batch, first=first)
         if training.cuda_graphs is not True:
-            # A task of one's own may count on masks; layers would be compiled with and without.
+            # A user's task may rely on masks; compiled layers would be compiled twice.
             ours = TASKS.source(self._task.name) is None and training.compile is not True
             return without_needless_masks(batch) if ours else batch
         return in_few_shapes(
@@ -118,18 +118,18 @@ class Stream:
 
     @property
     def one_shape(self) -> bool:
-        """Have all batches the same, so that programs need not be for any?"""
+        """Whether all batches have the same shape, so that programs need not be dynamic."""
         if self._packing is not None:
             return True
         return self._recipe.training.cuda_graphs is True and self._plan.shapes == 1
 
     @property
     def most_rows(self) -> int:
-        """Of the largest batch."""
+        """The number of rows of the largest batch."""
         return max(map(len, self._plan.batches))
 
     def _collate_own_rows(self, items: Sequence[Any]) -> Batch:
-        """This process's rows of a batch; its count is that of all rows."""
+        """This process's rows of a batch; `count` is that of all rows."""
         if self._processes.count == 1:
             return self._task.collate(items)
         mine = items[self._processes.rank :: self._processes.count]
@@ -138,7 +138,7 @@ class Stream:
         return replace(batch, count=count, idle=not mine)
 
     def _collate_packed(self, rows: Sequence[NDArray[np.int64]]) -> Batch:
-        """This process's rows, of which every batch has as many; its count is that of all rows."""
+        """This process's rows, the same number in every batch; `count` is that of all rows."""
         assert self._packing is not None
         assert self._packed is not None
         processes, lengths = self._processes, self._packing.lengths
@@ -151,7 +151,7 @@ class Stream:
         return replace(batch, count=targets, idle=not mine)
 
     def place(self, batches: int) -> dict[str, int]:
-        """Where the stream stood after so many batches; a new stream can begin there."""
+        """The position after this many batches, as arguments of a new stream."""
         starts = self._starts.copy()  # a thread that reads ahead may add to it
         epoch = max(e for e, start in starts.items() if start <= batches)
         return {"batches": batches, "epoch": epoch, "index": batches - self._starts[epoch]}

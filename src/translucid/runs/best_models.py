@@ -1,4 +1,4 @@
-"""Which models of a run stay on disk: the best, the newest, and on request a few good ones."""
+"""The models that a run keeps: the best, the newest, and on request the best few."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,28 +26,28 @@ class BestModels:
     ) -> None:
         self._folder, self._task, self._count = folder, task, count
         self._criterion = criterion
-        self._kept: dict[Path, tuple[float, float]] = {}  # folder: its rank
+        self._kept: dict[Path, tuple[float, float]] = {}  # rank by folder
 
     def keep_last(self, now: Bundle) -> None:
-        """The newest model, not scored yet."""
+        """Save the newest model before it is scored."""
         model_folder.save(now, self._folder / "last", card(now, None))
 
     def numbers(self) -> dict[str, float]:
-        """The kept checkpoints and their scores, higher is better, for a resume."""
+        """The scores of the kept models, higher is better, for a resume."""
         return {place.name: score for place, (score, _) in self._kept.items()}
 
     def losses(self) -> dict[str, float]:
-        """What decides between equal scores."""
+        """The losses of the kept models, which decide between equal scores."""
         return {place.name: -negative for place, (_, negative) in self._kept.items()}
 
-    def put_back(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
+    def restore(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
         place, where = self._folder / "checkpoints", "the checkpoint's list of kept models"
         self._kept = {
             inside(place, name, where): (score, -losses.get(name, 0.0))
             for name, score in numbers.items()
         }
         if strange := [p.name for p in self._kept if not re.fullmatch(r"step-\d{6,}", p.name)]:
-            raise InputError(f"{where} names {strange[0]!r}, but they are called step-000100")
+            raise InputError(f"{where} names {strange[0]!r}, which is not a name like step-000100")
 
     def keep(self, now: Bundle, score: Score, best: bool) -> None:
         for name in ("best", "last") if best else ("last",):
@@ -72,7 +72,7 @@ class BestModels:
         device: torch.device,
         say: Callable[[str], None],
     ) -> None:
-        """The mean of the kept models' weights becomes the best model if it scores better."""
+        """Average the weights of the kept models; the average becomes best/ if it scores better."""
         if len(self._kept) < 2:
             say("nothing to average: only one model was kept (training.keep_best)")
             return
@@ -81,7 +81,7 @@ class BestModels:
         better = self._criterion.rank(score.numbers) > max(self._kept.values())
         say(
             f"mean of the {len(self._kept)} best, valid: {score.line()}  "
-            f"({'better: it becomes best/' if better else 'not better, left'})"
+            f"({'better: saved as best/' if better else 'not better: discarded'})"
         )
         if better:
             facts = {key: value for key, value in merged.facts.items() if key != "warnings"}
@@ -93,13 +93,13 @@ class BestModels:
             self._keep_predictions(score)
 
     def _keep_predictions(self, score: Score) -> None:
-        """What the model in best/ answered on the validation data, if its task gives answers."""
+        """Write the best model's validation predictions, if the task has any."""
         if score.predictions:
             write_text(self._folder / VALID_PREDICTIONS, score.predictions_text())
 
 
 def average(bundles: Sequence[Bundle]) -> Bundle:
-    """The newest bundle with the mean of all weights, taken in float64."""
+    """The newest bundle with the mean of all weights, computed in float64."""
     newest = max(bundles, key=lambda saved: int(saved.facts["step"]))
     states = [saved.network.state_dict() for saved in bundles]
     means = {

@@ -1,11 +1,11 @@
-"""The state of a run on disk: what an exact resume needs, whole or not there.
+"""Checkpoints: the state of a run on disk, for an exact resume; written atomically.
 
     state/step-00000500/
-        tensors.safetensors    weights, moments, running means; of sharded runs shard-*.safetensors
-        state.json             step, position in the data, best score, what the run was told
+        tensors.safetensors    weights, moments, running means; shard-*.safetensors if sharded
+        state.json             step, position in the data, best score, fingerprint of the run
         manifest.json          a SHA-256 of each
 
-The newest two stay: should one be damaged later, the run goes back to the other. No pickle.
+The newest two are kept: if one is damaged, the run resumes from the other. No pickle.
 """
 
 import json
@@ -31,11 +31,11 @@ from translucid.training.distributed import ALONE, Processes, shard
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 KEPT = 2
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # as JSON keeps exactly
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # exact in JSON
 
 
 class _StateSection(Config):
-    """Of state.json: what must be there, and of which kind. What else is there has its reader."""
+    """Required values of state.json and their types; others are checked where they are read."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
@@ -65,38 +65,38 @@ class _Numbers(_StateSection):
     state: _State
     place: dict[str, Count]
     kept: dict[str, float]
-    kept_losses: dict[str, float] = Field(default_factory=dict)  # not in older ones
+    kept_losses: dict[str, float] = Field(default_factory=dict)  # missing in older ones
     metrics: Count
     fingerprint: _Fingerprint
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that is whole."""
+    """An intact checkpoint."""
 
     step: int
     folder: Path
     numbers: dict[str, Any]
 
     def check(self) -> None:
-        """Refuse what a run does not write, before anything is made of it."""
+        """Refuse values that a run does not write."""
         try:
             _Numbers(**self.numbers)
         except ConfigError as error:
             raise InputError(
-                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the run again, "
-                "whole"
+                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the whole run "
+                "again"
             ) from None
         place, batches = self.numbers["place"], self.numbers["state"]["batches"]
         if place.get("batches") != batches or place.get("index", 0) > batches:
             raise InputError(
-                f"{self.folder / NUMBERS} stands after {place.get('batches')} batches in the data "
-                f"and after {batches} in training; copy the run again, whole"
+                f"{self.folder / NUMBERS}: {place.get('batches')} batches were read, but {batches} "
+                "trained; copy the whole run again"
             )
 
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
-        """Write what was saved into the tensors of that name, whole or shared out."""
+        """Copy the saved values into these tensors, whole or sharded."""
         if not (self.folder / TENSORS).exists():
             from torch.distributed.checkpoint.api import CheckpointException
             from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
@@ -108,16 +108,20 @@ class Checkpoint:
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is
                     load(dict(tensors), storage_reader=reader, no_dist=alone)
-            except CheckpointException as error:  # no Exception: it would end in a traceback
+            except CheckpointException as error:  # not a subclass of Exception
                 raise ValueError(_first(error.failures)) from error
             return
-        saved = _load_tensors(self.folder / TENSORS)
+        path = self.folder / TENSORS
+        try:
+            saved = load_file(str(path))
+        except SafetensorError as error:
+            raise InputError(f"{path} cannot be read: {error}; copy the whole run again") from None
         for name, tensor in tensors.items():
             tensor.copy_(shard(saved[name], tensor))
 
 
 class Checkpoints:
-    """The checkpoints of one run. With `aside`, they are written while training goes on."""
+    """The checkpoints of one run. With `aside`, they are written in the background."""
 
     def __init__(self, run: Path, *, aside: bool = False, processes: Processes = ALONE) -> None:
         self._run, self._folder, self._aside = run, run / "state", aside
@@ -126,12 +130,12 @@ class Checkpoints:
         self._failed: Exception | None = None
 
     def save(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Write a checkpoint; those before the previous one go once it is there and whole."""
+        """Write a checkpoint; once it is intact, remove all but the newest two."""
         self.wait()
         if self._processes.sharded:
             self._write_shards(step, tensors, numbers)
         elif self._processes.main:
-            # A copy in any case: training goes on changing the originals.
+            # Copy, because training continues to change the originals.
             copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
             self._writing = threading.Thread(target=self._write, args=(step, copies, numbers))
             self._writing.start()
@@ -139,7 +143,7 @@ class Checkpoints:
             self.wait()
 
     def wait(self) -> None:
-        """Until what is being written is there."""
+        """Wait for a save in the background, and raise its error."""
         if self._writing is not None:
             self._writing.join()
             self._writing = None
@@ -155,21 +159,21 @@ class Checkpoints:
         try:
             write_whole(self._place(step), fill)
             self._check(step)
-        except Exception as error:  # whatever it is, `wait` raises it where it is heard
+        except Exception as error:  # raised by `wait`
             self._failed = error
 
     def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Every process writes its shard into a folder that the main one puts in place."""
+        """Every process writes its shard; the main one then moves the folder into place."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
         from torch.distributed.checkpoint.state_dict_saver import save
 
         def write_shard(folder: Path) -> None:
-            self._processes.wait()  # until the main one has made the folder
+            self._processes.wait()  # until the main one has created the folder
             writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
             try:
                 save(dict(tensors), storage_writer=writer)
-            except CheckpointException as error:  # in all of them, if one could not write
+            except CheckpointException as error:  # raised in all processes if one fails
                 raise OSError(_first(error.failures)) from error
 
         def fill(folder: Path) -> None:
@@ -188,8 +192,8 @@ class Checkpoints:
     def _check(self, step: int) -> None:
         wrong = fault(self._place(step))
         if wrong is not None:
-            raise SaveError(f"what was written cannot be read back: {wrong}")
-        # Newer ones are there if the run went back behind them: they are damaged, and do not count.
+            raise SaveError(f"the checkpoint cannot be read back: {wrong}")
+        # Newer ones exist only if they are damaged and the run went back; they do not count.
         for older in [saved for saved in self.steps() if saved <= step][KEPT:]:
             remove(self._place(older))
 
@@ -197,27 +201,27 @@ class Checkpoints:
         return self._folder / f"step-{step:08}"
 
     def resume_advice(self) -> str:
-        """After something could not be saved: what is there, and what to type."""
+        """After a failed save: which checkpoint is left, and how to resume."""
         command = f"{self._processes.command} resume {shlex.quote(str(self._run))}"
         for step in self.steps():
             if fault(self._place(step)) is None:
                 return (
-                    f"the newest whole checkpoint is of step {step:,}; "
-                    f"mend that, then go on with: {command}"
+                    f"the newest intact checkpoint is of step {step:,}; "
+                    f"fix the cause, then resume with: {command}"
                 )
         if self.steps():
-            return "no checkpoint is whole; mend that, then train into a new folder"
+            return "no checkpoint is intact; fix the cause, then train into a new folder"
         if (self._run / "recipe.toml").exists():
-            return f"no checkpoint was saved yet; mend that, then begin again with: {command}"
-        return "nothing was saved yet; mend that, then train again"
+            return f"no checkpoint was saved yet; fix the cause, then start over with: {command}"
+        return "nothing was saved yet; fix the cause, then train again"
 
     def steps(self) -> list[int]:
-        """Of the checkpoints that are there, newest first."""
+        """The steps of all checkpoints, newest first."""
         names = [p.name.removeprefix("step-") for p in self._folder.glob("step-*")]
         return sorted((int(digits) for digits in names if digits.isdigit()), reverse=True)
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint:
-        """The newest whole checkpoint; what is wrong with a newer one is said."""
+        """The newest intact checkpoint; reports damaged newer ones."""
         for step in self.steps():
             place = self._place(step)
             wrong = fault(place)
@@ -225,20 +229,12 @@ class Checkpoints:
                 return Checkpoint(step, place, read_object(place / NUMBERS))
             say(f"{wrong}; falling back to the checkpoint before it")
         raise InputError(
-            f"{self._run} holds no whole checkpoint, so there is nothing to go on from; "
-            "train into a new folder"
+            f"{self._run} contains no intact checkpoint to resume from; train into a new folder"
         )
 
 
-def _load_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise InputError(f"{path} cannot be read: {error}; copy the run again, whole") from None
-
-
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
-    """What went wrong in the first of the processes that failed."""
+    """The error of the first process that failed."""
     return str(next(iter(failures.values()))[0])
 
 

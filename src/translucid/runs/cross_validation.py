@@ -1,4 +1,4 @@
-"""Cross-validation: as many runs as folds, each validated on another part of the training data."""
+"""Cross-validation: one run per fold, each validated on another part of the training data."""
 
 import json
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from translucid.core.untrusted_files import read_object
 from translucid.runs.folder import RECIPE, TEST
 from translucid.runs.recipe.examples import load_examples
 from translucid.runs.recipe.recipe import Recipe, of_run
-from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.run import train_or_resume
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.significance import mean_interval
 
 SUMMARY = "folds.json"
 CONFIDENCE = 0.95
-Part = dict[str, dict[str, Any]]  # of each metric: mean, low, high and the values of the folds
+Part = dict[str, dict[str, Any]]  # by metric: mean, low, high and the values of the folds
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class CrossValidation:
     held_out: list[int]  # validation examples of each fold
     valid: Part
     test: Part  # empty without test data
-    baseline: Part  # on the validation data; empty where the task has none
+    baseline: Part  # on the validation data; empty if the task has none
     folders: list[str]
 
     def lines(self) -> list[str]:
-        """The summary for people."""
+        """The summary as text."""
         folds, counts = len(self.held_out), sorted(set(self.held_out))
         sizes = " to ".join(f"{count:,}" for count in {counts[0]: 0, counts[-1]: 0})
         lines = [
@@ -44,8 +44,8 @@ class CrossValidation:
         never = self.examples - sum(self.held_out)
         if never:
             lines.append(
-                f"{never:,} examples are in the validation set of no fold: training would have "
-                "lost their label"
+                f"{never:,} examples are in no validation set, because training would have lost "
+                "their label"
             )
         for name, part in (("valid", self.valid), ("test", self.test), ("baseline", self.baseline)):
             for metric, n in part.items():
@@ -75,8 +75,8 @@ def cross_validate(
     interrupted: Callable[[], bool] = lambda: False,
     say: Callable[[str], None] = lambda line: None,
 ) -> CrossValidation:
-    """Train one model per fold into out/fold-1 and so on, or continue where an earlier call was
-    stopped, and write the summary. Settings that are picked are those of the first fold."""
+    """Train one model per fold into out/fold-1 and so on, or resume an earlier call, and write the
+    summary. All folds use the settings chosen for the first one."""
     recipes = [_with_fold(recipe, f"{number}/{folds}") for number in range(1, folds + 1)]
     _check(recipe, out, folds)
     held_out, examples = _sizes(recipes)
@@ -89,12 +89,9 @@ def cross_validate(
         elif pick and number > 1:
             chosen = of_run(places[0], changes={"data": {"fold": chosen.data.fold}})
         try:
-            if (place / RECIPE).exists():
-                done = resume_run(place, quiet=quiet, interrupted=interrupted)
-            else:
-                done = train_recipe(
-                    chosen, place, pick=pick and number == 1, quiet=quiet, interrupted=interrupted
-                )
+            done = train_or_resume(
+                chosen, place, pick=pick and number == 1, quiet=quiet, interrupted=interrupted
+            )
         except Interrupted as end:
             if not place.exists():
                 raise
@@ -117,8 +114,8 @@ def _check(recipe: Recipe, out: Path, folds: int) -> None:
     for value, name in ((data.valid, "valid"), (data.toyland, "toyland"), (data.store, "store")):
         if value:
             raise ConfigError(
-                f"--folds {folds} takes validation data from data.train, so that data.{name} has "
-                "no place beside it; leave one of the two out"
+                f"--folds {folds} takes validation data from data.train, so data.{name} cannot be "
+                "set; leave one of the two out"
             )
     if out.is_dir():
         others = [path.name for path in out.iterdir() if not path.name.startswith("fold-")]
@@ -126,8 +123,8 @@ def _check(recipe: Recipe, out: Path, folds: int) -> None:
         if [name for name in others if name != SUMMARY] or beyond.exists():
             other = beyond.name if beyond.exists() else sorted(others)[0]
             raise InputError(
-                f"{out} holds {other}, which is not of {folds} folds; choose another folder with "
-                "--out, or remove it"
+                f"{out} contains {other}, which does not belong to {folds} folds; choose another "
+                "folder with --out, or remove it"
             )
 
 
@@ -138,14 +135,14 @@ def _with_fold(recipe: Recipe, fold: str) -> Recipe:
 
 
 def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
-    """How many examples each fold holds out, and how many there are; all mistakes in the data are
-    other before anything is trained."""
+    """The number of validation examples of each fold, and of all examples; raises errors in the
+    data before anything is trained."""
     parts = [load_examples(recipe, lambda line: None) for recipe in recipes]
     return [len(part.valid) for part in parts], len(parts[0].train) + len(parts[0].valid)
 
 
 def _check_same(chosen: Recipe, folder: Path) -> None:
-    """Refuse to continue a fold that was begun with other settings."""
+    """Refuse to resume a fold that was started with other settings."""
     before = of_run(folder)
     pairs = [(f"model.{key}", before.model.get(key), v) for key, v in chosen.model.items()]
     for section in ("task", "data", "tokenizer", "training", "decoding"):
@@ -155,13 +152,13 @@ def _check_same(chosen: Recipe, folder: Path) -> None:
     for key, was, now in pairs:
         if was != now:
             raise InputError(
-                f"{folder} was begun with {key} = {was!r}, now it is {now!r}; use the same "
-                "settings to continue, or another --out"
+                f"{folder} was started with {key} = {was!r}, now it is {now!r}; use the same "
+                "settings to resume, or another --out"
             )
 
 
 def _part(scores: list[dict[str, float]]) -> Part:
-    """Of each metric that every fold has."""
+    """Summarize each metric that every fold has."""
     summary: Part = {}
     for metric in scores[0] if scores else ():
         if all(metric in score for score in scores):

@@ -1,4 +1,4 @@
-"""What a run was told: recipe, files, tokenizers. Told otherwise, a resume is another run."""
+"""The fingerprint of a run: recipe, files, tokenizers. If it changes, a resume is another run."""
 
 import json
 from collections.abc import Mapping
@@ -18,11 +18,13 @@ from translucid.training.distributed import Processes
 
 
 def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
-    """All that decides the numbers of a run, fit for JSON. folder: in which it was started."""
+    """All that determines the numbers of a run, as JSON. folder: where it was started."""
     device = next(setup.network.parameters()).device
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
-        "recipe": _flat(setup.recipe) | _start(setup),
+        "recipe": _flat(setup.recipe)
+        # Of the model that training starts from, the weights matter, not their folder.
+        | {"training.start_from": None if setup.start is None else setup.start["weights"]},
         "files": _files(setup.recipe),
         "tokenizers": {name: t.fingerprint for name, t in setup.tokenizers.items()},
         "circumstances": {
@@ -41,14 +43,9 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for section, keys in (recipe.model_dump() | {"model": full_model(recipe)}).items():
         values |= {f"{section}.{key}": value for key, value in keys.items()}
-    values = json.loads(json.dumps(values))  # as a checkpoint gives it back
-    del values["data.folder"]  # where files lie does not matter; what is in them does
+    values = json.loads(json.dumps(values))  # as read from a checkpoint
+    del values["data.folder"]  # the content of files matters, not their folder
     return values
-
-
-def _start(setup: Setup) -> dict[str, Any]:
-    """Where the source lies does not matter; what its weights are does."""
-    return {"training.start_from": None if setup.start is None else setup.start["weights"]}
 
 
 def _files(recipe: Recipe) -> dict[str, str]:
@@ -59,8 +56,8 @@ def _files(recipe: Recipe) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In words, what makes it another run. A key of the model that came after it was begun has
-    its default, which is what models were before."""
+    """Describe what makes it another run. A model key that is newer than the run has its default,
+    which leaves older models as they were."""
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
@@ -74,7 +71,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def circumstances(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In words, what lets sums round differently; the run is the same one."""
+    """Describe what may change rounding; the run is still the same."""
     key = "circumstances"
     return _differences(before[key], now[key], "{name} was {old}, is {new}")
 

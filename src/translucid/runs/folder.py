@@ -1,15 +1,15 @@
-"""The run folder: which names in it are a run's own, and one process at a time that changes them.
+"""The run folder: the names of its files, and the lock that allows one process at a time.
 
-recipe.toml      the resolved recipe, every key explained
-metrics.jsonl    what was computed on the way    timing.jsonl    how fast    log.txt    all lines
+recipe.toml      the complete recipe, with the meaning of every key
+metrics.jsonl    computed values                 timing.jsonl    speed       log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
-state/           what an exact resume needs      test.json       the score at the end
-valid.predictions.txt, test.predictions.txt      what the best model answered, a line an example
-checkpoints/, studio/, tensorboard/, wandb/, mlflow/                      on request
-data/            what a program gave to learn from and is in no other file
-files.json       the folder in which it was started, and the fingerprints of its data files
-start.json       of a run that started from a trained model: which, and what was taken over
-code.json        the files of the user's that task or positions came from, if they did
+state/           checkpoints for an exact resume                 test.json   the test score
+valid.predictions.txt, test.predictions.txt      predictions of the best model, one line an example
+checkpoints/, studio/, tensorboard/, wandb/, mlflow/             on request
+data/            training data that a Python program passed
+files.json       the folder in which the run was started, and fingerprints of its data files
+start.json       for fine-tuning: the model it started from, and which weights were copied
+code.json        the user's Python files with the task or positions, if any
 run.lock         while a process trains here: which one, and since when
 """
 
@@ -40,12 +40,12 @@ OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
     DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS,
 )  # fmt: skip
-# What other packages write here, links among it; nobody here opens it.
+# Written by other packages, perhaps with links; never opened here.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """parent/name, numbered if taken."""
+    """parent/name, numbered if it exists."""
     folder, number = parent / name, 2
     while folder.exists():
         folder, number = parent / f"{name}-{number}", number + 1
@@ -53,33 +53,33 @@ def free_folder(parent: Path, name: str) -> Path:
 
 
 def own_paths(out: Path) -> list[Path]:
-    """All that a run may have written, its halves too."""
+    """All that a run may have written, with unfinished files."""
     names = [out / name for name in OWN]
     return [path for name in names for path in (name, aside(name), old(name))]
 
 
 def check_own(out: Path) -> None:
-    """Refuse a run folder that leads out of itself, before anything in it is read or written."""
+    """Refuse a run folder with links out of it, before anything in it is read or written."""
     for path in own_paths(out):
         check_tree(path)
 
 
 def remove_own(out: Path) -> None:
-    """What a run wrote, and nothing else that may stand beside it; links go, not their targets."""
+    """Remove only what a run wrote; of links, not their targets."""
     for path in (*own_paths(out), *(out / name for name in FOREIGN)):
-        if path.name != LOCK:  # whoever holds it removes it
+        if path.name != LOCK:  # removed by its holder
             remove(path)
 
 
 def saved(out: Path) -> Iterator[Path]:
-    """Checkpoints and models: what is worth more than the time to begin again."""
+    """Checkpoints and models, which are worth keeping."""
     yield from (out / "state").glob("step-*")
     yield from (place for place in (out / name for name in MODELS) if place.exists())
 
 
 @contextmanager
 def made(out: Path, *, main: bool = True) -> Iterator[None]:
-    """The folder, which is made if need be; on failure what was made for nothing goes again."""
+    """Create the folder if it does not exist; after a failure, remove the empty folders created."""
     new = [folder for folder in (out, *out.parents) if not folder.exists()] if main else []
     if main:
         try:
@@ -91,17 +91,17 @@ def made(out: Path, *, main: bool = True) -> Iterator[None]:
         yield
     except BaseException:
         for folder in new:
-            with suppress(OSError):  # not empty: somebody uses it
+            with suppress(OSError):  # not empty
                 folder.rmdir()
         raise
 
 
 @contextmanager
 def locked(out: Path, *, main: bool = True) -> Iterator[None]:
-    """As long as the block lasts, no other process may train in this folder.
+    """Lock the folder against other processes for the duration of the block.
 
-    The system lets go of a lock when its process ends, however it ends. A file system or system
-    without locks is not refused: runs on it are as safe as the people who start them.
+    The system releases the lock however the process ends. Without support for locks, nothing is
+    locked.
     """
     if not main:
         yield
@@ -112,17 +112,17 @@ def locked(out: Path, *, main: bool = True) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            (out / LOCK).unlink()  # before it is let go of: who waits must not take a removed one
+            (out / LOCK).unlink()  # before its release, so that nobody locks a removed file
         os.close(held)
 
 
 def _take(path: Path) -> int:
-    """The lock file, open and locked, with this process's name in it."""
+    """Open and lock the lock file, and write this process into it."""
     while True:
         unshare(path)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         held = os.open(path, flags, 0o666)
-        if not _lock(held):
+        if not lock(held):
             os.close(held)
             raise InputError(
                 f"{path.parent} is in use: {_holder(path)}; wait until it ends or stop it, or "
@@ -131,18 +131,18 @@ def _take(path: Path) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(held), path.lstat()):
                 break
-        os.close(held)  # whoever held it has removed it meanwhile
+        os.close(held)  # its holder has removed it meanwhile
     command = shlex.join(["translucid", *sys.argv[1:]])
     since = datetime.now().astimezone().isoformat(timespec="seconds")
     holder = {"process": os.getpid(), "machine": socket.gethostname(), "since": since}
-    with suppress(OSError):  # a full disk: it is locked all the same
+    with suppress(OSError):  # a full disk; it is locked anyway
         os.ftruncate(held, 0)
         os.write(held, (json.dumps(holder | {"command": command}) + "\n").encode())
     return held
 
 
-def _lock(held: int) -> bool:
-    """Whether this process has it now."""
+def lock(held: int) -> bool:
+    """Lock an open file, unless another process has; True if the system has no locks."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -152,18 +152,18 @@ def _lock(held: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
-        return True
+        pass
     return True
 
 
 def _holder(path: Path) -> str:
-    """Who holds a lock, in words."""
+    """Describe who holds a lock."""
     try:
         with open_regular(path) as file:
             holder: dict[str, Any] = json.loads(file.read())
         return (
-            f"process {holder['process']} on {holder['machine']} trains in it since "
+            f"process {holder['process']} on {holder['machine']} has trained in it since "
             f"{holder['since']} ({holder['command']})"
         )
-    except (InputError, OSError, ValueError, KeyError, TypeError):  # it is just being written
+    except (InputError, OSError, ValueError, KeyError, TypeError):  # being written
         return "another process trains in it"

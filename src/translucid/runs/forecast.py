@@ -1,9 +1,8 @@
-"""How long a run takes: forecast from its own first steps, or measured beforehand to choose sizes
-that fit a time limit.
+"""Forecast how long a run takes, from its first steps; or choose sizes that fit a time limit.
 
-To choose sizes, networks of growing size take a few steps on the run's own batches and are thrown
-away. The largest that completes at least half of its intended steps is chosen; the steps that fit
-the limit become its steps, so that the learning rate still decays to its end.
+To choose sizes, networks of growing size train a few steps on the run's batches and are discarded.
+The largest one that completes at least half of its intended steps is chosen. `steps` becomes the
+number of steps that fit, so that the learning rate schedule ends in time.
 """
 
 import math
@@ -30,26 +29,26 @@ from translucid.training.loop import FIRST_SAVE
 from translucid.training.memory import check_memory
 from translucid.training.state import State
 
-FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # that are measured at least, the first step aside; or 20 steps
+FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # measured at least, without the first step; or MANY steps
 MANY = 20
-QUICK = 20.0  # seconds: of a shorter run nobody asks how long it takes
-SAMPLE = 1.0  # seconds that are spent on knowing how long an evaluation takes
-TOO_MUCH, AIMED_AT = 0.5, 0.2  # of the time, for evaluations
+QUICK = 20.0  # seconds; shorter runs are not forecast
+SAMPLE = 1.0  # seconds spent on measuring an evaluation
+TOO_MUCH, AIMED_AT = 0.5, 0.2  # fractions of the time, for evaluations
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of a step, and of an evaluation where that is known."""
+    """Seconds per step, and per evaluation if known."""
 
     step: float
     evaluation: float = 0.0
 
     def seconds(self, done: int, steps: int, every: int) -> float:
-        """From step `done` to the end."""
+        """Seconds from step `done` to the end."""
         return (steps - done) * self.step + _evaluations(done, steps, every) * self.evaluation
 
     def steps_in(self, seconds: float, done: int, steps: int, every: int) -> int:
-        """The step that a run stands at after so much time."""
+        """The step reached after this time."""
         for step in range(done, steps, max((steps - done) // 1000, 1)):
             if self.seconds(done, step, every) > seconds:
                 return step
@@ -57,12 +56,12 @@ class Forecast:
 
 
 def _evaluations(done: int, steps: int, every: int) -> int:
-    """That are due after step `done`, up to the last step, which is always evaluated."""
+    """The number of evaluations after step `done`; the last step is always evaluated."""
     return steps // every - done // every + (steps % every > 0 and steps > done)
 
 
 class Pace:
-    """What a run is told after each step, and what it says once it knows how long it will take."""
+    """Measures the steps of a run, and reports once how long it will take."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Pace:
         measure_evaluation: Callable[[], float],
         say: Callable[[str], None],
     ) -> None:
-        """Begun at step `done`, after so many seconds spent in earlier sessions."""
+        """done: the first step; spent: seconds of earlier sessions."""
         self._training, self._done, self._spent = training, done, spent
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
@@ -80,31 +79,31 @@ class Pace:
         self._evaluation = 0.0  # seconds of the last one, in this session
 
     def ticked(self, step: int, seconds: float) -> None:
-        """One more step, that took so long."""
-        if self._forecast is not None:  # the first steps may have made what later ones use again
+        """Add the time of a step."""
+        if self._forecast is not None:  # a moving average, since first steps may be slower
             step_seconds = self._forecast.step + (seconds - self._forecast.step) / MANY
             self._forecast = replace(self._forecast, step=step_seconds)
             return
         self._seconds.append(seconds)
-        measured = self._seconds[1:]  # the first step makes what the others use again
+        measured = self._seconds[1:]  # the first step also initializes
         if len(measured) < FIRST_STEPS or (sum(measured) < FIRST_SECONDS and len(measured) < MANY):
             return
         forecast = Forecast(sum(measured) / len(measured), self._evaluation)
         steps, every = self._training.steps, self._training.evaluate_every
         if forecast.seconds(step, steps, every) > QUICK:
-            # Measured even after an evaluation: the first makes kernels that later ones use again.
+            # Measured even after an evaluation, since the first one also initializes kernels.
             forecast = Forecast(forecast.step, self._measure())
             self._say(self._line(forecast, step))
         self._forecast = forecast
 
     def evaluated(self, seconds: float) -> None:
-        """An evaluation, that took so long."""
+        """Set the time of an evaluation."""
         self._evaluation = seconds
         if self._forecast is not None:
             self._forecast = replace(self._forecast, evaluation=seconds)
 
     def left(self, step: int) -> float | None:
-        """Seconds to the end of the run, as far as they are known."""
+        """Seconds to the end of the run, if known."""
         known = self._forecast
         if known is None:
             if not self._seconds:
@@ -122,7 +121,7 @@ class Pace:
             f"about {duration(whole)} for {steps - self._done:,} steps: "
             f"{duration(forecast.step)} a step, {_evaluations(self._done, steps, every)} "
             f"evaluations of {duration(forecast.evaluation)}, one every "
-            f"{duration(every * forecast.step)}; the first save after {duration(save)}"
+            f"{duration(every * forecast.step)}; first checkpoint after {duration(save)}"
         )
         evaluations = _evaluations(step, steps, every) * forecast.evaluation
         if evaluations > TOO_MUCH * whole:
@@ -139,23 +138,23 @@ class Pace:
         reached = forecast.steps_in(time_left, self._done, steps, every)
         return (
             f"{line}; but training.minutes = {training.minutes:g} ends it at about step "
-            f"{reached:,}: with training.steps={reached} the learning rate comes down in that time"
+            f"{reached:,}: set training.steps={reached} so that the learning rate decays in time"
         )
 
 
 def _round_up(number: float, most: int) -> int:
-    """To one digit and zeros: 1,234 -> 2,000."""
+    """Round up to one digit: 1,234 -> 2,000."""
     unit = 10 ** int(math.log10(max(number, 1)))
     return min(math.ceil(number / unit) * unit, most)
 
 
 def evaluation_seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> float:
-    """About how long an evaluation takes: of as many items as take a second."""
+    """Estimate the time of an evaluation from as many items as take a second."""
     count = min(4, len(items))
     while count:
         sample = [items[place * len(items) // count] for place in range(count)]
         seconds = _seconds(task, network, sample)
-        if seconds >= SAMPLE / 2:  # what the first makes, kernels say, the next uses again
+        if seconds >= SAMPLE / 2:  # the first call may also initialize kernels
             seconds = min(seconds, _seconds(task, network, sample))
         if seconds >= SAMPLE / 2 or count == len(items):
             return seconds * len(items) / count
@@ -169,11 +168,11 @@ def _seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> 
     return time.monotonic() - began
 
 
-SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # set by the user, they are not open
-USED = 0.85  # of the time: the rest is for reading, saving and the test
-EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # of a run, and the fraction of its time, at most
-ENOUGH_STEPS = 0.5  # of a size's steps, for which it is worth more than a smaller size
-TRIAL_STEPS, TRIAL_SECONDS = 4, 3.0  # that are measured, the first step aside
+SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, none is chosen
+USED = 0.85  # fraction of the time; the rest is for reading, saving and the test
+EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
+ENOUGH_STEPS = 0.5  # fraction of the intended steps that makes a larger size worthwhile
+TRIAL_STEPS, TRIAL_SECONDS = 4, 3.0  # measured, without the first step
 
 
 Picks = dict[str, dict[str, Any]]  # by section and key
@@ -181,13 +180,13 @@ Picks = dict[str, dict[str, Any]]  # by section and key
 
 @dataclass(frozen=True)
 class SizeFit:
-    """A size, and what of its steps fits into the time."""
+    """A size, and how many of its steps fit into the time."""
 
     size: Size
     picks: Picks
-    steps: int  # that it should have
+    steps: int  # intended
     in_time: int  # that fit
-    seconds: float  # of a step
+    seconds: float  # per step
     evaluation: float
 
     @property
@@ -200,15 +199,15 @@ class SizeFit:
 
     @property
     def minutes(self) -> int:
-        """That all of its steps would take."""
+        """The time limit that all of its steps need."""
         seconds = self.steps * self.seconds + EVALUATIONS * self.evaluation
         return math.ceil(seconds / 60 / USED)
 
 
 def is_open(recipe: Recipe) -> bool:
-    """Whether there is a time, and sizes to choose."""
+    """Whether there is a time limit, and sizes to choose."""
     chosen = [key for key in SIZE_KEYS if key in recipe.model]
-    if recipe.training.start_from is not None:  # its sizes are those of the source
+    if recipe.training.start_from is not None:  # which has the sizes already
         return False
     return recipe.training.minutes is not None and recipe.model["kind"] != "mlp" and not chosen
 
@@ -217,14 +216,14 @@ def fit(
     recipe: Recipe, amount: Amount, known: Prepared, items: Sequence[Any], valid: Sequence[Any],
     device: torch.device,
 ) -> tuple[Picks, list[str]]:  # fmt: skip
-    """What to pick for the time, and lines that say what a longer one would bring.
+    """Choose settings that fit the time limit, and describe what a longer one would bring.
 
-    recipe: as the user gave it. Draws from the random generators; whoever calls seeds them after.
+    recipe: as the user gave it. Draws from the random generators; seed them afterwards.
     """
     minutes = recipe.training.minutes
     assert minutes is not None
     budget = 60 * USED * minutes
-    # Steps that the user has set are all to be taken.
+    # If the user has set the steps, all of them must fit.
     enough = 1.0 if "steps" in recipe.training.model_fields_set else ENOUGH_STEPS
     fits: list[SizeFit] = []
     for size in _up_to(automatic_sizes.size_for(amount)):
@@ -237,7 +236,7 @@ def fit(
 
 
 def _up_to(largest: Size) -> list[Size]:
-    """Smaller and larger networks for the same data: in batches, epochs and dropout as it asks."""
+    """Networks up to this size, with the batches, epochs and dropout of the largest."""
     shapes = [(64, 2, SIZES[0].learning_rate)]
     shapes += [(s.d_model, s.layers, s.learning_rate) for s in SIZES[: SIZES.index(largest) + 1]]
     return [replace(largest, d_model=d, layers=n, learning_rate=rate) for d, n, rate in shapes]
@@ -262,7 +261,7 @@ def step_seconds(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
     device: torch.device,
 ) -> float:  # fmt: skip
-    """How long a step takes, of a network that nobody needs afterwards."""
+    """Measure the time of a step, with a network that is discarded."""
     training = recipe.training
     state = State(network, training, ALONE)
     batches = Stream(task, items, recipe)
@@ -286,7 +285,7 @@ def step_seconds(
 
 
 def _with_steps(best: SizeFit, budget: float) -> Picks:
-    """As many steps as fit, and as many evaluations as leave time for them."""
+    """The picks with as many steps and evaluations as fit."""
     steps = min(best.steps, best.in_time)
     most = int(FOR_EVALUATIONS * budget / max(best.evaluation, 1e-9))
     every = max(steps // min(max(most, 1), EVALUATIONS), 1)
@@ -298,10 +297,10 @@ def _lines(best: SizeFit, last: SizeFit, minutes: float) -> list[str]:
     taken = min(best.steps, best.in_time)
     lines = [
         f"in {minutes:g} minutes here: {best.words}, {duration(best.seconds)} a step, {taken:,} of "
-        f"the {best.steps:,} steps that the data asks for"
+        f"the {best.steps:,} steps intended for this data"
     ]
     if best.fraction < 1:
-        lines.append(f"  --minutes {best.minutes} would do for all of them")
+        lines.append(f"  --minutes {best.minutes} would be enough for all of them")
     if last is not best:
-        lines.append(f"  --minutes {last.minutes} would do for the next size, {last.words}")
+        lines.append(f"  --minutes {last.minutes} would be enough for the next size, {last.words}")
     return lines

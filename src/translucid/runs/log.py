@@ -1,7 +1,7 @@
-"""What a run tells while it goes: live on a terminal, plain lines elsewhere, files always.
+"""The log of a run: a progress bar on a terminal, plain lines elsewhere, and files.
 
-metrics.jsonl holds what the run computed, so that a resumed run writes it bit for bit as an
-uninterrupted one does; what depends on the clock stands in timing.jsonl.
+metrics.jsonl contains only what the run computed, so that a resumed run writes the same bytes as an
+uninterrupted one; timing.jsonl contains what depends on the clock.
 """
 
 import json
@@ -20,14 +20,14 @@ from translucid.training import loop
 from translucid.training.config import TrackerName
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
-Listener = Callable[[dict[str, Any]], None]  # is told each line of metrics.jsonl
+Listener = Callable[[dict[str, Any]], None]  # receives each line of metrics.jsonl
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
 class RunLog:
     """`metrics.jsonl`, `timing.jsonl` and `log.txt` in the run folder, and the screen.
 
-    Without a folder nothing is written or shown: of several processes, only one speaks.
+    Without a folder, as in all but the first of several processes, nothing is written or shown.
     """
 
     def __init__(
@@ -42,25 +42,25 @@ class RunLog:
             open_at_end(folder / name if folder is not None else Path(os.devnull)) for name in FILES
         )
         self._bar: Progress | None = None
-        self._words = ""  # that stand behind the bar
+        self._words = ""  # shown after the bar
         self._seconds_left: Callable[[int], float | None] = lambda step: None
         self._trackers: Trackers | None = None
 
     def go_back(self, length: int) -> None:
-        """Forget what metrics.jsonl says beyond this many bytes: it will be computed again."""
+        """Truncate metrics.jsonl to this many bytes; the rest will be computed again."""
         if self._folder is None:
             return
         there = self.length()
         if there < length:
             self.say(
-                f"{self._metrics.name} has {there:,} of the {length:,} bytes that were written "
-                "up to here: lines of it are lost, the run is not"
+                f"{self._metrics.name} has only {there:,} of {length:,} bytes: some of its lines "
+                "are lost, but the run is not affected"
             )
         else:
             self._metrics.truncate(length)
 
     def length(self) -> int:
-        """Bytes in metrics.jsonl, all of them on disk."""
+        """Flush metrics.jsonl to disk and return its size in bytes."""
         if self._folder is None:
             return 0
         with saving(Path(self._metrics.name)):
@@ -75,25 +75,25 @@ class RunLog:
         settings: Mapping[str, Any] | None = None,
         seconds_left: Callable[[int], float | None] = lambda step: None,
     ) -> None:
-        """Training starts at `step` of `steps`. settings: of the run, for its trackers.
-        seconds_left: from a step on, as far as that is known."""
+        """Start the bar at `step` of `steps`. settings: of the run, for its trackers.
+        seconds_left: from a step to the end, or None if unknown."""
         self._seconds_left = seconds_left
         if trackers and self._folder is not None:
             self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
         self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
 
     def say(self, line: str) -> None:
-        """A line for people: on the screen and in the log."""
+        """Write a line to the screen and the log."""
         self.note(line)
         if not self._quiet:
             (print_line if self._bar is None else self._bar.say)(line)
 
     def note(self, line: str) -> None:
-        """A line for the log alone, which somebody else shows."""
-        write_line(self._log, visible(line))  # it may be shown by `cat`
+        """Write a line to the log only."""
+        write_line(self._log, visible(line))  # safe to `cat`
 
     def tick(self, step: int) -> None:
-        """After each step: the bar goes on."""
+        """Advance the bar after a step."""
         if self._bar is not None and self._bar.live:
             self._bar.move(step, self._words + self._left(step))
 
@@ -117,7 +117,7 @@ class RunLog:
         write_line(self._timing, json.dumps({"step": now.step} | {k: values[k] for k in TIMING}))
         for name in ("loss", "norm", "learning_rate", "targets_per_second"):
             self._plot(f"train/{name}", values[name], now.step)
-        self._tell(line)
+        self._notify(line)
 
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
@@ -126,11 +126,11 @@ class RunLog:
         write_line(self._metrics, line)
         for name, value in score.numbers.items():
             self._plot(f"valid/{name}", value, step)
-        self._tell(line)
+        self._notify(line)
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         for listener in self._listeners:
-            listener(json.loads(line))  # one's own to keep or change
+            listener(json.loads(line))  # a copy for each
 
     def _plot(self, name: str, value: float, step: int) -> None:
         if self._trackers is not None:
@@ -141,13 +141,13 @@ class RunLog:
             self._bar.close()
         trackers, self._trackers = self._trackers, None
         for file in (trackers, self._metrics, self._timing, self._log):
-            with suppress(OSError):  # what could not be written was reported then
+            with suppress(OSError):  # reported when it was written
                 if file is not None:
                     file.close()
 
 
 def open_at_end(path: Path) -> TextIO:
-    """To write more lines; half a line, left by a full disk or a killed process, goes first."""
+    """Open to append lines; removes half a line that a full disk or a killed process left."""
     with saving(path):
         unshare(path)
         if path.is_file():

@@ -1,5 +1,4 @@
-"""What a run records for the studio's Train view, in its folder `studio/`. Recording does not
-change the run.
+"""Record a run for the studio's Train view, in its folder `studio/`, without changing the run.
 
     about.json      the layers, and the probe text
     steps.jsonl     loss, learning rate and gradient norm by layer, of at most 2,000 steps; at the
@@ -7,8 +6,7 @@ change the run.
     probes.jsonl    the model's answer to the probe text during training, with one table of the
                     trace
 
-While a run is recorded it holds a lock on steps.jsonl, so that others can tell whether it is still
-running.
+The recording process locks steps.jsonl, so that others can see whether the run is still going.
 """
 
 import base64
@@ -17,7 +15,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
@@ -27,6 +24,7 @@ from translucid.core.atomic_files import saving, write_text
 from translucid.core.errors import InputError, Interrupted
 from translucid.core.untrusted_files import open_regular, read_object
 from translucid.models.base import Network
+from translucid.runs.folder import lock
 from translucid.runs.log import open_at_end, write_line
 from translucid.see.gradients import layers_of, tied_layers
 from translucid.see.pictures import Bars, Heat, Lines
@@ -37,7 +35,7 @@ from translucid.training.loop import Step
 
 
 def probe(held: Bundle, text: str) -> dict[str, Any]:
-    """What the model says to a text now, and a table, as a line of a file can hold it."""
+    """The model's answer to a text, and one table of its trace, as JSON."""
     task, network = check(held, text), held.network
     target = task.own_target(network, text)
     reading = read(network, task, text, target, keep=[f"*{_ending(held)}"])
@@ -47,10 +45,10 @@ def probe(held: Bundle, text: str) -> dict[str, Any]:
 
 
 def check(held: Bundle, text: str) -> Task[Any, Any]:
-    """The model's task, if it can be asked this; otherwise it is refused."""
+    """The model's task; raises an error if it cannot read this text."""
     task = task_of(held)
     if not text.strip():
-        raise InputError("--probe: there is no text to follow; give one that is not empty")
+        raise InputError("--probe: the text is empty; give a text to follow")
     task.check_line(text, "--probe", held.network)
     return task
 
@@ -67,15 +65,15 @@ def _ending(held: Bundle) -> str:
 
 
 def chosen(reading: Reading) -> str:
-    """Of several layers the last; attention across two texts rather than within one."""
-    aside = ("backward", "output")  # the second reading of a text; the answer itself
+    """The point to show: the last layer, and cross-attention rather than self-attention."""
+    aside = ("backward", "output")
     names = [name for name in reading if not {*name.split(".")} & {*aside}] or list(reading)
     across = [n for n in names if n.split(".")[-2] in ("cross_attention", "alignment")]
     return (across or names)[-1]
 
 
 def _table(reading: Reading, at: str) -> dict[str, Any]:
-    """At most 64 by 64 numbers, as the see module cuts them for a picture."""
+    """At most 64 by 64 numbers, as in a picture."""
     match reading.figure(at, head="mean"):
         case Heat() as heat:
             values, rows, columns = heat.values, heat.rows.labels, heat.columns.labels
@@ -97,7 +95,7 @@ def _table(reading: Reading, at: str) -> dict[str, Any]:
 
 
 def table_of(line: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The numbers of a line again. (rows, columns)"""
+    """The table of a line: (rows, columns)"""
     shape = len(line["rows"]), len(line["columns"])
     raw = base64.b64decode(line["values"], validate=True)
     return np.frombuffer(raw, "<f4").reshape(shape)
@@ -105,11 +103,11 @@ def table_of(line: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 FOLDER = "studio"
 ABOUT, STEPS, PROBES = "about.json", "steps.jsonl", "probes.jsonl"
-MOST_STEPS, MOST_PROBES = 2000, 40  # of a run, about
+MOST_STEPS, MOST_PROBES = 2000, 40  # per run, about
 
 
 class Recorder:
-    """One sitting's record. Only the main process has one that writes."""
+    """The recorder of one session; only the main process writes."""
 
     def __init__(
         self,
@@ -133,8 +131,8 @@ class Recorder:
         self._probes: TextIO | None = None
 
     def begin(self, step: int, text: str | None, first: str) -> None:
-        """Go on at this step, asking this text: the one given, or that of before, or the first
-        validation example."""
+        """Start at this step. text: the text to follow; default: that of the earlier session, or
+        else the first validation example."""
         self._step = step
         if not self._main:
             return
@@ -151,9 +149,9 @@ class Recorder:
             record["step"] for record in lines(self._folder / PROBES) if "step" in record
         }
         self._steps, self._probes = (open_at_end(self._folder / n) for n in (STEPS, PROBES))
-        _lock(self._steps)
+        lock(self._steps.fileno())
 
-    # ---- what the training loop asks and tells ----
+    # ---- callbacks of the training loop ----
 
     def watches(self, step: int) -> bool:
         return step % self._every == 0
@@ -168,7 +166,7 @@ class Recorder:
         write_line(self._steps, json.dumps(record))
 
     def looks(self, step: int, evaluating: bool) -> bool:
-        """At the start, often at first, then now and then, and whenever the model is evaluated."""
+        """Whether to probe: often at first, then at intervals and at every evaluation."""
         self._step = step
         early = step < self._look_every and step & (step - 1) == 0  # 0, 1, 2, 4, 8
         return early or evaluating or step % self._look_every == 0
@@ -180,17 +178,10 @@ class Recorder:
         record = probe(self._bundle(network), self._text)
         write_line(self._probes, json.dumps({"step": self._step, **record}, ensure_ascii=False))
 
-    # ---- how it ends ----
-
     def __enter__(self) -> "Recorder":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> None:
         if self._steps is None or self._probes is None:
             return
         end = {"end": "finished", "step": self._step}
@@ -198,7 +189,7 @@ class Recorder:
             end["end"] = "interrupted"
         elif error is not None:
             end |= {"end": "failed", "why": f"{error or type(error).__name__}"[:500]}
-        with suppress(Exception):  # a full disk is what may have ended it
+        with suppress(Exception):  # a full disk may have ended the run
             write_line(self._steps, json.dumps(end, ensure_ascii=False))
         for file in (self._steps, self._probes):
             with suppress(OSError):
@@ -206,7 +197,7 @@ class Recorder:
 
 
 def about(run: Path) -> dict[str, Any]:
-    """What a record says of itself; nothing where there is none, or none that can be read."""
+    """The header of a record; empty if there is none, or it cannot be read."""
     try:
         return read_object(run / FOLDER / ABOUT)
     except InputError:
@@ -214,8 +205,7 @@ def about(run: Path) -> dict[str, Any]:
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
-    """Forget what was recorded beyond a step, which will be computed again, and how it ended.
-    probes: keep those up to there."""
+    """Remove what was recorded after a step, and how the run ended. probes: keep earlier ones."""
     for name, kept in ((STEPS, True), (PROBES, probes)):
         path = run / FOLDER / name
         if not path.is_file():
@@ -231,7 +221,7 @@ def go_back(run: Path, step: int, *, probes: bool = True) -> None:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file that may still be written, as far as they are JSON."""
+    """The complete lines of a growing file that are JSON objects."""
     records = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().split(b"\n")[:-1]:
@@ -243,7 +233,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def goes_on(run: Path) -> bool | None:
-    """Whether a process records this run at the moment; None where the system cannot tell."""
+    """Whether a process is recording this run; None if the system has no locks."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -255,13 +245,6 @@ def goes_on(run: Path) -> bool | None:
         return True
     except FileNotFoundError:
         return False
-    except (OSError, InputError):  # a file system without locks; no file at all
+    except (OSError, InputError):  # no locks, or no such file
         return None
     return False
-
-
-def _lock(file: TextIO) -> None:
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A published result, trained again: several seeds, mean and spread, and the expected band."""
+"""Reproduce a shipped recipe with several seeds, and compare with the expected band."""
 
 import json
 import statistics
@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from translucid.core.errors import InputError
-from translucid.runs.recipe import recipe, shipped
-from translucid.runs.recipe.recipe import Recipe
-from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.folder import TEST
+from translucid.runs.recipe import named, recipe
+from translucid.runs.run import train_or_resume
 
 EXPECTED = "expected.json"
 
 
 @dataclass(frozen=True)
 class Band:
-    """Where the mean of a few seeds should lie, on the test data."""
+    """The expected range of the mean test score."""
 
     metric: str
     low: float
@@ -28,7 +28,7 @@ class Reproduction:
     name: str
     metric: str
     scores: dict[int, float]  # by seed
-    minutes: dict[int, float]  # of training, evaluation included
+    minutes: dict[int, float]  # of training, with evaluation
     notes: tuple[str, ...]
     band: Band | None
 
@@ -51,8 +51,8 @@ class Reproduction:
 
 
 def bands() -> dict[str, Band]:
-    """What is expected of the shipped recipes."""
-    path = shipped.FOLDER / EXPECTED
+    """The expected bands of the shipped recipes."""
+    path = named.FOLDER / EXPECTED
     values = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return {name: Band(**band) for name, band in values.items()}
 
@@ -67,8 +67,8 @@ def reproduce(
     quiet: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Reproduction:
-    """Train a shipped recipe with each seed, or go on where an earlier try was stopped."""
-    path = shipped.find(name)
+    """Train a shipped recipe with each seed, or resume an earlier call."""
+    path = named.find(name)
     band = bands().get(name)
     scores, minutes = {}, {}
     notes: tuple[str, ...] = ()
@@ -76,21 +76,13 @@ def reproduce(
         where = {} if data is None else {"data": {"folder": data}}
         chosen = recipe.read(path, [*overrides, f"training.seed={seed}"], where)
         folder = out / f"seed-{seed}"
-        _train(chosen, folder, quiet=quiet, interrupted=interrupted)
-        scored = json.loads((folder / "test.json").read_text("utf-8"))
+        if not chosen.data.test and chosen.data.toyland is None:
+            raise InputError("the recipe names no test data, so there is nothing to compare with")
+        if not (folder / TEST).exists():
+            train_or_resume(chosen, folder, quiet=quiet, interrupted=interrupted)
+        scored = json.loads((folder / TEST).read_text("utf-8"))
         metric = band.metric if band is not None else next(iter(scored["test"]))
         scores[seed], notes = scored["test"][metric], tuple(scored["notes"])
         timing = (folder / "timing.jsonl").read_text("utf-8").splitlines()
         minutes[seed] = json.loads(timing[-1])["seconds"] / 60
     return Reproduction(name, metric, scores, minutes, notes, band)
-
-
-def _train(chosen: Recipe, folder: Path, *, quiet: bool, interrupted: Callable[[], bool]) -> None:
-    if not chosen.data.test and chosen.data.toyland is None:
-        raise InputError("the recipe names no test data, so there is nothing to compare with")
-    if (folder / "test.json").exists():
-        return
-    if (folder / "recipe.toml").exists():
-        resume_run(folder, quiet=quiet, interrupted=interrupted)
-    else:
-        train_recipe(chosen, folder, quiet=quiet, interrupted=interrupted)

@@ -1,5 +1,4 @@
-"""A recipe, start to finish: read, tokenize, build, train, test, and leave a run folder (see
-`folder`)."""
+"""Run a recipe from start to finish, or resume a run, in a run folder (see `folder`)."""
 
 import json
 import shlex
@@ -57,13 +56,12 @@ def train_recipe(
     listeners: Sequence[Listener] = (),
     write_data: Callable[[], None] = lambda: None,
 ) -> Bundle:
-    """Train as the recipe says, into a new folder, and return the best model.
+    """Train a recipe into a new folder, and return the best model.
 
-    With `pick`, keys that the recipe does not set are chosen to fit the data, and said. A run that
-    `interrupted` stops is saved, and raises Interrupted. `recording` leaves what the studio's Train
-    view shows, and changes nothing else. `allowed`: names that may stand in the folder already.
-    `listeners` are told each line of metrics.jsonl. `write_data` writes what the recipe reads, once
-    the folder is this run's own.
+    With `pick`, unset keys are chosen to fit the data and printed. A run that `interrupted` stops
+    is saved, and raises Interrupted. `recording` stores what the studio's Train view shows, and
+    changes nothing else. `allowed`: files that the folder may contain already. `listeners` receive
+    each line of metrics.jsonl. `write_data` writes the recipe's data once the folder is locked.
     """
     check_installed(recipe.training)
     device = pick_device(recipe.training.device, "training.device")
@@ -77,8 +75,8 @@ def train_recipe(
             _check_new(out, allowed)
         with made(out, main=processes.main), locked(out, main=processes.main):
             if processes.main:
-                _check_new(out, allowed)  # again: somebody may have begun and ended meanwhile
-            run_log = _open_journal(out, listeners, quiet=quiet, main=processes.main)
+                _check_new(out, allowed)  # again, now that it is locked
+            run_log = _open_log(out, listeners, quiet=quiet, main=processes.main)
             try:
                 if processes.main:
                     write_data()
@@ -87,7 +85,7 @@ def train_recipe(
             except BaseException:
                 run_log.close()
                 if processes.main and not any(saved(out)):
-                    remove_own(out)  # leave all as it was
+                    remove_own(out)  # leave no trace
                 raise
             finally:
                 run_log.close()
@@ -97,7 +95,7 @@ def _begin(
     recipe: Recipe, out: Path, run_log: RunLog, processes: Processes,
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
-    """From the first step on."""
+    """Set up the run, write its recipe, and train from the first step."""
     setup = _set_up_or_stop(interrupted, recipe, run_log.say, pick=pick)
     if processes.main:
         write_text(out / RECIPE, dump(setup.recipe))
@@ -111,7 +109,7 @@ def _begin(
 
 
 def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options: Any) -> Setup:
-    """`set_up`, which nobody needs to see to its end: nothing is trained yet."""
+    """`set_up`, which may be interrupted at any time: nothing is trained yet."""
     try:
         with leaving(interrupted):
             return set_up(*arguments, **options)
@@ -129,13 +127,13 @@ def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
             f"{out} cannot be used: {error.strerror}; choose another folder with --out"
         ) from None
     check_own(out)
-    there -= {LOCK, *allowed}  # the lock is this run's, or a killed process left it
+    there -= {LOCK, *allowed}  # the lock is this run's, or left by a killed process
     if {"recipe.toml", "log.txt"} <= there:
         raise InputError(
-            f"{out} holds a run already; go on with it: translucid resume "
+            f"{out} already contains a run; resume it with: translucid resume "
             f"{shlex.quote(str(out))}, or choose another folder with --out"
         )
-    # A run that is killed before it knows its recipe leaves a journal without metrics.
+    # A run that is killed before it writes its recipe leaves a log without metrics.
     metrics = out / "metrics.jsonl"
     left = {*FILES, aside(out / RECIPE).name}
     only_started = metrics.exists() and not metrics.stat().st_size and there <= left
@@ -145,7 +143,7 @@ def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
 
 @contextmanager
 def _explained(out: Path, processes: Processes) -> Iterator[None]:
-    """What could not be saved is said together with what is there and how to go on."""
+    """Add to a SaveError which checkpoints there are, and how to resume."""
     try:
         yield
     except SaveError as error:
@@ -154,7 +152,7 @@ def _explained(out: Path, processes: Processes) -> Iterator[None]:
 
 
 def check_together(recipe: Recipe, processes: Processes) -> None:
-    """Refuse what several processes would compute otherwise than one."""
+    """Refuse settings with which several processes would compute other numbers than one."""
     training = recipe.training
     if processes.alone:
         return
@@ -162,14 +160,14 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
         raise ConfigError("training.compile = true: not with fsdp; use ddp, or leave it out")
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
-            "model.norm = 'batch': each process would see the statistics of its own rows; "
+            "model.norm = 'batch': each process would use the statistics of its own rows; "
             "choose layer or rms"
         )
     if processes.sharded and training.optimizer == "muon":
         raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
 
 
-def _open_journal(out: Path, listeners: Sequence[Listener], *, quiet: bool, main: bool) -> RunLog:
+def _open_log(out: Path, listeners: Sequence[Listener], *, quiet: bool, main: bool) -> RunLog:
     try:
         return RunLog(out if main else None, quiet=quiet, listeners=listeners)
     except SaveError as error:
@@ -187,12 +185,12 @@ def resume_run(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Bundle:
-    """Go on with a run from its newest whole checkpoint, as if it had never stopped.
+    """Resume a run from its newest intact checkpoint, bit for bit as if it had never stopped.
 
-    One that was stopped before its first save begins again: nothing of it is lost but time.
+    A run that was stopped before its first checkpoint starts over.
     """
     if not (out / RECIPE).exists():
-        raise InputError(f"{out} is no run folder: it holds no recipe.toml")
+        raise InputError(f"{out} is not a run folder: it contains no recipe.toml")
     check_own(out)
     if (out / CODE).is_file():
         extensions.require(read_json(out / CODE), (TASKS, POSITIONS), out)
@@ -210,10 +208,10 @@ def resume_run(
         run_log = RunLog(main, quiet=quiet, listeners=listeners)
         try:
             if not Checkpoints(out).steps():
-                run_log.say(f"{out} was stopped before its first save: it begins again")
+                run_log.say(f"{out} was stopped before its first checkpoint; starting over")
                 run_log.go_back(0)
                 if processes.main and recording is None:
-                    remove(out / FOLDER)  # of what it was before
+                    remove(out / FOLDER)  # of the earlier session
                 return _begin(
                     _with_folder(chosen, out), out, run_log, processes, interrupted, recording
                 )
@@ -229,20 +227,20 @@ def resume_run(
             changed = fingerprint.changes(before, session.fingerprint)
             if changed and not allow_changes:
                 raise InputError(
-                    f"{out} cannot go on as it was, since this changed: {'; '.join(changed)}. "
-                    "Put it back, or go on knowingly with --allow-changes"
+                    f"{out} cannot be resumed, because this changed: {'; '.join(changed)}. "
+                    "Restore it, or resume with the changes: --allow-changes"
                 )
             for words in (*changed, *fingerprint.circumstances(before, session.fingerprint)):
                 run_log.say(f"not bit for bit as before: {words}")
             if processes.main:
                 write_text(out / RECIPE, dump(chosen))
-            session.put_back(checkpoint)
-            if changed:  # more steps, say: then a run that had ended goes on
-                session.take_up_again()
+            session.restore(checkpoint)
+            if changed:  # perhaps to more steps
+                session.extend()
             run_log.say(f"resumed at step {checkpoint.step:,} of {chosen.training.steps:,}")
             if session.state.finished:
                 run_log.say(
-                    "all its steps are taken; to train longer: translucid resume "
+                    "all steps are done; to train longer: translucid resume "
                     f"{shlex.quote(str(out))} training.steps=... --allow-changes"
                 )
             return session.go()
@@ -250,21 +248,27 @@ def resume_run(
             run_log.close()
 
 
+def train_or_resume(recipe: Recipe, out: Path, *, pick: bool = False, **options: Any) -> Bundle:
+    """Resume the run in this folder, or train the recipe into it."""
+    if (out / RECIPE).exists():
+        return resume_run(out, **options)
+    return train_recipe(recipe, out, pick=pick, **options)
+
+
 def _with_folder(chosen: Recipe, out: Path) -> Recipe:
-    """The recipe with the folder in which its files are now."""
+    """The recipe with the current folder of its files."""
     files = (*chosen.data.train, *chosen.data.valid, *chosen.data.test)
     return reachable(chosen, files, out) if files else chosen
 
 
 def _start_of(out: Path) -> dict[str, Any] | None:
-    """What a run has kept of the model that it started from; the model itself is not needed."""
-    return read_record(read_object(out / START), str(out / START)) if (
-        out / START
-    ).is_file() else None  # fmt: skip
+    """The record of the model that a run started from; the model itself is not needed."""
+    file = out / START
+    return read_record(read_object(file), str(file)) if file.is_file() else None
 
 
 def _columns_of(out: Path) -> dict[str, Any]:
-    """The columns of the training data when the run began, as its newest model has them."""
+    """The columns of the training data when the run started, from its newest model."""
     config = out / "last" / "config.json"
     columns = read_object(config).get("columns") if config.is_file() else None
     if not isinstance(columns, dict):

@@ -1,4 +1,4 @@
-"""One sitting of a run: from where it stands to its end, or until it is stopped."""
+"""One training session: from the current step to the end of the run, or until it is stopped."""
 
 import json
 import os
@@ -40,19 +40,19 @@ from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 from translucid.training.stop_request import StopRequested, leaving
 
-WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it, cuBLAS does not repeat to the bit
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # which deterministic cuBLAS needs
 
 
 @dataclass(frozen=True)
 class Recording:
-    """That a run is recorded for the studio's Train view."""
+    """Record a run for the studio's Train view."""
 
-    probe: str | None = None  # the text to follow; by default the first validation example
-    began: Callable[[], None] = lambda: None  # is called when there is something to look at
+    probe: str | None = None  # text to follow; default: the first validation example
+    began: Callable[[], None] = lambda: None  # called when there is something to show
 
 
 class Session:
-    """The parts that training changes, and where they are kept."""
+    """The state of a run, and where it is saved."""
 
     def __init__(
         self,
@@ -69,46 +69,42 @@ class Session:
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
         criterion = task.criterion(training.best_metric)
         self.best_models = BestModels(out, task, training.keep_best, criterion)
-        folder = own_files(out).folder or os.getcwd()  # a resume from elsewhere leaves it
+        folder = own_files(out).folder or os.getcwd()  # kept by a resume from elsewhere
         self.fingerprint = fingerprint.fingerprint_of(setup, processes, folder)
-        self.stream = Stream(
-            task, setup.items, setup.recipe, processes=processes, packing=setup.packing
-        )
+        self.stream = self._stream()
         rows = self.stream.most_rows if training.carry_state else None
         self.state = State(setup.network, training, processes, criterion=criterion, rows=rows)
         self.recording = recording
 
-    def put_back(self, checkpoint: Checkpoint) -> None:
-        """Stand where the run stood when the checkpoint was written."""
+    def _stream(self, **place: int) -> Stream:
+        return Stream(
+            self.setup.task, self.setup.items, self.setup.recipe, processes=self.processes,
+            packing=self.setup.packing, **place,
+        )  # fmt: skip
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Restore the state of the run from a checkpoint."""
         try:
             self.state.restore(checkpoint.fill, checkpoint.numbers["state"])
-            self.stream = Stream(
-                self.setup.task,
-                self.setup.items,
-                self.setup.recipe,
-                processes=self.processes,
-                packing=self.setup.packing,
-                **checkpoint.numbers["place"],
-            )
+            self.stream = self._stream(**checkpoint.numbers["place"])
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             if isinstance(error, TranslucidError):
                 raise
             raise InputError(
-                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} does "
-                f"not fit the model any more: {type(error).__name__}: {error}; train into a new "
-                "folder"
+                f"{checkpoint.folder / NUMBERS}: the checkpoint of step {checkpoint.step:,} no "
+                f"longer fits the model: {type(error).__name__}: {error}; train into a new folder"
             ) from error
         numbers = checkpoint.numbers
-        self.best_models.put_back(numbers["kept"], numbers.get("kept_losses", {}))
+        self.best_models.restore(numbers["kept"], numbers.get("kept_losses", {}))
         self.run_log.go_back(checkpoint.numbers["metrics"])
         if self.processes.main:
             recorder.go_back(self.out, checkpoint.step)
 
-    def take_up_again(self) -> None:
-        """A run that had ended goes on if it is now told to take more steps."""
+    def extend(self) -> None:
+        """Continue a finished run if it now has more steps."""
         self.state.finished = self.state.step >= self.setup.recipe.training.steps
         if not self.state.finished and self.processes.main:
-            for name in (TEST, TEST_PREDICTIONS):  # of the model that it was
+            for name in (TEST, TEST_PREDICTIONS):  # of the earlier model
                 (self.out / name).unlink(missing_ok=True)
 
     def go(self) -> Bundle:
@@ -132,7 +128,7 @@ class Session:
             )  # fmt: skip
 
     def _go(self, **recorded: Any) -> Bundle:
-        """recorded: what else watches the training."""
+        """Train, then test. recorded: callbacks of the recorder."""
         setup, training = self.setup, self.setup.recipe.training
         self.pace = Pace(
             training, self.state.step, self.state.seconds, self._evaluation_seconds,
@@ -143,9 +139,9 @@ class Session:
             self.pace.left,
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
-            # What a model knew already is the bar; one with a new head knows nothing yet.
+            # Score the initial model as the bar to beat, unless it has a new, untrained head.
             self.state.unscored = all(ADAPTER in name for name in setup.start["fresh"])
-            self._save()  # from now on nobody needs the model that it started from
+            self._save()  # from now on the model that it started from is not needed
         return self._train(
             Watchers(
                 self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
@@ -158,7 +154,7 @@ class Session:
         self.run_log.tick(step)
 
     def _evaluation_seconds(self) -> float:
-        """Measured on a few examples; of several processes nobody knows alone."""
+        """Measured on a few examples; 0 with several processes, which evaluate together."""
         if not self.processes.alone:
             return 0.0
         with suppress(StopRequested), leaving(self.interrupted), self.state.readable() as network:
@@ -169,8 +165,7 @@ class Session:
         setup, training = self.setup, self.setup.recipe.training
         if training.cuda_graphs is True:
             self.run_log.say(
-                "the first step is captured as a CUDA graph; kernels that are new are compiled "
-                "for it, which takes some seconds"
+                "capturing the first step as a CUDA graph; compiling new kernels takes some seconds"
             )
         try:
             with (
@@ -182,7 +177,7 @@ class Session:
                     self.state, setup.task, batches, setup.valid, training, watchers,
                     one_shape=self.stream.one_shape,
                 )  # fmt: skip
-        finally:  # however it ended: a save that fails behind it must be heard
+        finally:  # however it ended, raise errors of a save in the background
             self.checkpoints.wait()
         self.run_log.say(self._why(ending))
         if ending == "interrupted":
@@ -197,29 +192,29 @@ class Session:
             with leaving(self.interrupted):
                 return self._test()
         except StopRequested:
-            self._stop("trained and saved, stopped before its score on the test data")
+            self._stop("trained and saved, stopped before the test data was scored")
 
     def _stop(self, progress: str) -> NoReturn:
         steps, command = self.setup.recipe.training.steps, self.processes.command
         line = (
             f"{progress} after step {self.state.step:,} of {steps:,}; "
-            f"go on with: {command} resume {shlex.quote(str(self.out))}"
+            f"resume with: {command} resume {shlex.quote(str(self.out))}"
         )
         self.run_log.note(line)
         raise Interrupted(line) from None
 
     def _why(self, ending: Ending) -> str:
-        """Why training ended, in words."""
+        """Describe why training ended."""
         training, metric = self.setup.recipe.training, self.state.best.criterion.metric
         match ending:
             case "patience":
                 why = f"no better {metric} in {training.patience} evaluations (training.patience)"
             case "minutes":
-                why = f"its time is over (training.minutes = {training.minutes:g})"
+                why = f"time limit reached (training.minutes = {training.minutes:g})"
             case "interrupted":
-                why = "it was interrupted"
+                why = "interrupted"
             case "steps":
-                why = "all steps are taken (training.steps)"
+                why = "all steps done (training.steps)"
         return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
 
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
@@ -229,7 +224,7 @@ class Session:
         if s.start is not None:
             facts["start"] = {key: s.start[key] for key in ("path", "task", "weights", "notes")}
         if s.example:
-            facts["example"] = s.example  # what a page begins with
+            facts["example"] = s.example  # shown first by pages
         return Bundle(
             network, s.task.name, s.tokenizers, s.labels, facts,
             decoding=s.recipe.decoding.model_dump(),
@@ -251,7 +246,7 @@ class Session:
 
     @cached_property
     def _baseline(self) -> Baseline | None:
-        """On the validation data."""
+        """The baseline on the validation data."""
         return self.setup.task.baseline(self.setup.items, self.setup.valid)
 
     def _save(self) -> None:
@@ -279,8 +274,8 @@ class Session:
             say(self._baseline.line("valid", best.facts["valid"], task.criterion))
         if self.processes.main and best.facts["step"] == 0:
             say(
-                "! no step made the model better on the validation data: the best is the one that "
-                "training started from, as it was; lower training.learning_rate, or train longer"
+                "! no step improved the validation score: the best model is the unchanged model "
+                "that training started from; lower training.learning_rate, or train longer"
             )
         if self.processes.main and setup.test and not (self.out / TEST).exists():
             with reporting(say):
@@ -314,7 +309,7 @@ class Session:
 
 @contextmanager
 def _kernels(deterministic: bool) -> Iterator[None]:
-    """Only kernels that repeat to the bit, if asked: some of a GPU's add in any order."""
+    """Use only deterministic kernels, if asked; some GPU kernels add in any order."""
     if not deterministic:
         yield
         return

@@ -1,4 +1,4 @@
-"""From a recipe to all that a run begins with: examples, tokenizers, items, a network."""
+"""Set up a run from a recipe: examples, tokenizers, items and a network."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -41,29 +41,29 @@ from translucid.training.parameter_groups import frozen
 from translucid.training.state import seed_generators
 
 Say = Callable[[str], None]
-EXAMPLES = 50  # validation texts among which a page's example is looked for
-EXAMPLE_LENGTH = 300  # characters that it may have
+EXAMPLES = 50  # validation texts to look for an example in
+EXAMPLE_LENGTH = 300  # its maximum length in characters
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run begins with, before any step."""
+    """A run before its first step."""
 
     recipe: Recipe  # resolved
     task: Task[Any, Any]
-    network: Network  # on its device, its weights as the seed gives them
+    network: Network  # on its device, initialized with the seed
     tokenizers: dict[str, Tokenizer]
     labels: tuple[str, ...]
-    statistics: dict[str, Any]  # that the task has measured
-    items: Sequence[Any]  # to train on
+    statistics: dict[str, Any]  # measured by the task
+    items: Sequence[Any]  # training items
     valid: Sequence[Any]
     test: Sequence[Any]
-    coverage: Mapping[Part, Coverage]  # of valid and test: how many examples they are
-    first: str = ""  # the text of the first validation example, as a model is asked for it
+    coverage: Mapping[Part, Coverage]  # number of examples in valid and test
+    first: str = ""  # the input text of the first validation example
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
-    example: str = ""  # a validation text for a page to begin with, of words the model knows
-    start: dict[str, Any] | None = None  # what is kept of the model that training starts from
-    packing: Packing | None = None  # rows that several items share
+    example: str = ""  # a validation text of known words, shown first by pages
+    start: dict[str, Any] | None = None  # record of the model that training starts from
+    packing: Packing | None = None  # how several items share a row
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -79,11 +79,11 @@ def set_up(
     start: dict[str, Any] | None = None,
     columns: Mapping[str, Columns] | None = None,
 ) -> Setup:
-    """Read the data and build the model, saying what people want to know before they wait.
+    """Read the data and build the model; report sizes and problems before the long wait.
 
-    With `pick`, keys that the recipe does not set are chosen to fit the data. `tokenizers` is a
-    folder that an earlier sitting of the run wrote, `start` what it has kept of the model that it
-    began with, `columns` those of its training data.
+    With `pick`, unset keys are chosen to fit the data. From an earlier session of the run:
+    `tokenizers` is its folder of tokenizers, `start` its record of the model that it started from,
+    `columns` the columns of its training data.
     """
     device = pick_device(recipe.training.device, "training.device")
     if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
@@ -96,7 +96,7 @@ def set_up(
     smallest = TASKS[recipe.task.kind].smallest_sizes()
     prefetch.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     open_recipe, amount = recipe, Amount(0, 0, 0)
-    # Several processes would measure different times, and build different models.
+    # Several processes would measure different times and build different models.
     timed = pick and forecast.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
     valid: Sequence[Any]
@@ -105,14 +105,14 @@ def set_up(
         check_storable(recipe)
         if pick:
             amount = amount_of(recipe)
-            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+            recipe = _pick_sizes(recipe, amount, device, (lambda line: None) if timed else say)
         made_before = made_before if starting is None else starting.tokenizers(())
         known, examples, items, held_rows = read_corpus(recipe, say, made_before)
     else:
         examples = load_examples(recipe, say, columns)
         if pick:
             amount = automatic_sizes.measure(examples.train)
-            recipe = _pick_sizes(recipe, amount, device, _ignore if timed else say)
+            recipe = _pick_sizes(recipe, amount, device, (lambda line: None) if timed else say)
         made_before = made_before if starting is None else starting.tokenizers(examples.train)
         known = prepare(recipe, examples, made_before=made_before)
         if TASKS.source(known.task.name) is not None:
@@ -166,7 +166,7 @@ def set_up(
     _say_about(known.tokenizers, plan, examples, recipe, say)
     if few := few_examples_warning(known.task, valid, recipe.data):
         say(few)
-    if tokenizers is None:  # a resumed run was looked at when it began
+    if tokenizers is None:  # a resumed run was checked when it started
         startup(known.task, network, items, examples, say)
     say(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters"
@@ -180,14 +180,14 @@ def set_up(
 
 
 def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any]) -> str:
-    """The first short text among some, each word of which is in the vocabulary; or none."""
+    """The first short text whose words are all in the vocabulary, or an empty string."""
     for start in range(min(len(records), EXAMPLES)):
         text = task.first_text(records[start : start + 1], items)
         if not text.strip() or len(text) > EXAMPLE_LENGTH:
             continue
         try:
             read = task.example(text)
-        except InputError:  # a task that no page can show
+        except InputError:  # a task without examples
             return ""
         sides = [side for side in (read.source, read.target) if side is not None]
         if not any((read.batch.inputs[s.name] == s.tokenizer.unk_id).any() for s in sides):
@@ -196,12 +196,12 @@ def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any])
 
 
 def _trained(network: Network, training: TrainingConfig) -> str:
-    """How many weights learn, where it is not all."""
+    """The number of trained weights, if some are frozen."""
     still = frozen(network, training.freeze)
     if not still:
         return ""
     count = sum(p.numel() for name, p in network.named_parameters() if name not in still)
-    return f", {count:,} of which are trained ({count / network.parameters_count:.2%}),"
+    return f", {count:,} of them trained ({count / network.parameters_count:.2%}),"
 
 
 def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) -> Recipe:
@@ -215,13 +215,9 @@ def _pick_sizes(recipe: Recipe, amount: Amount, device: torch.device, say: Say) 
 def _say_picks(picks: Sequence[str], amount: Amount, say: Say) -> None:
     if picks:
         examples = f"{amount.examples:,} examples with " if amount.examples else "about "
-        say(f"picked for {examples}{amount.words:,} words:")
+        say(f"chosen for {examples}{amount.words:,} words:")
         say("  " + " ".join(picks))
-        say("  change any of them by writing it at the end of the command")
-
-
-def _ignore(line: str) -> None:
-    pass
+        say("  to change a setting, write it at the end of the command")
 
 
 def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:
@@ -240,7 +236,7 @@ def _check_positions(
     valid: Sequence[Any],
     test: Sequence[Any],
 ) -> None:
-    """Say before training, not at its first evaluation, what learned positions cannot hold."""
+    """Refuse texts longer than learned positions before training, not at the first evaluation."""
     context_length = (
         network.config.context_length if isinstance(network.config, SequenceConfig) else None
     )
@@ -248,8 +244,8 @@ def _check_positions(
         return
     if data.max_length > context_length:
         raise ConfigError(
-            f"data.max_length = {data.max_length}, but model.max_length = {context_length} "
-            "positions are learned; lower the first or raise the second"
+            f"data.max_length = {data.max_length} exceeds the learned positions, model.max_length "
+            f"= {context_length}; lower the first or raise the second"
         )
     for part, files in ((valid, data.valid), (test, data.test)):
         name = data.paths(files)[0] if files else "held-out examples"
@@ -263,10 +259,10 @@ def _say_about(
     recipe: Recipe,
     say: Say,
 ) -> None:
-    """Vocabulary, unknown words, padding."""
+    """Report vocabulary, unknown words and padding."""
     for name, tokenizer in tokenizers.items():
         texts = [text for record in examples.valid for text in record.texts_of(name)]
-        texts = [line for text in texts for line in text.split("\n")]  # a text may be a whole file
+        texts = [line for text in texts for line in text.split("\n")]  # a text may be a file
         say(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
             f"{tokenizer.unknown_rate(texts):.2%}"
@@ -275,6 +271,6 @@ def _say_about(
         say(f"an epoch: {line}")
     if recipe.training.carry_state and not recipe.decoding.carry_state:
         say(
-            "! decoding.carry_state = false: the state that is carried in training is forgotten at "
-            "every row that is scored, which costs much; leave it out, unless that is what you ask"
+            "! decoding.carry_state = false: evaluation resets the state at every row, although "
+            "training carries it, so scores will be much worse; leave it out unless you want this"
         )

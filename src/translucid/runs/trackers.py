@@ -1,7 +1,7 @@
-"""Where else the curves of a run go: TensorBoard, Weights & Biases, MLflow, if they are installed.
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, if they are installed.
 
-What they write stays in the run folder; nothing is sent anywhere unless the tracker's own variables
-(WANDB_MODE, MLFLOW_TRACKING_URI) say so.
+They write into the run folder. Nothing is sent anywhere unless you set the tracker's own variables
+(WANDB_MODE, MLFLOW_TRACKING_URI).
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from translucid.core.atomic_files import saving
 from translucid.core.errors import ConfigError
@@ -21,12 +21,6 @@ PROJECT = "translucid"
 FOLDERS = ("tensorboard", "wandb", "mlflow")  # in the run folder
 
 
-class Tracker(Protocol):
-    def add(self, name: str, value: float, step: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def chosen(training: TrainingConfig) -> list[TrackerName]:
     """The trackers of a recipe, each once."""
     first: list[TrackerName] = ["tensorboard"] if training.tensorboard else []
@@ -34,7 +28,7 @@ def chosen(training: TrainingConfig) -> list[TrackerName]:
 
 
 def check_installed(training: TrainingConfig) -> None:
-    """Refuse a tracker that is not there, before anybody waits."""
+    """Refuse trackers that are not installed."""
     for name in chosen(training):
         if find_spec(name) is None:
             key = "tensorboard = true" if training.tensorboard else f"trackers = [{name!r}]"
@@ -44,28 +38,23 @@ def check_installed(training: TrainingConfig) -> None:
 
 
 class Trackers:
-    """All that a run has. One that fails is left out from then on, and that is said: what it shows
-    stands in metrics.jsonl too."""
+    """The trackers of a run. One that fails is reported and dropped: metrics.jsonl has the same
+    values."""
 
     def __init__(
         self, names: Sequence[TrackerName], folder: Path, step: int, settings: Mapping[str, Any],
         say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._say = say
-        self._open: dict[str, Tracker] = {}
+        self._open: dict[str, Any] = {}
         for name in names:
             self._try(name, partial(self._begin, name, folder, step, settings))
 
     def _begin(
         self, name: TrackerName, folder: Path, step: int, settings: Mapping[str, Any]
     ) -> None:
-        match name:
-            case "tensorboard":
-                self._open[name] = TensorBoard(folder, step)
-            case "wandb":
-                self._open[name] = Wandb(folder, settings)
-            case "mlflow":
-                self._open[name] = MLflow(folder, settings)
+        classes = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}
+        self._open[name] = classes[name](folder, step, settings)
 
     def add(self, name: str, value: float, step: int) -> None:
         for key, tracker in [*self._open.items()]:
@@ -76,20 +65,20 @@ class Trackers:
             self._try(key, tracker.close)
 
     def _try(self, name: str, act: Callable[[], None]) -> None:
-        if name == "tensorboard":  # writes files of the run, whose failures end it
+        if name == "tensorboard":  # part of the run: its errors end it
             act()
             return
         try:
             act()
-        except Exception as error:  # of another package: it may be any
+        except Exception as error:  # of another package
             self._open.pop(name, None)
             self._say(
-                f"{name} failed ({type(error).__name__}: {error}); the run goes on without it"
+                f"{name} failed ({type(error).__name__}: {error}); the run continues without it"
             )
 
 
 class TensorBoard:
-    def __init__(self, folder: Path, step: int) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder / "tensorboard"
@@ -104,9 +93,9 @@ class TensorBoard:
 
 
 class Wandb:
-    """A resumed run goes on under its id."""
+    """A resumed run keeps its id."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         wandb = import_module("wandb")
         place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         self._run: Any = wandb.init(
@@ -123,7 +112,7 @@ class Wandb:
 
 
 class MLflow:
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         tracking = import_module("mlflow.tracking")
         place = folder.absolute() / "mlflow"
         place.mkdir(exist_ok=True)
@@ -138,7 +127,7 @@ class MLflow:
         run = self._client.create_run(number, run_name=folder.name)
         self._run: str = run.info.run_id
         for key, value in settings.items():
-            self._client.log_param(self._run, key, str(value)[:250])  # it takes no longer ones
+            self._client.log_param(self._run, key, str(value)[:250])  # its maximum length
 
     def add(self, name: str, value: float, step: int) -> None:
         self._client.log_metric(self._run, name, value, step=step)

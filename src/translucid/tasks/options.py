@@ -26,16 +26,16 @@ Long = Literal["skip", "truncate", "split"]
 class TaskConfig(Config):
     """What the model is for."""
 
-    kind: TaskName = key(..., "what the model is for")
+    kind: TaskName = key(..., "task")
     label_smoothing: float = key(
         0.0,
-        "label smoothing: fraction of the target's probability that goes to all classes",
+        "label smoothing: probability spread over all classes",
         ge=0,
         lt=1,
     )
     temperature: float = key(
         TEMPERATURE,
-        "temperature of the contrastive loss, by which cosines are divided; for embeddings",
+        "embed: temperature of the contrastive loss",
         gt=0,
     )
 
@@ -44,64 +44,54 @@ class DataConfig(Config):
     """Where the examples are: the embedded toyland, or files."""
 
     toyland: int | None = key(
-        None, "made-up sentences to train on, instead of files", gt=0, le=10_000_000
+        None, "number of generated sentences to train on, instead of files", gt=0, le=10_000_000
     )
-    folder: str = key("", "folder of the files, unless their names begin with /")
-    train: Paths = key(
-        (), "training data: one file; for translation and pairs two, or one table", strict=False
-    )
+    folder: str = key("", "folder of the data files, for relative names")
+    train: Paths = key((), "training files: one, or two for pairs and translation", strict=False)
     valid: Paths = key(
-        (), "validation data, which chooses the best model; not set: 5 % of train", strict=False
+        (), "validation files, to choose the best model; default: 5 % of train", strict=False
     )
     split: Literal["stratified", "every-nth"] = key(
-        "stratified",
-        "how valid is split off train: shuffled by label or length, or every n-th",
+        "stratified", "how to split valid off train: stratified (shuffled), or every n-th"
     )
     split_seed: int | None = key(
-        None, "random seed of that split; not set: training.seed", ge=0, lt=2**63
+        None, "random seed of the split; default: training.seed", ge=0, lt=2**63
     )
-    fold: str | None = key(
-        None, "part of train used as valid in cross-validation: 2/5 is the second of five"
-    )
-    test: Paths = key((), "test data, scored once at the end", strict=False)
-    store: str | None = key(None, "token store: folder for ids on disk, for text larger than RAM")
-    text_column: Column = key(None, "column of the text in a table: its name, or its number from 1")
-    label_column: Column = key(None, "column of the label, for classification")
+    fold: str | None = key(None, "cross-validation fold to validate on: 2/5 is the second of five")
+    test: Paths = key((), "test files, scored once at the end", strict=False)
+    store: str | None = key(None, "folder for a token store on disk, for text larger than RAM")
+    text_column: Column = key(None, "text column: name, or number from 1")
+    label_column: Column = key(None, "classify: label column")
     missing_labels: Paths = key(
-        ("auto",), "labels that mean a missing value, such as NA; auto: common ones", strict=False
+        ("auto",), "labels that mean no label, such as NA; auto: detect them", strict=False
     )
-    source_column: Column = key(
-        None, "column of the source, for translation from one table; of a pair, the first text"
-    )
-    target_column: Column = key(
-        None, "column of the target, for translation from one table; of a pair, the second text"
-    )
+    source_column: Column = key(None, "source column, or first text of a pair, in a table")
+    target_column: Column = key(None, "target column, or second text of a pair, in a table")
     score_column: Column = key(
-        None, "column of a pair's similarity, -1 to 1; not set: by its name, otherwise all are 1"
+        None, "embed: similarity column, -1 to 1; default: detect it, else 1"
     )
-    words_column: Column = key(None, "column of the words, for tagging; not set: by the layout")
-    tags_column: Column = key(None, "column of the tags, for tagging; not set: by the layout")
+    words_column: Column = key(None, "tag: word column; default: detect it")
+    tags_column: Column = key(None, "tag: tag column; default: detect it")
     input_columns: tuple[int | str, ...] = key(
-        (), "columns of the inputs, for regression; not set: all others", strict=False
+        (), "regress: input columns; default: all but the outputs", strict=False
     )
     output_columns: tuple[int | str, ...] = key(
-        (), "columns of the outputs, for regression; not set: the last", strict=False
+        (), "regress: output columns; default: the last", strict=False
     )
-    format: Format | None = key(None, "format of the files; not set: by their names")
-    delimiter: Delimiter | None = key(None, "delimiter of the cells of CSV; not set: detected")
-    header: bool | None = key(None, "the first row of a table has names; not set: detected")
+    format: Format | None = key(None, "file format; default: by file name")
+    delimiter: Delimiter | None = key(None, "delimiter of CSV; default: detect it")
+    header: bool | None = key(None, "whether the first row is a header; default: detect it")
     standardise: bool = key(
-        True, "regression: inputs and outputs at mean 0 and deviation 1 of the training data"
+        True, "regress: scale inputs and outputs to mean 0, standard deviation 1"
     )
-    unit: Literal["line", "paragraph", "file"] = key("line", "document of a language model")
-    keep_empty: bool = key(False, "count an empty line as a document, as in word-level benchmarks")
-    max_length: int = key(
-        256, "maximum length of an example in tokens; of a language model, of a row", gt=1
+    unit: Literal["line", "paragraph", "file"] = key("line", "language: what a document is")
+    keep_empty: bool = key(
+        False, "language: count empty lines as documents, as word-level benchmarks do"
     )
+    max_length: int = key(256, "maximum length of an example (language: of a row) in tokens", gt=1)
     long: Long | None = key(
         None,
-        "longer examples; not set: truncate for classify and embed, split (overlapping windows) "
-        "for tag, else skip",
+        "longer examples; default: truncate (classify, embed), split into windows (tag), else skip",
     )
 
     @model_validator(mode="after")
@@ -155,34 +145,31 @@ WRITTEN = ("format", "delimiter", "header")
 class TokenizerConfig(Config):
     """How text becomes ids."""
 
-    folder: str | None = key(None, "folder of an existing tokenizer; not set: train one")
-    kind: Kind = key("bpe", "tokenizer: what a token is")
-    vocab_size: int = key(8000, "maximum vocabulary size in tokens; not for char and bytes", gt=0)
-    joint: bool = key(True, "joint vocabulary: one for source and target of a translation")
+    folder: str | None = key(None, "folder of a trained tokenizer; default: train one")
+    kind: Kind = key("bpe", "kind of tokens")
+    vocab_size: int = key(8000, "maximum vocabulary size; not for char and bytes", gt=0)
+    joint: bool = key(True, "translate: one vocabulary for source and target")
     vocabulary: Literal["keep", "extend", "replace"] = key(
-        "keep", "vocabulary of training.start_from: kept, extended by the data's words, or replaced"
+        "keep", "fine-tuning: keep the vocabulary, extend it with new words, or replace it"
     )
 
 
 class DecodingConfig(Config):
     """Decoding: how a model's answers are found."""
 
-    beam_size: int = key(4, "beam size: prefixes followed side by side; 1 is greedy", gt=0)
-    alpha: float = key(
-        1.0, "length penalty: compare by log-probability / length^alpha; 0: short ones win", ge=0
-    )
+    beam_size: int = key(4, "beam size; 1: greedy search", gt=0)
+    alpha: float = key(1.0, "length penalty: score is log-probability / length^alpha", ge=0)
     spans: SpanDecoding = key(
         "legal",
-        "span decoding: the best sequence in IOB2 or BIOES, whichever the tags are; free: each "
-        "word's best tag; iob1: the best sequence in IOB1",
+        "tag: best legal sequence (IOB2 or BIOES; iob1: IOB1), or free: best tag of each word",
     )
     context: int = key(
         0,
-        "context: tokens a language model reads before those it is scored on; 0: none",
+        "language: tokens of context before the scored ones",
         ge=0,
     )
     carry_state: bool | None = key(
-        None, "score a recurrent language model on one continuous stream; not set: as in training"
+        None, "recurrent language models: score as one stream; default: as trained"
     )
 
     @model_validator(mode="after")

@@ -16,9 +16,7 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 class TrainingConfig(Config):
     """Configuration of the training loop and the optimizer."""
 
-    start_from: str | None = key(
-        None, "trained model to start from: a run, a folder or a file; not set: random weights"
-    )
+    start_from: str | None = key(None, "fine-tuning: model to start from; default: random weights")
 
     @field_validator("start_from", mode="before")
     @classmethod
@@ -26,40 +24,38 @@ class TrainingConfig(Config):
         return os.fspath(value) if isinstance(value, os.PathLike) else value
 
     freeze: tuple[str, ...] = key(
-        (), "frozen weights, by name or part: encoder.*, *.layers.0", strict=False
+        (), "weights to freeze, by name or pattern: encoder.*, *.layers.0", strict=False
     )
     learning_rates: dict[str, Annotated[float, Field(ge=0)]] = key(
-        {}, 'factors of learning_rate by name or part of weights: {"head.*" = 10.0}'
+        {}, 'factors of learning_rate by weight name or pattern: {"head.*" = 10.0}'
     )
     layer_decay: float | None = key(
-        None, "layer-wise decay: factor of learning_rate for each layer below the head", gt=0, le=1
+        None, "layer-wise decay: factor of learning_rate per layer below the head", gt=0, le=1
     )
-    steps: int = key(2000, "training steps: updates of the weights", gt=0)
-    minutes: float | None = key(None, "time limit: stop even if steps are left", gt=0)
-    batch_tokens: int = key(4096, "batch size in tokens, padding counted", gt=0)
+    steps: int = key(2000, "number of weight updates", gt=0)
+    minutes: float | None = key(None, "time limit in minutes", gt=0)
+    batch_tokens: int = key(4096, "batch size in tokens, including padding", gt=0)
     accumulate: int = key(1, "gradient accumulation: batches per step", gt=0)
     carry_state: bool = key(
-        False, "stateful batches: a recurrent language model continues from the previous batch"
+        False, "stateful batches: start from the last state of the previous batch (recurrent)"
     )
     optimizer: OptimizerName = key("adamw", "optimizer")
     learning_rate: float = key(1e-3, "peak learning rate", gt=0)
     schedule: ScheduleName = key("cosine", "learning rate schedule after warmup")
-    warmup: int = key(100, "warmup steps, in which the learning rate rises to its peak", ge=0)
-    weight_decay: float = key(
-        0.01, "weight decay: fraction of learning_rate by which weights shrink", ge=0
-    )
-    decay_embeddings: bool = key(False, "weight decay of embedding tables too, not only matrices")
+    warmup: int = key(100, "warmup steps: the learning rate rises to its peak", ge=0)
+    weight_decay: float = key(0.01, "weight decay, multiplied by learning_rate", ge=0)
+    decay_embeddings: bool = key(False, "apply weight decay to embedding tables too")
     momentum: float = key(0.9, "momentum of sgd", ge=0, lt=1)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = key(
-        (0.9, 0.98), "betas of adam: decay of the mean gradient and of its mean square",
+        (0.9, 0.98), "betas of adam: decay rates of the first and second moment",
         strict=False,
     )  # fmt: skip
-    clip_norm: float = key(1.0, "gradient clipping: maximum norm of the gradient", gt=0)
+    clip_norm: float = key(1.0, "gradient clipping: maximum norm", gt=0)
     activation_regularization: float = key(
-        0.0, "AR: weight of a recurrent network's mean squared output in the loss", ge=0
+        0.0, "recurrent: weight of activation regularization (AR) in the loss", ge=0
     )
     temporal_regularization: float = key(
-        0.0, "temporal AR: weight of the mean squared change of that output in the loss", ge=0
+        0.0, "recurrent: weight of temporal activation regularization (TAR) in the loss", ge=0
     )
     precision: Literal["float32", "bfloat16"] = key(
         "float32", "autocast dtype; master weights stay float32"
@@ -71,39 +67,42 @@ class TrainingConfig(Config):
         return our_value("training.precision", value)
 
     compile: Literal["auto", True, False] = key(
-        "auto", "torch.compile for a Transformer's layers; auto: on one GPU, if the run is long"
+        "auto", "torch.compile for Transformer layers; auto: on one GPU, in long runs"
     )
     cuda_graphs: Literal["auto", True, False] = key(
-        "auto", "on one GPU: a step as one CUDA graph for each shape of a batch"
+        "auto", "CUDA graphs on one GPU, one per batch shape"
     )
     packing: Literal["auto", True, False] = key(
-        "auto", "sequence packing: several short pairs in a row; auto: in CUDA graphs, if it pays"
+        "auto",
+        "sequence packing: several short examples per row; auto: with CUDA graphs, if faster",
     )
     ema: float | None = key(
-        None, "decay of the exponential moving average, such as 0.999", gt=0, lt=1
+        None, "decay of the exponential moving average of the weights, such as 0.999", gt=0, lt=1
     )
-    evaluate_every: int = key(500, "evaluation interval: steps between two validations", gt=0)
+    evaluate_every: int = key(500, "evaluation interval in steps", gt=0)
     save_every: int | None = key(
-        None, "checkpoint interval in steps; not set: at every evaluation", gt=0
+        None, "checkpoint interval in steps; default: at every evaluation", gt=0
     )
     save_in_background: bool = key(
-        False, "write checkpoints while training continues; needs their size in RAM"
+        False, "write checkpoints in the background; needs RAM for a copy"
     )
     patience: int | None = key(
-        None, "early stopping: after this many evaluations without a better one", gt=0
+        None, "early stopping after this many evaluations without improvement", gt=0
     )
     best_metric: str | None = key(
-        None, "metric that chooses the best model, such as loss; not set: the task's own"
+        None, "metric to choose the best model, such as loss; default: the task's"
     )
-    keep_best: int = key(1, "best models to keep; above 1, as checkpoints/step-N", gt=0)
-    average_best: bool = key(False, "try the mean of the best models' weights as best model")
+    keep_best: int = key(1, "number of best models to keep; above 1, in checkpoints/step-N", gt=0)
+    average_best: bool = key(
+        False, "average the best models' weights, and keep the average if better"
+    )
     skip_bad_batches: int = key(
-        0, "steps that may be skipped because their gradient is not finite", ge=0
+        0, "maximum number of steps to skip whose gradient is not finite", ge=0
     )
-    log_every: int = key(20, "logging interval: steps between two lines of progress", gt=0)
-    tensorboard: bool = key(False, "also write the curves for TensorBoard")
+    log_every: int = key(20, "logging interval in steps", gt=0)
+    tensorboard: bool = key(False, "write TensorBoard logs")
     trackers: tuple[TrackerName, ...] = key(
-        (), "trackers to send the curves to: tensorboard, wandb, mlflow", strict=False
+        (), "experiment trackers: tensorboard, wandb, mlflow", strict=False
     )
 
     @field_validator("trackers", "freeze", mode="before")
@@ -111,7 +110,7 @@ class TrainingConfig(Config):
     def _one_alone(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
-    parallel: Parallel = key("ddp", "data parallelism of several processes (torchrun)")
-    deterministic: bool = key(False, "deterministic GPU kernels: repeat to the bit; slower")
-    seed: int = key(0, "random seed of weights, order and dropout", ge=0, lt=2**63)
+    parallel: Parallel = key("ddp", "data parallelism with torchrun")
+    deterministic: bool = key(False, "deterministic GPU kernels: bit-for-bit reproducible, slower")
+    seed: int = key(0, "random seed of weights, data order and dropout", ge=0, lt=2**63)
     device: str = key("auto", "device: auto, cpu, cuda, cuda:1")

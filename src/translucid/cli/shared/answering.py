@@ -1,8 +1,8 @@
-"""Answer the lines of a file or of standard input in order, with progress and resume.
+"""Process the lines of a file or of standard input in order, with progress and resume.
 
-With `--out FILE`, answers are written to FILE.part; FILE.part.json stores how far it goes, and the
-model, file and settings. A chunk of answers is on disk before FILE.part.json counts it, so a
-process that dies at any time can be resumed. At the end only FILE is left.
+With `--out FILE`, output goes to FILE.part; FILE.part.json stores its length, the model, the file
+and the settings. A chunk is on disk before FILE.part.json counts it, so a process that dies at any
+time can be resumed. At the end only FILE is left.
 """
 
 import hashlib
@@ -15,29 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO
 
 import typer
 
-from translucid.cli.shared.generation_options import name_of_model
+from translucid.cli.shared.options import check_unused, name_of_model
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress, duration
 from translucid.core.spelling import quoted
 
 
-class HasText(Protocol):
-    """A record that a model answers."""
-
-    @property
-    def text(self) -> str: ...
-
-
-Record = TypeVar("Record", bound=HasText)
-
-
 @dataclass(frozen=True)
 class Answered:
-    """The output for one line, and what is wrong with the line, if anything."""
+    """The output for one line, and the error in the line, if any."""
 
     text: str
     fault: str = ""
@@ -57,16 +47,16 @@ def answer_lines(
 ) -> None:
     """Read, answer and write chunk by chunk.
 
-    settings: what decides the answers; a file begun with other settings is not resumed. read,
-    count: the records and their number, if they are not the lines of the file. as_it_comes: answer
-    the lines that a pipe has delivered without waiting for more.
+    settings: all that determines the answers; output with other settings is not resumed. read,
+    count: the records (with a `text`) and their number, if not the lines of the file.
+    as_it_comes: answer the lines that a pipe has delivered without waiting for more.
     """
     sink = _PartFile(out, settings) if out is not None else _Screen()
     total = count
     if read is None:
         read = lambda: _texts(file)  # noqa: E731
         total = _count(file) if out is not None or sys.stderr.isatty() else None
-    live = out is not None or not sys.stdout.isatty()  # else the answers themselves go there
+    live = out is not None or not sys.stdout.isatty()  # else the answers are on the terminal
     with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
             for records in _chunks(file, read(), sink, chunk, as_it_comes and out is None):
@@ -90,20 +80,34 @@ def answer_lines(
 
 
 def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
-    """Refuse a text in the place of a file, with the way to ask about it."""
+    """Refuse a text in place of a file, and show how to pass it on standard input."""
     text, name = " ".join(words), Path(words[0])
     named_like_one = len(words) == 1 and not re.search(r"\s", text)
     if words[0] == "-" or (named_like_one and re.search(r"[a-zA-Z]", name.suffix)):
-        return  # whoever opens it says what there is instead
+        return  # the reader reports a missing file
     try:
         if name.exists() or (named_like_one and len(name.parts) > 1):
             return
     except (OSError, ValueError):  # too long for a name, or a NUL in it
         pass
     raise InputError(
-        f"{text!r:.80}: no such file; a text is given on standard input: "
+        f"{text!r:.80}: no such file; to pass a text, use standard input: "
         f"echo {quoted(text)} | translucid {command} {shlex.quote(name_of_model(folder))}"
     )
+
+
+def digest_of_model(folder: Path) -> str:
+    """A digest of the model, independent of its path."""
+    from translucid.core.atomic_files import MANIFEST, digest_of
+    from translucid.interop.kinds import kind_of
+    from translucid.tasks.model_folder import place
+
+    # Another tool's weights have no manifest and may be too large to hash: use size and date.
+    if folder.is_file() or kind_of(folder) is not None:
+        files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
+        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+    return digest_of(place(folder) / MANIFEST)
 
 
 def name_of(file: str) -> str:
@@ -111,18 +115,18 @@ def name_of(file: str) -> str:
 
 
 def chunk_size(file: str, *, large: int) -> int:
-    """Someone who types wants each answer at once; a file goes in chunks that fill batches."""
+    """1 for someone who types, to answer each line at once; else chunks that fill batches."""
     typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     return 1 if typed else large
 
 
 def _chunks(
     file: str,
-    records: Iterator[Record],
+    records: Iterator[Any],
     sink: "_Screen | _PartFile",
     size: int,
     as_it_comes: bool,
-) -> Iterator[list[Record]]:
+) -> Iterator[list[Any]]:
     from translucid.data.readers.standard_input import at_once
 
     sink.skip(records, name_of(file))
@@ -135,14 +139,14 @@ def _chunks(
         yield chunk
 
 
-def _texts(file: str) -> Iterator[HasText]:
+def _texts(file: str) -> Iterator[Any]:
     from translucid.data.readers.read import read_text
 
     return read_text(file, keep_empty=True)
 
 
 def _count(file: str) -> int | None:
-    """How many lines there are, if that can be known before they are read."""
+    """The number of lines, if the file can be read twice."""
     if file == "-" or not Path(file).is_file():
         return None
     return sum(1 for _ in _texts(file))
@@ -160,10 +164,10 @@ class _Screen:
     def __exit__(self, *error: Any) -> None:
         pass
 
-    def skip(self, records: Iterator[HasText], name: str) -> None:
+    def skip(self, records: Iterator[Any], name: str) -> None:
         pass
 
-    def write(self, records: Sequence[HasText], answers: Sequence[Answered]) -> None:
+    def write(self, records: Sequence[Any], answers: Sequence[Answered]) -> None:
         for answered in answers:
             sys.stdout.write(answered.text)
         sys.stdout.flush()
@@ -171,11 +175,11 @@ class _Screen:
         self.failed += sum(bool(answered.fault) for answered in answers)
 
     def resume_advice(self) -> str:
-        return "; with --out FILE a run can be resumed"
+        return "; with --out FILE the command can be resumed"
 
 
 class _PartFile(_Screen):
-    """A file that grows, with a note beside it."""
+    """A growing file, and beside it a note on its length and settings."""
 
     def __init__(self, out: Path, settings: dict[str, Any]) -> None:
         super().__init__()
@@ -184,8 +188,7 @@ class _PartFile(_Screen):
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
         self._kept: dict[str, Any] = {"lines": 0, "bytes": 0, "failed": 0}
-        if out.exists():
-            raise InputError(f"{out} exists already; remove it, or give --out another name")
+        check_unused(out)
         if self.part.exists() or self.note.exists():
             self._kept = self._read_note()
             self.lines, self.failed = self._kept["lines"], self._kept["failed"]
@@ -197,7 +200,7 @@ class _PartFile(_Screen):
             self._write_note(0)
         with saving(self.part):
             self._stream = self.part.open("ab")
-            self._stream.truncate(self._kept["bytes"])  # what no note names is written anew
+            self._stream.truncate(self._kept["bytes"])  # the note does not count the rest
         return self
 
     def __exit__(self, kind: Any, *error: Any) -> None:
@@ -208,24 +211,24 @@ class _PartFile(_Screen):
         if kind is None:
             with saving(self.out):
                 self.part.replace(self.out)
-        if kind is None or not self.lines:  # done, or nothing worth going on with
+        if kind is None or not self.lines:  # finished, or nothing to resume
             self.part.unlink(missing_ok=True)
             self.note.unlink(missing_ok=True)
 
-    def skip(self, records: Iterator[HasText], name: str) -> None:
+    def skip(self, records: Iterator[Any], name: str) -> None:
         if not self.lines:
             return
         before = list(islice(records, self.lines))
         self._hash(before)
         if len(before) < self.lines or self._digest.hexdigest() != self._kept["digest"]:
             raise InputError(
-                f"{name}: its first {self.lines:,} lines are not those that {self.part} was made "
-                f"from; give the same lines to go on, or remove {self.part} and {self.note.name} "
-                "to begin anew"
+                f"{name}: the first {self.lines:,} lines are not those that {self.part} was made "
+                f"from; give the same lines to resume, or remove {self.part} and {self.note.name} "
+                "to start over"
             )
-        typer.echo(f"going on after the {self.lines:,} lines in {self.part}", err=True)
+        typer.echo(f"resuming after the {self.lines:,} lines in {self.part}", err=True)
 
-    def write(self, records: Sequence[HasText], answers: Sequence[Answered]) -> None:
+    def write(self, records: Sequence[Any], answers: Sequence[Answered]) -> None:
         from translucid.core.atomic_files import saving
 
         assert self._stream is not None
@@ -239,9 +242,9 @@ class _PartFile(_Screen):
         self._write_note(self._stream.tell())
 
     def resume_advice(self) -> str:
-        return f", which are in {self.part}; run the same command again to go on"
+        return f", which are in {self.part}; run the same command again to resume"
 
-    def _hash(self, records: Sequence[HasText]) -> None:
+    def _hash(self, records: Sequence[Any]) -> None:
         for record in records:
             self._digest.update(record.text.encode() + b"\n")
 
@@ -267,15 +270,15 @@ class _PartFile(_Screen):
             whole = False
         if not whole:
             raise InputError(
-                f"{self.part} cannot be resumed: {self.note} does not fit it; remove both to "
-                "begin anew"
+                f"{self.part} cannot be resumed: {self.note} does not match it; remove both to "
+                "start over"
             )
         now = json.loads(json.dumps(self.settings))
         for key in sorted({*before, *now}):
             if before.get(key) != now.get(key):
                 raise InputError(
-                    f"{self.part} was begun with {key} = {before.get(key)}, now it is "
-                    f"{now.get(key)}; run with what it was begun with to go on, or remove "
-                    f"{self.part} and {self.note.name} to begin anew"
+                    f"{self.part} was started with {key} = {before.get(key)}, now it is "
+                    f"{now.get(key)}; use the same settings to resume, or remove {self.part} and "
+                    f"{self.note.name} to start over"
                 )
         return kept

@@ -1,4 +1,4 @@
-"""Arguments that several commands share: task, data files and recipe, and `--code`."""
+"""Arguments that name a recipe: a task, its data files, settings, and `--code`."""
 
 import functools
 import inspect
@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
+from translucid.cli.shared.options import in_data, in_model, print_note
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # keeps the start of a command light
@@ -19,23 +18,22 @@ OVERRIDE = re.compile(r"(\w+)\.\w+=")  # section.key=value
 
 TrainFiles = Annotated[
     list[str] | None,
-    typer.Option(
-        "--train", help="Training data: one file; for translation, source and target, or one table."
-    ),
+    in_data("--train", metavar="FILE...", help="Training data; two files or a table to translate."),
 ]
 ValidFiles = Annotated[
     list[str] | None,
-    typer.Option(
-        "--valid",
-        help="Validation data, which chooses the best model (default: 5 % of the training data).",
-    ),
+    in_data("--valid", metavar="FILE...", help="Validation data [default: 5 % of --train]."),
 ]
 TestFiles = Annotated[
     list[str] | None,
-    typer.Option("--test", help="Test data, scored once with the best model."),
+    in_data("--test", metavar="FILE...", help="Test data, scored once with the best model."),
 ]
-MadeUp = Annotated[int | None, typer.Option(help="Train on this many made-up sentences.")]
-DataFolder = Annotated[str | None, typer.Option("--data", help="Folder of the recipe's files.")]
+Toyland = Annotated[
+    int | None, in_data(metavar="N", help="Train on N generated sentences instead of files.")
+]
+DataFolder = Annotated[
+    str | None, in_data("--data", metavar="FOLDER", help="Folder of the files named in the recipe.")
+]
 
 
 def tasks(incomplete: str = "") -> list[str]:
@@ -43,9 +41,22 @@ def tasks(incomplete: str = "") -> list[str]:
     return [name for name in TASKS.names() if name.startswith(incomplete)]
 
 
+def files_and_keys(
+    words: Sequence[str], sections: Sequence[str] = ("data",)
+) -> tuple[list[str], dict[str, Any]]:
+    """Split arguments into files and settings of these sections of a recipe."""
+    from translucid.core.config import with_overrides
+
+    matches = [(word, OVERRIDE.match(word)) for word in words]
+    overrides = [word for word, match in matches if match and match[1] in sections]
+    keys = with_overrides({}, overrides)
+    chosen = {key: value for section in sections for key, value in keys.get(section, {}).items()}
+    return [word for word in words if word not in overrides], chosen
+
+
 @dataclass(frozen=True)
 class RecipeArguments:
-    """A task or a recipe, its files, and changes to it."""
+    """A task or recipe, its files, and settings that override it."""
 
     what: str
     overrides: Sequence[str]
@@ -62,10 +73,10 @@ class RecipeArguments:
         if self.folder is not None:
             data["folder"] = self.folder
         changes = {"data": data} if data else {}
-        return named(self.what, self.overrides, changes, lambda line: typer.echo(line, err=True))
+        return named(self.what, self.overrides, changes, print_note)
 
     def words(self) -> str:
-        """The arguments as they can be typed after `translucid train`."""
+        """The arguments as typed after `translucid train`."""
         words = [self.what]
         for name, paths in self.files.items():
             words += [f"--{name}", *paths] if paths else []
@@ -77,12 +88,16 @@ class RecipeArguments:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Code = Annotated[
     list[str] | None,
-    typer.Option("--code", help="A Python file with your own task or positions; may be repeated."),
+    in_model(
+        "--code",
+        metavar="FILE",
+        help="Python file with your own task or positions; may be repeated.",
+    ),
 ]
 
 
 def with_code(command: Command) -> Command:
-    """Add the option `--code` to a command; its files are loaded before the command begins."""
+    """Add the option `--code` to a command, which loads its files before it starts."""
 
     @functools.wraps(command)
     def run(*arguments: Any, code: list[str] | None = None, **options: Any) -> Any:

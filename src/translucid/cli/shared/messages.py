@@ -1,8 +1,8 @@
-"""Messages that several commands print: findings of checks, notes on inputs, and which command fits
-a model of another task."""
+"""Messages that several commands print: findings of checks, notes on inputs, and the command that
+fits a model of another task."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:  # keeps the start of a command light
     from translucid.data.predictions import InputRows
     from translucid.model import Model
     from translucid.tasks.findings import Finding
-    from translucid.tasks.input_notes import InputNote, InputNotes
+    from translucid.tasks.input_notes import InputNote
+
+
+Notes = Callable[[Sequence[Any]], "list[InputNote]"]
 
 
 def show_findings(findings: Sequence["Finding"]) -> None:
@@ -26,8 +29,8 @@ def show_findings(findings: Sequence["Finding"]) -> None:
     for finding in findings:
         typer.echo(f"{finding.mark} {finding.name:{width}}  {finding.words}")
     marks = [finding.mark for finding in findings]
-    summary = f"{len(marks)} checks: {marks.count('+')} well"
-    for mark, meaning in (("!", "to look at"), ("-", "wrong")):
+    summary = f"{len(marks)} checks: {marks.count('+')} passed"
+    for mark, meaning in (("!", "worth a look"), ("-", "wrong")):
         if mark in marks:
             summary += f", {marks.count(mark)} {meaning} ({mark})"
     typer.echo(f"\n{summary}")
@@ -37,42 +40,37 @@ def any_wrong(findings: Sequence["Finding"]) -> bool:
     return any(finding.mark == "-" for finding in findings)
 
 
-class Noting:
-    """Counts the notes on the texts that a command reads."""
-
-    def __init__(self, held: "Model", counts: "InputNotes") -> None:
-        self._held, self._counts = held, counts
-
-    def of(self, texts: Sequence[Any]) -> "list[InputNote]":
-        notes = self._held.input_notes(texts)
-        for note in notes:
-            self._counts.add(note)
-        return notes
-
-
 @contextmanager
-def noting(held: "Model") -> Iterator[Noting]:
-    """Print a summary of the notes to standard error when the command ends, even with an error."""
+def noting(held: "Model") -> "Iterator[Notes]":
+    """Yield a function that returns the notes on texts; at the end, even after an error, print a
+    summary of the notes to standard error."""
     from translucid.tasks.input_notes import InputNotes
 
     counts = InputNotes(empty_is_noted=not held.task.traits.empty_stays_empty)
+
+    def notes_on(texts: Sequence[Any]) -> "list[InputNote]":
+        notes = held.input_notes(texts)
+        for note in notes:
+            counts.add(note)
+        return notes
+
     try:
-        yield Noting(held, counts)
+        yield notes_on
     finally:
         for line in counts.lines():
             typer.echo(line, err=True)
 
 
 def in_line(note: "InputNote") -> str:
-    """The note after an answer that is one line; only for empty texts, so that columns stay."""
+    """The note after an answer of one line; only for empty texts, to keep the columns."""
     return f"\t({note.words})" if note.empty else ""
 
 
 def in_columns(
     source: "InputRows", new: dict[str, Any], note: "InputNote", *, as_json: bool
 ) -> dict[str, Any]:
-    """Add the note to the new columns of a row: keys of a JSON object, or a cell of a table. Tables
-    have the column in every row, plain lines only if there is a note, CoNLL files never."""
+    """Add the note to the new columns of a row: to every row of a table, to plain lines only if
+    there is a note, and never to CoNLL files."""
     from translucid.data.predictions import ConllSentences, TableRows
 
     if as_json or (isinstance(source, TableRows) and source.as_json):
@@ -84,12 +82,12 @@ def in_columns(
     return new | ({"note": f"({note.words})"} if note.empty else {})
 
 
-# Commands whose arguments are texts instead of a file, and their option for a file.
+# Commands whose arguments are texts, with their option for a file.
 BY_FILE = {"generate": "--prompts", "fill": "--texts"}
 
 
 def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any) -> str:
-    """The error message with the command that fits. arguments: the command and its arguments."""
+    """The error message with the command that fits this model."""
     command, *rest = arguments
     commands: Mapping[str, Any] = program.commands
     line = _line(error.command, command, rest, commands)
@@ -104,7 +102,7 @@ def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any)
 
 
 def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
-    """The fitting command, with the arguments and options that it shares with the one typed."""
+    """The fitting command, with the typed arguments and options that it also takes."""
     (model, *words), options = _apart(rest, commands[command])
     words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
     if command in BY_FILE or any(re.search(r"\s", word) for word in words):
@@ -134,7 +132,7 @@ def _for_table(command: str, files: Sequence[str]) -> str:
 
 def _apart(words: Sequence[str], command: Any) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Split words into arguments, and options by name with their values."""
-    flags = {option for param in command.params if _is_flag(param) for option in param.opts}
+    flags = {name for p in command.params if getattr(p, "is_flag", False) for name in p.opts}
     arguments: list[str] = []
     options: list[tuple[str, list[str]]] = []
     rest = iter(words)
@@ -148,7 +146,3 @@ def _apart(words: Sequence[str], command: Any) -> tuple[list[str], list[tuple[st
         else:
             arguments.append(word)
     return arguments, options
-
-
-def _is_flag(param: Any) -> bool:
-    return bool(param.param_type_name == "option" and param.is_flag)

@@ -1,13 +1,15 @@
-"""How the command line is parsed beyond what typer does by itself.
+"""How the command line is parsed and its help printed, beyond what typer does by itself.
 
-- `--train a.de a.en` means `--train a.de --train a.en` (the parser gives an option one value).
-- A second value of any other repeatable option is refused with the line that repeats the option;
-  the parser would take it for the command's next argument.
-- Another spelling of an option (`--beam_size`) is accepted with a note. A name of another tool or
-  a key of the recipe is refused with what to type instead.
-- An unknown command that other tools have is answered with the line that does the same here.
+- `--train a.de a.en` means `--train a.de --train a.en`.
+- A second value of any other repeatable option is an error that shows how to repeat the option;
+  typer would read it as the command's next argument.
+- Other spellings of an option (`--beam_size`) are accepted with a note. For another tool's option
+  or a recipe key, the error shows what to type instead.
+- For a command of another tool, the error shows the equivalent command.
+- Help is plain text, the same on a terminal, in a pipe and in a log, with a section per panel.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,12 @@ from translucid.cli.shared.arguments import OVERRIDE
 from translucid.core.errors import ConfigError
 from translucid.core.spelling import our_name, quoted, unit_note
 
-SEVERAL = {"--train", "--valid", "--test", "--data"}  # options that several files may follow
-FILES = {"file", "files", "source", "target"}  # arguments that are files, wherever they are
-KEYS = "overrides"  # the argument that is keys of a recipe
+SEVERAL = {"--train", "--valid", "--test", "--data"}  # options that take several files
+FILES = {"file", "files", "source", "target"}  # names of arguments that are files
+KEYS = "overrides"  # the name of the argument with recipe settings
+LOWER_BOUND = re.compile(r"  \[x>=[\d.]+\]|; x>=[\d.]+(?=\])")  # which typer adds to help
 
-# Commands that other tools have, and the line that does the same here.
+# Commands of other tools, and the equivalent here.
 OTHER_COMMANDS = {
     "fit": "train translate --train train.en train.de --out runs/x",
     "tune": "train classify --from runs/x --train mine.tsv --out runs/tuned",
@@ -47,7 +50,7 @@ OTHER_COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """A group of commands; typer suggests the nearest one for a name that does not exist."""
+    """A group of commands, listed in help by panel. typer suggests similar names for a typo."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0].lower().replace("-", "").replace("_", "")
@@ -56,9 +59,24 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. The same here: {line}")
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = self.list_commands(ctx)
+        width = max(map(len, names))
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            command: Any = self.get_command(ctx, name)
+            help_line = command.get_short_help_str(formatter.width - width - 4)
+            rows = panels.setdefault(getattr(command, "rich_help_panel", None) or "Commands", [])
+            rows.append((name.ljust(width), help_line))
+        _write_panels(panels, formatter)
+
 
 class Command(TyperCommand):
-    """A command whose options may be given as the module docstring describes."""
+    """A command with options as the module docstring describes."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)  # \b: do not wrap examples
+        self.help = (self.help or "").replace("\n\nExample: ", "\n\n\b\nExample: ")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = {option for param in self.params for option in param.opts + param.secondary_opts}
@@ -67,19 +85,35 @@ class Command(TyperCommand):
         end = args.index("--") if "--" in args else len(args)
         before = [_known_option(word, known, takes_keys=takes_keys) for word in args[:end]]
         words = [*before, *args[end:]]
-        if not ctx.resilient_parsing:  # completion passes half a command
+        if not ctx.resilient_parsing:  # completion parses incomplete commands
             words = repeated_options(self.params, words, ctx.command_path)
         return super().parse_args(ctx, words)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            kind = "Arguments" if param.param_type_name == "argument" else "Other"
+            if (row := param.get_help_record(ctx)) is not None:
+                rows = panels.setdefault(getattr(param, "rich_help_panel", None) or kind, [])
+                name = row[0].partition(" <")[0] if kind == "Arguments" else row[0]  # no type
+                rows.append((name, LOWER_BOUND.sub("", row[1])))
+        _write_panels(panels, formatter)
+
+
+def _write_panels(panels: dict[str, list[tuple[str, str]]], formatter: Any) -> None:
+    for name, rows in panels.items():
+        with formatter.section(name):
+            formatter.write_dl(rows)
+
 
 def _known_option(word: str, known: Collection[str], *, takes_keys: bool) -> str:
-    """The word, with the option's own spelling; refuse names that belong elsewhere."""
+    """The word in the spelling that the parser knows; refuse names of other tools."""
     name, equals, value = word.partition("=")
     if not name.startswith("--") or name == "--" or name in known:
         return word
     spelling = name.replace("_", "-")
     if spelling in known:
-        typer.echo(f"{name}: taken as {spelling}", err=True)
+        typer.echo(f"{name}: read as {spelling}", err=True)
         return f"{spelling}{equals}{value}"
     key = name.removeprefix("--").replace("-", "_")
     ours = our_name(key, [option.removeprefix("--").replace("-", "_") for option in known])
@@ -91,21 +125,21 @@ def _known_option(word: str, known: Collection[str], *, takes_keys: bool) -> str
 
 
 def _refuse_key(name: str, key: str, value: str) -> None:
-    """A key of the recipe that was typed as an option."""
+    """Refuse a recipe key that was typed as an option."""
     from translucid.runs.recipe.recipe import full_name
 
     if (full := full_name(key)) is not None:
         raise ConfigError(
-            f"{name}: no such option; a key of the recipe is written at the end of the command: "
+            f"{name}: no such option; write recipe keys at the end of the command: "
             f"{full}={value or '...'}{unit_note(key, full.partition('.')[2])}"
         )
 
 
 def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) -> list[str]:
-    """The words with an option's name before each of its further values.
+    """Insert an option's name before each of its further values.
 
-    Only options of `SEVERAL` may be followed by several values; for others, the error shows the
-    line with the option repeated. command: what was typed before these words, for the error.
+    Only options of `SEVERAL` take several values; for others, the error shows the line with the
+    option repeated. command: what was typed before these words, for the error.
     """
     typed = list(_further_values(params, words))
     line = [part for word, option in typed for part in ([option, word] if option else [word])]
@@ -123,7 +157,7 @@ def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) 
 def _further_values(
     params: Sequence[Any], words: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Each word, and for a further value the option that it belongs to.
+    """Each word, with the option that it is a further value of, if any.
 
     A word belongs to the option before it unless it is an option, an override of the recipe, or
     the command's first argument, which may still be missing.
@@ -133,7 +167,7 @@ def _further_values(
     if not {param.name for param in params} & {*FILES, KEYS}:  # free text may follow any option
         repeatable &= SEVERAL
     with_value = {name for option in options if not option.is_flag for name in option.opts}
-    option: str | None = None  # whose further values may follow
+    option: str | None = None  # the option whose further values may follow
     value, value_next, first_seen = "", False, False
     for place, word in enumerate(words):
         if word == "--":
@@ -163,7 +197,9 @@ def _is_further(word: str, value: str, option: str) -> bool:
     if word == "-":
         return False
     if not _exists(word):
-        return " " in value or " " not in word  # a text in place of a file is another mistake
+        return (
+            " " in value or " " not in word
+        )  # for a text in place of a file, another error is clearer
     return Path(word).suffix == Path(value).suffix != "" or (
         Path(word).is_dir() and Path(value).is_dir()
     )

@@ -1,11 +1,11 @@
-"""Commands of other packages, which are loaded when they are used.
+"""Commands of other packages, loaded when they are used.
 
 A package adds a command with an entry point that names a `typer.Typer`:
 
     [project.entry-points."translucid.commands"]
     mine = "my_package.cli:app"
 
-`translucid lab` is such a command. A command of Translucid itself goes before one of the same name.
+`translucid lab` is such a command. Commands of Translucid itself take precedence.
 """
 
 import sys
@@ -27,7 +27,7 @@ SHIPPED = {"lab": "translucid_lab.cli:app"}
 
 
 class Plugin(TyperGroup):
-    """Placeholder for the command of a plugin, which is loaded only when it is used."""
+    """Placeholder for the command of a plugin, which loads when it is used."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
         return load(str(self.name)).make_context(info_name, args, *more, **extra)
@@ -52,9 +52,9 @@ class CommandsAndPlugins(Commands):
         return list(dict.fromkeys([*super().list_commands(ctx), *sorted(_installed())]))
 
 
-def shipped(help_line: str) -> typer.Typer:
-    """A plugin of this distribution, with its line in the help of the program."""
-    return typer.Typer(cls=Plugin, help=help_line, rich_markup_mode=None)
+def shipped(name: str, help_line: str) -> typer.Typer:
+    """A plugin of this distribution, listed in help without loading it."""
+    return typer.Typer(name=name, cls=Plugin, help=help_line, rich_markup_mode=None)
 
 
 @cache
@@ -75,14 +75,22 @@ def load(name: str) -> Any:
 
 @cache
 def _installed() -> dict[str, str]:
-    """The entry points of installed packages: module:attribute, by the name of the command. They
-    are read here, since importlib.metadata would take a tenth of the time of `translucid -h`."""
+    """The entry points of installed packages, `module:attribute` by the name of the command.
+
+    Parsed here, since importlib.metadata would take a tenth of the time of `translucid -h`.
+    """
     places: dict[str, str] = {}
     for folder in sys.path:
         for file in Path(folder).glob("*.dist-info/entry_points.txt"):
-            _, _, ours = f"\n{file.read_text('utf-8')}".partition(f"\n[{GROUP}]\n")
-            for line in ours.partition("\n[")[0].splitlines():
+            try:
+                text = file.read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                print(f"warning: {file}: commands not loaded: {error}", file=sys.stderr)
+                continue
+            for line in f"\n{text}".partition(f"\n[{GROUP}]\n")[2].splitlines():
                 name, equals, place = line.partition("=")
+                if line.startswith("["):
+                    break
                 if equals:
                     places.setdefault(name.strip(), place.partition("[")[0].strip())
     return places

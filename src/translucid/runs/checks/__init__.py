@@ -1,1 +1,1 @@
-"""The usual silent mistakes in data, vocabulary and model, looked for before anyone waits."""
+"""Checks for common silent mistakes in data, vocabulary and model, before training."""

@@ -1,8 +1,8 @@
-"""Checks of the data: its size, lengths and labels; duplicates, examples that also occur in
-another part, imbalance, labels missing from a part or spelled in two ways, too few examples.
+"""Checks of the data: sizes, lengths and labels; duplicates, examples in two parts, labels missing
+from a part or spelled in two ways, too few examples.
 
-Each check takes records and returns a Finding. Records are compared by hashes of 8 bytes each, so
-that millions fit in memory; those with equal hashes are then compared themselves.
+Each check takes records and returns a Finding. Records are compared by 8-byte hashes, so that
+millions fit in memory, and those with equal hashes then by value.
 """
 
 import statistics
@@ -21,23 +21,25 @@ from translucid.tasks.findings import Finding
 from translucid.tasks.options import DataConfig
 from translucid.tasks.vocabulary import check_labels
 
-MANY_TWICE = 0.1  # the share of repeated training examples that is worth a word
-MOSTLY = 0.5  # held-out examples that stand in the training data: it is the same file
-FEW_SOURCES = 0.05  # other translations of a known source are normal up to here
+MANY_TWICE = 0.1  # fraction of repeated training examples to warn about
+MOSTLY = 0.5  # fraction of held-out examples in the training data that is an error
+FEW_SOURCES = 0.05  # fraction of sources with another translation that is normal
 SHORT_TEXT = 5  # words; shorter lines of running text repeat by nature
 WORDS = {"train": "training", "valid": "validation", "test": "test"}
 
 
 def duplicated(train: Sequence[Record]) -> Finding:
-    """The same example more than once; empty lines do not count, which were kept on purpose."""
+    """Repeated training examples; empty lines, kept on purpose, do not count."""
     train = [r for r in train if not r.running or any(t.strip() for t in r.texts)]
-    _, firsts, which = np.unique(_hashes(train, _whole), return_index=True, return_inverse=True)
-    before = firsts[which]  # of each example, where it stands for the first time
+    _, firsts, which = np.unique(
+        _hashes(train, lambda record: record.whole_key), return_index=True, return_inverse=True
+    )
+    before = firsts[which]  # the first occurrence of each example
     again = [
         (train[place], train[before[place]])
         for place in np.flatnonzero(before != np.arange(len(train))).tolist()
     ]
-    again = [(one, other) for one, other in again if _whole(one) == _whole(other)]
+    again = [(one, other) for one, other in again if one.whole_key == other.whole_key]
     fraction = len(again) / max(len(train), 1)
     words = (
         f"{len(again):,} of {len(train):,} training examples repeat an earlier one ({fraction:.1%})"
@@ -45,19 +47,19 @@ def duplicated(train: Sequence[Record]) -> Finding:
     if again:
         words += f"; first: line {again[0][0].line:,} = line {again[0][1].line:,}"
     if fraction > MANY_TWICE:
-        words += "; a model learns them by heart: remove repetitions unless they are meant"
+        words += "; the model may memorize them: remove repetitions unless they are intended"
     return Finding("duplicates", fraction <= MANY_TWICE, words)
 
 
 def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
-    """Held-out examples that training has seen: their score praises memory."""
+    """Held-out examples that are also in the training data."""
     compared = [r for r in held_out if not r.running or _long_enough(r)]
     both = _also_in(train, compared, lambda record: record.inputs_key)
     fraction = len(both) / max(len(compared), 1)
     kind = f" of at least {SHORT_TEXT} words" if held_out and held_out[0].running else ""
     words = (
-        f"{len(both):,} of {len(compared):,} {WORDS[part]} examples{kind} also stand in the "
-        "training data"
+        f"{len(both):,} of {len(compared):,} {WORDS[part]} examples{kind} are also in the training "
+        "data"
     )
     if both:
         words += f" (first: {part} line {both[0][0]:,} = train line {both[0][1]:,})"
@@ -67,12 +69,12 @@ def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> F
         words += f", {len(known):,} by their source"
         ok = ok and len(known) <= FEW_SOURCES * len(compared)
     if not ok:
-        words += "; the score will be too good: remove them from one of the two"
+        words += "; the score will be too high: remove them from one of the two"
     return Finding(f"{part} apart from train", ok, words, serious=fraction >= MOSTLY)
 
 
 def empty(parts: dict[str, Sequence[Record]]) -> Finding:
-    """Examples with nothing to read or nothing to say."""
+    """Examples with an empty text."""
     places = [
         f"{part} line {record.line:,}"
         for part, records in parts.items()
@@ -86,18 +88,13 @@ def empty(parts: dict[str, Sequence[Record]]) -> Finding:
 
 
 def of_task(task: type[Task[Any, Any]], parts: dict[str, Sequence[Record]]) -> list[Finding]:
-    """All checks of data that suit its kind; `parts` has train, and perhaps valid and test."""
+    """All checks of data for this task. parts: train, and perhaps valid and test."""
     train = parts["train"]
     findings = [duplicated(train)]
     findings += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]
-    if train[0].sides and not train[0].running:  # of texts, only those on purpose are empty
+    if train[0].sides and not train[0].running:  # empty lines of running text are intended
         findings.append(empty(parts))
     return findings + task.check_data(parts)
-
-
-def _whole(record: Record) -> Hashable:
-    key: Hashable = record.whole_key
-    return key
 
 
 def _hashes(records: Iterable[Record], key: Callable[[Record], Hashable]) -> NDArray[np.int64]:
@@ -111,7 +108,7 @@ def _also_in(
     if not train or not held_out:
         return []
     hashes, wanted = _hashes(train, key), _hashes(held_out, key)
-    order = np.argsort(hashes, kind="stable")  # of equal ones the first stays first
+    order = np.argsort(hashes, kind="stable")  # finds the first of equal ones
     places = order[np.searchsorted(hashes, wanted, sorter=order).clip(max=len(hashes) - 1)]
     hits = np.flatnonzero(hashes[places] == wanted).tolist()
     pairs = ((held_out[i], train[places[i]]) for i in hits)
@@ -122,7 +119,7 @@ def _long_enough(record: Record) -> bool:
     return any(len(text.split(maxsplit=SHORT_TEXT)) >= SHORT_TEXT for text in record.texts)
 
 
-SHOWN = 5  # labels, before the rest is counted
+SHOWN = 5  # labels to list
 
 
 def of_labels(
@@ -130,8 +127,7 @@ def of_labels(
     parts: Mapping[str, Sequence[Record]],
     files: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """What `check` and the start of a training print about labels. parts: with train; files: those
-    of the other parts, as far as they have one."""
+    """Checks of labels. files: of the other parts, if they have one."""
     noun = task.label_noun
     if noun is None or "train" not in parts:
         return []
@@ -155,7 +151,7 @@ def _of_part(
     counts: Mapping[str, Counter[str]],
     file: str | None,
 ) -> Finding:
-    """Held-out labels that training never shows, and labels of training that are not held out."""
+    """Labels of only the held-out part, or of only the training data."""
     name, train = f"{noun}s of {part}", counts["train"]
     if file is not None:
         try:
@@ -169,7 +165,7 @@ def _of_part(
     more = f" and {len(absent) - SHOWN:,} more" if len(absent) > SHOWN else ""
     words = (
         f"{len(absent):,} of {len(train):,} {noun}s (examples in train) do not occur in {part}: "
-        f"{shown}{more}; the score says nothing about them"
+        f"{shown}{more}; the score does not cover them"
     )
     return Finding(name, False, words)
 
@@ -188,22 +184,22 @@ def _spelling(noun: str, counts: Counter[str]) -> Finding:
     )
     more = f"; and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
     words = (
-        f"{shown}{more} are different {noun}s, though they differ only in case or white space; "
-        "write them in one way if they mean the same"
+        f"{shown}{more} are different {noun}s, but differ only in case or white space; spell them "
+        "the same if they mean the same"
     )
     return Finding(name, False, words)
 
 
-MANY_UNSEEN = 0.2  # of the running words: a vocabulary of words would miss too much
+MANY_UNSEEN = 0.2  # fraction of words that a word vocabulary would miss
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """In words, as spaces separate them."""
+    """Lengths of texts in words, split at spaces."""
 
     least: int
     median: float
-    most_of_95: int  # 95 % of the texts are not longer
+    most_of_95: int  # 95 % of the texts are at most this long
     most: int
 
     def line(self) -> str:
@@ -215,7 +211,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Facts:
-    """One part of the data."""
+    """Statistics of one part of the data."""
 
     examples: int
     lengths: dict[str, Lengths]  # by the side of a record; none for numbers
@@ -229,10 +225,8 @@ class Facts:
 
 
 def facts_of(records: Sequence[Record]) -> Facts:
-    """Count and measure."""
-    counts = Counter[str]()
-    for record in records:
-        counts.update(record.labels)
+    """Count examples and labels, and measure lengths."""
+    counts = Counter(label for record in records for label in record.labels)
     sides = zip(*([len(text.split()) for text in r.texts] for r in records), strict=True)
     names = records[0].sides
     lengths = {name: _lengths(sorted(side)) for name, side in zip(names, sides, strict=True)}
@@ -245,7 +239,7 @@ def _lengths(ordered: list[int]) -> Lengths:
 
 
 def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
-    """Words of the held-out data that training never shows."""
+    """Words of the held-out data that are not in the training data."""
     known = [set[str]() for _ in train[0].sides]
     for record in train:
         for side, text in enumerate(record.texts):
@@ -261,36 +255,28 @@ def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str)
     if unseen:
         message += f"; most often {', '.join(f'{w!r} {n:,}' for w, n in unseen.most_common(5))}"
     if fraction > MANY_UNSEEN:
-        message += "; is it the same kind of text? Take a tokenizer.kind of pieces (bpe, unigram)"
+        message += "; is it the same kind of text? Use a subword tokenizer.kind (bpe, unigram)"
     return Finding(f"words of {part}", fraction <= MANY_UNSEEN, message)
 
 
-FEW = 100  # examples; below, 95 of 100 right may as well be 89 or 98
+FEW = 100  # examples; with fewer, 95 % correct may as well be 89 % or 98 %
 DEVIATIONS = 1.96  # of a normal distribution, for 95 %
 
 
-def are_few(task: Task[Any, Any], items: Sequence[Any]) -> bool:
-    """Rows of running text are scored token by token, and those are many."""
-    return not task.traits.running_text and task.count_examples(items) < FEW
-
-
 def few_examples_warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:
-    """What is said before training, where the validation data are few; else nothing."""
-    if not are_few(task, valid):
-        return ""
+    """A warning if the validation data are few, else an empty string. Running text is scored by
+    token, and has many."""
     count = task.count_examples(valid)
+    if task.running_text or count >= FEW:
+        return ""
     more = "--valid FILE" if data.toyland is None else f"--toyland {20 * FEW}"
-    words = f"! the validation data are only {_counted(count)}: a score on them says little"
+    words = f"! only {count} validation example{'s'[: count - 1]}: the score is unreliable"
     if task.metric == "accuracy":
         lowest = lowest_of_all_right(count)
-        words += f" ({count} of {count} right is an accuracy of {lowest:.2f} to 1, with 95 %)"
-    return f"{words}; give more with {more}"
+        words += f" ({count} of {count} correct: 95 % interval of accuracy {lowest:.2f} to 1)"
+    return f"{words}; add more with {more}"
 
 
 def lowest_of_all_right(count: int) -> float:
-    """The lower end of Wilson's 95 % interval where all examples are right."""
+    """The lower end of Wilson's 95 % interval if all examples are correct."""
     return count / (count + DEVIATIONS**2)
-
-
-def _counted(count: int) -> str:
-    return f"{count} example{'s'[: count - 1]}"

@@ -1,9 +1,10 @@
-"""Mistakes between data and model that no error tells: the loss falls, and the model is useless.
+"""Checks for silent mistakes between data and model: the loss falls, but the model is useless.
 
-Each check runs the real task and the real model on a few examples and returns a Finding. Nothing is
-drawn from torch's generator and no weight is touched, so a run goes on as if nobody had looked.
+Each check runs the task and the model on a few examples and returns a Finding, without changing
+weights or random generators.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,23 +13,26 @@ import torch
 from torch import Tensor
 
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network, evaluating
+from translucid.models.mlp import MLPConfig
+from translucid.models.sequence_config import SequenceConfig
 from translucid.runs.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
+from translucid.tasks.vocabulary import unknown_pieces
 
-SAMPLE = 8  # items that are looked at
-PROBE = 12  # tokens of the text that the causality probe changes one by one
-CHANGE = 1e-5  # of the largest output: less is rounding
-LOSS_CHANGE = 1e-4  # of the loss: sums in another order
+SAMPLE = 8  # items to check
+PROBE = 12  # tokens of the text whose tokens are changed one by one
+CHANGE = 1e-5  # relative to the largest output; less is rounding
+LOSS_CHANGE = 1e-4  # relative to the loss; less is rounding
 MASK_OF = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 
 
 def shifted_targets(
     task: Task[Any, Any], items: Sequence[Any], records: Sequence[Record]
 ) -> Finding | None:
-    """What is to be said stands where it should: one token ahead, at the word, at the text. None
-    where the task knows no other way to tell."""
+    """Whether targets are at the right position: one token ahead, or at the word or text. None if
+    the task has no second way to compute them."""
     if task.head == "language":
         return _next_token_targets(task.collate(spread_out(items, SAMPLE)))
     chosen = spread_out(records, SAMPLE)
@@ -37,32 +41,32 @@ def shifted_targets(
 
 
 def _next_token_targets(batch: Batch) -> Finding:
-    """A decoder reads token i and says token i + 1; at the last one too it says something."""
+    """Whether the target at token i is token i + 1, and the last token has a target too."""
     name = "target" if "target" in batch.inputs else "ids"
     read = batch.inputs[name]
     mask = batch.inputs.get(MASK_OF[name], torch.ones_like(read, dtype=torch.bool))
     same, compared = _agreement(read, mask, batch.targets, 1)
-    words = f"{same:,} of {compared:,} targets are the token after the one that is read"
+    words = f"{same:,} of {compared:,} targets are the next token"
     silent = int((mask & (batch.targets == IGNORE)).sum())
     if same == compared and not silent:
         return Finding("shifted targets", True, words)
-    meanings = {0: "the model would learn to copy", 2: "the shift is made twice"}
+    meanings = {0: "the model would learn to copy", 2: "shifted twice"}
     for shift in (0, 2, 3, -1):
         agree, of = _agreement(read, mask, batch.targets, shift)
         if same < compared and of and agree == of:
             words += f"; all are the token at {shift:+}: {meanings.get(shift, 'a wrong shift')}"
             break
     if silent:
-        words += f"; {silent:,} tokens are read without a target"
+        words += f"; {silent:,} tokens have no target"
     return Finding(
         "shifted targets", False,
-        f"{words}; in collate, targets[i] must be inputs[i + 1], and the last one the end",
+        f"{words}; in collate, targets[i] must be inputs[i + 1], and the last one the end token",
         serious=True,
     )  # fmt: skip
 
 
 def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple[int, int]:
-    """How many targets are the token `shift` places on, of those that have one there."""
+    """How many targets equal the token `shift` positions later, and how many have one."""
     length = read.shape[1]
     places = torch.arange(max(0, -shift), min(length, length - shift))
     wanted, read_there = targets[:, places], read[:, places + shift]
@@ -73,7 +77,7 @@ def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple
 def _labels_in_place(
     task: Task[Any, Any], records: Sequence[Record], wanted: Tensor, where: str
 ) -> Finding:
-    """The label of every text, or of every word at its first piece."""
+    """Whether collate puts the label of each text, or of each word, at its position."""
     batch = task.collate([task.encode(record) for record in records])
     wrong = (wanted != batch.targets).nonzero().tolist()
     total = int((wanted != IGNORE).sum())
@@ -82,15 +86,15 @@ def _labels_in_place(
     line = records[wrong[0][0]].line
     return Finding(
         "targets in place", False,
-        f"{len(wrong):,} places with another label than {where} has, of {total:,} labels (first: "
-        f"line {line:,}, place {wrong[0][-1] + 1}); look at encode and collate", serious=True,
+        f"{len(wrong):,} of {total:,} labels differ from {where} (first: line {line:,}, position "
+        f"{wrong[0][-1] + 1}); check encode and collate", serious=True,
     )  # fmt: skip
 
 
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
-    """Change each token of a text in turn: nothing that was said before it may change."""
+    """Whether changing a token changes an output before it: a missing causal mask."""
     if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
-        return None  # it may see the words to come
+        return None  # it may see later words
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
     longest_item = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])
     inputs = task.collate([task.shorten(longest_item, PROBE)]).inputs
@@ -101,7 +105,7 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     rows[name][diagonal, diagonal] = _another(rows[name][diagonal, diagonal], network.vocab)
     masks = {MASK_OF[key]: torch.ones_like(value, dtype=torch.bool) for key, value in rows.items()}
     leaks: dict[int, list[int]] = {}
-    for variant in (rows, rows | masks):  # without and with a mask other code builds the pattern
+    for variant in (rows, rows | masks):  # different code with and without a mask
         outputs = _outputs(network, variant)
         if not bool(outputs.isfinite().all()):
             return _not_finite()
@@ -110,7 +114,7 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
             dead = (~changed.diagonal()).nonzero()[0].item() + 1
             return Finding(
                 "leaking mask", False,
-                f"changing token {dead} of {length} does not change what is said at it: the model "
+                f"changing token {dead} of {length} does not change the output at it: the model "
                 f"does not read its input as {name}", serious=True,
             )  # fmt: skip
         for token, position in changed.tril(-1).nonzero().tolist():
@@ -118,20 +122,20 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
     if not leaks:
         return Finding(
             "leaking mask", True,
-            f"changing each of {length} tokens changes nothing before it, and something from it on",
+            f"changing each of {length} tokens changes only outputs from it on",
         )  # fmt: skip
     token, positions = next(iter(leaks.items()))
     places = ", ".join(map(str, sorted(set(positions))))
     return Finding(
         "leaking mask", False,
-        f"the model sees tokens to come: changing token {token} of {length} changes what is said "
-        f"at {places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is "
-        "missing or turned around", serious=True,
+        f"the model sees future tokens: changing token {token} of {length} changes the output at "
+        f"{places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is missing "
+        "or reversed", serious=True,
     )  # fmt: skip
 
 
 def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
-    """Other ids in the padding, the same outputs at real tokens."""
+    """Whether other ids in the padding change the outputs at real tokens."""
     chosen = _of_unequal_lengths(task, items)
     inputs = task.collate(chosen).inputs
     padding = _padding(task, chosen, inputs)
@@ -141,28 +145,30 @@ def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
         vocab = (
             network.vocab
             if name == "target" and isinstance(network, AutoregressiveNetwork)
-            else _vocab(network)
+            else int(getattr(network.config, "vocab", 0))
         )
         other[name] = torch.where(places, _another(inputs[name], vocab), inputs[name])
     before, after = _outputs(network, inputs), _outputs(network, other)
     if not bool(before.isfinite().all()):
         return _not_finite()
     changed = _changed(after, before)
-    if before.dim() == 3 and padding:  # what is said at padding nobody hears
+    if before.dim() == 3 and padding:  # outputs at padding do not matter
         changed = changed & ~next(reversed(padding.values())).to(changed.device)
     rows = [i + 1 for i, row in enumerate(changed) if bool(row.any())]
     if not rows:
-        return Finding("padding seen", True, f"other ids in {amount} padded places change nothing")
+        return Finding(
+            "padding seen", True, f"other ids in {amount} padded positions change nothing"
+        )
     return Finding(
         "padding seen", False,
-        f"other ids in {amount} padded places change the outputs of {len(rows)} of {len(changed)} "
-        "texts, so an answer depends on its neighbours in the batch; collate must give the token "
-        "`mask`, and the model use it", serious=True,
+        f"other ids in {amount} padded positions change the outputs of {len(rows)} of "
+        f"{len(changed)} texts, so answers depend on the other texts of a batch; collate must "
+        "return the token `mask`, and the model must use it", serious=True,
     )  # fmt: skip
 
 
 def padding_in_loss(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
-    """The loss of a padded batch is the sum of its items' losses, and counts their targets."""
+    """Whether the loss of a padded batch is the sum of its items' losses."""
     chosen = _of_unequal_lengths(task, items)
     together, alone = task.collate(chosen), [task.collate([item]) for item in chosen]
     with _looking(network) as device:
@@ -173,12 +179,12 @@ def padding_in_loss(task: Task[Any, Any], network: Network, items: Sequence[Any]
     words = f"{len(chosen)} items in one batch: loss {whole:.4f}, one by one {parts:.4f}"
     if not abs(whole - parts) <= LOSS_CHANGE * max(abs(parts), 1e-6):  # also where it is NaN
         words += (
-            "; they must be equal: targets at padding are to be IGNORE, and the loss is to be a sum"
+            "; they must be equal: targets at padding must be IGNORE, and the loss must be a sum"
         )
     elif len(counts) > 1:
         words += (
-            f"; but {together.count:,} targets are counted where {marked:,} are not IGNORE, so the "
-            "loss is divided by a wrong number: look at collate"
+            f"; but {together.count:,} targets are counted, while {marked:,} are not IGNORE, so "
+            "the loss is divided by a wrong number: check collate"
         )
     else:
         return Finding("padding in the loss", True, f"{words}; {marked:,} targets count")
@@ -186,7 +192,7 @@ def padding_in_loss(task: Task[Any, Any], network: Network, items: Sequence[Any]
 
 
 def _of_unequal_lengths(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
-    """Beginnings of some items, so that a batch of them has padding."""
+    """Items of different lengths, so that a batch of them has padding."""
     return [
         task.shorten(item, max(PROBE - 2 * place, 3)) if max(task.sizes(item)) > 1 else item
         for place, item in enumerate(spread_out(items, SAMPLE))
@@ -196,10 +202,10 @@ def _of_unequal_lengths(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]
 def _padding(
     task: Task[Any, Any], items: Sequence[Any], inputs: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Where padding is, by the items' lengths: a forgotten mask cannot hide it."""
+    """The positions of padding, from the items' lengths rather than a mask."""
     names = [name for name in inputs if name in MASK_OF]
     lengths = torch.tensor([task.sizes(item) for item in items])  # (items, sides)
-    if len(names) == 1:  # where there are several sides, they are rows of one input
+    if len(names) == 1:  # several sides are rows of one input
         lengths = lengths.flatten()[:, None]
     return {
         name: torch.arange(inputs[name].shape[1]) >= lengths[:, side : side + 1]
@@ -209,7 +215,7 @@ def _padding(
 
 @contextmanager
 def _looking(network: Network) -> Iterator[torch.device]:
-    """Without dropout and gradients; afterwards the model is as it was."""
+    """Switch off dropout and gradients for the block."""
     with evaluating(network), torch.no_grad():
         yield next(network.parameters()).device
 
@@ -220,22 +226,125 @@ def _outputs(network: Network, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def _changed(outputs: Tensor, before: Tensor) -> Tensor:
-    """Where any of the last axis' numbers is another."""
+    """Where any value of the last axis differs."""
     return (outputs - before).abs().amax(dim=-1) > CHANGE * before.abs().max()
 
 
 def _another(ids: Tensor, vocab: int) -> Tensor:
-    """The next token for each, and never padding, start or end."""
+    """Another token for each, never padding, start or end."""
     following = (ids + 1) % vocab
     return torch.where(following < 3, 3, following)
-
-
-def _vocab(network: Network) -> int:
-    return int(getattr(network.config, "vocab", 0))
 
 
 def _not_finite() -> Finding:
     return Finding(
         "outputs", False, "the model's outputs are not finite before any training; look at its "
-        "weights, or begin anew", serious=True,
+        "weights, or start over", serious=True,
     )  # fmt: skip
+
+
+MANY_UNKNOWN = 0.05
+TEXTS = 2000  # texts per part and side in which unknown tokens are counted
+
+
+def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
+    """The fraction of unknown tokens, and the most frequent ones."""
+    rates, missing, worst = [], Counter[str](), 0.0
+    for part, records in parts.items():
+        if not records:
+            continue
+        chosen = spread_out(records, TEXTS)
+        tokens = unknown = 0
+        for side, tokenizer in task.vocabularies.items():
+            # By lines, since a whole file can be one text.
+            whole = (text for record in chosen for text in record.texts_of(side))
+            texts = [line for text in whole for line in text.split("\n")]
+            for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
+                tokens += len(ids)
+                pieces = unknown_pieces(tokenizer, text, ids)
+                unknown += len(pieces)
+                missing.update(pieces)
+        rates.append(f"{unknown / max(tokens, 1):.2%} of {part}")
+        worst = max(worst, unknown / max(tokens, 1))
+    words = f"unknown tokens: {', '.join(rates)}"
+    if missing:
+        often = ", ".join(f"{word!r} {n:,}" for word, n in missing.most_common(5))
+        words += f"; most often {often}"
+    if worst > MANY_UNKNOWN:
+        words += (
+            "; raise tokenizer.vocab_size, or use a tokenizer.kind that can spell any word (bpe, "
+            "bytes)"
+        )
+    return Finding("unknown tokens", worst <= MANY_UNKNOWN, words)
+
+
+def sizes_agree(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
+    """Whether the model has a row for every token and an output for every label."""
+    wanted, has = _wanted(task), _has(network)
+    differ = {what: (n, has[what]) for what, n in wanted.items() if has.get(what, n) != n}
+    words = [f"{n:,} {what}, but the model has {m:,}" for what, (n, m) in differ.items()]
+    beyond = _beyond(task, items, has)
+    one_table = isinstance(network, EncoderDecoderModel) and network.config.target_vocab is None
+    if one_table and _several(task):
+        beyond.append("two vocabularies, but the model has one table for both (set target_vocab)")
+    if beyond or any(n > m for n, m in differ.values()):
+        message = "; ".join([*words, *beyond])
+        remedy = "build the model with the sizes of its tokenizers and labels"
+        return Finding("sizes", False, f"there are {message}; {remedy}", serious=True)
+    if differ:
+        message = "; ".join(words)
+        return Finding("sizes", False, f"there are {message}: the rest is never used")
+    message = ", ".join(f"{what} {n:,}" for what, n in has.items())
+    return Finding("sizes", True, f"data and model agree: {message}")
+
+
+def _wanted(task: Task[Any, Any]) -> dict[str, int]:
+    sizes = {
+        "target tokens" if side == "target" else "tokens": len(tokenizer)
+        for side, tokenizer in task.vocabularies.items()
+    }
+    if task.label_names:
+        sizes["labels"] = len(task.label_names)
+    return sizes
+
+
+def _has(network: Network) -> dict[str, int]:
+    config = network.config
+    if isinstance(config, MLPConfig):
+        return {"inputs": config.inputs, "outputs": config.outputs}
+    assert isinstance(config, SequenceConfig), "a task has an MLP or a sequence model"
+    sizes = {"tokens": config.vocab}
+    if isinstance(network, EncoderDecoderModel):
+        sizes["target tokens"] = network.vocab
+    if config.outputs is not None:
+        sizes["labels"] = config.outputs
+    return sizes
+
+
+def _several(task: Task[Any, Any]) -> bool:
+    """Whether source and target have different tokens. Two tokenizers over the same tokens, as in
+    some imported models, are one vocabulary."""
+    tokenizers = {t.fingerprint: t for t in task.vocabularies.values()}.values()
+    return len({tuple(t.pieces(range(len(t)))) for t in tokenizers}) > 1
+
+
+def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> list[str]:
+    """Ids and columns of a real batch that the model has no row, column or output for."""
+    batch = task.collate(items)
+    if "x" in batch.inputs:
+        columns = {"inputs": batch.inputs["x"].shape[1], "outputs": batch.targets.shape[1]}
+        return [f"{n} {what}, but the model has {has[what]}" for what, n in columns.items()
+                if has[what] != n]  # fmt: skip
+    tokens, target_tokens = has["tokens"], has.get("target tokens", has["tokens"])
+    targets = batch.targets[batch.targets != IGNORE]
+    held = {
+        **{name: (ids, target_tokens if name == "target" else tokens)
+           for name, ids in batch.inputs.items() if name in ("ids", "source", "target")},
+    }  # fmt: skip
+    if not targets.is_floating_point():  # else they are values, not classes
+        held["targets"] = targets, has.get("labels", target_tokens)
+    return [
+        f"number {int(numbers.max()):,} among the {name} of a batch, but the model has {size:,}"
+        for name, (numbers, size) in held.items()
+        if numbers.numel() and int(numbers.max()) >= size
+    ]

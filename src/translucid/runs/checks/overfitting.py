@@ -1,6 +1,6 @@
-"""Learn one batch by heart: what any model can do unless something is broken.
+"""Overfit one batch, which every model can do unless something is broken.
 
-The model is the recipe's with smaller numbers and the same switches, without dropout.
+The model is a small one with the recipe's settings, without dropout.
 """
 
 import copy
@@ -29,19 +29,18 @@ ITEMS, TOKENS = 8, 12  # of the batch
 STEPS, SECONDS = 600, 30.0  # whichever comes first
 LEARNING_RATES = {"transformer": 3e-3, "recurrent": 3e-3, "mlp": 2e-2}  # of AdamW
 WARMUP = 10
-FRACTION = 0.05  # of the loss at the start: below it the batch is learnt
-WIDTH = 64  # of a small model, with at most so many of the others:
-HEADS, LAYERS = 4, 2
+FRACTION = 0.05  # of the initial loss, below which the batch is learned
+WIDTH, HEADS, LAYERS = 64, 4, 2  # of the small model, at most
 
 
 @random_state_kept()
 def overfit_one_batch(
     task: Task[Any, Any], config: ModelConfig, items: Sequence[Any], *, steps: int = STEPS
 ) -> Finding:
-    """Train a small model of this kind on a few examples until it knows them."""
+    """Train a small model of this kind on a few examples until it has learned them."""
     plain = copy.copy(task)
     if hasattr(plain, "smoothing"):
-        plain.smoothing = 0.0  # with it no loss comes near 0
+        plain.smoothing = 0.0  # else the loss would not approach 0
     chosen = _different(plain, items)
     batch, few = _renumbered(plain.collate(chosen), config, plain.vocabularies)
     seed_generators(0, torch.device("cpu"))
@@ -75,14 +74,14 @@ def overfit_one_batch(
     return Finding(
         "learns one batch", False,
         f"{what}: after {len(losses)} steps and {seconds:.0f} s the loss is {losses[-1]:.3f}, not "
-        f"below {FRACTION:.0%} of its start (curve: {curve}); the targets cannot be told from the "
-        "inputs, the loss does not reach the weights, or numbers are far too large: look at a few "
+        f"below {FRACTION:.0%} of its start (curve: {curve}); the inputs do not determine the "
+        "targets, the loss does not reach the weights, or values are far too large: look at a few "
         "examples with `translucid check`", serious=True,
     )  # fmt: skip
 
 
 def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
-    """A few examples, no two of which read the same: those could not both be learnt."""
+    """A few examples with different inputs; equal ones could not both be learned."""
     examples: dict[str, Any] = {}
     for item in spread_out(items, 4 * ITEMS):
         short = task.shorten(item, TOKENS)
@@ -94,8 +93,7 @@ def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
 def _renumbered(
     batch: Batch, config: ModelConfig, tokenizers: Mapping[str, Tokenizer]
 ) -> tuple[Batch, ModelConfig]:
-    """The tokens of the batch and the special ones, numbered anew in the same order: a large
-    vocabulary would only cost time."""
+    """Reduce the vocabulary to the tokens of the batch and the special ones, to save time."""
     if not isinstance(config, SequenceConfig):
         return batch, config
     generates = config.head == "language"
@@ -118,7 +116,7 @@ def _renumbered(
 
 
 def small(config: ModelConfig) -> ModelConfig:
-    """The same switches, with numbers that are small and yet enough for a few examples."""
+    """The same settings with small sizes, enough for a few examples."""
     sizes: dict[str, Any]
     match config:
         case TransformerConfig():

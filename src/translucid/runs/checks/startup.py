@@ -1,7 +1,7 @@
-"""Checks for the usual silent mistakes, before a long training starts.
+"""Checks before training.
 
-startup      at the beginning of every run: quick, and reports only problems
-self_test    every check, and one batch that the model must overfit; writes nothing
+startup      at the start of every run: quick, reports only problems
+self_test    all checks, and overfitting one batch; writes nothing
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,10 @@ from translucid.runs.checks.model import (
     padding_in_loss,
     padding_seen,
     shifted_targets,
+    sizes_agree,
+    unknown_tokens,
 )
 from translucid.runs.checks.overfitting import overfit_one_batch
-from translucid.runs.checks.vocabulary import sizes_agree, unknown_tokens
 from translucid.runs.fine_tuning.start import Start, open_start
 from translucid.runs.fine_tuning.take_over import some
 from translucid.runs.recipe import automatic_sizes
@@ -36,17 +37,17 @@ from translucid.training.memory import check_memory
 from translucid.training.parameter_groups import freeze, rate_factors
 from translucid.training.state import random_state_kept, seed_generators
 
-TEXTS = 2000  # of the training data, that are looked at
-UNKNOWN = 0.01  # a larger fraction of tokens that the kept vocabulary lacks is said
-TOKENS_PER_WORD = 2.5  # more: the vocabulary is of another language or field
-# Above this peak learning rate, what a model has learnt is mostly forgotten before it is used.
+TEXTS = 2000  # of the training data, to check
+UNKNOWN = 0.01  # fraction of unknown tokens to report
+TOKENS_PER_WORD = 2.5  # more suggests a vocabulary of another language or domain
+# Above this peak learning rate, a model forgets most of what it has learned.
 HIGHEST_RATE, HIGHEST_OF_ADAPTERS = 5e-4, 5e-3
 
 
 def of_start(
     start: Start, known: Prepared, network: Network, train: Sequence[Record], taken: Sequence[str]
 ) -> list[Finding]:
-    """taken: the weights that were taken over."""
+    """Checks of fine-tuning. taken: the weights that were copied."""
     findings = [_vocabulary(start, known, train), _learning_rate(start, network, taken)]
     return findings if not known.labels else [_labels(start, known.labels), *findings]
 
@@ -54,19 +55,20 @@ def of_start(
 def _labels(start: Start, labels: Sequence[str]) -> Finding:
     name, theirs = "labels of the source", start.source.bundle.labels
     if start.source.bundle.task != start.recipe.task.kind:
-        return Finding(name, True, "the source has another task; the head begins anew")
+        return Finding(name, True, "the source has another task; the head is initialized")
     if tuple(labels) == tuple(theirs):
         return Finding(name, True, "the same, in the same order")
     if {*labels} == {*theirs}:
         return Finding(
-            name, True, f"the same in another order ({some(theirs)}); rows of the head follow "
-            "their names",
+            name, True, f"the same in another order ({some(theirs)}); rows of the head are "
+            "reordered",
         )  # fmt: skip
     if len(labels) != len(theirs):
-        return Finding(name, True, f"others ({some(theirs)}); the head begins anew")
+        return Finding(name, True, f"others ({some(theirs)}); the head is initialized")
     return Finding(
-        name, False, f"as many, but others: {some(theirs)} there, {some(labels)} here; the head "
-        "begins anew. If they mean the same, write them in the data as they are called there",
+        name, False, f"the same number, but other names: {some(theirs)} in the source, "
+        f"{some(labels)} in the data; the head is initialized. If they mean the same, rename them "
+        "in the data",
     )  # fmt: skip
 
 
@@ -102,19 +104,19 @@ def _learning_rate(start: Start, network: Network, taken: Sequence[str]) -> Find
     if training.optimizer not in ("adamw", "adam") or not moved:
         return Finding(name, True, f"{training.learning_rate:g}; nothing to compare it with")
     highest = training.learning_rate * max(factors[n] for n in moved)
-    of = "adapters" if adapters else "weights that were taken over"
+    of = "adapters" if adapters else "copied weights"
     words = f"{highest:g} for {of}"
     if highest <= bar:
         return Finding(name, True, f"{words}, at most {bar:g}")
     return Finding(
-        name, False, f"{words}: above {bar:g}, most of what the model knows is lost in the first "
-        f"steps; set training.learning_rate = {bar / 10:g}, and for a fresh head "
+        name, False, f"{words}: above {bar:g}, the model forgets most of what it has learned in "
+        f"the first steps; set training.learning_rate = {bar / 10:g}, and for a fresh head "
         'training.learning_rates = {"head.*" = 10.0}',
     )  # fmt: skip
 
 
-RECORDS = 2000  # of the training data, from which a self-test makes items
-TEXTS_TO_LEARN = 20_000  # for a tokenizer of subwords, which learns slowly
+RECORDS = 2000  # of the training data, for a self-test
+TEXTS_TO_LEARN = 20_000  # for a subword tokenizer, which trains slowly
 
 
 def startup(
@@ -124,7 +126,7 @@ def startup(
     examples: Examples,
     say: Callable[[str], None],
 ) -> None:
-    """Refuse a run that would learn the wrong thing; say what will make it worse."""
+    """Refuse a run with a serious mistake; report other problems."""
     findings = of_model(task, network, items, examples.train, quick=True)
     for finding in findings:
         if finding.serious and not finding.ok:
@@ -144,19 +146,19 @@ def startup(
 def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> list[Finding]:
     """All checks for a recipe and its data, on the CPU.
 
-    With `pick`, keys that the recipe does not set fit the data, as in training.
+    With `pick`, unset keys are chosen to fit the data, as in training.
     """
     examples = load_examples(recipe, say)
     findings = of_data(recipe, examples)
     if _wrong(findings):
-        return findings  # what is wrong already would be found again, more slowly
+        return findings  # other checks would find the same, more slowly
     if pick:
         picks = automatic_sizes.pick(recipe, automatic_sizes.measure(examples.train), "cpu")
         recipe, _ = automatic_sizes.with_picks(recipe, picks)
     starting = open_start(recipe)
     if starting is not None:
         recipe = starting.recipe
-    subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # which hardly know unknown tokens
+    subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # with few unknown tokens
     few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
     before = None if starting is None else starting.tokenizers(examples.train)
     prepared = prepare(recipe, examples, learn_from=few, made_before=before)
@@ -180,13 +182,13 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     findings += of_model(task, network, items, examples.train)
     valid = task.held_out_items(examples.valid, recipe.data.max_length)
     if (baseline := task.baseline(items, valid)) is not None:
-        words = f"{baseline.name}: {baseline.score.line()} on valid: what a model must do better"
+        words = f"{baseline.name}: {baseline.score.line()} on valid: the score to beat"
         findings.append(Finding("baseline", True, words))
     return findings if _wrong(findings) else [*findings, overfit_one_batch(task, config, items)]
 
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
-    """The files of a recipe, without a model."""
+    """Checks of the files of a recipe, without a model."""
     task, data, parts = TASKS[recipe.task.kind], recipe.data, parts_of(examples)
     named = {"valid": data.paths(data.valid), "test": data.paths(data.test)}
     files = {part: paths[0] for part, paths in named.items() if paths}
@@ -201,7 +203,7 @@ def of_model(
     *,
     quick: bool = False,
 ) -> list[Finding]:
-    """Task and model on a few training examples."""
+    """Checks of task and model on a few training examples."""
     findings = [sizes_agree(task, network, spread_out(items, SAMPLE))]
     if _wrong(findings):
         return findings  # the model cannot even be called
@@ -215,7 +217,7 @@ def of_model(
 
 
 def parts_of(examples: Examples) -> dict[str, Sequence[Record]]:
-    """Those parts that are not empty, by name."""
+    """The parts that are not empty, by name."""
     parts = {"train": examples.train, "valid": examples.valid, "test": examples.test}
     return {name: records for name, records in parts.items() if records}
 

@@ -1,1 +1,1 @@
-"""Start from something trained: what is opened, what of it is taken over, and its vocabulary."""
+"""Fine-tuning: open a trained model, and copy its weights and vocabulary."""

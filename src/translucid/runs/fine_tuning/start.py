@@ -1,7 +1,6 @@
 """Fine-tuning: training that starts from a trained model.
 
-From the model's folder and the recipe to the network of the first step, with the settings that the
-trained model fixes.
+Turns a model folder and a recipe into the network of the first step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +15,6 @@ from translucid.models.adapters import check_adapters
 from translucid.runs.fine_tuning.take_over import (
     Rows,
     StartModel,
-    check_kept,
-    facts_of,
     kept_rows,
     open_source,
     reordered,
@@ -30,7 +27,7 @@ from translucid.runs.recipe.examples import Prepared, Record
 from translucid.runs.recipe.recipe import DECIDED, MODELS, Recipe
 from translucid.tasks.registry import TASKS
 
-# What a recipe may choose anew: no weight depends on it, or only those of a head that is fresh.
+# Keys that a recipe may change: no weights depend on them, or only those of a new head.
 FREE = (
     "dropout", "word_dropout", "locked_dropout", "embedding_dropout", "weight_dropout",
     "forget_bias", "pooling",
@@ -44,7 +41,7 @@ OF_BOTH_STACKS = ("decoder_layers", "encoder_hidden", "attention", "bridge", "in
 
 
 def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
-    """The recipe with the source's sizes; a key that contradicts them is refused."""
+    """The recipe with the source's sizes; refuses keys that contradict them."""
     task, config = TASKS[recipe.task.kind], source.config
     if config.kind not in task.models:
         raise ConfigError(
@@ -69,7 +66,7 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
 
 
 def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
-    """All that the source decides, FREE keys among them."""
+    """All keys that the source determines, with FREE ones."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
@@ -78,36 +75,36 @@ def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
     if config.head != task.head:
         keys = {key: value for key, value in keys.items() if key not in OF_HEAD}
         if shape == "decoder":
-            keys["pooling"] = "last"  # the only token that has read all others
+            keys["pooling"] = "last"  # the only token that sees all others
     if shape != config.shape:
         if keys.get("encoder_hidden") is not None:
             keys["hidden"] = keys["encoder_hidden"]
         keys = {key: value for key, value in keys.items() if key not in OF_BOTH_STACKS}
     if shape != "encoder":
         keys.pop("word_dropout", None)
-    if source.imported:  # whoever only opens a model sets it to 0
+    if source.imported:  # opened models have no dropout
         del keys["dropout"]
     return keys
 
 
 def _contradicts(key: str, value: Any, theirs: Any) -> str:
     return (
-        f"model.{key} = {value!r}: the model that training starts from has {theirs!r}, and its "
-        "weights fit no other; leave the key out"
+        f"model.{key} = {value!r}: the model that training starts from has {theirs!r}; leave the "
+        "key out"
     )
 
 
 Say = Callable[[str], None]
-SIZES = ("shape", "vocab", "target_vocab")  # of a network, that the source decides
+SIZES = ("shape", "vocab", "target_vocab")  # determined by the source
 
 
 @dataclass(frozen=True)
 class Start:
-    """A source, and the recipe with what it decides."""
+    """A source, and the recipe with the keys that it determines."""
 
     source: StartModel
     recipe: Recipe
-    # The tokens that stood for each new token of an extended vocabulary, by tokenizer.
+    # The old tokens of each new token of an extended vocabulary, by tokenizer.
     parts: dict[str, list[list[int]]] = field(default_factory=dict)
 
     @property
@@ -120,7 +117,7 @@ class Start:
         return self.source.shape_for(self.recipe.task.kind)
 
     def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
-        """The source's, perhaps with words of the training data; None: they are learnt from it."""
+        """The source's tokenizers, perhaps extended; None: train them on the data."""
         if not self.kept:
             return None
         held = tokenizers_for(self.source, self.shape)
@@ -140,25 +137,25 @@ class Start:
         return held
 
     def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of task and data, with what the source decides."""
+        """The sizes of task and data, with those that the source determines."""
         sizes = dict(known) | {"shape": self.shape}
         if not self.kept:
             return sizes
         config = self.source.config
         tokens, target = sizes["vocab"], sizes.pop("target_vocab", 0)
-        sizes["vocab"] = max(config.vocab, tokens)  # rows that are no token included
+        sizes["vocab"] = max(config.vocab, tokens)  # with rows that are not tokens
         if self.shape == "encoder-decoder" and config.target_vocab is not None:
             sizes["target_vocab"] = max(config.target_vocab, target)
         return sizes
 
     def begin(self, network: Network, known: Prepared, say: Say) -> dict[str, Any]:
-        """Let the network begin with the source's weights, and say what was done. Returns what a
-        run keeps of it."""
+        """Copy the source's weights into the network and report it; returns the record for the
+        run."""
         rows = self._rows(network, known)
         taken = take_over(network, self.source, rows, known.labels)
         lines = [self.source.line(), *self._about_model(), *self._about_vocabulary(rows, known)]
         if not taken.why_fresh and reordered(self.source, known.labels):
-            lines.append("  labels: the source has them in another order; its rows were reordered")
+            lines.append("  labels: in another order than in the source; rows were reordered")
         lines += taken.lines(network, self.source)
         for line in lines:
             say(line)
@@ -166,13 +163,15 @@ class Start:
         config = network.config.model_dump()
         sizes = {key: config[key] for key in SIZES}
         vocabulary = self.recipe.tokenizer.vocabulary
-        return facts_of(self.source) | {
-            "vocabulary": vocabulary, "sizes": sizes, "taken": list(taken.taken),
-            "fresh": list(taken.fresh), "notes": [line.strip() for line in lines[1:]],
+        return {
+            "path": self.source.path, "task": self.source.bundle.task,
+            "weights": self.source.weights, "vocabulary": vocabulary, "sizes": sizes,
+            "taken": list(taken.taken), "fresh": list(taken.fresh),
+            "notes": [line.strip() for line in lines[1:]],
         }  # fmt: skip
 
     def frozen(self, start: Mapping[str, Any]) -> tuple[str, ...]:
-        """The weights that stay as they are: with adapters, all that was taken over."""
+        """The frozen weights; with adapters, all that were copied."""
         chosen = self.recipe.training.freeze
         if chosen or not self.recipe.model.get("lora_rank"):
             return chosen
@@ -182,7 +181,7 @@ class Start:
         return (*(f"{part}.*" for part in sorted(whole)), *apart)
 
     def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
-        """For each stack."""
+        """The rows of the embedding tables of each stack."""
         old, rows = self.source.bundle.tokenizers, {}
         for stack, side in (("encoder", "source"), ("decoder", "target")):
             ours = known.tokenizers.get(side) or known.tokenizers.get("tokenizer")
@@ -208,10 +207,7 @@ class Start:
         for name, tokenizer in known.tokenizers.items():
             if self.kept:
                 new = len(self.parts.get(name, ()))
-                more = (
-                    f"extended by {new:,}, each beginning as the mean of the tokens that stood for "
-                    "it, to"
-                )
+                more = f"extended by {new:,}, each initialized as the mean of its old tokens, to"
                 change = "kept," if self.recipe.tokenizer.vocabulary == "keep" else more
                 lines.append(f"  vocabulary ({name}): {change} {len(tokenizer):,} tokens")
                 continue
@@ -219,35 +215,37 @@ class Start:
             fresh = len(of_stack.begin) - of_stack.equal - of_stack.split
             lines.append(
                 f"  vocabulary ({name}): replaced, {len(tokenizer):,} tokens: {of_stack.equal:,} "
-                f"rows taken over by equal text, {of_stack.split:,} begin as the mean of the "
-                f"tokens that the text was split into, {fresh:,} fresh"
+                f"rows copied by equal text, {of_stack.split:,} initialized as the mean of their "
+                f"old tokens, {fresh:,} new"
             )
         return lines
 
 
 def open_start(recipe: Recipe) -> Start | None:
-    """What a recipe starts from, if it does."""
+    """The model that a recipe starts from, if any."""
     path = recipe.training.start_from
     if path is None and recipe.model.get("lora_rank"):
         raise ConfigError(
-            f"model.lora_rank = {recipe.model['lora_rank']}: adapters learn beside weights that "
-            "are there already; name a trained model with training.start_from (--from), or leave "
-            "it out"
+            f"model.lora_rank = {recipe.model['lora_rank']}: adapters need a trained model; name "
+            "one with training.start_from (--from), or leave the key out"
         )
     if path is None:
         return None
     source = open_source(path, recipe.task.kind)
-    if recipe.tokenizer.vocabulary != "replace":
-        check_kept(recipe.tokenizer.folder)
+    if recipe.tokenizer.vocabulary != "replace" and recipe.tokenizer.folder is not None:
+        raise ConfigError(
+            f"tokenizer.folder = {recipe.tokenizer.folder!r}: the source's vocabulary is kept; "
+            'leave the key out, or set tokenizer.vocabulary = "replace"'
+        )
     return Start(source, with_model_keys(recipe, source))
 
 
 def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a run has kept of its start, checked: its sizes build a network."""
+    """The checked record of the model that a run started from."""
     sizes = values.get("sizes")
     right = isinstance(sizes, dict) and {*sizes} <= {*SIZES} and isinstance(
         values.get("weights"), str
     )  # fmt: skip
     if not right:
-        raise InputError(f"{where} is not what a run writes; copy the run again, whole")
+        raise InputError(f"{where} is not what a run writes; copy the whole run again")
     return dict(values)

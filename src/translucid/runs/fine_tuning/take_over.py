@@ -1,10 +1,9 @@
-"""The trained model that fine-tuning starts from: which of its weights the new network takes over,
-and its vocabulary, kept, extended or replaced."""
+"""Copy the weights of a trained model into a new network, with its vocabulary kept, extended or
+replaced."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ class StartModel:
 
     path: str
     bundle: Bundle
-    weights: str  # SHA-256 of all its tensors, whatever file they came from
+    weights: str  # SHA-256 of all its tensors
 
     @property
     def config(self) -> TransformerConfig | RecurrentConfig:
@@ -44,7 +43,7 @@ class StartModel:
         return "imported" in self.bundle.facts
 
     def shape_for(self, task: str) -> str:
-        """Of a network for this task that goes on from this one."""
+        """The shape of a network for this task that starts from this model."""
         wanted = TASKS[task].shape
         shape = SHAPES.get((wanted, self.config.shape))
         if shape is None:
@@ -57,7 +56,7 @@ class StartModel:
         return shape
 
     def line(self) -> str:
-        """What it is, in words."""
+        """Describe it."""
         network = self.bundle.network
         return (
             f"starting from {self.path}: {self.config.kind} for task {self.bundle.task}, "
@@ -66,21 +65,21 @@ class StartModel:
 
 
 def open_source(path: str, task: str) -> StartModel:
-    """The model, which must be one that this task can go on from."""
+    """Open the model; refuses one that this task cannot start from."""
     place = fetched(path)
     if not place.exists():
         raise InputError(
-            f"training.start_from = {path!r}: there is no such run, folder or file; give what "
+            f"training.start_from = {path!r}: no such run, folder or file; give a model that "
             "`translucid info` opens"
         )
     held = load(place)
     if not isinstance(held.network.config, SequenceConfig):
         raise ConfigError(
-            f"training.start_from = {path!r}: a model for task {held.task}; only models of text "
-            "can be gone on from, since the inputs of others are columns of their own table"
+            f"training.start_from = {path!r}: a model for task {held.task}; only text models can "
+            "be fine-tuned, since the inputs of others are columns of their own table"
         )
     source = StartModel(path, held, digest_of(held.network))
-    merge(held.network)  # what its adapters have learnt is part of it
+    merge(held.network)  # its adapters are part of it
     source.shape_for(task)
     return source
 
@@ -94,33 +93,26 @@ def digest_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def facts_of(source: StartModel) -> dict[str, Any]:
-    """What a run and its models keep of it, fit for JSON."""
-    return {"path": source.path, "task": source.bundle.task, "weights": source.weights}
-
-
 LANGUAGE = ("language", "fill")  # heads with a row for each token
-
-
-BROKEN = "\ufffd"  # a token that is part of a character has no text by itself
+BROKEN = "\ufffd"  # the text of a token that is part of a character
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where each row of a table begins: as the mean of these rows of the source's; of none, as the
-    seed gives it."""
+    """The initial value of each row of a table: the mean of these rows of the source's; if none,
+    random."""
 
     begin: Sequence[Sequence[int]]
     equal: int  # tokens with the same text in both
-    split: int  # that begin as the mean of the tokens they were split into
+    split: int  # initialized as the mean of their old tokens
 
     @property
     def same(self) -> bool:
-        """Whether every row of the source stays where it is."""
+        """Whether every row of the source keeps its index."""
         return all(list(places) == [place] for place, places in enumerate(self.begin))
 
     def of(self, table: Tensor, fresh: Tensor) -> Tensor:
-        """A table like `fresh` (rows, ...) from the source's."""
+        """The table (rows, ...) from the source's, and from `fresh` for rows without a source."""
         rows = fresh.clone()
         alone = {place: places[0] for place, places in enumerate(self.begin) if len(places) == 1}
         rows[list(alone)] = table[list(alone.values())]
@@ -131,31 +123,22 @@ class Rows:
 
 
 def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
-    """The source's tokenizers under the names that a task asks for."""
+    """The source's tokenizers, named as the task needs them."""
     held = source.bundle.tokenizers
     if shape == "encoder-decoder" or "tokenizer" in held:
         return dict(held)
-    return {"tokenizer": held["source"]}  # of a translator, the side that its encoder reads
-
-
-def check_kept(folder: str | None) -> None:
-    """A tokenizer made before is not the one that is kept."""
-    if folder is not None:
-        raise ConfigError(
-            f"tokenizer.folder = {folder!r}: the vocabulary of the model that training starts "
-            'from is kept; leave the key out, or set tokenizer.vocabulary = "replace"'
-        )
+    return {"tokenizer": held["source"]}  # the encoder's side of a translator
 
 
 def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
-    """All of them, as they are; behind `tokens` of them, those of new tokens."""
+    """All rows of the source; after the first `tokens`, those of new tokens."""
     begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
     begin[tokens : tokens + len(new)] = new
     return Rows(begin, rows, len(new))
 
 
 def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
-    """Equal text, or what stands for it in the old vocabulary; special tokens by their role."""
+    """Rows by equal text, or by its old tokens; special tokens by their role."""
     known = {text: i for i, text in reversed(list(enumerate(texts_of(old))))}
     roles = _roles(new, old)
     begin: list[list[int]] = []
@@ -174,7 +157,7 @@ def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
 
 
 def texts_of(tokenizer: Tokenizer) -> list[str]:
-    """Each token as it stands in a text, the space before it included."""
+    """The text of each token, with the space before it."""
     space = " " if tokenizer.unit == "word" else ""
     texts = []
     for i, piece in enumerate(tokenizer.pieces(range(len(tokenizer)))):
@@ -191,7 +174,7 @@ def _pieces(old: Tokenizer, text: str) -> list[int]:
 
 
 def _roles(new: Tokenizer, old: Tokenizer) -> dict[int, int]:
-    """Special tokens of the new vocabulary, with those of the old one that have their role."""
+    """Special tokens of the new vocabulary, with the old ones of the same role."""
     pairs: dict[int, int] = {}
     for role in ("pad", "bos", "eos", "unk", "mask"):
         ours, theirs = getattr(new.special, role), getattr(old.special, role)
@@ -200,34 +183,34 @@ def _roles(new: Tokenizer, old: Tokenizer) -> dict[int, int]:
     return pairs
 
 
-# Which shape a task's network has when it starts from a network of another.
+# The shape of a network by the shapes of the task and of the source.
 SHAPES = {
     ("encoder", "encoder"): "encoder",
     ("encoder", "decoder"): "decoder",
     ("encoder", "encoder-decoder"): "encoder",
     ("decoder", "decoder"): "decoder",
     ("encoder-decoder", "encoder-decoder"): "encoder-decoder",
-}  # of the task and of the source
+}
 
 
 @dataclass(frozen=True)
 class TakenOver:
-    """Names of tensors, by what became of them."""
+    """Names of tensors: copied, new, and unused ones of the source."""
 
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
-    left: tuple[str, ...]  # of the source
-    why_fresh: str  # its head
+    left: tuple[str, ...]
+    why_fresh: str  # the reason for a new head
 
     def lines(self, network: Network, source: StartModel) -> list[str]:
-        """In words."""
+        """Describe it."""
         ours, theirs = own_tensors(network), own_tensors(source.bundle.network)
-        lines = [f"  taken over: {_amount(self.taken, ours)}"]
+        lines = [f"  copied: {_amount(self.taken, ours)}"]
         if self.fresh:
             why = f" ({self.why_fresh})" if self.why_fresh else ""
-            lines.append(f"  fresh: {_amount(self.fresh, ours)}{why}")
+            lines.append(f"  new: {_amount(self.fresh, ours)}{why}")
         if self.left:
-            lines.append(f"  left out of the source: {_amount(self.left, theirs)}")
+            lines.append(f"  not used: {_amount(self.left, theirs)}")
         return lines
 
 
@@ -235,8 +218,8 @@ class TakenOver:
 def take_over(
     network: Network, source: StartModel, rows: Mapping[str, Rows], labels: Sequence[str]
 ) -> TakenOver:
-    """Write all that fits into the network. rows: of the tables of each stack, `encoder` and
-    `decoder`; the head has those of the decoder, or of the only stack."""
+    """Copy all weights that fit into the network. rows: of the tables of `encoder` and `decoder`;
+    the head has those of the decoder, or of the only stack."""
     theirs = source.bundle.network.state_dict()
     head, order = _head(network, source, labels)
     of_head = rows[_stack(network)]
@@ -246,7 +229,7 @@ def take_over(
         output = part == "head" and name.endswith(("head.linear.weight", "head.linear.bias"))
         if value is None or (part in ("head", "ngrams") and head == "kind"):
             value = None
-        elif part == "ngrams":  # by the ids of tokens, for each label
+        elif part == "ngrams":  # depends on token ids and labels
             value = value if of_head.same and order == sorted(order) and not head else None
         elif name.endswith("embedding.table.weight"):
             value = rows[part].of(value, tensor)
@@ -256,7 +239,7 @@ def take_over(
             value = value[order] if not head else None
         if value is None:
             fresh.append(name)
-            if ".characters.linear." in name:  # added to vectors that mean something already
+            if ".characters.linear." in name:  # added to trained vectors
                 tensor.zero_()
             continue
         if value.shape != tensor.shape:
@@ -272,8 +255,7 @@ def take_over(
 
 
 def _head(network: Network, source: StartModel, labels: Sequence[str]) -> tuple[str, list[int]]:
-    """What of the head differs ("": nothing), and the rows of its output in the order of the
-    labels."""
+    """What differs in the head ("": nothing), and its output rows in the order of the labels."""
     if network.config.model_dump()["head"] != source.config.head:
         return "kind", []
     theirs = list(source.bundle.labels)
@@ -288,9 +270,9 @@ def _why(head: str, source: StartModel, labels: Sequence[str]) -> str:
     if head == "kind":
         return f"the source has a head for task {source.bundle.task}"
     if head == "labels":
-        return f"the source's labels are others: {some(source.bundle.labels)}"
+        return f"the source has other labels: {some(source.bundle.labels)}"
     if head == "meaning":
-        return "the labels of the source do not exclude each other"
+        return "the source is a multi-label model"
     return ""
 
 
@@ -301,7 +283,7 @@ def reordered(source: StartModel, labels: Sequence[str]) -> bool:
 
 
 def _part(name: str) -> str:
-    """encoder, decoder, head, ngrams; in an ensemble too."""
+    """encoder, decoder, head or ngrams, also in an ensemble."""
     if ".lora." in name:
         return "LoRA adapters"
     words = name.split(".")
@@ -309,12 +291,12 @@ def _part(name: str) -> str:
 
 
 def _stack(network: Network) -> str:
-    """The stack that the head stands on."""
+    """The stack below the head."""
     return "encoder" if network.config.model_dump()["shape"] == "encoder" else "decoder"
 
 
 def _amount(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str:
-    """`encoder (22,565,376 values)`, part by part."""
+    """`encoder (22,565,376 values)` for each part."""
     parts: dict[str, int] = {}
     for name in names:
         parts[_part(name)] = parts.get(_part(name), 0) + tensors[name].numel()
@@ -322,5 +304,5 @@ def _amount(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str:
 
 
 def some(names: Sequence[str], most: int = 6) -> str:
-    """The first of them, in words."""
+    """The first of these names."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

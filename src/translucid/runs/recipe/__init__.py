@@ -1,1 +1,1 @@
-"""The recipe of a run: read, checked, filled in to fit the data, and what it names."""
+"""The recipe of a run: read it, check it, complete it to fit the data, and load its data."""

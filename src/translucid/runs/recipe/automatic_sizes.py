@@ -1,7 +1,7 @@
-"""Settings that fit the data, for people who give only their files.
+"""Choose settings that fit the data, by rules of thumb.
 
-Rules of thumb, not laws: what they pick is said, stands in the run's recipe, and gives way to
-whatever the user sets. They aim at minutes on a GPU and at an hour or so on two CPU cores.
+The choices are printed and written to the run's recipe; keys that the user sets take precedence.
+They aim at minutes on a GPU and about an hour on two CPU cores.
 """
 
 import math
@@ -18,21 +18,21 @@ from translucid.tasks.registry import TASKS
 
 @dataclass(frozen=True)
 class Amount:
-    """How much there is to learn from."""
+    """The amount of training data."""
 
     examples: int
-    words: int  # separated by spaces, of all texts
-    words_known: int  # different ones
-    # Of a text that is longer than 99 % of the texts:
+    words: int  # separated by spaces
+    words_known: int  # different words
+    # The 99th percentile of lengths:
     long_words: int = 0
     long_characters: int = 0
     long_bytes: int = 0
 
 
 def measure(train: Sequence[Record]) -> Amount:
-    """Count examples and words; numbers count as a word each."""
+    """Count examples and words; each number counts as a word."""
     words, known = 0, set[str]()
-    sizes: list[tuple[int, int, int]] = []  # of each text: words, characters, bytes
+    sizes: list[tuple[int, int, int]] = []  # words, characters and bytes of each text
     for record in train:
         words += len(record.values)
         for text in record.texts:
@@ -47,25 +47,27 @@ def measure(train: Sequence[Record]) -> Amount:
 
 
 def size_for(amount: Amount) -> "Size":
-    """Few words to learn from: a small model that forgets on purpose. Many: a large one."""
+    """A small model with dropout for little data, a large one for much."""
     return next(size for size in SIZES if amount.words <= size.words)
 
 
 def pick(
     recipe: Recipe, amount: Amount, device: str, size: "Size | None" = None
 ) -> dict[str, dict[str, Any]]:
-    """Settings for this much data, or of this size, in the sections of a recipe."""
+    """Settings for this amount of data, or this size, by section and key."""
     task = TASKS[recipe.task.kind]
     if recipe.training.start_from is not None:
-        loss = dict(task.traits.suggested.get("task", {}))  # label smoothing is of tuning too
+        loss = dict(task.traits.suggested.get("task", {}))  # such as label smoothing
         tuning = _tuning(recipe, amount, device)
         data = max_length(recipe, amount, tuning["batch_tokens"])
         return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.traits.suggested.items()}
-    if recipe.model["kind"] == "mlp":  # which reads no words
+    if recipe.model["kind"] == "mlp":  # no text
         return suggested
     size = size_for(amount) if size is None else size
-    settings = recipe.training.model_dump(exclude_unset=True)  # what the user says decides the rest
+    settings = recipe.training.model_dump(
+        exclude_unset=True
+    )  # the rest depends on what the user sets
     batch = settings.get("batch_tokens", size.batch_tokens * (4 if device == "cuda" else 1))
     epochs = round(size.epochs * amount.words * PIECES_PER_WORD / batch, -2)
     steps = settings.get("steps", int(min(max(epochs, 500), 100_000)))
@@ -98,8 +100,8 @@ def pick(
 
 
 def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, Any]:
-    """data.max_length such that 99 % of the texts fit, where the usual one is too short for them;
-    but no more than the learned positions, a batch, or what attention reads in good time."""
+    """Raise data.max_length so that 99 % of the texts fit, up to the learned positions, the size of
+    a batch, and MOST_TOKENS."""
     usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
     if "long" not in task.traits.data_keys or "kind" not in recipe.model:
         return {}
@@ -109,21 +111,19 @@ def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, A
         case "bytes":
             tokens = amount.long_bytes
         case "word" | "space":
-            tokens = amount.long_words * 2  # punctuation is a token of its own
+            tokens = amount.long_words * 2  # punctuation is a separate token
         case _:
             tokens = amount.long_bytes // BYTES_PER_PIECE
-    most = min(
-        MOST_TOKENS, batch_tokens // task.traits.max_files
-    )  # both texts of a pair are in a batch
+    most = min(MOST_TOKENS, batch_tokens // task.traits.max_files)  # a batch has both texts of a pair
     network = recipe.model_config_for(sizes=task.smallest_sizes())
     if (positions := getattr(network, "context_length", None)) is not None:
         most = min(most, positions)
-    wanted = min(-(-(tokens + 2) // 64) * 64, most)  # with the special tokens around a text
+    wanted = min(-(-(tokens + 2) // 64) * 64, most)  # with special tokens
     return {"max_length": wanted} if wanted > usual else {}
 
 
 def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
-    """Few passes with short steps, for a model that knows much already."""
+    """Settings for fine-tuning: few epochs with a low learning rate."""
     settings = recipe.training.model_dump(exclude_unset=True)
     batch = settings.get("batch_tokens", 2048)
     passes = round(TUNING_EPOCHS * amount.words * PIECES_PER_WORD / batch, -1)
@@ -137,16 +137,16 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
 
 
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
-ADAPTER_RATE = 5e-4  # adapters begin with nothing and are few: they take ten times as long steps
+ADAPTER_RATE = 5e-4  # adapters start at zero and are small, so they need larger steps
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about
-BYTES_PER_PIECE = 3  # fewer than most subwords have, so that the estimate is on the safe side
-LONG = 0.99  # of the texts are to fit
-MOST_TOKENS = 1024  # the time of attention grows with the square of them
+BYTES_PER_PIECE = 3  # fewer than in most subwords, to be safe
+LONG = 0.99  # fraction of the texts that should fit
+MOST_TOKENS = 1024  # attention takes quadratic time
 
 
 @dataclass(frozen=True)
 class Size:
-    words: float  # up to this many
+    words: float  # of the training data, at most
     d_model: int
     layers: int
     dropout: float
@@ -165,7 +165,7 @@ SIZES = (
 
 
 def with_picks(recipe: Recipe, picks: dict[str, dict[str, Any]]) -> tuple[Recipe, list[str]]:
-    """The recipe with what was picked where the user said nothing, and what that is."""
+    """The recipe with these values for unset keys, and the values used, as `section.key=value`."""
     values: dict[str, dict[str, Any]] = {"model": dict(recipe.model)}
     for name in ("task", "data", "tokenizer", "training", "decoding"):
         values[name] = getattr(recipe, name).model_dump(exclude_unset=True)

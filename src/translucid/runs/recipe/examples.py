@@ -1,5 +1,4 @@
-"""From the data section of a recipe to records, tokenizers, labels, and the sizes that only the
-data knows."""
+"""Load the examples of a recipe, and prepare tokenizers, labels and sizes from them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import check_labels, labels_in
 
-Record = Any  # of whatever class the task reads
+Record = Any  # of the task's class
 Part = Literal["test", "valid"]  # of the data
 NO_DATA = (
-    "data.train: must be given, or data.toyland = 20000 for made-up examples; behind a command "
-    "--train FILE ..., or --toyland 20000"
+    "data.train: must be given, or data.toyland = 20000 for generated examples; on the command "
+    "line --train FILE ..., or --toyland 20000"
 )
 
 
@@ -32,15 +31,15 @@ class Examples:
     valid: list[Record]
     test: list[Record]
     columns: dict[str, Columns] = field(default_factory=dict, kw_only=True)  # of train, by role
-    # Rows of the files of valid and test that could not be read as examples: reason and count.
+    # Rows of valid and test that could not be read: count by reason.
     unread: dict[Part, dict[str, int]] = field(default_factory=dict, kw_only=True)
 
 
 def load_examples(
     recipe: Recipe, say: Callable[[str], None], columns: Mapping[str, Columns] | None = None
 ) -> Examples:
-    """Read the files of a recipe, or make them up. columns: those that the training data had when
-    the run began, if it is read again."""
+    """Read the files of a recipe, or generate examples. columns: of the training data when the run
+    started, for a resume."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         for part in ("train", "valid", "test"):
@@ -88,34 +87,33 @@ def load_held_out(
     needed: int | None = None,
     loading: Loading | None = None,
 ) -> list[Record]:
-    """The test or validation examples of a recipe by themselves; none where it names none, and no
-    training examples were held out. needed: of made-up ones no more are made. loading: names the
-    columns of the training data, and notes what happened."""
+    """Only the test or validation examples of a recipe; may be empty. needed: generate at most this
+    many. loading: has the columns of the training data, and collects notes."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         held_out = _held_out(data.toyland)
         return list(task.toyland(part, held_out if needed is None else min(needed, held_out)))
     if files := data.test if part == "test" else data.valid:
         return read_records(recipe.task.kind, data.paths(files), data, say, loading)
-    if part == "test" or data.store:  # in a store are tokens, not texts
+    if part == "test" or data.store:  # a store contains tokens, not texts
         return []
     alone = recipe.model_copy(update={"data": data.model_copy(update={"test": ()})})
     return load_examples(alone, say, loading.expected if loading else None).valid
 
 
 def _held_out(toyland: int) -> int:
-    """Made-up examples for each of valid and test, beside so many to train on."""
+    """The number of generated examples for each of valid and test."""
     return min(max(toyland // 20, 50), 500)
 
 
 def _hold_out(
     recipe: Recipe, records: list[Record], say: Callable[[str], None]
 ) -> tuple[list[Record], list[Record]]:
-    """The training examples, and those of them that are held out for validation."""
+    """Split the records into training and validation."""
     data, files = recipe.data, " + ".join(recipe.data.paths(recipe.data.train))
     if len(records) == 1:
         raise InputError(
-            f"{files}: 1 record is too few to hold one out for validation; give more, or a second "
+            f"{files}: 1 record is too few for training and validation; give more, or a second "
             "file with --valid"
         )
     seed = recipe.training.seed if data.split_seed is None else data.split_seed
@@ -123,8 +121,8 @@ def _hold_out(
         number, count = map(int, data.fold.split("/"))
         if count > len(records):
             raise ConfigError(
-                f"data.fold = {data.fold!r}: {files} has {len(records):,} examples, which are too "
-                f"few for {count:,} folds; use at most one fold per example"
+                f"data.fold = {data.fold!r}: {files} has {len(records):,} examples, too few for "
+                f"{count:,} folds; use at most one fold per example"
             )
         train, valid = split.fold(records, number, count, seed)
         message = f"fold {number} of {count}: {len(valid):,} of {len(records):,} examples held out"
@@ -132,7 +130,7 @@ def _hold_out(
         train, valid = split.every_nth(records)
         message = f"{len(valid):,} of the training examples held out for it"
         if copies := len(records) - len(train) - len(valid):
-            message += f", {copies:,} that ask the same left out"
+            message += f", {copies:,} duplicates dropped"
         message = f"data.valid was not given: {message}"
     else:
         train, valid = split.stratified(records, seed)
@@ -142,8 +140,7 @@ def _hold_out(
     if not valid:
         raise InputError(
             f"{files}: no example can be held out for validation, because training would lose its "
-            "label; give at least two different examples of some label, or a second file with "
-            "--valid"
+            "label; give at least two different examples of a label, or a second file with --valid"
         )
     say(f"{message}{split.explained(records, seed) if data.split == 'stratified' else ''}")
     return train, valid
@@ -156,7 +153,7 @@ def read_records(
     say: Callable[[str], None],
     loading: Loading | None = None,
 ) -> list[Record]:
-    """The records of a task from its file, or from several that belong together."""
+    """Read the records of a task from one file, or from several parallel ones."""
     most = TASKS[task].traits.max_files
     if not 0 < len(files) <= most:
         names = ", ".join(files)
@@ -166,7 +163,7 @@ def read_records(
     for line in loading.lines():
         say(line)
     if not records:
-        raise InputError(f"{' + '.join(files)}: no usable record; see above what was left out")
+        raise InputError(f"{' + '.join(files)}: no usable record; see the messages above")
     check_record(TASKS[task], records[0])
     return records
 
@@ -177,7 +174,7 @@ class Prepared:
     labels: tuple[str, ...]
     task: Task[Any, Any]
     sizes: dict[str, Any]  # of the model: vocabulary, labels, columns
-    statistics: dict[str, Any]  # that the task has measured
+    statistics: dict[str, Any]  # measured by the task
 
 
 def prepare(
@@ -186,15 +183,15 @@ def prepare(
     learn_from: Iterable[Record] | None = None,
     made_before: dict[str, Tokenizer] | None = None,
 ) -> Prepared:
-    """All that is learnt from the examples before a model is; tokenizers from `learn_from`, if it
-    is given, unless they were made before."""
+    """Prepare tokenizers, labels and sizes before the model is built. Tokenizers are trained on
+    `learn_from` or the training examples, unless `made_before`."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     tokenizers = made_before
     if tokenizers is None:
         tokenizers = task.learn_tokenizers(learn_from or examples.train, recipe.tokenizer)
     others = ((examples.valid, data.valid), (examples.test, data.test))
     ours = [record for part, files in others if not files for record in part]
-    labels = labels_in([*examples.train, *ours], task.label_noun)  # all that is not a test
+    labels = labels_in([*examples.train, *ours], task.label_noun)  # not those of separate files
     for part, files in others:
         if files:
             check_labels(part, labels, data.paths(files)[0], task.label_noun)

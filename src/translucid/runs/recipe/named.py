@@ -1,33 +1,77 @@
-"""Find a recipe by what the user names: a task, a Python file with one, a recipe file, or a
-shipped recipe; apply their data and settings."""
+"""Find a recipe by name: a task, a Python file with a task, a recipe file, or a shipped recipe."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from translucid.core import extensions
 from translucid.core.config import unknown_key
-from translucid.core.errors import ConfigError, InputError
-from translucid.runs.recipe import recipe, shipped
+from translucid.core.errors import ConfigError, InputError, nearest
+from translucid.runs.recipe import recipe
 from translucid.runs.recipe.recipe import Recipe, keys_by_section
 from translucid.tasks.registry import TASKS
+
+_PACKAGE = Path(__file__).parents[2]
+# In an installed package, or beside `src` in a checkout.
+FOLDER = next(f for f in (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes") if f.is_dir())
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    path: Path
+    title: str  # the first line of its comment
+
+
+def entries() -> list[Entry]:
+    """All shipped recipes, by name."""
+    paths = sorted(FOLDER.glob("*.toml"))
+    return [Entry(path.stem, path, header(path.read_text("utf-8"))[0]) for path in paths]
+
+
+def header(text: str) -> list[str]:
+    """The comment at the top of a recipe."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("#:"):  # a line for editors
+            lines.append(line.removeprefix("#").removeprefix(" "))
+    return lines or [""]
+
+
+def find(name: str | Path) -> Path:
+    """A recipe file, or the shipped recipe of that name."""
+    if Path(name).is_file():
+        return Path(name)
+    names = [entry.name for entry in entries()]
+    if str(name) in names:
+        return FOLDER / f"{name}.toml"
+    close = nearest(str(name), [*TASKS.names(), *names])
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    tasks = ", ".join(TASKS.names())
+    raise InputError(
+        f"no such recipe: {name}; {hint}give a TOML file, a task ({tasks}), or a shipped recipe "
+        "(see `translucid recipe list`)"
+    )
 
 
 @dataclass(frozen=True)
 class Named:
     recipe: Recipe
-    by_task: bool  # what it leaves open is to be picked
+    by_task: bool  # unset keys are to be chosen
 
 
 def task_named(what: str) -> str | None:
-    """The task of this name, or the one that a Python file registers; None: it is no task."""
+    """The task of this name, or the one that a Python file registers; None if neither."""
     if not what.endswith(".py"):
         return what if TASKS.knows(what) else None
     names = TASKS.from_file(extensions.load(what))
     if len(names) != 1:
         raise InputError(
-            f"{what}: registers {len(names)} tasks{': ' if names else ''}{', '.join(names)}; a "
-            "file that is trained registers one, with @tl.task; others are named with --code"
+            f"{what}: registers {len(names)} tasks{': ' if names else ''}{', '.join(names)}; "
+            "register exactly one with @tl.task, or name the file with --code"
         )
     return names[0]
 
@@ -38,31 +82,31 @@ def named(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Named:
-    """With changes as sections and keys, and over them overrides as they are typed."""
+    """The recipe of this name. changes: values by section and key; overrides: as typed, last."""
     changes = changes or {}
     task = task_named(what)
     if task is not None:
         values = {**changes, "task": {**changes.get("task", {}), "kind": task}}
         return Named(recipe.parse(values, overrides), by_task=True)
-    path = shipped.find(what)
+    path = find(what)
     data = changes.get("data", {})
     if not data.get("train"):
         return Named(recipe.read(path, overrides, changes), by_task=False)
-    # What else the recipe names belongs to its own training data.
+    # Other data of the recipe belongs to its own training data.
     others: dict[str, Any] = {"valid": [], "test": [], "folder": "", "toyland": None}
     chosen = recipe.read(path, overrides, {**changes, "data": others | {**data}})
     own = recipe.read(path).data
     left_out = {*own.valid, *own.test} - {*chosen.data.valid, *chosen.data.test}
     if left_out:
         say(
-            f"--train: the recipe's own {', '.join(sorted(left_out))} left out, which belong "
-            "to its own training data; name others with --valid and --test"
+            f"--train: not using the recipe's {', '.join(sorted(left_out))}, which belong to its "
+            "own training data; name others with --valid and --test"
         )
     return Named(chosen, by_task=False)
 
 
 def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """steps=300 is {"training": {"steps": 300}}; all mistakes are reported at once."""
+    """steps=300 -> {"training": {"steps": 300}}; reports all mistakes at once."""
     known = keys_by_section()
     result: dict[str, dict[str, Any]] = {}
     mistakes = []
@@ -83,9 +127,7 @@ def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             result.setdefault(having[0], {})[name] = value
         elif having:
             *some, last = (f"{section}={{{name!r}: ...}}" for section in having)
-            mistakes.append(
-                f"{name}: a key of several sections; say which: {', '.join(some)} or {last}"
-            )
+            mistakes.append(f"{name}: a key of several sections; write {', '.join(some)} or {last}")
         else:
             mistakes.append(unknown_key(name, [key for keys in known.values() for key in keys]))
     if mistakes:

@@ -1,8 +1,7 @@
-"""The files of a run: where they are now, and whether they are still what it was trained on.
+"""Find the data files of a run again, and check that they have not changed.
 
-Relative names belong to the folder in which the run was started. The run keeps that folder and a
-fingerprint of each file in files.json, so that a resume or an evaluation from elsewhere finds the
-same files, and never a file that only has the same name.
+files.json stores the folder in which the run was started, for relative names, and a fingerprint of
+each file, so that a resume or an evaluation from elsewhere uses the same files.
 """
 
 import hashlib
@@ -23,17 +22,17 @@ FILES = "files.json"
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """What a run noted of its files when it was started."""
+    """The contents of files.json."""
 
-    folder: str = ""  # in which it was started; empty: not known
-    files: Mapping[str, str] = field(default_factory=dict)  # name in the recipe: fingerprint
+    folder: str = ""  # where the run was started; empty: unknown
+    files: Mapping[str, str] = field(default_factory=dict)  # fingerprint by name in the recipe
 
     def save(self, run: Path) -> None:
         write_text(run / FILES, json.dumps(asdict(self), indent=2) + "\n")
 
 
 def own_files(run: Path) -> OwnFiles:
-    """From files.json; for a run without it, from its newest checkpoint."""
+    """Read files.json; for a run without it, the newest checkpoint."""
     noted: Any = None
     if (run / FILES).is_file():
         noted = read_object(run / FILES)
@@ -48,15 +47,15 @@ def own_files(run: Path) -> OwnFiles:
 
 
 def fingerprint_of_file(path: Path) -> str:
-    """SHA-256 of a file, or of all files of a folder."""
+    """SHA-256 of a file, or of all files in a folder."""
     if path.is_dir():
         return hashlib.sha256(str(sorted(digests(path).items())).encode()).hexdigest()
     return digest_of(path)
 
 
 def reachable(chosen: Recipe, names: Sequence[str], run: Path) -> Recipe:
-    """The recipe of a run with the folder in which these of its files are now. Where several
-    folders hold files of these names, those with the run's fingerprints are taken."""
+    """The recipe of a run with the current folder of these files. If several folders contain
+    such files, prefer those with the run's fingerprints."""
     noted = own_files(run)
     places = [place for place in _places(chosen, noted, run) if _there(place, names)]
     if not places:
@@ -73,12 +72,12 @@ def reachable(chosen: Recipe, names: Sequence[str], run: Path) -> Recipe:
 def unchanged(
     chosen: Recipe, names: Sequence[str], run: Path, say: Callable[[str], None]
 ) -> Recipe:
-    """The same where the files must be those that the run was trained on."""
+    """As `reachable`, but refuses files that have changed since training."""
     noted = own_files(run)
     if missing := [name for name in names if name not in noted.files]:
         say(
-            f"{run} holds no fingerprint of {', '.join(missing)}: it was not checked whether the "
-            "file changed since training"
+            f"{run} contains no fingerprint of {', '.join(missing)}, so changes since training "
+            "cannot be detected"
         )
     now = reachable(chosen, names, run)
     if wrong := changed(Path(now.data.folder), names, noted):
@@ -86,15 +85,15 @@ def unchanged(
         again = shlex.join(["translucid", "evaluate", str(run), *paths])
         before = next(_places(chosen, noted, run)) / wrong[0]
         raise InputError(
-            f"{now.data.paths((wrong[0],))[0]}: its content is not that of {before} when {run} "
-            "was trained, so a score on it cannot be compared with that of the run. Restore the "
-            f"file, or score it as it is now: {again}"
+            f"{now.data.paths((wrong[0],))[0]} has changed from {before} since {run} was trained, "
+            "so its score cannot be compared with that of the run. Restore the file, or score it "
+            f"as it is now: {again}"
         )
     return now
 
 
 def changed(folder: Path, names: Sequence[str], noted: OwnFiles) -> list[str]:
-    """Which of these files have another fingerprint than the run noted."""
+    """The files whose fingerprints have changed."""
     return [
         name
         for name in names
@@ -103,8 +102,8 @@ def changed(folder: Path, names: Sequence[str], noted: OwnFiles) -> list[str]:
 
 
 def _places(chosen: Recipe, noted: OwnFiles, run: Path) -> Iterator[Path]:
-    """Folders that may hold the files: where the run was started, this one, and, for a project that
-    was moved whole, those around the run folder; there a fingerprint must agree."""
+    """Folders that may contain the files: where the run was started, the current one, and, for a
+    moved project, the parents of the run folder if there are fingerprints."""
     data = chosen.data.folder
     if noted.folder:
         yield Path(noted.folder, data)
@@ -125,8 +124,8 @@ def _resolved(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
 def _where_looked(chosen: Recipe, names: Sequence[str], noted: OwnFiles, run: Path) -> str:
     place = next(_places(chosen, noted, run))
     missing = next(name for name in names if not (place / name).exists())
-    started = f", since the run was started in {noted.folder}" if noted.folder else ""
+    started = f" (the run was started in {noted.folder})" if noted.folder else ""
     return (
         f"{missing}: no such file; {run} needs it and looked for {place / missing}{started}, then "
-        "in this folder and in those around the run folder; move it back, or give a file"
+        "in this folder and in the parents of the run folder; move it back, or give a file"
     )

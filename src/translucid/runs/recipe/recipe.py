@@ -1,7 +1,7 @@
-"""The recipe: all that a run was told, as one file.
+"""The recipe: all settings of a run in one file.
 
-Sections: task, data, tokenizer, model, training, decoding. Every key has a default or is named when
-missing; a key that does not exist is an error with the nearest one that does.
+Sections: task, data, tokenizer, model, training, decoding. Unknown keys are errors that suggest the
+nearest key.
 """
 
 import tomllib
@@ -29,8 +29,8 @@ MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConf
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
 }
-DATA = "data"  # the folder of a run that holds what a program gave to learn from
-# What the task and the data decide; a recipe does not say it.
+DATA = "data"  # folder in a run for data that a Python program passed
+# Determined by the task and the data; not keys of a recipe.
 DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
 
 
@@ -42,9 +42,8 @@ SECTIONS: dict[str, type[Config]] = {
     "decoding": DecodingConfig,
 }  # and "model", whose keys depend on its kind
 
-# Keys added after version 0.1, each with the value that runs begun without the key had. `resume`
-# uses these values, so that an older run continues as it began. Defaults of added keys of the
-# model must keep older models as they were, and need no entry here.
+# Keys added after version 0.1, with the value that older runs effectively had, which `resume` uses.
+# Defaults of added model keys must leave older models unchanged, and need no entry here.
 ADDED: dict[str, Any] = {}
 
 
@@ -54,8 +53,7 @@ class Recipe(Config):
     task: TaskConfig
     data: DataConfig
     tokenizer: TokenizerConfig
-    # The keys of the model's own config, less those the data decides; of one that goes on from
-    # another model, perhaps without its kind, which is then that model's.
+    # The keys of the model's config without DECIDED; for fine-tuning, perhaps without `kind`.
     model: dict[str, Any]
     training: TrainingConfig
     decoding: DecodingConfig
@@ -67,7 +65,7 @@ class Recipe(Config):
 
 
 def keys_by_section() -> dict[str, list[str]]:
-    """Every key that a recipe may set, of the model those of all families."""
+    """All keys of a recipe, with those of all model kinds."""
     keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
     families = [key for config in MODELS.values() for key in config.model_fields]
     keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
@@ -75,7 +73,7 @@ def keys_by_section() -> dict[str, list[str]]:
 
 
 def full_name(key: str) -> str | None:
-    """`training.steps` of steps, or of what other tools call it, if it stands in one section."""
+    """`training.steps` for steps, or for another tool's name of it, if only one section has it."""
     known = keys_by_section()
     key = our_name(key, [key for keys in known.values() for key in keys]) or key
     having = [section for section, keys in known.items() if key in keys]
@@ -83,7 +81,7 @@ def full_name(key: str) -> str | None:
 
 
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
-    """A recipe from nested values; all mistakes are reported at once."""
+    """A recipe from nested values; reports all mistakes at once."""
     overrides = list(overrides)
     values = _carrying(with_overrides(values, overrides, full_name))
     mistakes = [
@@ -110,7 +108,7 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
 
 
 def _carrying(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state that is carried in training is carried in evaluation too, unless that is said."""
+    """Set decoding.carry_state as in training, unless it is set."""
     training, decoding = values.get("training", {}), values.get("decoding", {})
     if training.get("carry_state") is not True or "carry_state" in decoding:
         return values
@@ -118,7 +116,7 @@ def _carrying(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, Any]) -> list[str]:
-    """Only one recurrent network that reads from left to right has a state to carry."""
+    """Refuse carry_state for all but single recurrent language models."""
     named = [
         f"{name}.carry_state = true"
         for name in ("training", "decoding")
@@ -142,8 +140,8 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
 
 
 def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
-    """Fill in the kind, and try the keys with sizes that any data could have. starts: from another
-    model, which decides a kind that is not said; the keys must be those of one of them."""
+    """Fill in the kind, and check the keys with the smallest sizes. starts: from another model,
+    which determines the kind if it is not set."""
     if name is None:
         return []
     task = TASKS[name]
@@ -154,7 +152,7 @@ def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> li
         return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
     decided = [key for key in model if key in DECIDED]
     if decided:
-        return [f"{key}: comes from the task and the data; leave it out" for key in decided]
+        return [f"{key}: determined by the task and the data; leave it out" for key in decided]
     options = {key: value for key, value in model.items() if key != "kind"}
     kinds = task.models if kind is None else (kind,)
     return min((_mistakes(kind, options, task) for kind in kinds), key=len)
@@ -172,7 +170,7 @@ def _mistakes(kind: str, options: Mapping[str, Any], task: Any) -> list[str]:
 
 
 def _unknown_model_key(key: str, kind: str, task: Any) -> str:
-    """The message for a key that this family does not have; perhaps another has it."""
+    """The message for a key that this kind of model does not have."""
     own = [name for name in MODELS[kind].model_fields if name not in DECIDED]
     name = our_name(key, own) or our_name(key, keys_by_section()["model"]) or key
     others = [other for other, config in MODELS.items() if name in config.model_fields]
@@ -191,16 +189,12 @@ def _unknown_model_key(key: str, kind: str, task: Any) -> str:
 
 
 def keys_used(task: type[Any]) -> dict[str, Collection[str]]:
-    """The keys that a task uses, by section, of the sections whose keys not every task uses."""
-    return {
-        "task": task.traits.task_keys,
-        "data": task.traits.data_keys,
-        "decoding": task.traits.decoding_keys,
-    }
+    """The keys that a task uses, in sections whose keys depend on the task."""
+    return {"task": task.traits.task_keys, "data": task.traits.data_keys, "decoding": task.traits.decoding_keys}
 
 
 def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
-    """The messages for keys, section and all, of which only other tasks make use."""
+    """The messages for keys, such as data.label_column, that only other tasks use."""
     mistakes = []
     for key in keys:
         section, _, name = key.partition(".")
@@ -220,8 +214,8 @@ def of_run(
     overrides: Iterable[str] = (),
     changes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recipe:
-    """The recipe of a run folder; a key that came after it was begun has the value of before, and
-    data that stands in the folder is found where the folder is now."""
+    """The recipe of a run folder, with older values for newer keys (ADDED), and the current path of
+    data in the folder."""
     chosen = read(folder / "recipe.toml", overrides, changes, missing=ADDED)
     data, own = chosen.data, folder / DATA
     parts = (*data.train, *data.valid, *data.test)
@@ -237,12 +231,12 @@ def read(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     missing: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """A recipe from a TOML file; `changes` stand in for keys of its sections, `missing` for keys,
-    section and all, that it does not hold."""
+    """Read a recipe from a TOML file. changes: values by section and key that replace those of the
+    file; missing: values of keys, such as training.steps, that the file does not set."""
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"there is no recipe {path}") from None
+        raise InputError(f"no such recipe: {path}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8: {error}{_is_data(path)}") from None
     except tomllib.TOMLDecodeError as error:
@@ -250,8 +244,7 @@ def read(
     for name, section in values.items():
         if not isinstance(section, dict):
             raise InputError(
-                f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys "
-                "below"
+                f"{path}: {name} = {section!r}: must be a section; write [{name}] and its keys"
             )
     for name, keys in (changes or {}).items():
         values[name] = {**values.get(name, {}), **keys}
@@ -262,7 +255,7 @@ def read(
 
 
 def _is_data(path: str | Path) -> str:
-    """A hint for a file that is no recipe by its name."""
+    """A hint for a file whose name is not that of a recipe."""
     if Path(path).suffix == ".toml":
         return ""
     return f"; if it is data, name the task first: translucid train TASK --train {path}"

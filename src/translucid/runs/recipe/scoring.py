@@ -1,5 +1,4 @@
-"""What determines a score besides the model: the examples, how they are read and truncated, and
-the decoding settings."""
+"""The examples and settings with which a model is scored."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,32 +18,32 @@ from translucid.tasks.registry import TASKS
 
 @dataclass(frozen=True)
 class ScoringSettings:
-    """The sections data and decoding that a model is scored with."""
+    """The sections data and decoding for scoring a model."""
 
     data: DataConfig
     decoding: DecodingConfig
-    values: dict[str, Any]  # those of their keys that decide a score of this task, and are set
-    changed: dict[str, Any]  # what the run had instead, of those that differ
+    values: dict[str, Any]  # the keys that affect the score and are set
+    changed: dict[str, Any]  # the values of the run, for keys that differ
 
     def line(self) -> str:
-        """In words."""
+        """Describe the settings."""
         as_trained = "scored as in training"
         shown = " ".join(f"{key}={_shown(value)}" for key, value in self.values.items())
         if self.changed:
             was = ", ".join(f"{key} was {_shown(value)}" for key, value in self.changed.items())
-            as_trained = f"scored otherwise than in training ({was})"
+            as_trained = f"not scored as in training ({was})"
         return f"{as_trained}: {shown}" if shown else as_trained
 
 
 def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
-    """As in the run that made a model, but for the options; one without effect is refused."""
+    """The settings of the model's run, changed by options; refuses options without effect."""
     task = TASKS[held.task]
     keys = (*task.traits.data_keys, *task.traits.decoding_keys)
     allowed = (*keys, *WRITTEN)
     mistakes = [_without_effect(key, held.task, allowed) for key in options if key not in allowed]
     if mistakes:
         raise ConfigError(*mistakes)
-    # Older models took every word for a label.
+    # Older models read every word as a label.
     read = {"long": task.long, "missing_labels": ()} | held.data
     run = DataConfig(**read), DecodingConfig(**held.decoding)
     data = DataConfig(**(read | _chosen(options, (*task.traits.data_keys, *WRITTEN))))
@@ -67,7 +66,7 @@ def _chosen(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
 def _without_effect(key: str, task: str, keys: tuple[str, ...]) -> str:
     if key not in DataConfig.model_fields and key not in DecodingConfig.model_fields:
         return unknown_key(key, keys)
-    return f"{key}: has no effect on a score of task {task}; what has: {', '.join(keys)}"
+    return f"{key}: has no effect on scores of task {task}; these have: {', '.join(keys)}"
 
 
 def _shown(value: Any) -> str:
@@ -80,14 +79,14 @@ NAMES: dict[Part, str] = {"test": "test", "valid": "validation"}
 
 
 def run_of(folder: Path | None, file: str) -> Path | None:
-    """The run that a model folder is in, if it has this file."""
+    """The run of a model folder, if it contains this file."""
     run = None if folder is None else place(folder).parent
     return run if run is not None and (run / file).is_file() else None
 
 
 @dataclass(frozen=True)
 class ScoredExamples:
-    """held: the model; folder: that it was read from."""
+    """The examples to score a model on. folder: of the model."""
 
     held: Bundle
     folder: Path | None
@@ -102,9 +101,8 @@ class ScoredExamples:
         part: Part = "test",
         loading: Loading | None = None,
     ) -> tuple[Sequence[Any], str]:
-        """The examples of files, or else the run's own, `needed` of them at least; and what to
-        call them. A pair of files may be one, as `train` takes it. loading: notes what happened
-        while they were read."""
+        """The examples of the files, or else the run's own (at least `needed`), and their name.
+        Pairs of files may be nested, as for `train`. loading: collects notes."""
         records: Sequence[Any]
         names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
         if names:
@@ -126,12 +124,12 @@ class ScoredExamples:
         needed: int | None,
         loading: Loading | None,
     ) -> list[Any]:
-        """The examples of the run that this model is of."""
+        """The examples of the model's run."""
         run = run_of(self.folder, "recipe.toml")
         if run is None:
             raise InputError(
-                "what to score on must be given: this model is not in a run folder, whose test "
-                "data would be taken; give a file as in training, on the command line with --data"
+                "give a file in the format of training (on the command line with --data): this "
+                "model is not in a run folder, so it has no test data of its own"
             )
         chosen = of_run(run)
         held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train
@@ -146,7 +144,7 @@ class ScoredExamples:
             loading.add(read)
         if not records:
             raise InputError(
-                f"the recipe of {run} names no {NAMES[part]} data; give a file as in training, on "
-                "the command line with --data"
+                f"the recipe of {run} names no {NAMES[part]} data; give a file in the format of "
+                "training (on the command line with --data)"
             )
         return records

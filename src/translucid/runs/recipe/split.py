@@ -1,7 +1,7 @@
-"""Which training examples are held out for validation, where no file is given for it.
+"""Split off validation data from the training data, if no file is given.
 
-`stratified` is the rule of every new run, `every_nth` that of runs begun before there was another;
-`fold` is one part of a cross-validation. All keep the order of the file within each part.
+`stratified` is the default, `every_nth` the rule of older runs, `fold` one part of a
+cross-validation. All keep the order of the file within each part.
 """
 
 import random
@@ -10,23 +10,23 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-Record = Any  # of whatever class the task reads
+Record = Any  # of the task's class
 Parts = tuple[list[Record], list[Record]]  # train, valid
 
-ONE_IN = 20  # one in so many is held out
-FEWEST = 20  # held out, or of fewer than 100 examples one in five
-MOST = 2000
+ONE_IN = 20  # one in 20 examples is held out,
+FEWEST = 20  # but at least 20, or one in five of fewer than 100,
+MOST = 2000  # and at most 2,000
 BLOCKS = 10  # of running text, spread over the file
 QUANTILES = 10  # of the target of a regression
-MOSTLY = 0.5  # of the records must differ, for copies to be an oversight
-BY_HEART = 50  # different questions; with fewer, copies are meant to be learnt
+MOSTLY = 0.5  # fraction of different records above which copies are accidental
+BY_HEART = 50  # with fewer different inputs, copies are intended
 
 
 def stratified(records: Sequence[Record], seed: int) -> Parts:
     """Split off a validation set: shuffled, stratified by label, duplicates kept on one side.
 
     Every label keeps at least one example in training. Running text is held out in blocks of
-    neighbouring lines: single lines of it would be known from those around them.
+    adjacent lines, because neighbours would give single lines away.
     """
     labels = {label for record in records for label in record.labels}
     enough = min(len(records) // 5, max(FEWEST, len(labels)))
@@ -45,11 +45,10 @@ def stratified(records: Sequence[Record], seed: int) -> Parts:
 
 
 def fold(records: Sequence[Record], number: int, count: int, seed: int) -> Parts:
-    """Part `number` (from 1) of `count` for validation, the others for training; stratified, and
-    with duplicates on one side, as `stratified` does it.
+    """Part `number` (from 1) of `count` for validation, the others for training; stratified, with
+    duplicates on one side.
 
-    An example is in the validation set of one fold; only examples whose label would then be
-    missing from training are in that of none.
+    Each example is in the validation set of one fold, or of none if training would lose its label.
     """
     draw = random.Random(seed)
     if records and records[0].running:
@@ -76,17 +75,17 @@ def fold(records: Sequence[Record], number: int, count: int, seed: int) -> Parts
 
 
 def explained(records: Sequence[Record], seed: int) -> str:
-    """How `stratified` and `fold` divide these records, behind what was done."""
+    """Describe how `stratified` and `fold` divide these records."""
     first = records[0]
     if first.running:
-        return f" (in blocks of neighbouring lines, seed {seed})"
+        return f" (in blocks of adjacent lines, seed {seed})"
     by = "label" if len(first.labels) == 1 else "tags" if first.labels else "length"
     by = "target" if isinstance(first.stratum, float) else by
     return f" (shuffled, stratified by {by}, copies kept together, seed {seed})"
 
 
 def every_nth(records: Sequence[Record]) -> Parts:
-    """The rule of older runs: every n-th different question; its copies are in neither part."""
+    """The rule of older runs: every n-th different input; its copies are in neither part."""
     keys = [_asked(place, record) for place, record in enumerate(records)]
     if len(set(keys)) < MOSTLY * len(records):
         keys = list(range(len(records)))
@@ -105,7 +104,7 @@ def _parted(records: Sequence[Record], held: set[int]) -> Parts:
 
 
 def _blocks_held_out(lines: int, size: int, draw: random.Random) -> set[int]:
-    """One block of neighbours at a random place in each of several equal stretches of the file."""
+    """One block of adjacent lines at a random position in each of several equal sections."""
     count = min(BLOCKS, size)
     held: set[int] = set()
     for block in range(count):
@@ -117,8 +116,8 @@ def _blocks_held_out(lines: int, size: int, draw: random.Random) -> set[int]:
 
 
 def _groups(records: Sequence[Record]) -> list[list[int]]:
-    """The places of records that ask the same. Where a few questions make up most of the data,
-    it is meant to be learnt by heart: then each record is by itself."""
+    """Groups of records with the same input. If a few inputs make up most of the data, copies are
+    intended, and each record is its own group."""
     groups: dict[Hashable, list[int]] = {}
     for place, record in enumerate(records):
         groups.setdefault(_asked(place, record), []).append(place)
@@ -128,8 +127,7 @@ def _groups(records: Sequence[Record]) -> list[list[int]]:
 
 
 def _asked(place: int, record: Record) -> Hashable:
-    """Equal for two records that ask the same; lines of running text and rows of numbers are
-    equal by nature."""
+    """A key that is equal for records with the same input; unique for running text and numbers."""
     if record.running or not record.texts:
         return place
     return record.inputs_key if record.question is None else record.question
@@ -138,8 +136,8 @@ def _asked(place: int, record: Record) -> Hashable:
 def _strata(
     records: Sequence[Record], groups: Sequence[list[int]]
 ) -> tuple[list[list[list[int]]], bool]:
-    """Groups that are alike (label, set of tags, length, quantile of the target), in an order that
-    depends on the data alone; and whether the last are those that are alone of their kind."""
+    """Groups by label, set of tags, length or quantile of the target, in an order that depends only
+    on the data; and whether the last stratum collects kinds with a single group."""
     kinds = [records[group[0]].stratum for group in groups]
     numbers = sorted(kind for kind in kinds if isinstance(kind, float))
     strata: dict[Hashable, list[list[int]]] = {}
@@ -153,8 +151,8 @@ def _strata(
 
 
 def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool) -> list[int]:
-    """How many records to hold out of each stratum: in proportion, and at least one of each kind
-    of which there are several, where `size` allows it."""
+    """How many records of each stratum to hold out: in proportion, but at least one of each kind
+    with several groups, if `size` allows it."""
     counts = [sum(map(len, stratum)) for stratum in strata]
     exact = [size * count / sum(counts) for count in counts]
     quotas = [max(int(wanted), 1 if size >= len(strata) else 0) for wanted in exact]
@@ -167,7 +165,7 @@ def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool
 
 
 def _groups_by_label(records: Sequence[Record], groups: Sequence[list[int]]) -> Counter[str]:
-    """In how many groups each label occurs."""
+    """The number of groups with each label."""
     return Counter(label for group in groups for label in _labels(records, group))
 
 
@@ -178,7 +176,7 @@ def _labels(records: Sequence[Record], group: Sequence[int]) -> set[str]:
 def _drawn(
     records: Sequence[Record], stratum: Sequence[list[int]], quota: int, left: Counter[str]
 ) -> list[int]:
-    """About `quota` records of a stratum; more only where all its groups are larger."""
+    """About `quota` records of a stratum; more only if all groups are larger."""
     drawn: list[int] = []
     for group in stratum:
         if len(drawn) + len(group) <= quota:
@@ -191,7 +189,7 @@ def _drawn(
 
 
 def _taken(records: Sequence[Record], group: list[int], left: Counter[str]) -> list[int]:
-    """The group, unless training would lose a label with it; left: how many groups have each."""
+    """The group, or nothing if training would lose a label. left: number of groups by label."""
     labels = _labels(records, group)
     if any(left[label] == 1 for label in labels):
         return []

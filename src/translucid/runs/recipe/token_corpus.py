@@ -1,6 +1,6 @@
-"""Text larger than memory: from files to a token store, and from there to rows read one by one."""
+"""Text larger than memory: tokenize files into a store on disk, and read rows from it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,6 @@ from translucid.core.errors import ConfigError
 from translucid.core.progress import Progress
 from translucid.data.corpus.build_store import StorePlan, ensure_store
 from translucid.data.corpus.sample import sample_texts
-from translucid.data.corpus.token_store import Store
 from translucid.data.records import Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.runs.recipe.automatic_sizes import Amount
@@ -19,23 +18,23 @@ from translucid.tasks.registry import TASKS
 Say = Callable[[str], None]
 BYTES_PER_WORD = 6  # of text, about
 MOST_HELD_OUT = 2000  # rows
-PAUSE = 10.0  # seconds between two lines about how far it is
+PAUSE = 10.0  # seconds between progress lines
 
 
 def check_storable(recipe: Recipe) -> None:
-    """A store holds running text, from which not every task can learn."""
+    """Refuse a store for tasks that do not train on running text."""
     if not TASKS[recipe.task.kind].traits.storable:
         able = [name for name in TASKS.names() if TASKS[name].traits.storable]
         named = " and ".join(able)
         raise ConfigError(f"data.store: for task {named} only, not {recipe.task.kind}")
     if not recipe.data.train:
-        raise ConfigError("data.store: the text to put there must be given as data.train")
+        raise ConfigError("data.store: name the text to store as data.train")
     if recipe.data.text_column is not None or recipe.data.keep_empty:
         raise ConfigError("data.store: takes plain text, without text_column and keep_empty")
 
 
 def amount_of(recipe: Recipe) -> Amount:
-    """How much there is to learn from, by the size of the files: nobody counts gigabytes twice."""
+    """The amount of data, estimated from the size of the files."""
     size = sum(Path(file).stat().st_size for file in recipe.data.paths(recipe.data.train))
     words = size // BYTES_PER_WORD
     return Amount(examples=0, words=words, words_known=words)
@@ -44,8 +43,8 @@ def amount_of(recipe: Recipe) -> Amount:
 def read_corpus(
     recipe: Recipe, say: Say, made_before: dict[str, Tokenizer] | None
 ) -> tuple[Prepared, Examples, Sequence[Any], Sequence[Any] | None]:
-    """Vocabulary and task, the held-out texts of other files, the rows to train on, and rows held
-    out from them if no validation file is given."""
+    """Vocabulary and task, held-out texts of other files, training rows, and rows held out
+    from them if no validation file is given."""
     data = recipe.data
     files = data.paths(data.train)
     held_out = (
@@ -53,11 +52,14 @@ def read_corpus(
         for part in (data.valid, data.test)
     )
     examples = Examples([], *held_out)
-    known = prepare(recipe, examples, learn_from=_sample(recipe, say), made_before=made_before)
+    sample = (Text(text, 0) for text in sample_texts(files, unit=data.unit, say=say))
+    known = prepare(recipe, examples, learn_from=sample, made_before=made_before)
     (tokenizer,) = known.tokenizers.values()
     plan = StorePlan(files, tokenizer, str(data.store), unit=data.unit, progress=_watch(say))
     store = ensure_store(plan, say)
-    _say_what_was_left_out(store, files, say)
+    for loading in store.loadings(files):
+        for line in loading.lines():
+            say(line)
     rows = known.task.rows_of(store, data.max_length)
     if examples.valid:
         return known, examples, rows, None
@@ -66,20 +68,8 @@ def read_corpus(
     return known, examples, rows[:-held], rows[-held:]
 
 
-def _sample(recipe: Recipe, say: Say) -> Iterator[Text]:
-    files = recipe.data.paths(recipe.data.train)
-    for text in sample_texts(files, unit=recipe.data.unit, say=say):
-        yield Text(text, 0)
-
-
-def _say_what_was_left_out(store: Store, files: tuple[str, ...], say: Say) -> None:
-    for loading in store.loadings(files):
-        for line in loading.lines():
-            say(line)
-
-
 def _watch(say: Say) -> Callable[[int, int], None]:
-    """Says every few seconds how far the building is, how fast, and how long it will take."""
+    """Report progress, speed and remaining time every few seconds."""
     progress = Progress("tokenizing", live=False, every=PAUSE, say=say)
 
     def watch(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The recipe for people and editors: TOML in which every key is explained, and a JSON schema."""
+"""Write recipes as TOML with the meaning of every key, and as a JSON schema."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,24 +13,24 @@ from translucid.runs.recipe.recipe import DECIDED, MODELS, SECTIONS, Recipe, rea
 from translucid.tasks.registry import TASKS
 
 ORDER = tuple(Recipe.model_fields)
-# What people change first, as far as a recipe has it; the rest may be left out of a file.
+# Changed most often; the rest may be left out of a file.
 FIRST = (
     "task.kind", "data.train", "data.valid", "data.test", "model.kind", "model.d_model",
     "model.hidden", "model.layers", "training.steps",
 )  # fmt: skip
-COMMENT_AT = 36  # the column where explanations begin, unless a value is longer
+COMMENT_AT = 36  # the column of comments, unless a value is longer
 
 
 def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
-    """The recipe as TOML: every key, or only these, with its value and what it means. A key that is
-    not set stands there as a comment, since TOML has no null."""
+    """The recipe as TOML: all keys, or only these, with value and meaning. Unset keys are comments,
+    since TOML has no null."""
     sections = [list(_section(recipe, name, only)) for name in ORDER]
     return "\n".join("\n".join(lines) + "\n" for lines in sections if lines[1:])
 
 
 def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
-    """A recipe file with its comment at the top, and below it every key."""
-    keys = dump(read(path, overrides))  # which refuses what is no recipe
+    """A recipe file with its leading comment and all keys."""
+    keys = dump(read(path, overrides))
     top = []
     for line in path.read_text("utf-8").splitlines():
         if not line.startswith("#"):
@@ -50,7 +50,7 @@ def _section(recipe: Recipe, name: str, only: Collection[str] | None) -> Iterato
         }
     else:
         values, fields = getattr(recipe, name).model_dump(), SECTIONS[name].model_fields
-    family = f"the family ({' | '.join(TASKS[recipe.task.kind].models)})"
+    family = f"kind of model ({' | '.join(TASKS[recipe.task.kind].models)})"
     for key, value in values.items():
         if only is not None and f"{name}.{key}" not in only:
             continue
@@ -60,8 +60,8 @@ def _section(recipe: Recipe, name: str, only: Collection[str] | None) -> Iterato
 
 
 def full_model(recipe: Recipe) -> dict[str, Any]:
-    """All keys of the model that a recipe may set, with their values; where another model that
-    training starts from decides them, those that are set."""
+    """All keys of the model with their values; for fine-tuning without a kind, only those that are
+    set."""
     kind = recipe.model.get("kind")
     if kind is None:
         return {"kind": None} | recipe.model
@@ -79,7 +79,7 @@ def _toml(value: Any) -> str:
 
 
 def explain(field: FieldInfo) -> str:
-    """What a key means and, where it is one of a few words, which they are."""
+    """The meaning of a key, with its choices if there are any."""
     words = [*names_of(field.metadata)] or choices(field.annotation)
     return f"{field.description} ({' | '.join(words)})" if words else str(field.description)
 
@@ -98,7 +98,7 @@ def _word(choice: object) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """A JSON schema of the recipe, by which editors complete and check TOML."""
+    """The JSON schema of recipes, with which editors complete and check TOML."""
     sections = {n: _config_schema(c.model_json_schema()) for n, c in SECTIONS.items()}
     sections["model"] = _model_schema()
     return {
@@ -112,11 +112,11 @@ def schema() -> dict[str, Any]:
 
 
 def _model_schema() -> dict[str, Any]:
-    """The keys of one of the families; without a kind, those of the task's first."""
+    """The keys of each kind of model."""
     families = []
     for kind, config in MODELS.items():
         family = _config_schema(config.model_json_schema(), leave_out=DECIDED)
-        family["properties"]["kind"] = {"const": kind, "description": "the family"}
+        family["properties"]["kind"] = {"const": kind, "description": "kind of model"}
         families.append(family)
     return {"anyOf": families}
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, install_command
 from translucid.parts.activations import ActivationName
 
 OPSET = 20  # the first with Gelu
@@ -25,7 +25,7 @@ KINDS: Mapping[Kind, int] = {"float32": 1, "int32": 6, "int64": 7, "bool": 9}  #
 Scanned = tuple[str, Kind, int]  # a value, its kind, and how many axes it has within the loop
 # Names of axes whose size is free.
 BATCH, QUERIES, KEYS, PAST, SOURCE = "batch", "queries", "keys", "past", "source_length"
-INSTALL = "install it with: pip install 'translucid[onnx]'"
+INSTALL = f"install it with: {install_command('onnx')}"
 
 
 def onnx_package() -> Any:
