@@ -40,7 +40,6 @@ def compare(
 
     Example: translucid compare runs/a runs/b test.en test.de
     """
-    from translucid.model.comparison import compare as compared
     from translucid.core.device import pick_device
     from translucid.model import compare as compared
 

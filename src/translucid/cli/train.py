@@ -184,7 +184,8 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
     for line in result.lines():
         typer.echo(line)
     typer.echo(f"{out / SUMMARY}: the summary as JSON; the models are in {out / 'fold-1'} ...")
-    typer.echo(f"next: translucid {TASKS[result.task].traits.command} {shlex.quote(result.folders[0])}")
+    command = TASKS[result.task].traits.command
+    typer.echo(f"next: translucid {command} {shlex.quote(result.folders[0])}")
 
 
 def _self_test(arguments: RecipeArguments) -> None:

@@ -20,6 +20,17 @@ Owners = dict[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 class SequenceConfig(Config):
     """Configuration keys of all sequence models."""
 
+    # Keys that only some models have: the shapes and heads that they are for; empty: all.
+    only_for: ClassVar[Owners] = {
+        "target_vocab": (("encoder-decoder",), ()),
+        "head_bias": ((), ("language",)),
+        "logit_scale": ((), ("language",)),
+        "head_dense": ((), ("classify", "fill", "embed")),
+        "normalise": ((), ("embed",)),
+        "characters": (("encoder",), ("tag",)),
+        "ngram_features": (("encoder",), ("classify",)),
+        "word_dropout": (("encoder",), ()),
+    }
     shape: Shape = key(..., "encoder, decoder or both")
     head: HeadName = key(..., "output head")
     vocab: int = key(..., "vocabulary size (of the source)", gt=0)
@@ -39,10 +50,7 @@ class SequenceConfig(Config):
     normalise: bool = key(False, "normalise text embeddings to length 1")
     characters: int = key(0, "tag: number of character convolution filters; 0: none", ge=0)
     word_dropout: float = key(
-        0.0,
-        "word dropout: fraction of tokens replaced by unknown in training",
-        ge=0,
-        lt=1,
+        0.0, "word dropout: fraction of tokens replaced by unknown in training", ge=0, lt=1
     )
     ngram_features: int = key(0, "classify: rows of the bigram table; 0: none", ge=0)
 

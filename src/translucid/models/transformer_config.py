@@ -67,7 +67,9 @@ class TransformerConfig(SequenceConfig):
     )
     rotary_low: float = key(1.0, "RoPE scaling by parts: low frequency factor", gt=0)
     rotary_high: float | None = key(
-        None, "RoPE scaling by parts: high frequency factor; default: 4 (llama3), 32 (yarn)", gt=0
+        None,
+        "RoPE scaling by parts: high frequency factor; default: 4 (llama3), 32 (yarn)",
+        gt=0,
     )
     rotary_attention_factor: float | None = key(
         None,
@@ -86,7 +88,11 @@ class TransformerConfig(SequenceConfig):
     )
     feedforward_bias: bool | None = key(None, "bias of the feed-forward layers; default: bias")
     count_padding: bool = key(False, "count padding in batch norm's statistics")
-    lora_rank: int = key(0, "LoRA: rank of the adapters; 0: none (needs training.start_from)", ge=0)
+    lora_rank: int = key(
+        0,
+        "LoRA: rank of the adapters; 0: none (needs training.start_from)",
+        ge=0,
+    )
     lora_alpha: float | None = key(
         None, "LoRA: adapters are scaled by alpha / rank; default: rank", gt=0
     )

@@ -267,7 +267,7 @@ def few_examples_warning(task: Task[Any, Any], valid: Sequence[Any], data: DataC
     """A warning if the validation data are few, else an empty string. Running text is scored by
     token, and has many."""
     count = task.count_examples(valid)
-    if task.running_text or count >= FEW:
+    if task.traits.running_text or count >= FEW:
         return ""
     more = "--valid FILE" if data.toyland is None else f"--toyland {20 * FEW}"
     words = f"! only {count} validation example{'s'[: count - 1]}: the score is unreliable"

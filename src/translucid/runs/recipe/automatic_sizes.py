@@ -114,7 +114,8 @@ def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, A
             tokens = amount.long_words * 2  # punctuation is a separate token
         case _:
             tokens = amount.long_bytes // BYTES_PER_PIECE
-    most = min(MOST_TOKENS, batch_tokens // task.traits.max_files)  # a batch has both texts of a pair
+    # A batch has both texts of a pair.
+    most = min(MOST_TOKENS, batch_tokens // task.traits.max_files)
     network = recipe.model_config_for(sizes=task.smallest_sizes())
     if (positions := getattr(network, "context_length", None)) is not None:
         most = min(most, positions)

@@ -190,7 +190,8 @@ def _unknown_model_key(key: str, kind: str, task: Any) -> str:
 
 def keys_used(task: type[Any]) -> dict[str, Collection[str]]:
     """The keys that a task uses, in sections whose keys depend on the task."""
-    return {"task": task.traits.task_keys, "data": task.traits.data_keys, "decoding": task.traits.decoding_keys}
+    traits = task.traits
+    return {"task": traits.task_keys, "data": traits.data_keys, "decoding": traits.decoding_keys}
 
 
 def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
