@@ -34,7 +34,7 @@ def fetch(context: typer.Context, models: "Path | list[Path] | None") -> "Path |
 
 def name_of_model(folder: Path) -> str:
     """The name of a model as a user types it; the inverse of `fetch`."""
-    from translucid import shipped_models
+    from translucid.data import shipped_models
     from translucid.interop.hub import BEGIN, repository_of
 
     on_hub = repository_of(folder)
