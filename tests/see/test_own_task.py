@@ -183,7 +183,7 @@ def test_the_studio_answers_about_a_pair() -> None:
     told = json.loads(handlers.ask("GET", "/api/model/a", b"").body)
     assert (told["task"], told["outputs"], told["generates"]) == ("pair-score", "values", False)
     assert handlers.saved(PAIR, "#/flow").startswith(b"<!doctype html>")
-    with pytest.raises(InputError, match="no sentence to begin with"):
+    with pytest.raises(InputError, match="no example sentence"):
         handlers.saved(None, "#/flow")
 
 
