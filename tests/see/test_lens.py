@@ -160,11 +160,11 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_what_cannot_be_shown_is_said() -> None:
-    with pytest.raises(InputError, match="the lens is for Transformers, whose layers all add to"):
+    with pytest.raises(InputError, match="Transformers"):
         lens(small.reading_of("language", small.recurrent("language")))
-    with pytest.raises(InputError, match="k = -1: give how many"):
+    with pytest.raises(InputError, match="k = -1"):
         lens(small.reading_of("language"), -1)
-    with pytest.raises(InputError, match=r"in training mode; call network\.eval\(\)"):
+    with pytest.raises(InputError, match=r"network\.eval\(\)"):
         lens(small.reading_of("language", small.transformer("language").train()))
-    with pytest.raises(UnknownPointError, match="computed but not kept; add it to keep"):
+    with pytest.raises(UnknownPointError, match=r"not kept.*keep"):
         lens(small.reading_of("language", keep="head.logits"))

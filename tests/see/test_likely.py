@@ -153,7 +153,7 @@ def test_pieces_of_words_are_marked_as_after_the_word_read() -> None:
 
 def test_what_cannot_be_shown_is_said() -> None:
     reading = small.reading_of("language")
-    with pytest.raises(InputError, match="k = 0: give how many to show, 1 or more"):
+    with pytest.raises(InputError, match=r"k = 0.*1 or more"):
         likeliest(reading, 0)
     with pytest.raises(InputError, match=r"tokens = \(6, 9\): give the first token .* of 6"):
         likeliest(reading, tokens=(6, 9))
@@ -162,7 +162,7 @@ def test_what_cannot_be_shown_is_said() -> None:
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))
     numbers = read(network, Regress(), "1, 2")
-    with pytest.raises(InputError, match="task regress gives numbers, no tokens or tags"):
+    with pytest.raises(InputError, match=r"task regress.*numbers"):
         likeliest(numbers)
     voted = small.transformer("classify", ngram_features=7)
     with pytest.raises(UnknownPointError, match=r"ngrams\.sum was computed but not kept"):

@@ -146,12 +146,12 @@ def test_a_long_text_is_shown_by_the_window() -> None:
 
 def test_what_cannot_be_shown_is_said() -> None:
     translate = small.reading_of("translate")
-    with pytest.raises(InputError, match="different texts; give pattern='encoder"):
+    with pytest.raises(InputError, match="pattern='encoder"):
         before_and_after(translate, "*")
     with pytest.raises(
         InputError, match=r"no norm that matches '\*\.head\.\*'; .* encoder\.layers\.0"
     ):
         before_and_after(translate, "*.head.*")
     for network in (small.transformer("language", norm="none"), small.recurrent("language")):
-        with pytest.raises(InputError, match="this network normalises nothing on its way"):
+        with pytest.raises(InputError, match="normalises nothing|norms"):
             before_and_after(small.reading_of("language", network))

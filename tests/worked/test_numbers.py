@@ -93,23 +93,23 @@ def test_a_list_with_commas_is_a_list(text: str) -> None:
 
 
 def test_one_number_with_a_decimal_comma() -> None:
-    with pytest.raises(InputError, match=r"^rate = 0,1: write 0\.1, decimals have a point"):
+    with pytest.raises(InputError, match=r"^rate = 0,1.*0\.1"):
         scalar("0,1", "rate")
-    with pytest.raises(InputError, match=r"^rate is 1 x 2, but one number is needed"):
+    with pytest.raises(InputError, match=r"^rate is 1 x 2.*one number"):
         scalar("0 1", "rate")
 
 
 def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match=r"^b is 2 x 2, but one row"):
+    with pytest.raises(InputError, match=r"^b is 2 x 2.*one row"):
         vector(SQUARE, "b")
-    with pytest.raises(InputError, match=r"^c is 2 x 2, but one number is needed"):
+    with pytest.raises(InputError, match=r"^c is 2 x 2.*one number"):
         scalar(SQUARE, "c")
     for given in ("2.5", "two", "", True, 1.5):
-        with pytest.raises(InputError, match=r"^heads = .*: must be a whole number"):
+        with pytest.raises(InputError, match=r"^heads = .*whole number"):
             whole(given, "heads")
-    with pytest.raises(InputError, match=r"^heads = 0: must be at least 1"):
+    with pytest.raises(InputError, match=r"^heads = 0.*at least 1"):
         whole(0, "heads")
-    with pytest.raises(InputError, match=r"^p: 1.5 is not a whole number of at least 0"):
+    with pytest.raises(InputError, match=r"^p: 1.5.*whole number of at least 0"):
         wholes("0 1.5", "p")
 
 
@@ -142,10 +142,10 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, text: str, message
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml: there is no such file"):
+    with pytest.raises(InputError, match=r"none\.toml: .*no such file"):
         read_file(tmp_path / "none.toml", {})
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match="UTF-8"):
         read_file(tmp_path / "b.toml", {})
     with pytest.raises(InputError, match="cannot be read"):
         read_file(tmp_path, {})

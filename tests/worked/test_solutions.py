@@ -432,7 +432,7 @@ def test_a_solution_is_frozen_and_shows_itself() -> None:
 def test_digits() -> None:
     assert "0.66524096" in worked.softmax("2 1 0", digits=8).text()
     assert "0.7 0.2 0.1" in worked.softmax("2 1 0", digits=1).text()
-    with pytest.raises(InputError, match="digits = 99: must be from 1 to 12"):
+    with pytest.raises(InputError, match=r"digits = 99.*1 to 12"):
         worked.softmax("2 1 0", digits=99)
 
 
@@ -542,5 +542,5 @@ def test_mistakes_name_the_argument(name: str, arguments: dict[str, Any], messag
 
 
 def test_sizes_that_do_not_divide() -> None:
-    with pytest.raises(ConfigError, match="d_model 64 is not a multiple of heads 5; try 4 or 8"):
+    with pytest.raises(ConfigError, match=r"64.*5.*4 or 8"):
         worked.params(64, 5)
