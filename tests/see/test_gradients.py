@@ -166,10 +166,10 @@ def test_of_is_the_loss_of_one_target(kind: str, of: int) -> None:
 def test_a_target_may_be_counted_from_the_end() -> None:
     explained = writer()  # its last place has no target: the text may go on
     assert gradients(*explained, of=-1).loss == gradients(*explained, of=4).loss
-    message = r"of = 5: there are targets at 0, 1, 2, 3, 4"
+    message = r"of = 5.* 0, 1, 2, 3, 4"
     with pytest.raises(InputError, match=message):
         gradients(*explained, of=5)
-    with pytest.raises(InputError, match=r"of = -6: there are targets at 0"):
+    with pytest.raises(InputError, match=r"of = -6.* 0"):
         gradients(*explained, of=-6)
 
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_patched_is_said() -> None:
         clean.patching(read(network, task, CORRUPTED, "der Hund sieht"))
     for numbers in ("perceptron", "regress"):
         model = tl.load(f"demo:{numbers}")
-        with pytest.raises(InputError, match="patching.*numbers.*edit="):
+        with pytest.raises(InputError, match=r"patching.*numbers.*edit="):
             model.trace("1 1").patching(model.trace("0 1"))
     with pytest.raises(InputError, match="two networks"):
         clean.patching(runs(transformer("translate"), "translate")[1])

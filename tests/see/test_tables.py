@@ -45,7 +45,7 @@ def test_sides_of_a_translator_have_tables_of_their_own() -> None:
         table = stack.positions.table.detach().numpy()
         heat = position_table(network, 1000 // 2, side=side)
         np.testing.assert_array_equal(heat.values, table)
-        assert heat.note == "the model has learned 40 positions and no more"
+        assert "40 learned positions" in heat.note
         np.testing.assert_allclose(
             position_gram(network, 9, side=side).values, table[:9] @ table[:9].T, rtol=1e-12
         )

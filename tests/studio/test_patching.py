@@ -126,7 +126,7 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
         ("/row", {}, "at: it must be given"),
         ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
         ("/cell", {"at": SUM}, "token: it must be given"),
-        ("/cell", {"at": SUM, "token": 99}, "token 99: .* has places 0 to 6"),
+        ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 to 6"),
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
     ],
 )
