@@ -54,7 +54,7 @@ def test_a_row_a_column_and_one_number() -> None:
     [
         ("1 0; 0", "x: row 2 has 1 number, but row 1 has 2; every row"),
         ([[1], [2, 3]], "x: row 2 has 2 numbers, but row 1 has 1"),
-        ("1 x 2", "x: 'x' is not a number; part numbers by spaces or commas, rows by ;"),
+        ("1 x 2", "x: 'x' is not a number; .*spaces or commas, rows by ;"),
         ("1 0; 0 y", "x, row 2: 'y' is not a number"),
         ("1/0", "x: '1/0' is not a number"),
         ([10**400], "x, number 1: .* is not a number"),
@@ -65,7 +65,7 @@ def test_a_row_a_column_and_one_number() -> None:
         (torch.tensor([[1.0, float("nan")]]), "x, row 1, number 2: nan"),
         ("", 'x is empty; give numbers such as "1 0; 0 1"'),
         (" ; ", "x is empty"),
-        ("1;;2", "x: row 2 is empty; take out one of the ;"),
+        ("1;;2", "x: row 2 is empty"),
         ([], "x is empty"),
         ("1,5 2,5", "x: '1,5 2,5' may have decimal .*; write 1.5 2.5, or 1 5 2 5$"),
         ("-1,5, 2,5", "x: '-1,5, 2,5' may .* write -1.5 2.5, or -1 5 2 5$"),

@@ -20,8 +20,8 @@ from translucid.core.trace import Trace
 from translucid.models import TransformerConfig, build
 from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.parts.positions import Sinusoidal
+from translucid.parts.recurrent_cells import BLOCKS
 from translucid.worked.solution.solution import Solution
-from translucid.worked.through_time import GATES
 
 X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 A = [[0.2, -1.0, 0.5], [1.5, 0.3, -0.4]]
@@ -41,7 +41,7 @@ SEQUENCE = [[1.0, 0.5], [-0.5, 0.25], [2.0, -1.0]]
 
 
 def wide(cell: str) -> dict[str, Any]:
-    names = [letter + gate for gate in GATES[cell] for letter in ("W", "U", "b")]  # type: ignore[index]
+    names = [letter + gate for gate in BLOCKS[cell] for letter in ("W", "U", "b")]
     return {name: WIDE[name] for name in [*names, *(["b_hn"] if cell == "gru" else [])]}
 
 
@@ -275,7 +275,7 @@ def test_the_lstm_of_the_sources() -> None:
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_cells_gradients_and_step_are_those_of_torch(cell: str) -> None:
     kind = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell]
-    theirs, weights, gates = kind(2, 2, batch_first=True).double(), wide(cell), GATES[cell]  # type: ignore[index]
+    theirs, weights, gates = kind(2, 2, batch_first=True).double(), wide(cell), BLOCKS[cell]
     bias = torch.zeros_like(theirs.bias_hh_l0)
     if cell == "gru":
         bias[-2:] = torch.tensor(weights["b_hn"])
@@ -449,7 +449,7 @@ def test_text_keeps_to_the_width(kind: str, width: int) -> None:
 
 def test_columns_that_were_cut_are_mentioned() -> None:
     wide_one = worked.attention([[float(i) for i in range(60)]], [[1.0] * 60], [[1.0]])
-    assert "… stands for columns that do not fit here" in wide_one.text(80)
+    assert "… marks columns" in wide_one.text(80)
     assert "…" not in worked.attention().text(80)
 
 
