@@ -141,7 +141,7 @@ def test_one_step_of_a_loop_by_its_name() -> None:
     assert torch.equal(seen[point][:, 2], other[point][:, 2])
 
 
-def test_what_cannot_be_patched_is_said() -> None:
+def test_runs_that_cannot_be_patched_are_refused() -> None:
     model, gru = network("translator"), network("gru")
     given = inputs("translator", padded=False)
     other = run(model, inputs("translator", 1, padded=False, length=7), keep="*")[1]

@@ -122,7 +122,7 @@ def test_the_map_has_a_row_for_each_depth_and_says_how_far_it_is() -> None:
     assert one.values[0].tolist() == pytest.approx(whole[1:4])
 
 
-def test_what_cannot_be_patched_is_said() -> None:
+def test_runs_that_cannot_be_patched_are_refused() -> None:
     network = transformer("translate")
     task = TASKS["translate"]
     clean, corrupted = runs(network, "translate")

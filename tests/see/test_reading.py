@@ -178,7 +178,7 @@ def test_a_trace_of_many_tokens_and_heads_keeps_to_its_budget():
     assert len(seen.figure(one).svg()) < 500_000
 
 
-def test_what_cannot_be_drawn_is_said():
+def test_points_that_cannot_be_drawn_are_refused():
     seen = reading("translate", ENGLISH, GERMAN)
     with pytest.raises(UnknownPointError, match=r"Did you mean head\.logits"):
         seen.figure("head.logit")

@@ -123,7 +123,7 @@ def test_they_add_up_where_a_norm_makes_small_embeddings_large(positions: str, n
     assert found.values.sum() == pytest.approx(found.value - found.nothing, rel=1e-4)
 
 
-def test_kinks_take_more_steps_and_the_note_says_what_is_missing() -> None:
+def test_too_few_steps_are_noted_with_the_missing_part() -> None:
     explained = classifier(activation="relu")
     few, many = (saliency(*explained, method="integrated", steps=n) for n in (8, 512))
     assert many.nothing is not None
@@ -256,7 +256,7 @@ def test_frozen_and_training_networks_are_left_as_they_were() -> None:
         (regressor, {"unit": "log_probability"}, r"numbers have no probability; leave it out"),
     ],
 )
-def test_bad_questions_are_answered(
+def test_wrong_options_are_refused(
     make: Callable[[], Explained], options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -268,7 +268,7 @@ def test_a_perceptron_has_no_saliency() -> None:
         tl.load("demo:perceptron").saliency("1 1")
 
 
-def test_a_word_that_is_there_twice_needs_its_place() -> None:
+def test_a_repeated_word_needs_its_position() -> None:
     network, task, _ = ALL["writer"]
     example = task.example("a dog sees a cat")
     with pytest.raises(InputError, match=r"of = 'a'.*2 times.* 0, 3"):

@@ -145,7 +145,7 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
         neighbours(network, tokenizer, "dogthe")
 
 
-def test_what_cannot_be_shown_is_said() -> None:
+def test_impossible_requests_are_refused() -> None:
     language, translate = small.transformer("language"), small.transformer("translate")
     ensemble = small.transformer("language", ensemble_size=2)
     assert isinstance(ensemble, Ensemble)

@@ -223,7 +223,7 @@ def test_gates_are_means_at_each_position(name: str) -> None:
     assert found == {"seq2seq": 3, "gru": 2, "tagger": 2}[name]
 
 
-def test_most_is_forgotten_where_there_was_something() -> None:
+def test_the_empty_memory_before_the_first_token_is_not_forgetting() -> None:
     """Before the first word the memory is empty, from whichever side it is read."""
     for _, stage in stages("tagger", "gates"):
         backward = "right to left" in stage.title
@@ -441,7 +441,7 @@ def _ending_in(token: str) -> Walk:
     return walk(read(network, reading.task, text, "Katze Katze"))
 
 
-def test_an_end_that_was_cut_is_not_called_the_models() -> None:
+def test_a_cut_off_end_is_not_attributed_to_the_model() -> None:
     cut, ended = _ending_in("Katze"), _ending_in("</s>")
     assert "the translation ends here" in cut.stages[-1].happened
     assert "would have continued with 'Katze' (100.0%)" in cut.stages[-1].happened
@@ -488,7 +488,7 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
         ("gru", {"top": 0}, "top = 0: at least 1 answer is shown"),
     ],
 )
-def test_mistakes_are_told(name: str, options: dict[str, int], message: str) -> None:
+def test_wrong_options_are_refused(name: str, options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         walk(made(name)[0], **options)
 

@@ -110,7 +110,7 @@ def test_and_and_or_are_learned_and_xor_never_is() -> None:
     assert reached == {"and": 4, "or": 4, "xor": 3}
 
 
-def test_how_a_lesson_ends() -> None:
+def test_closing_sentences_of_the_perceptron_rule() -> None:
     learned = worked.perceptron(data="and").closing.replace("$", "")
     assert learned == (
         "All 4 points are right after epoch 5, with w = (2, 1) and b = -2; the next one changes "
