@@ -200,7 +200,7 @@ def test_heads_in_a_file_for_attention(tmp_path: Path) -> None:
 
 
 def test_rounded_numbers_are_mentioned() -> None:
-    note = "Note: numbers are shown rounded and computed in full"
+    note = "Note: numbers are rounded"
     assert note in work("softmax", "2 1 0")
     assert note not in work("softmax", "0 0")
     assert note not in work("mlp", "--digits", "8")
@@ -229,7 +229,7 @@ SAID = [
     (["mlp", "--rate", "1"], "The rest is a built-in example."),
     (["softmax", "1 1 1"], "Entries 1, 2 and 3 are equally likely"),
     (["softmax", "2 1 0"], "Entry 1 is the most likely"),
-    (["softmax", "2 1", "--target", "0"], "counts from 0, as programs do: it is entry 1"),
+    (["softmax", "2 1", "--target", "0"], "it is entry 1"),
     (["mlp", "--x", "1", "--w", "2", "--v", "3"], "1 input, 1 hidden unit and 1 output\n"),
     (["rnn", "--x", "1", "--w", "2", "--u", "3"], "RNN with one unit over 1 step\n"),
     (["params", "--shape", "encoder-decoder"], "Final norms: two, after the last layer"),
@@ -247,7 +247,7 @@ def test_what_is_said(typed: list[str], said: str) -> None:
 def test_wide_tables_keep_to_the_page() -> None:
     text = work("positions", "--d", "512", "--count", "2")
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert "… stands for columns" in text
+    assert "… marks columns" in text
     assert len(worked.positions(512, count=2).steps[1].value[0]) == 512  # type: ignore[index, arg-type]
 
 

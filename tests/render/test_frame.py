@@ -26,7 +26,7 @@ def test_plain_texts_are_escaped() -> None:
     assert whole.count(escape(HOSTILE)) == 4
 
 
-def test_every_colour_that_is_asked_for_is_declared_once() -> None:
+def test_every_used_colour_is_declared_once() -> None:
     content = '<p style="color: var(--s3)">x</p>'
     for whole in (page("T", content), piece(content)):
         asked = set(re.findall(r"var\(--([\w-]+)\)", whole))
@@ -46,7 +46,7 @@ def test_a_piece_restyles_nothing_outside_of_it() -> None:
     assert style.index("--ink: currentColor") > style.find("--ink: light-dark")  # the last counts
 
 
-def test_tables_and_what_can_be_opened() -> None:
+def test_tables_and_folded_sections() -> None:
     assert table(("a", "b"), [("c", "1")], numbers=(1,)) == (
         '<div class="wide"><table><thead><tr><th>a</th><th class="number">b</th></tr></thead>'
         '<tbody><tr><td>c</td><td class="number">1</td></tr></tbody></table></div>'

@@ -32,9 +32,7 @@ def test_both_writers_show_the_same_letters_in_the_same_order(key: str) -> None:
 @pytest.mark.parametrize(
     "latex", [r"\wrong{x}", r"\frac{1}", "x_", "{x", "x}", r"\left( x", "x_a_b", "a ? b"]
 )
-def test_both_writers_refuse_what_the_reader_does_not_know(
-    latex: str, write: Callable[[str], str]
-) -> None:
+def test_both_writers_refuse_unknown_commands(latex: str, write: Callable[[str], str]) -> None:
     with pytest.raises(InputError, match="formula"):
         write(latex)
 
@@ -79,7 +77,7 @@ def test_tall_parentheses() -> None:
     )  # fmt: skip
 
 
-def test_a_function_keeps_its_distance_from_what_it_is_taken_of_only() -> None:
+def test_a_function_has_a_space_before_its_argument_only() -> None:
     assert "mspace" in mathml(r"\max x")
     assert "mspace" not in mathml(r"n_{\max} \cdot \exp(x)")
 

@@ -67,7 +67,7 @@ def test_a_training_is_one_display_and_its_lines(outputs: list[list[Any]]) -> No
     assert "step 7 " not in lines, "that is the bar's"
 
 
-def test_here_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_a_notebook_there_is_no_display(capsys: pytest.CaptureFixture[str]) -> None:
     assert not in_notebook()
     assert not Progress("steps", 3).live
     assert repr(NotebookBar()) == ""

@@ -48,7 +48,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_written_is_readable(theme: str) -> None:
+def test_text_has_enough_contrast(theme: str) -> None:
     colours = THEMES[theme]
     for step in [f"{kind}{n}" for kind in "us" for n in range(33)]:
         assert contrast(colours[step], colours[on(step)]) > 4.3, step

@@ -31,7 +31,7 @@ def test_the_time_left_is_what_the_rate_needs_for_the_rest() -> None:
     assert Progress("lines", live=False).left(5) == ""
 
 
-def test_a_pipe_gets_a_line_now_and_then() -> None:
+def test_a_pipe_gets_occasional_lines() -> None:
     now, lines, times = 0.0, list[str](), list[float]()
 
     def say(line: str) -> None:
@@ -57,7 +57,7 @@ def test_a_pipe_gets_a_line_now_and_then() -> None:
     assert lines == ["1 of 5 parts"]
 
 
-def test_silence_and_what_must_be_seen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_what_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("lines") as progress:
         progress.move(7)
         progress.move_part("one", 1, 2, visible=True)
@@ -78,7 +78,7 @@ with Progress("lines", 600, start=200, live={live}, stays=True) as progress:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_a_terminal_gets_a_bar_unless_it_shall_not() -> None:
+def test_a_terminal_gets_a_bar_unless_disabled() -> None:
     shown = on_terminal(SCRIPT.format(live=True))
     for text in ("lines", "600/600", "lines/s", " left", "inner", "3/4", "[b]above[/b]"):
         assert text in shown

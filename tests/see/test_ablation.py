@@ -221,9 +221,9 @@ def test_an_edit_that_meets_nothing_and_no_examples_are_refused() -> None:
     network, task, items = made("classify")
     (first, *_) = switches(network)
     wrong = replace(first, edit={"encoder.recurrent.layers.7.gru.hidden": 0.0})
-    with pytest.raises(UnknownPointError, match="matches no point of this model"):
+    with pytest.raises(UnknownPointError, match="no point"):
         ablate(network, task, items, [wrong])
-    with pytest.raises(InputError, match="no example to measure on"):
+    with pytest.raises(InputError, match="example"):
         ablate(network, task, [], [first])
-    with pytest.raises(InputError, match="nothing was switched off"):
+    with pytest.raises(InputError, match="nothing"):
         ablate(network, task, items, []).picture()

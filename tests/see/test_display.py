@@ -62,7 +62,7 @@ def test_each_point_is_in_one_row_with_its_shape_and_its_bytes(config: Any) -> N
         assert size(cells[5]) == pytest.approx(held, rel=0.06)
 
 
-def test_layers_that_are_alike_share_a_row_and_say_which_they_are() -> None:
+def test_equal_layers_share_a_row_with_their_numbers() -> None:
     html = reading_html(reading(TRANSFORMER))
     titles = ["".join(s.itertext()) for s in fromstring(html).iter("summary")]
     assert any(title.startswith("layers 0 to 3 ") for title in titles)
@@ -71,7 +71,7 @@ def test_layers_that_are_alike_share_a_row_and_say_which_they_are() -> None:
     assert any(title.startswith("layers 0, 2, 3 ") for title in titles)
 
 
-def test_the_words_stand_at_the_top_and_are_escaped() -> None:
+def test_the_tokens_are_at_the_top_and_escaped() -> None:
     html = reading_html(reading(TRANSFORMER))
     chips = [s.text for s in fromstring(html).iter("span") if s.get("class") == "word"]
     assert chips == ["the", "<b>", "&", "cat", "</s>", "<s>", "a", "$bird$", "sings"]
@@ -100,7 +100,7 @@ def drawings(html: str) -> list[Element]:
         ("*.feedforward.*", ""),
     ],
 )
-def test_the_picture_is_of_where_the_model_looks(keep: str, drawn: str) -> None:
+def test_the_picture_shows_attention(keep: str, drawn: str) -> None:
     html = reading_html(reading(TRANSFORMER, keep=keep))
     found = [d.findtext("summary/code") for d in fromstring(html).iter("details") if d.get("open")]
     assert found == ([drawn] if drawn else [])
@@ -109,7 +109,7 @@ def test_the_picture_is_of_where_the_model_looks(keep: str, drawn: str) -> None:
         assert "head 1" in "".join(drawing.itertext())  # each by itself, where they are few
 
 
-def test_gates_are_drawn_where_nothing_is_looked_at() -> None:
+def test_gates_are_drawn_without_attention() -> None:
     torch.manual_seed(0)
     config = RecurrentConfig(shape="encoder", head="classify", vocab=len(WORDS), outputs=2,
                              d_model=8, hidden=8, cell="gru")  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_long_reading_of_a_deep_model_is_small() -> None:
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, LSTM], ids=["transformer", "lstm"])
-def test_a_model_says_its_own_numbers(config: Any) -> None:
+def test_a_model_shows_its_parameter_counts(config: Any) -> None:
     network = build(config)
     html = model_html("a <b> model", network, [("task", "translate & more")])
     root = fromstring(html)

@@ -45,7 +45,7 @@ def texts(picture: Picture, **wanted: object) -> list[str]:
     return [mark.text for mark in marks if all(getattr(mark, k) == v for k, v in wanted.items())]
 
 
-def test_a_table_with_the_tokens_of_its_neighbour_has_them_once() -> None:
+def test_neighbouring_tables_share_their_token_labels() -> None:
     def rows(*heats: Heat, columns: int) -> list[str]:
         return texts(Grid("G", heats, columns), anchor="end")
 
@@ -71,7 +71,7 @@ def test_a_small_table_takes_little_room_beside_a_large_one() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.title[:8])
-def test_letters_are_never_small_and_nothing_sticks_out(picture: Picture) -> None:
+def test_text_is_readable_and_inside_the_sheet(picture: Picture) -> None:
     drawing = picture.drawing()
     assert drawing.width <= WIDEST + 1e-6
     for mark in drawing.marks:
@@ -88,7 +88,7 @@ def test_letters_are_never_small_and_nothing_sticks_out(picture: Picture) -> Non
             assert max(y) <= drawing.height, mark
 
 
-def test_of_many_numbers_as_many_are_written_as_fit_and_of_words_all() -> None:
+def test_numbers_are_thinned_to_fit_but_words_are_all_written() -> None:
     halves = tuple(f"{number / 2:g}" for number in range(-30, 31))
     shown = texts(Lines("L", Axis("", halves), "y", {"y": np.ones(61)}), anchor="middle")
     assert shown == [*halves[:: len(halves) // (len(shown) - 1)]]
@@ -134,7 +134,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     assert [box.fill for box in boxes] == ["neg", "pos"]
 
 
-def test_names_of_lines_stand_above_them() -> None:
+def test_names_of_lines_are_above_the_chart() -> None:
     series = {f"line {n}": np.array([n % 2, 1 - n % 2, n % 2]) * 1.0 for n in range(8)}
     drawing = Lines("L", Axis("x", ("1", "2", "3")), "y", series).drawing()
     names = [m for m in drawing.marks if isinstance(m, TextMark) and m.text in series]
@@ -145,7 +145,7 @@ def test_names_of_lines_stand_above_them() -> None:
 
 
 @pytest.mark.parametrize("title", ["What a linear probe reads out of a row", "A long title " * 20])
-def test_all_of_a_title_is_seen_on_as_many_lines_as_it_takes(title: str) -> None:
+def test_long_titles_are_wrapped_completely(title: str) -> None:
     rows = Axis("", ("a label that takes half of the room",) * 2)
     drawing = Heat(title, np.ones((2, 2)), rows, HEADS).drawing()
     marks = [mark for mark in drawing.marks if isinstance(mark, TextMark) and mark.size > SIZE]
@@ -224,7 +224,7 @@ def test_on_a_page_every_colour_has_a_name_that_the_palette_knows() -> None:
         assert picture.figure() == f"<figure>{themed}</figure>"
 
 
-def test_texts_are_escaped_and_what_cannot_be_seen_is_shown() -> None:
+def test_texts_are_escaped_and_unprintable_characters_are_visible() -> None:
     hostile = '<script>"&\x00\x1b'
     axis = Axis("", (hostile,))
     for picture in (

@@ -43,7 +43,7 @@ def test_every_row_is_the_run_with_its_edit(name: str) -> None:
     assert shared > 0 or family not in ("transformer", "mlp")
 
 
-def test_what_is_read_ahead_is_what_would_be_read() -> None:
+def test_reading_ahead_equals_reading_later() -> None:
     held = model("translate-transformer")
     ahead, alone = Library({"m": held}), Library({"m": held})
     run = ahead.run("a", TEXT)

@@ -141,22 +141,22 @@ def test_one_step_of_a_loop_by_its_name() -> None:
     assert torch.equal(seen[point][:, 2], other[point][:, 2])
 
 
-def test_what_cannot_be_patched_is_said() -> None:
+def test_runs_that_cannot_be_patched_are_refused() -> None:
     model, gru = network("translator"), network("gru")
     given = inputs("translator", padded=False)
     other = run(model, inputs("translator", 1, padded=False, length=7), keep="*")[1]
     sums = "encoder.layers.0.feedforward_residual.sum"
     with pytest.raises(TraceError, match=r"shape \(2, 5, 8\) here, but \(2, 7, 8\).*tokens="):
         run(model, given, from_trace(other, sums))
-    with pytest.raises(TraceError, match="places 0 to 4 in this text"):
+    with pytest.raises(TraceError, match="0 to 4 in this text"):
         run(model, given, from_trace(other, sums, tokens={5: 0}))
-    with pytest.raises(TraceError, match="places 0 to 6 in the other"):
+    with pytest.raises(TraceError, match="0 to 6 in the other"):
         run(model, given, from_trace(other, sums, tokens={0: 7}))
-    with pytest.raises(TraceError, match="apart from the queries they must agree"):
+    with pytest.raises(TraceError, match="except queries"):
         run(model, given, from_trace(other, "*.0.self_attention.pattern", tokens={0: 0}))
     with pytest.raises(TraceError, match="has no axis of tokens"):
         run(model, given, from_trace(other, "*.scale", tokens={0: 0}))
-    with pytest.raises(TraceError, match="give places from 0 on"):
+    with pytest.raises(TraceError, match="from 0 on"):
         from_trace(other, sums, tokens={})
     with pytest.raises(UnknownPointError, match=r"Did you mean .*\*\.pattern"):
         from_trace(other, "*.patern")
@@ -168,7 +168,7 @@ def test_what_cannot_be_patched_is_said() -> None:
         loop = run(gru, inputs("gru", 1, length=length), keep="*")[1]
         with pytest.raises(TraceError, match=rf"\(2, 5, 8\) here, but \(2, {length}, 8\)"):
             run(gru, inputs("gru"), from_trace(loop, "*.0.forward.gru.hidden"))
-    with pytest.raises(TraceError, match="places 0 to 4 in this text"):
+    with pytest.raises(TraceError, match="0 to 4 in this text"):
         run(gru, inputs("gru"), from_trace(loop, "*.0.forward.gru.hidden", tokens={5: 5}))
 
 
@@ -287,9 +287,9 @@ def test_switches_thrown_together_are_all_thrown() -> None:
 
 def test_kinds_that_are_not_there_are_named() -> None:
     found = switches(network("lstm"))
-    with pytest.raises(InputError, match=r"'gaets' is no kind.*mean gates.*has layers, gates"):
+    with pytest.raises(InputError, match=r"'gaets'.*mean gates.*has layers, gates"):
         choose(found, ["gaets"])
-    with pytest.raises(InputError, match="no heads to switch off; it has layers, gates"):
+    with pytest.raises(InputError, match=r"no heads.*layers, gates"):
         choose(found, ["heads"])
 
 

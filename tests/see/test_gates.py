@@ -43,8 +43,8 @@ def test_one_unit_shows_its_own_numbers():
     assert heat.scale == "signed"
 
 
-def test_what_has_no_gates_is_said():
-    with pytest.raises(InputError, match="they belong to recurrent layers"):
+def test_networks_without_gates_are_refused():
+    with pytest.raises(InputError, match=r"recurrent\.layers"):
         reading("language", TEXT).gates()
     with pytest.raises(InputError, match=r"unit = 12: .*forget_gate has units 0 to 11"):
         reading("language", TEXT, family="lstm").gates(unit=12)

@@ -166,10 +166,10 @@ def test_of_is_the_loss_of_one_target(kind: str, of: int) -> None:
 def test_a_target_may_be_counted_from_the_end() -> None:
     explained = writer()  # its last place has no target: the text may go on
     assert gradients(*explained, of=-1).loss == gradients(*explained, of=4).loss
-    message = r"of = 5: there are targets at 0, 1, 2, 3, 4"
+    message = r"of = 5.* 0, 1, 2, 3, 4"
     with pytest.raises(InputError, match=message):
         gradients(*explained, of=5)
-    with pytest.raises(InputError, match=r"of = -6: there are targets at 0"):
+    with pytest.raises(InputError, match=r"of = -6.* 0"):
         gradients(*explained, of=-6)
 
 
@@ -319,28 +319,28 @@ def test_the_network_is_left_as_it_was_found() -> None:
 
 
 def test_without_a_target_it_says_how_to_give_one() -> None:
-    with pytest.raises(InputError, match=r"give its label as target: bad, good, so so"):
+    with pytest.raises(InputError, match=r"target: bad, good, so so"):
         gradients(*classifier(target=None))
-    with pytest.raises(InputError, match=r"give the tag of each word as target, such as 'O' for"):
+    with pytest.raises(InputError, match=r"tag of each word as target"):
         gradients(*tagger(target=None))
-    with pytest.raises(InputError, match=r"give the values that should come out as target"):
+    with pytest.raises(InputError, match=r"as target"):
         gradients(*regressor(target=None))
-    with pytest.raises(InputError, match=r"the model gives 2 numbers, but the target has 1"):
+    with pytest.raises(InputError, match=r"2 numbers.*target.* 1"):
         gradients(*regressor(target="1"))
     network, task, _ = writer()
-    with pytest.raises(InputError, match=r"give a text of one word at least"):
+    with pytest.raises(InputError, match=r"one word"):
         gradients(network, task, task.example(""))
 
 
 def test_what_has_no_gradient_or_no_words_says_so() -> None:
     found = gradients(*ALL["writer"])
-    with pytest.raises(UnknownPointError, match=r"causal is yes or no at each place: it has no"):
+    with pytest.raises(UnknownPointError, match=r"causal.*no gradient"):
         found["decoder.masks.causal"]
     with pytest.raises(InputError, match=r"pattern has no vector for each token \(its axes are b"):
         found.by_time("*.pattern")
     with pytest.raises(UnknownPointError, match=r"no point is called '\*\.hiden'"):
         found.by_time("*.hiden")
-    with pytest.raises(InputError, match=r"no state of a recurrent network and no residual"):
+    with pytest.raises(InputError, match=r"recurrent.*residual"):
         gradients(*ALL["regressor"]).by_time()
 
 

@@ -71,7 +71,7 @@ def test_rows_say_what_was_read_and_what_follows() -> None:
 
 
 @pytest.mark.parametrize("task", POSITIONS)
-def test_frames_stand_on_what_really_follows(task: str) -> None:
+def test_frames_mark_the_actual_next_token(task: str) -> None:
     """With all words shown, every known one has its frame, in the cell with its name."""
     heat = likeliest(small.reading_of(task), 100)
     follows = {
@@ -93,7 +93,7 @@ def test_no_frame_where_the_right_word_is_not_shown() -> None:
     assert len(few.frames) < len(many.frames)
 
 
-def test_tags_that_nobody_gave_have_no_frames() -> None:
+def test_without_tags_there_are_no_frames() -> None:
     reading = read(small.transformer("tag"), small.TASKS["tag"], "the dog")
     assert likeliest(reading).frames == ()
 
@@ -112,7 +112,7 @@ def test_classes_are_those_of_a_plain_call(options: dict[str, int]) -> None:
     assert likeliest(read(reading.network, reading.task, "a cat")).marked == ()
 
 
-def test_of_very_many_classes_the_likeliest_are_shown() -> None:
+def test_only_the_likeliest_of_very_many_classes_are_shown() -> None:
     task = Classify(small.SOURCE, [f"c{number}" for number in range(100)])
     reading = read(small.transformer("classify", outputs=100), task, "a cat", "c7")
     bars, all_of_them = likeliest(reading), small.say(reading).exp().numpy()
@@ -122,7 +122,7 @@ def test_of_very_many_classes_the_likeliest_are_shown() -> None:
     assert bars.note == f"the 64 likeliest of 100 classes; the others share {rest:.2g}"
 
 
-def test_a_long_text_is_shown_by_the_window() -> None:
+def test_tokens_selects_a_window_of_a_long_text() -> None:
     network, task = small.transformer("language"), small.TASKS["language"]
     reading = read(network, task, "the dog sees the cat " * 20)
     first, some = likeliest(reading), likeliest(reading, tokens=(71, 76))
@@ -139,7 +139,7 @@ def test_a_long_text_is_shown_by_the_window() -> None:
         }
 
 
-def test_pieces_of_words_are_marked_as_after_the_word_read() -> None:
+def test_subword_labels_depend_on_the_token_before() -> None:
     reading = small.reading_in_pieces()
     heat = likeliest(reading, 1000)
     for row, texts in enumerate(heat.texts):
@@ -151,9 +151,9 @@ def test_pieces_of_words_are_marked_as_after_the_word_read() -> None:
     assert some.frames == tuple((row - 1, rank) for row, rank in heat.frames if row in (1, 2))
 
 
-def test_what_cannot_be_shown_is_said() -> None:
+def test_impossible_requests_are_refused() -> None:
     reading = small.reading_of("language")
-    with pytest.raises(InputError, match="k = 0: give how many to show, 1 or more"):
+    with pytest.raises(InputError, match=r"k = 0.*1 or more"):
         likeliest(reading, 0)
     with pytest.raises(InputError, match=r"tokens = \(6, 9\): give the first token .* of 6"):
         likeliest(reading, tokens=(6, 9))
@@ -162,7 +162,7 @@ def test_what_cannot_be_shown_is_said() -> None:
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))
     numbers = read(network, Regress(), "1, 2")
-    with pytest.raises(InputError, match="task regress gives numbers, no tokens or tags"):
+    with pytest.raises(InputError, match=r"task regress.*numbers"):
         likeliest(numbers)
     voted = small.transformer("classify", ngram_features=7)
     with pytest.raises(UnknownPointError, match=r"ngrams\.sum was computed but not kept"):

@@ -45,7 +45,7 @@ def statistics(before: Tensor, after: Tensor) -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize("placement", ["pre", "post"])
 @pytest.mark.parametrize("norm", ["layer", "rms", "batch"])
 @pytest.mark.parametrize("task", ["translate", "language", "tag", "classify"])
-def test_each_norm_alone_is_as_its_hooks_say(task: str, norm: str, placement: str) -> None:
+def test_statistics_of_one_norm_equal_those_of_hooks(task: str, norm: str, placement: str) -> None:
     network = small.transformer(task, norm=norm, placement=placement)
     reading = small.reading_of(task, network)
     wanted = hooked(reading)
@@ -71,7 +71,7 @@ def test_each_norm_alone_is_as_its_hooks_say(task: str, norm: str, placement: st
         ("classify", {"ensemble_size": 2, "norm": "batch"}, "encoder"),
     ],
 )
-def test_all_norms_together_are_as_their_hooks_say(
+def test_statistics_of_all_norms_equal_those_of_hooks(
     task: str, options: dict[str, Any], side: str
 ) -> None:
     reading = small.reading_of(task, small.transformer(task, **options))
@@ -109,7 +109,7 @@ def test_a_layer_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_an_edited_stream_is_shown_as_the_norms_got_it(placement: str) -> None:
+def test_an_edited_stream_is_shown_as_the_norms_read_it(placement: str) -> None:
     edit = {"*.layers.0.feedforward_residual.branch": 0.5, "*.layers.1.*.skip": 0.25}
     network = small.transformer("language", placement=placement)
     reading = small.reading_of("language", network, edit=edit)
@@ -134,7 +134,7 @@ def test_layer_norm_shows_the_numbers_of_the_trace() -> None:
     np.testing.assert_allclose(lines.series["spread before"], variance[0, :, 0].sqrt(), rtol=1e-12)
 
 
-def test_a_long_text_is_shown_by_the_window() -> None:
+def test_tokens_selects_a_window_of_a_long_text() -> None:
     reading = read(small.transformer("language"), small.TASKS["language"], "the dog runs " * 30)
     wanted = hooked(reading)["decoder.final_norm"]
     lines = before_and_after(reading, "*.final_norm.*", tokens=(60, 70))
@@ -144,14 +144,14 @@ def test_a_long_text_is_shown_by_the_window() -> None:
     assert lines.note == "tokens 60 to 69 of 91; tokens=(a, b) shows others"
 
 
-def test_what_cannot_be_shown_is_said() -> None:
+def test_impossible_requests_are_refused() -> None:
     translate = small.reading_of("translate")
-    with pytest.raises(InputError, match="different texts; give pattern='encoder"):
+    with pytest.raises(InputError, match="pattern='encoder"):
         before_and_after(translate, "*")
     with pytest.raises(
         InputError, match=r"no norm that matches '\*\.head\.\*'; .* encoder\.layers\.0"
     ):
         before_and_after(translate, "*.head.*")
     for network in (small.transformer("language", norm="none"), small.recurrent("language")):
-        with pytest.raises(InputError, match="this network normalises nothing on its way"):
+        with pytest.raises(InputError, match="norms"):
             before_and_after(small.reading_of("language", network))

@@ -79,7 +79,7 @@ def test_saliency_of_a_pair_adds_up_to_its_number() -> None:
     table = saliency_map(network, task, task.example(PAIR))
     plain = saliency(network, task, task.example(PAIR), of="output 1")
     assert table.values[0] == pytest.approx(plain.values)
-    with pytest.raises(InputError, match="numbers have no probability"):
+    with pytest.raises(InputError, match="no probability"):
         saliency(network, task, task.example(PAIR), unit="log_probability")
 
 
@@ -92,7 +92,7 @@ def test_gradients_of_a_pair_are_those_of_its_loss() -> None:
     assert found.loss == pytest.approx(loss.item())
     for name, gradient in zip(names, true, strict=True):
         torch.testing.assert_close(found.parameters[name], gradient)
-    with pytest.raises(InputError, match="give the values that should come out"):
+    with pytest.raises(InputError, match="target"):
         gradients(network, task, task.example(PAIR))
 
 
@@ -121,7 +121,7 @@ def test_numbers_have_no_likeliest_words() -> None:
     task, network = made("pair")
     reading = read(network, task, PAIR)
     for ask in (reading.top, reading.lens):
-        with pytest.raises(InputError, match="task pair-score gives numbers, no tokens or tags"):
+        with pytest.raises(InputError, match=r"task pair-score.*numbers"):
             ask()
 
 
@@ -216,7 +216,7 @@ def test_two_own_taggers_with_other_tags_are_not_compared() -> None:
 
 def test_a_task_that_says_nothing_of_itself_says_what_it_lacks() -> None:
     task, _ = made("pair")
-    with pytest.raises(InputError, match="give PairScore a method example"):
+    with pytest.raises(InputError, match=r"PairScore.*example"):
         Task.example(task, PAIR)
     with pytest.raises(InputError, match=r"does not define `outputs`.*PairScore"):
         Task.outputs.fget(task)  # type: ignore[attr-defined]

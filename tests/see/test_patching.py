@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.see.small_readings import SOURCE, TASKS, recurrent, transformer
 
+import translucid as tl
 from translucid.core.errors import InputError
 from translucid.models import Network
 from translucid.see import patching
@@ -121,7 +122,7 @@ def test_the_map_has_a_row_for_each_depth_and_says_how_far_it_is() -> None:
     assert one.values[0].tolist() == pytest.approx(whole[1:4])
 
 
-def test_what_cannot_be_patched_is_said() -> None:
+def test_runs_that_cannot_be_patched_are_refused() -> None:
     network = transformer("translate")
     task = TASKS["translate"]
     clean, corrupted = runs(network, "translate")
@@ -129,6 +130,10 @@ def test_what_cannot_be_patched_is_said() -> None:
         clean.patching(read(network, task, "the dog sees cat", GERMAN))
     with pytest.raises(InputError, match=r"target: .*the same target"):
         clean.patching(read(network, task, CORRUPTED, "der Hund sieht"))
+    for numbers in ("perceptron", "regress"):
+        model = tl.load(f"demo:{numbers}")
+        with pytest.raises(InputError, match=r"patching.*numbers.*edit="):
+            model.trace("1 1").patching(model.trace("0 1"))
     with pytest.raises(InputError, match="two networks"):
         clean.patching(runs(transformer("translate"), "translate")[1])
     traced = clean.patching(corrupted)
@@ -141,7 +146,7 @@ def test_what_cannot_be_patched_is_said() -> None:
             Patching(clean, corrupted, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no vector for each token"):
         traced.recovered("encoder.layers.0.self_attention.scale")
-    with pytest.raises(InputError, match=r"token 6: .* has places 0 to 5"):
+    with pytest.raises(InputError, match=r"token 6: .* 0 to 5"):
         traced.value("encoder.embedding.lookup", [6])
     with pytest.raises(InputError, match="nothing can be recovered"):
         clean.patching(clean).recovered("encoder.embedding.lookup")

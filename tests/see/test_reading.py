@@ -170,7 +170,7 @@ def test_wide_vectors_show_the_largest_of_neighbours():
 def test_a_trace_of_many_tokens_and_heads_keeps_to_its_budget():
     task, network = pair("language", d_model=48, heads=12, layers=12)
     text = " ".join(["dog"] * 511)
-    with pytest.raises(TraceBudgetError, match="over its budget of 50,000,000; keep fewer points"):
+    with pytest.raises(TraceBudgetError, match=r"50,000,000.*fewer"):
         read(network, task, text, budget_bytes=50_000_000)
     one = "decoder.layers.7.self_attention.pattern"
     seen = read(network, task, text, keep=one, budget_bytes=12 * 512 * 512 * 8)
@@ -178,25 +178,25 @@ def test_a_trace_of_many_tokens_and_heads_keeps_to_its_budget():
     assert len(seen.figure(one).svg()) < 500_000
 
 
-def test_what_cannot_be_drawn_is_said():
+def test_points_that_cannot_be_drawn_are_refused():
     seen = reading("translate", ENGLISH, GERMAN)
     with pytest.raises(UnknownPointError, match=r"Did you mean head\.logits"):
         seen.figure("head.logit")
     with pytest.raises(InputError, match=r"head = 7: .*cross_attention.pattern has heads 0 to 1"):
         seen.figure(CROSS, head=7)
-    with pytest.raises(InputError, match=r"tokens = \(5, 2\): give the first token"):
+    with pytest.raises(InputError, match=r"tokens = \(5, 2\)"):
         seen.figure(CROSS, tokens=(5, 2))
     with pytest.raises(InputError, match=r"tokens = \(200, 300\): the text has tokens 0 to 6"):
         seen.figure(CROSS, tokens=(200, 300))
-    with pytest.raises(InputError, match="tokens = 5: give the first token"):
+    with pytest.raises(InputError, match="tokens = 5"):
         seen.figure(CROSS, tokens=5)
-    with pytest.raises(InputError, match="head = 'max': give a number"):
+    with pytest.raises(InputError, match="head = 'max'"):
         seen.figure(CROSS, head="max")
-    with pytest.raises(InputError, match=r"nowhere.x\.svg: there is no folder nowhere"):
+    with pytest.raises(InputError, match=r"nowhere.x\.svg: .*folder nowhere"):
         seen.figure(CROSS).save("nowhere/x.svg")
     with pytest.raises(UnknownPointError, match=r"Points end in .*, pattern, .*"):
         reading_kept(keep="*.qqq")
-    with pytest.raises(InputError, match=r"x\.gif: a picture ends in \.svg, \.png, \.pdf"):
+    with pytest.raises(InputError, match=r"x\.gif.* \.svg, \.png, \.pdf"):
         seen.figure(CROSS).save("x.gif")
 
 
@@ -243,9 +243,9 @@ def test_bad_targets_are_refused():
         reading("tag", ENGLISH, "O O")
     with pytest.raises(InputError, match="tag 'X': the model knows O, B-PER, I-PER"):
         reading("tag", "dog", "X")
-    with pytest.raises(InputError, match="a model for task language has none; leave it out"):
+    with pytest.raises(InputError, match="task language"):
         reading("language", ENGLISH, GERMAN)
-    with pytest.raises(InputError, match="give numbers, separated by commas or spaces"):
+    with pytest.raises(InputError, match="commas or spaces"):
         reading("regress", "one two")
 
 

@@ -17,6 +17,7 @@ from tests.see.explained import (
 from tests.tiny.dealt import dealt
 from torch import Tensor
 
+import translucid as tl
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.models.base import evaluating
@@ -122,12 +123,12 @@ def test_they_add_up_where_a_norm_makes_small_embeddings_large(positions: str, n
     assert found.values.sum() == pytest.approx(found.value - found.nothing, rel=1e-4)
 
 
-def test_kinks_take_more_steps_and_the_note_says_what_is_missing() -> None:
+def test_too_few_steps_are_noted_with_the_missing_part() -> None:
     explained = classifier(activation="relu")
     few, many = (saliency(*explained, method="integrated", steps=n) for n in (8, 512))
     assert many.nothing is not None
     assert abs(many.missing) < 5e-3 * abs(many.value - many.nothing) < abs(few.missing)
-    assert f"but for {few.missing:.1g}; more steps" in few.picture().note
+    assert f"for {few.missing:.1g}; more steps" in few.picture().note
     assert "more steps" not in many.picture().note
     assert "more steps" in saliency_map(*explained, method="integrated", steps=8).note
 
@@ -224,7 +225,7 @@ def test_bars_hold_the_numbers() -> None:
     assert bars.values is found.values
     assert bars.title == "What spoke for sieht"
     assert bars.marked == (int(np.abs(found.values).argmax()),)
-    assert "for embeddings of 0; the bars add up" in bars.note
+    assert "for embeddings of 0" in bars.note
 
 
 # ---- what is left behind, and what is refused ----
@@ -255,17 +256,22 @@ def test_frozen_and_training_networks_are_left_as_they_were() -> None:
         (regressor, {"unit": "log_probability"}, r"numbers have no probability; leave it out"),
     ],
 )
-def test_bad_questions_are_answered(
+def test_wrong_options_are_refused(
     make: Callable[[], Explained], options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         saliency(*make(), **options)
 
 
-def test_a_word_that_is_there_twice_needs_its_place() -> None:
+def test_a_perceptron_has_no_saliency() -> None:
+    with pytest.raises(InputError, match=r"perceptron.*perceptron\.sum\[0\]"):
+        tl.load("demo:perceptron").saliency("1 1")
+
+
+def test_a_repeated_word_needs_its_position() -> None:
     network, task, _ = ALL["writer"]
     example = task.example("a dog sees a cat")
-    with pytest.raises(InputError, match=r"of = 'a': occurs 2 times; give its position: 0, 3"):
+    with pytest.raises(InputError, match=r"of = 'a'.*2 times.* 0, 3"):
         saliency(network, task, example, of="a")
 
 

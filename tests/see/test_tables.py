@@ -45,7 +45,7 @@ def test_sides_of_a_translator_have_tables_of_their_own() -> None:
         table = stack.positions.table.detach().numpy()
         heat = position_table(network, 1000 // 2, side=side)
         np.testing.assert_array_equal(heat.values, table)
-        assert heat.note == "the model has learned 40 positions and no more"
+        assert "40 learned positions" in heat.note
         np.testing.assert_allclose(
             position_gram(network, 9, side=side).values, table[:9] @ table[:9].T, rtol=1e-12
         )
@@ -95,7 +95,7 @@ def test_alibi_shows_what_heads_take_off() -> None:
     wanted = [[-(2.0 ** (-8 * (h + 1) / 4)) * far for far in range(9)] for h in range(4)]
     np.testing.assert_allclose(heat.values, wanted, rtol=1e-12)
     assert (heat.rows.name, heat.columns.name) == ("head", "distance")
-    with pytest.raises(InputError, match="alibi has no vectors of positions to compare"):
+    with pytest.raises(InputError, match=r"alibi.*position_table"):
         position_gram(network)
 
 
@@ -145,24 +145,24 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
         neighbours(network, tokenizer, "dogthe")
 
 
-def test_what_cannot_be_shown_is_said() -> None:
+def test_impossible_requests_are_refused() -> None:
     language, translate = small.transformer("language"), small.transformer("translate")
     ensemble = small.transformer("language", ensemble_size=2)
     assert isinstance(ensemble, Ensemble)
     for show in (position_table, position_gram):
-        with pytest.raises(InputError, match=r"told no positions \(positions = none\)"):
+        with pytest.raises(InputError, match=r"positions = none"):
             show(small.transformer("language", positions="none"))
-        with pytest.raises(InputError, match="a recurrent network reads one word after the other"):
+        with pytest.raises(InputError, match="recurrent"):
             show(small.recurrent("language"))
-        with pytest.raises(InputError, match="length = 0: give 1 to 512 positions"):
+        with pytest.raises(InputError, match=r"length = 0.*1 to 512"):
             show(language, 0)
-        with pytest.raises(InputError, match="this model reads one text only"):
+        with pytest.raises(InputError, match="'target'"):
             show(language, side="target")
-        with pytest.raises(InputError, match="side = 'left': give source or target"):
+        with pytest.raises(InputError, match=r"side = 'left'.*source or target"):
             show(translate, side="left")
         with pytest.raises(InputError, match=r"every member of an ensemble has .* give one of"):
             show(ensemble)
-        with pytest.raises(InputError, match="this network reads numbers"):
+        with pytest.raises(InputError, match="reads numbers"):
             show(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)))
     with pytest.raises(InputError, match=r"'dof' is not in the model's vocabulary; .* know.* dog"):
         neighbours(language, small.SOURCE, "dof")
@@ -170,7 +170,7 @@ def test_what_cannot_be_shown_is_said() -> None:
         neighbours(language, small.SOURCE, "xyzzy")
     with pytest.raises(InputError, match=r"'old dog' is 2 tokens \(old, dog\); give one of them"):
         neighbours(language, small.SOURCE, "old dog")
-    with pytest.raises(InputError, match="'': there is no word; give one"):
+    with pytest.raises(InputError, match="''"):
         neighbours(language, small.SOURCE, "")
     with pytest.raises(InputError, match=r"12 embedding rows.*13 tokens"):
         neighbours(translate, small.TARGET, "Hund")

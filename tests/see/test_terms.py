@@ -172,12 +172,12 @@ def test_the_rest_of_a_sum_is_what_is_not_shown() -> None:
     assert rest.value == pytest.approx(math.fsum(map(evaluate, others)), rel=1e-9)
 
 
-def test_an_edit_shows_as_what_the_terms_do_not_give() -> None:
+def test_an_edit_shows_as_a_remainder() -> None:
     task, network = pair("language")
     trace = read(network, task, "the dog sees a cat .", edit={"*.scaled": lambda x: x + 0.5})
     opened = trace.terms("decoder.layers.0.self_attention.scaled[0, 0, 3, 1]")
     assert opened.remainder == pytest.approx(0.5)
-    assert "what the terms do not give: 0.5" in str(opened)
+    assert "by the terms: 0.5" in str(opened)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_an_edit_shows_as_what_the_terms_do_not_give() -> None:
         ("loss[7]", "the targets have the shape"),
     ],
 )
-def test_what_is_no_address_says_so(address: str, message: str) -> None:
+def test_wrong_addresses_are_refused(address: str, message: str) -> None:
     trace = reading("language", "the dog sees a cat .")
     with pytest.raises((InputError, UnknownPointError), match=message):
         trace.terms(address)

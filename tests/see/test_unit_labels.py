@@ -115,9 +115,9 @@ def test_heads_are_the_length_of_what_they_hand_over() -> None:
     point = "encoder.layers.0.self_attention.mixed"
     trace = model.trace("The dog sleeps.")
     assert torch.equal(by_unit(trace, point), trace[point][0].norm(dim=-1).T)
-    with pytest.raises(InputError, match=r"choose such as \*.feedforward.activated"):
+    with pytest.raises(InputError, match=r"feedforward\.activated"):
         by_unit(trace, "encoder.layers.0.self_attention.pattern")
-    with pytest.raises(InputError, match="choose one of the encoder"):
+    with pytest.raises(InputError, match="encoder"):
         unit_labels(model.network, model.task, "decoder.layers.0.feedforward.activated")
 
 

@@ -46,7 +46,7 @@ def test_a_head_at_a_strength_is_its_mixture_times_that() -> None:
         (f"{SCOPE}.head.1@", "0 to 200 percent"),
         (f"{SCOPE}.head.1@-5", "0 to 200 percent"),
         (f"{SCOPE}.head.9@50", "no switch"),
-        (f"{SCOPE}@50", "strengths are for heads"),
+        (f"{SCOPE}@50", "only heads"),
     ],
 )
 def test_strengths_that_cannot_be_are_refused(off: str, message: str) -> None:

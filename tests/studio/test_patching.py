@@ -125,7 +125,7 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
         ("/row", {}, "at: required"),
         ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
         ("/cell", {"at": SUM}, "token: required"),
-        ("/cell", {"at": SUM, "token": 99}, "token 99: .* has places 0 to 6"),
+        ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 to 6"),
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
     ],
 )

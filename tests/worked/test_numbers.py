@@ -54,7 +54,7 @@ def test_a_row_a_column_and_one_number() -> None:
     [
         ("1 0; 0", "x: row 2 has 1 number, but row 1 has 2; every row"),
         ([[1], [2, 3]], "x: row 2 has 2 numbers, but row 1 has 1"),
-        ("1 x 2", "x: 'x' is not a number; part numbers by spaces or commas, rows by ;"),
+        ("1 x 2", "x: 'x' is not a number; .*spaces or commas, rows by ;"),
         ("1 0; 0 y", "x, row 2: 'y' is not a number"),
         ("1/0", "x: '1/0' is not a number"),
         ([10**400], "x, number 1: .* is not a number"),
@@ -65,7 +65,7 @@ def test_a_row_a_column_and_one_number() -> None:
         (torch.tensor([[1.0, float("nan")]]), "x, row 1, number 2: nan"),
         ("", 'x is empty; give numbers such as "1 0; 0 1"'),
         (" ; ", "x is empty"),
-        ("1;;2", "x: row 2 is empty; take out one of the ;"),
+        ("1;;2", "x: row 2 is empty"),
         ([], "x is empty"),
         ("1,5 2,5", "x: '1,5 2,5' may have decimal .*; write 1.5 2.5, or 1 5 2 5$"),
         ("-1,5, 2,5", "x: '-1,5, 2,5' may .* write -1.5 2.5, or -1 5 2 5$"),
@@ -93,23 +93,23 @@ def test_a_list_with_commas_is_a_list(text: str) -> None:
 
 
 def test_one_number_with_a_decimal_comma() -> None:
-    with pytest.raises(InputError, match=r"^rate = 0,1: write 0\.1, decimals have a point"):
+    with pytest.raises(InputError, match=r"^rate = 0,1.*0\.1"):
         scalar("0,1", "rate")
-    with pytest.raises(InputError, match=r"^rate is 1 x 2, but one number is needed"):
+    with pytest.raises(InputError, match=r"^rate is 1 x 2.*one number"):
         scalar("0 1", "rate")
 
 
 def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match=r"^b is 2 x 2, but one row"):
+    with pytest.raises(InputError, match=r"^b is 2 x 2.*one row"):
         vector(SQUARE, "b")
-    with pytest.raises(InputError, match=r"^c is 2 x 2, but one number is needed"):
+    with pytest.raises(InputError, match=r"^c is 2 x 2.*one number"):
         scalar(SQUARE, "c")
     for given in ("2.5", "two", "", True, 1.5):
-        with pytest.raises(InputError, match=r"^heads = .*: must be a whole number"):
+        with pytest.raises(InputError, match=r"^heads = .*whole number"):
             whole(given, "heads")
-    with pytest.raises(InputError, match=r"^heads = 0: must be at least 1"):
+    with pytest.raises(InputError, match=r"^heads = 0.*at least 1"):
         whole(0, "heads")
-    with pytest.raises(InputError, match=r"^p: 1.5 is not a whole number of at least 0"):
+    with pytest.raises(InputError, match=r"^p: 1.5.*whole number of at least 0"):
         wholes("0 1.5", "p")
 
 
@@ -142,10 +142,10 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, text: str, message
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml: there is no such file"):
+    with pytest.raises(InputError, match=r"none\.toml: .*no such file"):
         read_file(tmp_path / "none.toml", {})
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match="UTF-8"):
         read_file(tmp_path / "b.toml", {})
     with pytest.raises(InputError, match="cannot be read"):
         read_file(tmp_path, {})

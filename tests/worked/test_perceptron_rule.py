@@ -69,7 +69,7 @@ def test_every_point_and_epoch_is_that_of_a_plain_loop(
     summary = written["weights"]
     lesson = by_hand(x, target, w, b, rate, 12)
     stopped = len(summary) < len(lesson)
-    assert len(summary) == len(lesson) or "the rule goes round" in solution.closing
+    assert len(summary) == len(lesson) or "the rule cycles" in solution.closing
     for number, (row, wanted) in enumerate(zip(summary, lesson, strict=False), 1):
         turns = written[f"epoch {number}"]
         assert [turn["y"] for turn in turns] == wanted["outputs"]
@@ -110,7 +110,7 @@ def test_and_and_or_are_learned_and_xor_never_is() -> None:
     assert reached == {"and": 4, "or": 4, "xor": 3}
 
 
-def test_how_a_lesson_ends() -> None:
+def test_closing_sentences_of_the_perceptron_rule() -> None:
     learned = worked.perceptron(data="and").closing.replace("$", "")
     assert learned == (
         "All 4 points are right after epoch 5, with w = (2, 1) and b = -2; the next one changes "
@@ -119,7 +119,7 @@ def test_how_a_lesson_ends() -> None:
     assert worked.perceptron(data="and", epochs=5).closing.endswith("= $-2$.")
     assert "5 epochs" not in worked.perceptron(data="and", epochs=5).closing
     xor = worked.perceptron(data="xor")
-    assert "the rule goes round and never ends, so no line separates these points" in xor.closing
+    assert "no line separates these points" in xor.closing
     assert "at most 2 of 4 points were right" in xor.closing
     assert xor.next == "translucid work mlp"
     short = worked.perceptron(data="and", epochs=2)

@@ -20,8 +20,8 @@ from translucid.core.trace import Trace
 from translucid.models import TransformerConfig, build
 from translucid.parts.attention import Layout, SelfAttention, attend
 from translucid.parts.positions import Sinusoidal
+from translucid.parts.recurrent_cells import BLOCKS
 from translucid.worked.solution.solution import Solution
-from translucid.worked.through_time import GATES
 
 X = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 A = [[0.2, -1.0, 0.5], [1.5, 0.3, -0.4]]
@@ -41,7 +41,7 @@ SEQUENCE = [[1.0, 0.5], [-0.5, 0.25], [2.0, -1.0]]
 
 
 def wide(cell: str) -> dict[str, Any]:
-    names = [letter + gate for gate in GATES[cell] for letter in ("W", "U", "b")]  # type: ignore[index]
+    names = [letter + gate for gate in BLOCKS[cell] for letter in ("W", "U", "b")]
     return {name: WIDE[name] for name in [*names, *(["b_hn"] if cell == "gru" else [])]}
 
 
@@ -275,7 +275,7 @@ def test_the_lstm_of_the_sources() -> None:
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_cells_gradients_and_step_are_those_of_torch(cell: str) -> None:
     kind = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell]
-    theirs, weights, gates = kind(2, 2, batch_first=True).double(), wide(cell), GATES[cell]  # type: ignore[index]
+    theirs, weights, gates = kind(2, 2, batch_first=True).double(), wide(cell), BLOCKS[cell]
     bias = torch.zeros_like(theirs.bias_hh_l0)
     if cell == "gru":
         bias[-2:] = torch.tensor(weights["b_hn"])
@@ -432,7 +432,7 @@ def test_a_solution_is_frozen_and_shows_itself() -> None:
 def test_digits() -> None:
     assert "0.66524096" in worked.softmax("2 1 0", digits=8).text()
     assert "0.7 0.2 0.1" in worked.softmax("2 1 0", digits=1).text()
-    with pytest.raises(InputError, match="digits = 99: must be from 1 to 12"):
+    with pytest.raises(InputError, match=r"digits = 99.*1 to 12"):
         worked.softmax("2 1 0", digits=99)
 
 
@@ -449,7 +449,7 @@ def test_text_keeps_to_the_width(kind: str, width: int) -> None:
 
 def test_columns_that_were_cut_are_mentioned() -> None:
     wide_one = worked.attention([[float(i) for i in range(60)]], [[1.0] * 60], [[1.0]])
-    assert "… stands for columns that do not fit here" in wide_one.text(80)
+    assert "… marks columns" in wide_one.text(80)
     assert "…" not in worked.attention().text(80)
 
 
@@ -542,5 +542,5 @@ def test_mistakes_name_the_argument(name: str, arguments: dict[str, Any], messag
 
 
 def test_sizes_that_do_not_divide() -> None:
-    with pytest.raises(ConfigError, match="d_model 64 is not a multiple of heads 5; try 4 or 8"):
+    with pytest.raises(ConfigError, match=r"64.*5.*4 or 8"):
         worked.params(64, 5)

@@ -1,4 +1,4 @@
-"""Look into a model: figures, tables and words of a trace; gradients, saliency, ablation."""
+"""Look into a model: figures, tables and text from a trace; gradients, saliency, ablation."""
 
 from typing import TYPE_CHECKING
 

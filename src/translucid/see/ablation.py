@@ -1,4 +1,4 @@
-"""What a network loses when parts of it are switched off, one at a time, over a data set."""
+"""Ablation: how the loss and the metric on a data set change when parts are switched off."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,25 +17,25 @@ from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
 from translucid.tasks.base import Task
 from translucid.tasks.in_batches import summed_loss
 
-MARKED = 3  # effects that are pointed out; of few, one third
-WRITTEN = 12  # heads of a layer up to which the numbers are written into the picture
+MARKED = 3  # largest effects to mark, but at most a third of all
+WRITTEN = 12  # up to this many heads in a layer, the numbers are written into the picture
 
 
 class Edited(Network):
-    """A network that is run with an edit, wherever it is called. It shares the weights."""
+    """A network that always runs with an edit. It shares the weights."""
 
     def __init__(self, network: Network, edit: Mapping[str, Edit]) -> None:
         super().__init__()
         self.config, self.network = network.config, network
         self.watched = Trace([], edit=edit)
-        self.training = network.training  # who evaluates puts back what stood here
+        self.training = network.training  # which evaluation restores
 
     def forward(self, *positional: Any, **named: Any) -> Tensor:
         return self.network(*positional, **named, trace=self.watched)
 
 
 class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
-    """The same for a network that generates: every step is taken with the edit."""
+    """A network that generates, with the edit in every step."""
 
     network: AutoregressiveNetwork[Any]
 
@@ -58,7 +58,7 @@ class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
 
 
 def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
-    """The network as it is with an edit, and as such can be evaluated."""
+    """The network with an edit, to be evaluated like any other."""
     if isinstance(network, AutoregressiveNetwork):
         return EditedGenerator(network, edit)
     return Edited(network, edit)
@@ -66,34 +66,34 @@ def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
 
 @dataclass(frozen=True)
 class AblationScore:
-    """How well a network does."""
+    """The loss and the metric of a network."""
 
-    loss: float  # of one target, without smoothing
-    metric: float | None = None  # the task's own, where it was asked for
+    loss: float  # per target, without smoothing
+    metric: float | None = None  # the task's own, where requested
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """A network whole, and with each of its parts switched off."""
+    """Scores of a network with all parts, and with each part switched off."""
 
     metric: str  # its name
     items: int
     targets: int
     whole: AblationScore
     rows: tuple[tuple[Switch, AblationScore], ...]
-    switches: int  # how many there were to throw; fewer rows: it was stopped
+    switches: int  # planned; more than rows if it was stopped
 
     @property
     def complete(self) -> bool:
         return len(self.rows) == self.switches
 
     def change(self, measured: AblationScore) -> float:
-        """By how much the loss of a target grows."""
+        """The increase of the loss per target."""
         return measured.loss - self.whole.loss
 
     @property
     def largest(self) -> list[Switch]:
-        """The parts that matter most."""
+        """The parts with the largest effect on the loss."""
         sizes = [
             (abs(size), -place)
             for place, (_, measured) in enumerate(self.rows)
@@ -103,7 +103,7 @@ class Ablation:
         return [self.rows[-place][0] for _, place in most]
 
     def table(self) -> str:
-        """What, loss, change; and the metric, if it was measured."""
+        """Each part with its loss and change, and with the metric if it was measured."""
         with_metric = self.whole.metric is not None
         wide = max([len("switched off"), *(len(switch.name) for switch, _ in self.rows)])
         heads = ["loss", "change"] + ([self.metric, "change"] if with_metric else [])
@@ -117,15 +117,15 @@ class Ablation:
             lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
         if with_metric and any(switch.kind == "masks" for switch, _ in self.rows):
             lines.append(
-                "masks: while a model generates there are no later tokens, so a metric of what it "
-                "writes hardly feels an open causal mask; the loss does"
+                "masks: while a model generates there are no later tokens, so opening the causal "
+                "mask hardly changes a metric of the generated text; it does change the loss"
             )
         if not self.complete:
             lines.append(f"stopped after {len(self.rows)} of {self.switches}")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file or a page; what is not finite becomes None."""
+        """All values as plain data; None for a number that is not finite."""
         return {
             "metric": self.metric,
             "items": self.items,
@@ -149,7 +149,7 @@ class Ablation:
         }
 
     def pictures(self) -> list[Heat | Grid | Bars]:
-        """The heads, layer by layer, and everything else; what there is of them."""
+        """A picture of the heads and one of all other parts, if there are any."""
         pictures = [self._heads(), self._bars()]
         return [picture for picture in pictures if picture is not None]
 
@@ -157,7 +157,7 @@ class Ablation:
         """The heads if there are any, else the other parts."""
         pictures = self.pictures()
         if not pictures:
-            raise InputError("nothing was switched off, so there is nothing to show")
+            raise InputError("nothing was switched off, so there is no picture to draw")
         return pictures[0]
 
     def _heads(self) -> Heat | Grid | None:
@@ -195,7 +195,7 @@ class Ablation:
 
     def _note(self) -> str:
         stopped = "" if self.complete else f"; stopped after {len(self.rows)} of {self.switches}"
-        return f"loss of a target {self.whole.loss:.4g}, over {self.targets:,} targets{stopped}"
+        return f"loss per target {self.whole.loss:.4g}, over {self.targets:,} targets{stopped}"
 
 
 def ablate(
@@ -207,13 +207,13 @@ def ablate(
     metric: bool = True,
     progress: Callable[[Ablation], None] | None = None,
 ) -> Ablation:
-    """Loss and metric on the items with nothing off, and with each switch off by itself.
+    """Measure the loss and the metric on the items as trained, and with each part off by itself.
 
-    metric: also the task's metric; for a translator that means translating everything again and
-    again. progress: told what is known, after every run.
+    metric: False to skip the task's metric, which for translation means translating all items once
+    for each part. progress: called with the results so far before and after every run.
     """
     if not items:
-        raise InputError("there is no example to measure on; give at least one")
+        raise InputError("there are no examples to measure on; give at least one example")
     targets = sum(task.targets(item) for item in items)
     whole = measure(network, task, items, {}, metric=metric)
     known = Ablation(task.metric, len(items), targets, whole, (), len(switches))
@@ -235,7 +235,7 @@ def measure(
     *,
     metric: bool = True,
 ) -> AblationScore:
-    """Loss and metric of a network that runs with an edit."""
+    """The loss and the metric of a network with an edit."""
     model = edited(network, edit)
     loss = reached = None
     if metric or task.traits.loss_by_evaluating:

@@ -1,12 +1,11 @@
-"""What each part of a Transformer adds: a logit as a sum over embedding, heads and feed-forward
-layers; and how much LoRA adapters add to the layers that they adapt.
+"""Direct logit attribution: a logit as a sum over embedding, heads and feed-forward layers; and how
+much LoRA adapters add to their layers.
 
-Every part adds its vector to the residual stream, and the output head is linear. Between them are
-norms; with the mean and the deviation that a norm had in this run held fixed, each norm is linear
-too, so the contributions and a remainder add up to the logit exactly. The remainder belongs to no
-part: shifts of norms, biases of projections and of the head. With pre-norm only the last norm is
-in the way. With post-norm each part passes all later norms, and its contribution is what remains
-of it at the end.
+Every part adds its vector to the residual stream, and the output head is linear. With its mean and
+deviation fixed at their values in this run, each norm in between is linear too, so the
+contributions and a remainder add up to the logit exactly. The remainder holds the shifts of norms
+and the biases of projections and head. With pre-norm, a contribution passes only the final norm;
+with post-norm, all later norms.
 
 Elhage et al. 2021, "A mathematical framework for Transformer circuits".
 """
@@ -30,7 +29,7 @@ from translucid.see.text_trace import TextTrace
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one part adds to a logit; of a head, also through the value of each token."""
+    """What one part adds to a logit; for a head, also by the token whose value it copies."""
 
     part: str  # such as decoder.layers.0.cross_attention
     head: int | None
@@ -40,18 +39,17 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Contributions:
-    """A logit, and what it is the sum of."""
+    """A logit and the terms of its sum."""
 
     logit: float
     parts: tuple[Contribution, ...]
     remainder: float  # shifts of norms, biases
-    rounding: float  # of the model's own precision: what is left of the logit after all these
+    rounding: float  # what the sum lacks, due to the model's precision
 
 
 class _Direction:
-    """The direction in the residual stream whose product with it is the logit, followed from the
-    last norm back to the embedding; on the way each part adds what it has in this direction. So a
-    head costs a vector for each token, and not one of the model's width."""
+    """The direction in the residual stream that the logit reads, followed from the final norm back
+    to the embedding; each part on the way contributes its component in this direction."""
 
     def __init__(self, reading: TextTrace, position: int, direction: Tensor) -> None:
         self.reading, self.position = reading, position
@@ -63,7 +61,7 @@ class _Direction:
         return self.reading[name][0, self.position].double()
 
     def before_norm(self, norm: Norm, name: str) -> None:
-        """A norm with the statistics that it had."""
+        """Pass a norm, with its statistics in this run."""
         self.direction, constant = norm.linearised(
             self.direction, lambda statistic: self.at(f"{name}.{statistic}")
         )
@@ -76,7 +74,7 @@ class _Direction:
         self.parts.append(Contribution(part, None, float(vector @ self.direction)))
 
     def add_heads(self, part: MultiHead, name: str) -> None:
-        """The heads of an attention layer, each as the tokens whose values it hands over."""
+        """Add the heads of an attention layer, each by the tokens whose values it copies."""
         weight = part.output.weight.detach().double()  # (d_model, heads * d_head)
         wanted = (self.direction @ weight).unflatten(-1, (part.heads, part.d_head))
         pattern = self.reading[f"{name}.pattern"][0, :, self.position].double()  # (heads, keys)
@@ -91,18 +89,17 @@ class _Direction:
 
 
 def contributions(reading: TextTrace, position: int, output: int) -> Contributions:
-    """What each part adds to the logit of an output (a token or tag, by its number) at a position
-    of the text that the head reads."""
+    """What each part adds to the logit of an output (the number of a token or tag) at a position of
+    the text that the head reads."""
     network = reading.network
     side = "decoder" if hasattr(network, "decoder") else "encoder"
     stack, head = getattr(network, side, None), getattr(network, "head", None)
     if not isinstance(stack, Stack) or not isinstance(head, LanguageHead | Tagger):
         raise InputError(
-            "contributions are for Transformers that say something at each position (translate, "
-            "language, tag); of another network ask trace.terms(...) or model.saliency(...)"
+            "contributions are for Transformers with an output at each position (translate, "
+            "language, tag); for other networks use trace.terms(...) or model.saliency(...)"
         )
-    if network.training:
-        raise InputError("the network is in training mode; call network.eval() and trace again")
+    reading.check_eval()
     logits = reading["head.logits"][0]
     if not 0 <= position < logits.shape[0] or not 0 <= output < logits.shape[1]:
         raise InputError(
@@ -124,7 +121,7 @@ def contributions(reading: TextTrace, position: int, output: int) -> Contributio
 def _back(
     reading: TextTrace, stack: Stack, side: str, position: int, direction: Tensor
 ) -> _Direction:
-    """From the last norm to the embedding, part by part."""
+    """Follow the direction from the final norm to the embedding, part by part."""
     followed = _Direction(reading, position, direction)
     followed.before_norm(stack.final_norm, f"{side}.final_norm")
     for number, layer in reversed([*enumerate(stack.blocks())]):
@@ -143,7 +140,7 @@ def _back(
 
 @dataclass(frozen=True)
 class AdapterNorm:
-    """Mean lengths over the tokens that one adapted layer has read."""
+    """Mean lengths of what one adapted layer computes, over its tokens."""
 
     layer: str  # its name in the network
     added: float  # of (alpha / rank) B A x
@@ -151,14 +148,14 @@ class AdapterNorm:
 
     @property
     def ratio(self) -> float:
-        """How many times as long as what was there what is added is."""
+        """The length that the adapter adds, relative to the output of the frozen layer."""
         return self.added / max(self.frozen, 1e-30)
 
 
 @torch.no_grad()
 def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
-    """Of every adapter that a text went through, in the order of the model; nothing where there is
-    none. Computed from what the layers read: a projection of the encoder's output is no point."""
+    """The adapters of a network, in its order, computed from the inputs of their layers: not every
+    projection is a trace point."""
     norms = []
     for layer, part in c.network.named_modules():
         if isinstance(part, AdaptedLinear):
@@ -168,7 +165,7 @@ def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
 
 
 def _input(c: Computation, layer: str) -> Tensor:
-    """What a linear layer of a Transformer has read. (batch, length, features)"""
+    """The input of a linear layer of a Transformer. (batch, length, features)"""
     name = c.reads(layer)
     x = c.points[name]
     return x.transpose(1, 2).flatten(2) if name.endswith(".mixed") else x  # the heads, joined

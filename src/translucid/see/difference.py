@@ -1,25 +1,25 @@
-"""Where two runs of a model part ways: point by point, and word by word."""
+"""Differences between two runs of a model, by trace point and by token."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace, matching
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.pictures import Axis, Grid, Heat, Scale
 from translucid.see.text_trace import TextTrace
-from translucid.see.trace_pictures import numbers, window
+from translucid.see.trace_pictures import numbers, token_axis, window
 
-ROUNDING = 1e-6  # of the size of a value: two ways to add up the same numbers differ by as much
-SHOWN = 4  # points of another shape that are named
-OF_A_WORD = ("length", "queries")  # axes whose entries belong to one word each
-# What goes from layer to layer: the words, then the residual stream, or the states.
+ROUNDING = 1e-6  # relative difference that the order of additions can cause
+SHOWN = 4  # points of another shape that are listed
+# What passes from layer to layer: embeddings, then the residual stream or the recurrent states.
 STREAM = (
     "*embedding.lookup", "*characters.sum", "*positions.output", "*_residual.sum",
     "*final_norm.output", "*.rnn.hidden", "*.lstm.hidden", "*.gru.hidden", "*alignment.output",
@@ -27,48 +27,53 @@ STREAM = (
 
 
 @dataclass(frozen=True)
-class Apart:
-    """How far two runs lie apart at one point."""
+class PointDifference:
+    """How much two runs differ at one point."""
 
     name: str
-    most: float  # the largest difference of two numbers
+    most: float  # the largest absolute difference of two values
     relative: float  # ‖a - b‖ / ‖a‖
     cosine: float  # 1: same direction; nan where one of them is 0
 
     @property
     def differs(self) -> bool:
-        """By more than rounding."""
+        """Whether they differ by more than rounding."""
         return not self.relative <= ROUNDING
 
 
 @dataclass(frozen=True)
 class TraceDifference:
-    """Two runs, compared wherever they have the same point in the same shape."""
+    """Two runs, compared at every point that both have in the same shape."""
 
     names: tuple[str, ...]  # of the points that are compared, in the order of the model
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    shapes: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]  # of those that do not fit
+    shapes: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]  # where shapes differ
     a: Trace = field(repr=False)
     b: Trace = field(repr=False)
 
     @cached_property
-    def points(self) -> tuple[Apart, ...]:
+    def points(self) -> tuple[PointDifference, ...]:
         return tuple(self.at(name) for name in self.names)
 
-    def at(self, name: str) -> Apart:
-        """At one of the points that are compared."""
-        return _apart(name, self.a[name], self.b[name])
+    def at(self, name: str) -> PointDifference:
+        """The difference at one of the points that are compared."""
+        a, b = _comparable(self.a[name], self.b[name])
+        gap = (a - b).flatten()
+        a, b = a.flatten(), b.flatten()
+        cosine = float((a @ b / (a.norm() * b.norm())).clamp(-1, 1))
+        most = float(gap.abs().max()) if gap.numel() else 0.0
+        return PointDifference(name, most, float(_relative(gap.norm(), a.norm())), cosine)
 
     @cached_property
-    def first(self) -> Apart | None:
+    def first(self) -> PointDifference | None:
         """The first point of the model that differs."""
         unlike = (name for name in self.names if not _identical(self.a[name], self.b[name]))
         return next((point for point in map(self.at, unlike) if point.differs), None)
 
     @property
-    def widest(self) -> Apart | None:
-        """The point that differs the most for its size."""
+    def widest(self) -> PointDifference | None:
+        """The point with the largest relative difference."""
         changed = [point for point in self.points if point.differs]
         return max(changed, key=lambda point: point.relative, default=None)
 
@@ -80,8 +85,8 @@ class TraceDifference:
         if self.shapes:
             every = len(self.points) + len(self.shapes)
             yield (
-                f"{len(self.shapes)} of {every} points have another shape in the other run and are "
-                "not compared; take texts of one length in tokens"
+                f"{len(self.shapes)} of {every} points have different shapes in the two runs and "
+                "are not compared; choose texts with the same number of tokens"
             )
         if first is None:
             yield (
@@ -114,17 +119,56 @@ class TraceDifference:
     def picture(
         self, pattern: str | Sequence[str] = STREAM, *, tokens: tuple[int, int] | None = None
     ) -> Heat | Grid:
-        """The ripple: how far each word's vector has moved at each depth, for its size.
+        """A map of how far each token's vector has moved at each depth, relative to its length.
 
-        pattern: the points to show, by default what goes from layer to layer. tokens: the first
-        to show, and the one after the last. Two texts, as of a translator, make two tables.
+        pattern: the points to show, by default what passes from layer to layer. tokens: the first
+        to show, and the one after the last. A translation model has a table for each text.
         """
-        heats = [self._heat(names, tokens) for names in self.sides(pattern)]
+        sides = self.sides(pattern)
+        note = "‖a - b‖ / ‖a‖ of each token's vector"
+        if self.a[sides[0][0]].shape[0] > 1:
+            note += "; only the first text of the batch is shown"
+
+        def rows(names: Sequence[str], start: int, stop: int) -> Tensor:
+            return _moved(self.a, self.b, names, start, stop)
+
+        return self.token_maps(sides, "How far each token{} has moved", rows, "positive", note,
+                               tokens)  # fmt: skip
+
+    def token_maps(
+        self,
+        sides: Sequence[Sequence[str]],
+        title: str,
+        rows: Callable[[Sequence[str], int, int], Tensor],
+        scale: Scale,
+        note: str,
+        tokens: tuple[int, int] | None,
+    ) -> Heat | Grid:
+        """Depths by tokens, a table for each text with one colour scale for all.
+
+        title: with {} where the text is named. rows: from the points of a text and the range of
+        tokens to the values. (points, tokens)
+        """
+        heats = []
+        for names in sides:
+            side, notes = names[0].partition(".")[0], [note]
+            start, stop = window(self._side(names[0])[1], tokens, notes)
+            heats.append(
+                Heat(
+                    title.format(f" of the {side}"),
+                    numbers(rows(names, start, stop)),
+                    Axis("depth", tuple(map(depth, names))),
+                    Axis("tokens", self.tokens_along(names[0])[start:stop]),
+                    scale,
+                    note="; ".join(notes),
+                    address=side,
+                )
+            )
         if len(heats) == 1:
             return heats[0]
-        most = max(float(torch.tensor(heat.values).nan_to_num().max()) for heat in heats) or None
+        most = max(float(np.nan_to_num(abs(heat.values)).max()) for heat in heats) or None
         one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
-        return Grid("How far each token has moved", one_scale, len(heats), one_scale[0].note)
+        return Grid(title.format(""), one_scale, len(heats), one_scale[0].note)
 
     def sides(self, pattern: str | Sequence[str] = STREAM) -> list[list[str]]:
         """The points with a vector for each token, by the text that they belong to."""
@@ -132,35 +176,18 @@ class TraceDifference:
         shown = _along_tokens(self.names, globs)
         if not shown:
             raise InputError(
-                "no point here has a vector for each token in both runs; take texts of one length "
-                f"in tokens, and keep such points in both traces (looked for {', '.join(globs)})"
+                "no point has a vector for each token in both runs; choose texts with the same "
+                "number of tokens, and keep such points in both traces (looked for "
+                f"{', '.join(globs)})"
             )
         return [list(names) for _, names in groupby(sorted(shown, key=self._side), key=self._side)]
 
     def _side(self, name: str) -> tuple[bool, int]:
-        """Which text a point belongs to: the encoder's come first."""
+        """A key for the text that a point belongs to; the encoder's comes first."""
         return "encoder" not in name.split("."), self.a[name].shape[_along(name) or 0]
 
-    def _heat(self, names: list[str], tokens: tuple[int, int] | None) -> Heat:
-        size = self._side(names[0])[1]
-        notes = ["‖a - b‖ / ‖a‖ of each token's vector"]
-        start, stop = window(size, tokens, notes)
-        rows = _moved(self.a, self.b, names, start, stop)
-        side = names[0].partition(".")[0]
-        if self.a[names[0]].shape[0] > 1:
-            notes.append("of the batch the first text is shown")
-        return Heat(
-            f"How far each token of the {side} has moved",
-            numbers(rows),
-            Axis("depth", tuple(depth(name) for name in names)),
-            Axis("tokens", self.tokens_along(names[0])[start:stop]),
-            "positive",
-            note="; ".join(notes),
-            address=side,
-        )
-
     def tokens_along(self, name: str) -> tuple[str, ...]:
-        """The token at each position of a point; both tokens, where the two texts differ."""
+        """The token at each position of a point; both tokens where the texts differ."""
         size = self.a[name].shape[_along(name) or 0]
         axis = describe(name).axes[_along(name) or 0]
         both = [
@@ -174,7 +201,7 @@ class TraceDifference:
 
 
 def difference(a: Trace, b: Trace, pattern: str = "*") -> TraceDifference:
-    """Compare two traces at every point that matches and that both have."""
+    """Compare two traces at every point that both have and that matches."""
     ours, theirs = a.names(pattern), b.names(pattern)
     if not ours and not theirs:
         a[pattern]  # raises an error with the nearest names
@@ -197,62 +224,50 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> TraceDifference:
 
 
 def _identical(a: Tensor, b: Tensor) -> bool:
-    """Bit for bit, which is seen without computing how far they lie apart."""
-    if a is b:
-        return True
-    return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
-
-
-def _apart(name: str, a: Tensor, b: Tensor) -> Apart:
-    a, b = _comparable(a, b)
-    gap = (a - b).flatten()
-    a, b = a.flatten(), b.flatten()
-    cosine = a @ b / (a.norm() * b.norm())
-    most = float(gap.abs().max()) if gap.numel() else 0.0
-    return Apart(name, most, float(_relative(gap.norm(), a.norm())), float(cosine.clamp(-1, 1)))
+    """Whether two tensors are equal bit for bit, which is cheaper than their difference."""
+    return a is b or (a.dtype == b.dtype and a.device == b.device and torch.equal(a, b))
 
 
 def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """In double precision on one device. Where both are minus infinity, as behind a mask, they are
-    the same: 0 and 0."""
+    """Both in double precision on one device, with 0 where both are the same infinity (a mask)."""
     a, b = a.detach().double(), b.detach().to(a.device).double()
     same = (a == b) & a.isinf()
     return a.masked_fill(same, 0.0), b.masked_fill(same, 0.0)
 
 
 def _relative(gap: Tensor, size: Tensor) -> Tensor:
-    """gap / size; nothing of nothing is 0."""
+    """gap / size, where 0 / 0 is 0."""
     return torch.where(gap == 0, 0.0, gap / size)
 
 
 @lru_cache(4096)
 def _along(name: str) -> int | None:
-    """The axis of a point that has an entry for each word."""
-    axes = describe(name).axes
-    return next((place for place, axis in enumerate(axes) if axis in OF_A_WORD), None)
+    """The axis of a point that has an entry for each token of its own text."""
+    return token_axis(name, ("length", "queries"))
 
 
 @lru_cache(64)
 def _along_tokens(names: tuple[str, ...], globs: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that match and have an entry for each word."""
+    """The names that match and have an entry for each token."""
     chosen = {name for glob in globs for name in matching(names, glob)}
     return tuple(name for name in names if name in chosen and _along(name))
 
 
 def _moved(a: Trace, b: Trace, names: Sequence[str], start: int, stop: int) -> Tensor:
-    """How far the vector of each word has moved, of the first text of a batch. (points, words)"""
+    """The relative difference of each token's vector, for the first text of a batch.
+    (points, tokens)"""
     rows = torch.zeros(len(names), stop - start, dtype=torch.double)
     alike: dict[tuple[int, ...], list[int]] = {}
     for place, name in enumerate(names):
-        if not _identical(a[name], b[name]):  # before a change they are, in most of a model
+        if not _identical(a[name], b[name]):  # most points before the first change are
             alike.setdefault((_along(name) or 0, *a[name].shape), []).append(place)
-    for (along, *_), places in alike.items():  # of one shape, at once
+    for (along, *_), places in alike.items():  # points of one shape at once
         one, two = _comparable(
             *(
                 torch.stack([trace[names[place]][0] for place in places])
                 .narrow(along, start, stop - start)
                 .movedim(along, 1)
-                .flatten(2)  # (points, words, numbers)
+                .flatten(2)  # (points, tokens, values)
                 for trace in (a, b)
             )
         )
@@ -284,7 +299,7 @@ def depth(name: str) -> str:
     return f"layer {layer[1]}, {what.replace('.', ' ')}"
 
 
-def _mark(point: Apart, first: Apart, widest: Apart | None) -> str:
+def _mark(point: PointDifference, first: PointDifference, widest: PointDifference | None) -> str:
     marks = [
         words
         for which, words in ((first, "first"), (widest, "widest"))

@@ -1,4 +1,4 @@
-"""What a notebook shows of a reading and of a model: what there is, not yet its numbers."""
+"""Overviews of a reading and of a model for a notebook, without the values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from translucid.see.render.frame import escape, folded, piece, table
 from translucid.see.render.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
-WORDS = 48  # of a text that are shown
-PICTURE = 24  # tokens on a side of the picture: its labels are most of the HTML
-HEADS = 4  # more are shown as their mean: labels also take most of the time
+WORDS = 48  # tokens of a text to show
+PICTURE = 24  # tokens on a side of the picture: labels are most of the HTML
+HEADS = 4  # with more heads, their mean is shown: labels also take most of the time
 PICTURED = ("*.cross_attention.pattern", "*.alignment.pattern", "*.pattern", "*_gate")
-LENGTH = 128  # of the text whose tokens are counted in FLOPs
+LENGTH = 128  # tokens of the text for which FLOPs are counted
 _NUMBER = re.compile(r"\.\d+(?=\.)")  # of a layer
 _PART = re.compile(r"\w+(?:\.\*)*")
 
 
 def reading_html(reading: TextTrace) -> str:
-    """The words, a first picture, and every point by its part. No data: the size is bounded."""
+    """The tokens, a first picture, and the points by part, without their values."""
     right = formulas(reading.network, reading.met)
     points = _points({name: reading[name] for name in reading}, right)
     size = sum(point.bytes for point in points)
@@ -38,7 +38,7 @@ def reading_html(reading: TextTrace) -> str:
 
 
 def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = ()) -> str:
-    """What a model is, with `rows` of facts about it, and where its parameters are."""
+    """A model with `rows` of facts about it, and its parameters by part."""
     parts = parts_of(network, LENGTH)
     total, flops = network.parameters_count, sum(part.copies * part.flops for part in parts)
     reads = f"token of {LENGTH}" if isinstance(network.config, SequenceConfig) else "example"
@@ -82,7 +82,7 @@ def _chips(words: Sequence[str]) -> str:
 
 
 def _picture(reading: TextTrace) -> list[str]:
-    """Where the model looks, or a gate: of the first layer that was kept."""
+    """The attention pattern or a gate of the first layer that was kept."""
     for wanted in PICTURED:
         names = [name for name in reading.names(wanted) if reading[name].dim() > 2]
         if names:
@@ -103,16 +103,16 @@ class _Point:
     """One point of the catalogue, in one part or in the same part of several layers."""
 
     scope: tuple[str, ...]  # such as decoder, layers.*, self_attention
-    name: str  # its last word
-    full: str  # of the first layer
+    name: str  # the last word of the full name
+    full: str  # the name in the first layer
     formula: str  # as this model computes it
     shapes: list[str] = field(default_factory=list)
     bytes: int = 0
-    numbers: list[list[int]] = field(default_factory=list)  # of the layers it is in
+    numbers: list[list[int]] = field(default_factory=list)  # of its layers
 
 
 def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Point]:
-    """Layers that have the same parts share their points: 12 of them are as easy to read as 1."""
+    """The points, with those of layers that have the same parts merged."""
     points: dict[str, _Point] = {}
     for name, value in values.items():
         key = _NUMBER.sub(".*", name)
@@ -127,7 +127,7 @@ def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Poi
 
 
 def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:
-    """What is in a part: its points as a table, then the parts in it, each to be opened."""
+    """The content of a part: its points as a table, then its parts, folded."""
     own = [point for point in points if len(point.scope) == depth]
     out = [_table(own)] if own else []
     inner: dict[str, list[_Point]] = {}
@@ -173,7 +173,7 @@ def _table(points: Sequence[_Point]) -> str:
 
 
 def _code(point: _Point) -> str:
-    """Its own name; under the mouse, the pattern that finds it in the trace."""
+    """The name of a point, with the pattern that finds it in the trace as a tooltip."""
     pattern = ".".join((*point.scope, point.name))
     return f'<code title="{escape(pattern)}">{escape(point.name)}</code>'
 

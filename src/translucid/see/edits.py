@@ -2,9 +2,9 @@
 
     model.trace(a, edit=from_trace(b, "encoder.layers.1.*"))
 
-`read_edited` reads one text with many edits at once, in a batch in which each row has its own edit.
-Its numbers equal those of one run for each edit up to rounding, and what an edit does not reach is
-bit for bit that of the run without edits.
+`read_edited` reads one text with many edits in one batch, an edit in each row. The results equal
+separate runs up to rounding; values that an edit does not reach are bit for bit those of the run
+without edits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from translucid.core.catalogue import describe
 from translucid.core.errors import TraceError, UnknownPointError
 from translucid.core.trace import Edit, Trace
 from translucid.see.reading import Reading
-from translucid.tasks.words import ALONG_TEXT
+from translucid.see.trace_pictures import token_axis
 
 Places = Mapping[int, int]
 
@@ -25,16 +25,16 @@ Places = Mapping[int, int]
 def from_trace(
     other: Trace, pattern: str | Sequence[str], *, tokens: Places | None = None
 ) -> dict[str, Edit]:
-    """An edit that replaces the points that match by what `other` has there.
+    """An edit that replaces the matching points by their values in `other`.
 
-    tokens: only some positions, {place in this text: place in the other}, counted from 0 in the
-    text that a point belongs to (an encoder's in the source, a decoder's in the target). Of a table
-    of queries and keys whole rows are replaced: those of the queries.
+    tokens: only some positions, {position in this text: position in the other}, counted from 0 in
+    the text that a point belongs to (source for the encoder, target for the decoder). In tables of
+    queries by keys, whole rows (queries) are replaced.
     """
     if tokens is not None and (not tokens or min(*tokens, *tokens.values()) < 0):
         raise TraceError(
-            f"tokens = {dict(tokens)}: give places from 0 on, {{place in this text: place in the "
-            "other}, such as {3: 3}; leave it out to replace all"
+            f"tokens = {dict(tokens)}: give positions from 0 on, {{position in this text: position "
+            "in the other}, such as {3: 3}; leave it out to replace all"
         )
     edits: dict[str, Edit] = {}
     lengths: dict[str, Edit] = {}
@@ -57,7 +57,7 @@ def from_trace(
 
 
 def _in_steps(trace: Trace, name: str) -> bool:
-    """Was it written position by position, by a recurrent loop?"""
+    """Whether a recurrent loop wrote this point position by position."""
     try:
         trace[f"{name}@0"]
     except UnknownPointError:
@@ -77,8 +77,8 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """A check of the length, which only the output of a stack shows. Without it, positions
-    that only one of the texts has would be passed over without a word."""
+    """A check of the length at the output of the stack: without it, positions that only one of the
+    texts has would be skipped silently."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
         return {}
@@ -102,8 +102,7 @@ def _whole(name: str, theirs: Tensor, value: Tensor) -> Tensor:
 
 def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
     """The value with the vectors of some tokens from elsewhere."""
-    axes = describe(name).axes
-    along = next((place for place, axis in enumerate(axes) if axis in ALONG_TEXT), None)
+    axes, along = describe(name).axes, token_axis(name)
     if along is None or value.dim() != len(axes):
         raise TraceError(
             f"{name} {tuple(value.shape)} has no axis of tokens ({', '.join(axes) or 'a number'}); "
@@ -117,8 +116,8 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
     if any(ours != other for ours, other in sizes):
         raise TraceError(
             f"{name} has shape {tuple(value.shape)} here and {tuple(theirs.shape)} in the other "
-            f"trace; apart from the {axes[along]} they must agree: leave this point out of the "
-            "pattern, or take texts of one length"
+            f"trace; all axes except {axes[along]} must agree: leave this point out of the "
+            "pattern, or choose texts of the same length"
         )
     _check_places(name, tokens, value.shape[along], theirs.shape[along])
     here, there = (torch.tensor(list(places)) for places in (tokens.keys(), tokens.values()))
@@ -133,26 +132,26 @@ def _check_places(name: str, tokens: Places, ours: int, theirs: int | None) -> N
     ):
         if size is not None and max(places) >= size:
             raise TraceError(
-                f"tokens = {dict(tokens)}: {name} has places 0 to {size - 1} in {where}"
+                f"tokens = {dict(tokens)}: {name} has positions 0 to {size - 1} in {where}"
             )
 
 
 def _apart(name: str, ours: Sequence[int], theirs: Sequence[int]) -> str:
     return (
-        f"{name} has shape {tuple(ours)} here, but {tuple(theirs)} in the other trace; take texts "
-        "of one length in tokens, or say which positions to replace with "
-        "tokens={place in this text: place in the other}"
+        f"{name} has shape {tuple(ours)} here, but {tuple(theirs)} in the other trace; choose "
+        "texts with the same number of tokens, or the positions to replace with "
+        "tokens={position in this text: position in the other}"
     )
 
 
 def can_be_rows(plain: Reading, edit: Mapping[str, Edit]) -> bool:
-    """Whether all that an edit changes has a row for each text of a batch; the scale of attention
-    is one number for all of them."""
+    """Whether every point that an edit changes has a row for each text of a batch; the scale of
+    attention, for example, is one number for all of them."""
     return all(describe(name).axes[:1] == ("batch",) for glob in edit for name in plain.names(glob))
 
 
 def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Reading]:
-    """The text of a whole reading without edits, read with each of these."""
+    """Read the text of a complete reading again with each of these edits."""
     network, example = plain.network, plain.example
     readings = [
         Reading(network, plain.task, example, edit=edit, budget_bytes=None, by_hand=True)
@@ -170,8 +169,8 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Hands each row of a batch that an edit has reached, or that is edited here, to a reading of
-    its own. Row 0 has no edit: rows that equal it are those that no edit has reached."""
+    """Passes each row of a batch that an edit changes, or has changed before, to its own reading.
+    Row 0 has no edit; rows that equal it have not been reached by theirs."""
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:
         super().__init__([], by_hand=True)

@@ -1,5 +1,5 @@
-"""Embedding and position tables: nearest neighbours of a word, how positions differ, and which
-texts fine-tuning moved closer together or apart.
+"""Embedding and position tables: nearest neighbours of a word, similarity of positions, and texts
+that fine-tuning moved closer together or apart.
 """
 
 from collections.abc import Sequence
@@ -31,14 +31,13 @@ from translucid.tasks.contrastive import cosines
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
-MAX_POSITIONS = 512  # positions that a picture can hold
-SHOWN = 5  # pairs of each kind that are written
+MAX_POSITIONS = 512  # that a picture can show
+SHOWN = 5  # pairs of each kind to print
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
-    """How each position is told apart: the vector that is added at it (sinusoidal, learned), the
-    cosine of each turn (rotary), or what each head takes off (alibi) or adds (relative) with
-    distance."""
+    """How positions are encoded: the vector added at each position (sinusoidal, learned), the
+    cosine of each angle (rotary), or each head's bias by distance (alibi, relative)."""
     stack, places, note = _places(network, length, side)
     match stack.positions.point:
         case "encoding":
@@ -69,8 +68,8 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
 
 
 def position_gram(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
-    """How alike every two positions are: the dot products of their vectors, or for rotary
-    positions the mean cosine of the angle between their turns."""
+    """The similarity of every two positions: the dot products of their vectors or, for rotary
+    positions, the mean cosine of the difference of their angles."""
     stack, places, note = _places(network, length, side)
     match stack.positions.point:
         case "encoding":
@@ -83,8 +82,8 @@ def position_gram(network: Network, length: int = 64, *, side: Side = "source") 
         case "bias":
             name = getattr(network.config, "positions")  # noqa: B009 (a Transformer's)
             raise InputError(
-                f"{name} has no vectors of positions to compare; position_table shows what each "
-                "head takes off or adds with distance"
+                f"{name} has no position vectors to compare; position_table shows the bias of each "
+                "head by distance"
             )
         case None:
             raise _unplaced(stack.positions)
@@ -95,11 +94,11 @@ def position_gram(network: Network, length: int = 64, *, side: Side = "source") 
 def neighbours(
     network: Network, tokenizer: Tokenizer, word: str, k: int = 8, *, side: Side = "source"
 ) -> Bars:
-    """The words whose vectors point most nearly where this word's does."""
+    """The words whose embeddings have the largest cosine with this word's."""
     check_count(k)
     table = _reader(network, side).embedding.table.weight.detach()  # (vocab, d_model)
     tokenizer.check_rows(len(table), "the model's table")
-    table = table[: len(tokenizer)]  # spare rows are no tokens
+    table = table[: len(tokenizer)]  # without spare rows
     number, note = _number_of(tokenizer, word)
     within = next(i for i in range(len(tokenizer)) if i not in tokenizer.special_ids)
     wide = table if table.dtype is torch.float64 else table.float()
@@ -116,8 +115,8 @@ def neighbours(
 
 
 def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
-    """The one token that a word is, rather within a text than at its beginning; and a note, if it
-    is another one there."""
+    """The single token of a word within a text, and a note if it is another token at the beginning
+    of a text."""
     within, ids = tokenizer.encode(f" {word}"), tokenizer.encode(word)
     whole = [row[0] for row in (within, ids) if len(row) == 1 and row[0] != tokenizer.unk_id]
     if whole:
@@ -127,10 +126,10 @@ def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
         pieces = ", ".join(readable(tokenizer, ids))
         raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); give one of them")
     if not ids:
-        raise InputError(f"{word!r}: there is no word; give one")
+        raise InputError(f"{word!r} contains no token; give a word")
     text = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
     close = nearest(word, readable(tokenizer, text))
-    hint = f"the nearest that it knows are {', '.join(close)}" if close else "give another word"
+    hint = f"the nearest known words are {', '.join(close)}" if close else "give another word"
     raise InputError(f"{word!r} is not in the model's vocabulary; {hint}")
 
 
@@ -141,54 +140,52 @@ def _reader(network: Network, side: Side) -> Encoder | Decoder:
     if isinstance(network, EncoderDecoderModel):
         return network.encoder if side == "source" else network.decoder
     if isinstance(network, Ensemble):
-        raise InputError(
-            "every member of an ensemble has tables of its own; give one of .networks()"
-        )
+        raise InputError("every member of an ensemble has its own tables; give one of .networks()")
     if not isinstance(network, EncoderModel | DecoderModel):
-        raise InputError("this network reads numbers: it has no tables of tokens or positions")
+        raise InputError("this network reads numbers: it has no table of tokens or positions")
     if side == "target":
-        raise InputError("side = 'target': this model reads one text only; leave it out")
+        raise InputError("side = 'target': this model reads only one text; leave side out")
     return network.encoder if isinstance(network, EncoderModel) else network.decoder
 
 
 def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, str]:
-    """The stack, the positions (1, length) on its device, and what was left out."""
+    """The stack, the positions (1, length) on its device, and a note if some are left out."""
     stack = _reader(network, side)
     if not isinstance(stack, Stack):
         raise InputError(
-            "a recurrent network reads one word after the other; it has no table of positions"
+            "a recurrent network reads tokens one after the other; it has no table of positions"
         )
     if not 1 <= length <= MAX_POSITIONS:
         raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
     note, limit = "", getattr(network.config, "context_length", None)
     if limit is not None and length > limit:
         length = limit
-        note = f"the model has learned {length} positions and no more"
+        note = f"the model has only {length} learned positions"
     return stack, torch.arange(length, device=stack.embedding.table.weight.device)[None], note
 
 
 def _added(stack: Stack, places: Tensor) -> Tensor:
-    """What the embeddings get at these positions, as they get it. (length, d_model)"""
+    """The vectors added to the embeddings at these positions. (length, d_model)"""
     like = stack.embedding.table.weight
     return stack.positions.add(like.new_zeros(*places.shape, stack.d_output), places)[0].detach()
 
 
 def _angles(stack: Stack, places: Tensor) -> Tensor:
-    """By how much pairs of dimensions are turned. (length, pairs)"""
+    """The angles by which pairs of dimensions are rotated. (length, pairs)"""
     angles = stack.positions.angles(places)
     assert angles is not None, "positions whose point is `angles` have them"
     return angles[0]
 
 
 def _bias(stack: Stack, places: Tensor) -> Tensor:
-    """What is added to the scores, by the distance between query and key. (heads, distances)"""
+    """The bias of the scores by the distance between query and key. (heads, distances)"""
     bias = stack.positions.bias(places[:, -1:], places.flip(1))
     assert bias is not None, "positions whose point is `bias` have it"
     return bias[0, :, 0]
 
 
 def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
-    """Evenly chosen columns, as many as can be read; `group` neighbours stay together."""
+    """Evenly chosen columns, few enough to read; `group` neighbours stay together."""
     width = table.shape[1]
     step = -(-width // MOST)
     chosen = [
@@ -207,15 +204,15 @@ def _numbered(places: Tensor) -> tuple[str, ...]:
 def _unplaced(positions: NoPositions) -> InputError:
     if type(positions) is not NoPositions:
         return InputError(
-            f"there is no picture of positions {type(positions).__name__}, a scheme of your own; "
-            "its trace points show what it computes"
+            f"there is no picture for {type(positions).__name__}, your own position scheme; its "
+            "trace points show what it computes"
         )
-    return InputError("this model is told no positions (positions = none): there is nothing to see")
+    return InputError("this model has positions = none: there is no table to show")
 
 
 @dataclass(frozen=True)
 class PairChange:
-    """The cosine of two texts in one model, and in another."""
+    """The cosine of two texts in two models."""
 
     one: str
     other: str
@@ -233,23 +230,23 @@ class PairChange:
 
 @dataclass(frozen=True)
 class EmbeddingChange:
-    """All pairs of some texts, those that moved nearer first."""
+    """All pairs of some texts, sorted from those that moved nearer to those that moved apart."""
 
     pairs: tuple[PairChange, ...]
 
     def nearer(self, k: int = SHOWN) -> tuple[PairChange, ...]:
-        """Those that moved nearer most."""
+        """The k pairs that moved nearer most."""
         return tuple(pair for pair in self.pairs[:k] if pair.change > 0)
 
     def apart(self, k: int = SHOWN) -> tuple[PairChange, ...]:
-        """Those that moved apart most."""
+        """The k pairs that moved apart most."""
         return tuple(pair for pair in self.pairs[: -k - 1 : -1] if pair.change < 0)
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, k: int = SHOWN) -> str:
-        """The k of each kind that moved most."""
+        """The k pairs that moved most in each direction, as text."""
         parts = {"moved nearer": self.nearer(k), "moved apart": self.apart(k)}
         blocks = [[title, *(f"  {pair.line()}" for pair in pairs)]
                   for title, pairs in parts.items() if pairs]  # fmt: skip
@@ -257,8 +254,8 @@ class EmbeddingChange:
 
 
 def embedding_change(texts: Sequence[str], before: Tensor, after: Tensor) -> EmbeddingChange:
-    """before, after: the vectors of the texts in two models, which may be of different sizes.
-    (texts, dimensions)"""
+    """Compare the cosines of all pairs of texts. before, after: their vectors in two models, which
+    may have different sizes. (texts, dimensions)"""
     was, now = cosines(before, before).tolist(), cosines(after, after).tolist()
     pairs = [
         PairChange(texts[i], texts[j], was[i][j], now[i][j])

@@ -1,7 +1,7 @@
 """Gradients of the loss of one text, at every weight and every trace point.
 
-The gradient at a point says how the loss changes if that point alone is changed, as an edit of a
-trace changes it, and everything after it is computed anew.
+The gradient at a point is that of the loss when only this point is edited and everything after it
+is computed again.
 """
 
 import re
@@ -35,8 +35,8 @@ WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weig
 
 
 class Gradients(Trace):
-    """The gradient of a loss, by the names of the weights in `parameters` and by the names of the
-    trace, `gradients["encoder.layers.0.self_attention.pattern"]`, with `@3` for position 3."""
+    """The gradient of a loss: for weights in `parameters`, for trace points by name, as in
+    `gradients["encoder.layers.0.self_attention.pattern"]`, with `@3` for position 3."""
 
     loss: float
     parameters: Mapping[str, Tensor]
@@ -53,15 +53,14 @@ class Gradients(Trace):
         self._network, self._words, self._at = network, example.words, at
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-        # A node of its own: what goes past a sub-layer and what goes into it are one tensor, but
-        # two points.
+        # A node for each point: the skip connection and the input of a sub-layer share a tensor.
         if value.is_floating_point():
             value = value.view_as(value) if value.requires_grad else value.detach()
             value.requires_grad_()
         return value
 
     def differentiate(self, loss: Tensor) -> None:
-        """Put the gradients where the values are; what is yes or no has none."""
+        """Replace the values by their gradients; boolean points have none."""
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
         nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]
@@ -78,7 +77,7 @@ class Gradients(Trace):
             self.keeps(name, position, gradient)
 
     def by_layer(self) -> Bars:
-        """The norm of the gradient of each layer's weights, in the order they are used."""
+        """The norm of the gradient of each layer's weights, in order of use."""
         layers = layers_of(self._network, self.parameters)
         return Bars(
             f"How strongly each layer would change{self._at}",
@@ -87,7 +86,7 @@ class Gradients(Trace):
         )  # fmt: skip
 
     def by_part(self) -> Heat:
-        """The same, with the parts of each layer side by side."""
+        """The norm of the gradient by layer and part."""
         places = self._places()
         rows = _in_order([layer for layer, _ in places.values()])
         parts = list(dict.fromkeys(part for _, part in places.values()))
@@ -103,9 +102,8 @@ class Gradients(Trace):
         )  # fmt: skip
 
     def by_time(self, pattern: str | None = None) -> Lines:
-        """The norm of the gradient at each word: by default of the states of a recurrent network,
-        or of what leaves each layer of a Transformer. pattern: other points, of which those are
-        shown that have a vector for each token."""
+        """The norm of the gradient at each token, by default of recurrent states, or of the
+        residual stream after each layer. pattern: other points with a vector for each token."""
         names = self._over_words(pattern)
         sides = [side for side in (self._words.source, self._words.target) if side]
         along = {name: self._side(name) for name in names}
@@ -153,15 +151,15 @@ class Gradients(Trace):
             ]
             if not names:
                 raise InputError(
-                    "no state of a recurrent network and no residual stream was kept; "
-                    'keep more, or give the points, such as pattern="*.output"'
+                    "neither recurrent states nor a residual stream were kept; keep more points, "
+                    'or choose others, such as pattern="*.output"'
                 )
             return names
         names = self.names(pattern)
         if not names:
             self[pattern]  # raises an error that names the cause
             raise InputError(f"no point with a gradient matches {pattern!r}")
-        over = [name for name in names if _stands_over_words(name)]
+        over = [name for name in names if _has_token_vectors(name)]
         if not over:
             raise InputError(
                 f"{names[0]} has no vector for each token "
@@ -176,7 +174,7 @@ class Gradients(Trace):
 
     def missing(self, name: str) -> str:
         if name in self.met and self.wants(name):
-            return f"{name} is yes or no at each place: it has no gradient"
+            return f"{name} is true or false at each position: it has no gradient"
         return super().missing(name)
 
 
@@ -192,12 +190,11 @@ def gradients(
     keep: str | Sequence[str] = "*",
     budget_bytes: int | None = DEFAULT_BUDGET,
 ) -> Gradients:
-    """The gradient of the loss of one example: -log p(target), or half the squared error, as in
-    training but without smoothing and dropout. It is the mean over the targets, so that texts of
-    different lengths compare.
+    """The gradient of the loss of one example: -log p(target) or half the squared error, averaged
+    over the targets, as in training but without label smoothing and dropout.
 
-    of: the place of one target, such as 3 or -1; by default all. keep: the points to keep; all
-    weights are there in any case.
+    of: the position of one target, such as 3 or -1; by default all. keep: the points to keep; the
+    gradients of all weights are always kept.
     """
     means, targets = task.outputs, example.batch.targets
     counts = _counts(means, targets)
@@ -213,10 +210,10 @@ def gradients(
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:
-    """Which targets count; refused if none does."""
+    """Which targets count towards the loss; refused if none does."""
     counts = means.counts(targets)
     if not bool(counts.any()):
-        raise InputError(f"there is nothing to compare the model's answer with; {means.lacking}")
+        raise InputError(f"the example has no target to compute a loss from; {means.lacking}")
     return counts
 
 
@@ -225,12 +222,12 @@ def _place_of(of: int, counts: Tensor) -> int:
     if of < 0 and -of <= len(counted):
         return int(counted[of])
     if of not in counted:
-        raise InputError(f"of = {of}: there are targets at {', '.join(map(str, counted))}")
+        raise InputError(f"of = {of}: the targets are at {', '.join(map(str, counted))}")
     return of
 
 
 def _at(words: Words, place: int | None) -> str:
-    """As titles end."""
+    """The end of a title."""
     if place is None:
         return ""
     labels = words.follows or words.source
@@ -238,14 +235,14 @@ def _at(words: Words, place: int | None) -> str:
 
 
 def layers_of(network: Network, names: Iterable[str]) -> dict[str, list[str]]:
-    """The names of weights by the layer that they belong to, in the order layers are used."""
+    """The names of weights by layer, in the order in which layers are used."""
     places = {name: _place(name, network)[0] for name in names}
     rows = _in_order(list(places.values()))
     return {row: [name for name in places if places[name] == row] for row in rows}
 
 
 def tied_layers(network: Network) -> str:
-    """Which layers share their weights: their gradients are one sum."""
+    """A note on the layers that share weights, whose gradients are one sum."""
     users: dict[int, list[str]] = {}
     for name, weight in network.named_parameters(remove_duplicate=False):
         users.setdefault(id(weight), []).append(_place(name, network)[0])
@@ -254,7 +251,7 @@ def tied_layers(network: Network) -> str:
 
 
 def _place(name: str, network: Network) -> tuple[str, str]:
-    """The layer and the part that a weight belongs to, in words."""
+    """The layer and the part of a weight, in words."""
     scopes = name.split(".")
     fused = FUSED.fullmatch(scopes[-1])
     if fused:
@@ -283,7 +280,7 @@ def _part(scope: str) -> str:
     return "norms" if scope.endswith(("_residual", "_norm")) else scope.replace("_", " ")
 
 
-def _stands_over_words(name: str) -> bool:
+def _has_token_vectors(name: str) -> bool:
     axes = describe(name).axes
     return len(axes) > 2 and axes[1] in ALONG_TEXT
 
@@ -298,8 +295,7 @@ def _line(name: str) -> str:
 
 
 def _in_order(layers: Sequence[str]) -> list[str]:
-    """In the order of use: the bridge before the decoder, which precedes it in the list of
-    weights."""
+    """The layers in order of use: in the list of weights the bridge follows the decoder."""
     rows = list(dict.fromkeys(layers))
     sides = [row.rpartition("decoder ")[:2] if "decoder " in row else row for row in rows]
 
@@ -311,10 +307,10 @@ def _in_order(layers: Sequence[str]) -> list[str]:
 
 
 def eval_copy(network: Network, *, learning: bool = False) -> Network:
-    """A twin without dropout that shares the numbers, and nothing else that could be changed: the
-    network itself is not touched, so that several threads can ask at once.
+    """A copy in evaluation mode that shares the weights. The network itself is not changed, so
+    several threads can use it at once.
 
-    learning: the twin's weights get gradients, frozen or not; otherwise none do.
+    learning: all weights of the copy get gradients, even frozen ones; otherwise none do.
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in network.buffers()}
     for weight in network.parameters():
@@ -323,7 +319,7 @@ def eval_copy(network: Network, *, learning: bool = False) -> Network:
     twin = deepcopy(network, shared).eval()
     for module in twin.modules():
         if isinstance(module, nn.RNNBase) and next(module.parameters()).is_cuda:
-            # cuDNN's recurrent kernels have no way back outside of training.
+            # cuDNN's recurrent kernels have no backward pass in evaluation mode.
             module.dropout = 0.0
             module.train()
     return twin

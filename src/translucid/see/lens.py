@@ -1,7 +1,7 @@
-"""The logit lens: what a Transformer would say if it stopped after each layer.
+"""The logit lens: what a Transformer would predict if it stopped after each layer.
 
-Its own final norm and output head are applied to the residual stream at every depth. The last row
-is what the model says. nostalgebraist 2020,
+The final norm and the output head are applied to the residual stream at every depth; the last row
+is the model's prediction. nostalgebraist 2020,
 https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens
 """
 
@@ -25,13 +25,14 @@ Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
 
 
 def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
-    """What the model would say after the embedding and after each layer, and how likely.
+    """The predictions after the embedding and after each layer, with their probabilities.
 
-    A cell holds the k likeliest words or tags and the probability of the first; it has a frame
-    where the first is the right one. For a classifier, the columns are the classes.
+    A cell holds the k likeliest tokens or tags and the probability of the first, and is framed
+    where the first is right. For a classifier, the columns are the classes.
     """
     check_count(k)
     speakers = _speakers(reading.network)
+    reading.check_eval()
     check_likely(reading)
     if not reading.outputs.at_positions:
         return _of_classes(reading, speakers)
@@ -54,7 +55,7 @@ def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = Non
         frames += [(row, at) for at, choices in enumerate(ids) if choices[0] == right[at]]
     caption = reading.outputs.caption
     return Heat(
-        f"Which {caption.one} the model would say after each layer, and how likely",
+        f"Which {caption.one} the model would predict after each layer, and how likely",
         np.stack(values),
         Axis("after", _depths(len(values))),
         Axis(caption.axis, reading.labels[first:last]),
@@ -87,14 +88,12 @@ def _of_classes(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> Heat
 
 
 def _speakers(network: Network) -> list[tuple[str, Speaker]]:
-    """The networks that say something, each with what its names begin with in the trace."""
+    """The networks with an output head, each with the prefix of its names in the trace."""
     if not isinstance(network.config, TransformerConfig):
         raise InputError(
-            "the lens is for Transformers, whose layers all add to one stream that the output head "
-            "reads at last; a layer of another network hands over numbers of a kind of its own"
+            "the lens is for Transformers, whose layers all write to the residual stream that the "
+            "output head reads; the layers of other networks have no common stream"
         )
-    if network.training:
-        raise InputError("the network is in training mode; call network.eval() and trace again")
     if isinstance(network, Ensemble):
         return [(f"members.{number}.", one) for number, one in enumerate(network.networks())]
     assert isinstance(network, Speaker)
@@ -102,7 +101,7 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
 
 
 def _streams(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> list[list[Tensor]]:
-    """The residual stream at every depth, of each speaker. (batch, length, d_model)"""
+    """The residual stream at every depth, for each network. (batch, length, d_model)"""
     depths = [[reading[name] for name in stream_points(*speaker)] for speaker in speakers]
     return [list(depth) for depth in zip(*depths, strict=True)]
 
@@ -139,7 +138,7 @@ def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _with_ngrams(speaker: tuple[str, Speaker], logits: Tensor, ids: Tensor) -> Tensor:
-    """With what the words say for the classes beside the network, which is the same everywhere."""
+    """The logits with those of the n-gram features, which are the same at every depth."""
     network = speaker[1]
     if not isinstance(network, EncoderModel) or network.ngrams is None:
         return logits

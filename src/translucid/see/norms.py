@@ -1,4 +1,4 @@
-"""What normalisation does to each token: mean and spread of its vector, before and after."""
+"""Mean and spread of each token's vector before and after normalisation."""
 
 import re
 
@@ -22,8 +22,8 @@ Pair = tuple[Numbers, Numbers]  # before and after, (words,)
 def before_and_after(
     reading: TextTrace, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
 ) -> Lines | Grid:
-    """Mean and spread (standard deviation) of each token's vector, as it goes into a norm and as it
-    comes out: lines for one norm, tables for several.
+    """Mean and spread (standard deviation) of each token's vector before and after a norm: lines
+    for one norm, tables for several.
 
     pattern: of points in the trace, such as `*.layers.0.*` or `*.final_norm.*`; by default all
     norms below the output head.
@@ -59,7 +59,7 @@ def _lines(name: str, x: Axis, statistics: tuple[Pair, Pair], note: str) -> Line
 def _tables(
     names: list[str], x: Axis, statistics: list[tuple[Pair, Pair]], notes: list[str]
 ) -> Grid:
-    """A row for each norm; a colour means the same before and after."""
+    """A row for each norm, with one colour scale for before and after."""
     rows = Axis("norm", tuple(_short(name) for name in names))
     scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
     heats: list[Heat] = []
@@ -77,7 +77,7 @@ def _tables(
 
 
 def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
-    """The norms that a pattern meets, in the order of the network."""
+    """The norms that a pattern matches, in the order of the network."""
     network = reading.network
     named = reading.names(f"*{_side(network)}.*" if pattern is None else pattern)
     scopes = dict.fromkeys(
@@ -87,7 +87,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
     if not names:
         every = [name for name, _ in network.named_modules() if _normalises(network, name)]
         if not every:
-            raise InputError("this network normalises nothing on its way: there is nothing to see")
+            raise InputError("this network has no norms to show")
         raise InputError(
             f"the trace has no norm that matches {pattern or '*'!r}; the network's norms are "
             + ", ".join(f"{name}.*" for name in every)
@@ -115,15 +115,15 @@ def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[P
 
 
 def _input(reading: TextTrace, name: str) -> str:
-    """Where the trace holds what a norm is given: the residual stream just before it, which an edit
-    of its frame's `skip` does not change."""
+    """The point that a norm reads: the residual stream just before it, which an edit of its frame's
+    `skip` does not change."""
     run = Computation(reading.network, reading, {})
     read = run.reads(name)
     return run.reads(read.removesuffix(".skip")) if read.endswith(".skip") else read
 
 
 def _wide(value: Tensor) -> Tensor:
-    """In float32 at least."""
+    """The values in float32 or float64."""
     return value if value.dtype is torch.float64 else value.float()
 
 

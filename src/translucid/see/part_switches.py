@@ -1,6 +1,6 @@
-"""Everything that can be switched off in a network, to run it without: chosen, weakened, combined.
+"""Switches for the parts of a network: choose, weaken and combine them to run it without parts.
 
-Each part says for itself what can be switched off in it (`parts/switch.py`).
+Each part defines its own switches (`parts/switch.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from translucid.parts.switch import KINDS, Switch, switches_of
 
 
 def switches(network: Network) -> list[Switch]:
-    """All that can be switched off, from the input to the output."""
+    """All switches of a network, from the input to the output."""
     return list(switches_of(network, ""))
 
 
@@ -29,29 +29,29 @@ def choose(switches: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
         if kind not in KINDS:
             close = nearest(kind, KINDS, 1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise InputError(f"{kind!r} is no kind of part; {hint}this model has {_list(there)}")
+            raise InputError(f"{kind!r} is not a kind of part; {hint}this model has {_list(there)}")
         if kind not in there:
             raise InputError(f"this model has no {kind} to switch off; it has {_list(there)}")
     return [switch for switch in switches if switch.kind in wanted]
 
 
 def at_strength(switch: Switch, strength: float) -> Switch:
-    """A head at some strength: 0 is off, 1 as trained, 2 twice as strong."""
+    """A head scaled by a strength: 0 is off, 1 as trained, 2 twice as strong."""
     if switch.kind != "heads":
-        raise InputError(f"{switch.key}: strengths are for heads; this one is on or off")
+        raise InputError(f"{switch.key}: only heads have a strength; this part is on or off")
     if not 0 <= strength <= 2:
-        raise InputError(f"{switch.key}: a strength from 0 to 2, not {strength}")
+        raise InputError(f"{switch.key}: a strength is from 0 to 2, not {strength}")
     edit = {point: partial(_between, change, strength) for point, change in switch.edit.items()}
     return replace(switch, edit=edit)
 
 
 def _between(change: Edit, strength: float, value: Tensor) -> Tensor:
-    off = change(value)  # type: ignore[operator]  # of heads, edits are functions
+    off = change(value)  # type: ignore[operator]  # the edits of heads are functions
     return off + strength * (value - off)
 
 
 def together(chosen: Iterable[Switch]) -> dict[str, Edit]:
-    """One edit that throws several switches, also where they change the same point."""
+    """One edit for several switches, which may change the same point."""
     edits: dict[str, Edit] = {}
     for switch in chosen:
         for point, change in switch.edit.items():

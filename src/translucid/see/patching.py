@@ -1,17 +1,16 @@
-"""Causal tracing: which values of a clean run, put into a corrupted one, bring its answer back.
+"""Causal tracing: which values of a clean run, put into a corrupted one, restore its answer.
 
     clean, corrupted = model.trace(text, target), model.trace(other, target)
     patching = clean.patching(corrupted)
     patching.recovered("encoder.layers.0.feedforward_residual.sum")  # a fraction for each token
     patching.picture()  # all depths: the causal map
 
-What is measured is how far one answer lies above another, logit minus logit: by default what the
-clean run says against what the corrupted one says, where the two differ most. 0 is the corrupted
-run, 1 the clean one. After Meng et al. 2022 (causal tracing) and Vig et al. 2020.
+The measure is the logit of one answer minus the logit of another: by default the top answer of the
+clean run minus that of the corrupted run, at the position where the two differ most. A fraction of
+0 is the corrupted run, 1 the clean one. Meng et al. 2022 (causal tracing), Vig et al. 2020.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,22 +18,20 @@ from torch import Tensor
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
-from translucid.see.difference import STREAM, depth, difference
-from translucid.see.pictures import Axis, Grid, Heat
+from translucid.see.difference import ROUNDING, STREAM, difference
+from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
-from translucid.see.trace_pictures import numbers, window
-from translucid.tasks.words import ALONG_TEXT
+from translucid.see.trace_pictures import token_axis
 
-TOKENS = 8192  # read at once, all patched copies of the text together
-ROUNDING = 1e-6  # of the size of a logit: two runs that differ by less say the same
+TOKENS = 8192  # in one batch of patched copies of the text
 NAMED = 12  # tokens of a text that a message shows
 
 
 class Patching:
-    """Values of a clean run in a corrupted one, and what that does to one answer.
+    """Values of a clean run in a corrupted one, and their effect on one answer.
 
-    position: of the answer; output: which one; against: what it is compared with, None for the
-    logit alone. What is left out is chosen: see the top of this file.
+    position: of the answer. output: which answer. against: the answer to compare it with, or None
+    for the logit alone. By default all three are chosen as the top of this file says.
     """
 
     def __init__(
@@ -67,22 +64,21 @@ class Patching:
         )
 
     def value(self, point: str, tokens: Sequence[int]) -> float:
-        """What is measured of the corrupted run with the clean vectors of these tokens."""
+        """The measure of the corrupted run with the clean vectors of these tokens."""
         return float(self._values(point, [tokens])[0])
 
     def fraction(self, value: float) -> float:
-        """How much of the way from the corrupted run to the clean one."""
+        """A value as a fraction of the way from the corrupted run to the clean one."""
         whole = self.clean_value - self.corrupted_value
         if abs(whole) <= ROUNDING * max(abs(self.clean_value), abs(self.corrupted_value), 1.0):
             raise InputError(
-                f"both runs say the same of {self.name()}: nothing can be recovered; choose "
-                "another position or output, or texts that the model answers differently"
+                f"both runs give the same value for {self.name()}, so nothing can be recovered; "
+                "choose another position or output, or texts that the model answers differently"
             )
         return (value - self.corrupted_value) / whole
 
     def recovered(self, point: str, tokens: range | None = None) -> list[float]:
-        """The fraction that each token's vector at a point brings back, one at a time; of all
-        tokens, or of some."""
+        """The fraction that the vector of each token (or of some) recovers by itself."""
         tokens = range(self.clean[point].shape[_along(point)]) if tokens is None else tokens
         values = self._values(point, [(token,) for token in tokens])
         return [self.fraction(float(value)) for value in values]
@@ -94,44 +90,28 @@ class Patching:
         tokens: tuple[int, int] | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> Heat | Grid:
-        """The causal map: what the vector of each token at each depth brings back.
+        """The causal map: the fraction that the vector of each token at each depth recovers.
 
-        pattern: the points to try, by default what goes from layer to layer. tokens: the first to
-        show, and the one after the last. progress: is told how many points are done, and of how
-        many.
+        pattern: the points to try, by default what passes from layer to layer. tokens: the first
+        to show, and the one after the last. progress: called with the number of points done, and
+        of all points.
         """
         both = difference(self.clean, self.corrupted)
         sides = both.sides(pattern)
-        every, done = sum(map(len, sides)), 0
-        heats = []
-        for names in sides:
-            rows = []
+        every = [name for names in sides for name in names]
+
+        def rows(names: Sequence[str], start: int, stop: int) -> Tensor:
+            table = []
             for name in names:
-                rows.append(self.recovered(name))
-                done += 1
-                progress(done, every)
-            notes = [f"fraction of the difference recovered, of {self.name()}"]
-            start, stop = window(len(rows[0]), tokens, notes)
-            side = names[0].partition(".")[0]
-            heats.append(
-                Heat(
-                    f"What each token of the {side} brings back",
-                    numbers(torch.tensor(rows)[:, start:stop]),
-                    Axis("depth", tuple(map(depth, names))),
-                    Axis("tokens", both.tokens_along(names[0])[start:stop]),
-                    "signed",
-                    note="; ".join(notes),
-                    address=side,
-                )
-            )
-        if len(heats) == 1:
-            return heats[0]
-        most = max(float(abs(heat.values).max()) for heat in heats) or None
-        one_scale = tuple(replace(heat, title=heat.address, most=most) for heat in heats)
-        return Grid("What each token brings back", one_scale, len(heats), one_scale[0].note)
+                table.append(self.recovered(name))
+                progress(every.index(name) + 1, len(every))
+            return torch.tensor(table)[:, start:stop]
+
+        note = f"fraction of the difference recovered, of {self.name()}"
+        return both.token_maps(sides, "What each token{} brings back", rows, "signed", note, tokens)
 
     def name(self) -> str:
-        """What is measured, in words."""
+        """The measure in words."""
         choices = [self.output, *([] if self.against is None else [self.against])]
         words = self.clean.names_at(self.position, choices)
         return f"the logit of {' over '.join(map(repr, words))} at position {self.position}"
@@ -148,26 +128,24 @@ class Patching:
         return chosen if self.against is None else chosen - logits[..., self.against].double()
 
     def _values(self, point: str, cells: Sequence[Sequence[int]]) -> Tensor:
-        """One patched copy of the corrupted text for each cell, many in a batch. (cells,)"""
-        return torch.cat([self._measured(part) for part in self._outputs(point, cells)])
-
-    def _outputs(self, point: str, cells: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-        """(cells, outputs) at the position, some cells at a time."""
+        """The measure with each cell's tokens patched, many copies of the text in a batch."""
         size = self.clean[point].shape[_along(point)]
         for token in (token for tokens in cells for token in tokens):
             if not 0 <= token < size:
-                raise InputError(f"token {token}: {point} has places 0 to {size - 1}")
+                raise InputError(f"token {token}: {point} has positions 0 to {size - 1}")
         at_once = max(1, TOKENS // max(self.corrupted.example.tokens, 1))
+        values = []
         for begin in range(0, len(cells), at_once):
             logits = patched(self.clean, self.corrupted, point, cells[begin : begin + at_once])
-            yield logits[:, self.position] if logits.dim() > 2 else logits
+            values.append(self._measured(logits[:, self.position] if logits.dim() > 2 else logits))
+        return torch.cat(values)
 
 
 def patched(
     clean: TextTrace, corrupted: TextTrace, point: str, cells: Sequence[Sequence[int]]
 ) -> Tensor:
-    """The outputs for the corrupted text with the clean vectors of some tokens at a
-    point, once for each cell. (cells, [length,] outputs)"""
+    """The outputs for the corrupted text with the clean vectors of some tokens at a point, for each
+    cell. (cells, [length,] outputs)"""
     network = corrupted.network
     inputs = {
         name: value.expand(len(cells), *value.shape[1:])
@@ -180,7 +158,7 @@ def patched(
 
 
 class _Patched(Trace):
-    """Puts the vectors of some tokens of a clean run into a batch, other tokens in each row."""
+    """Puts the vectors of some tokens of a clean run into a batch, different tokens in each row."""
 
     def __init__(
         self,
@@ -206,40 +184,44 @@ class _Patched(Trace):
         if position is None:
             here, there = (table.movedim(self.along, 1) for table in (edited, theirs))
             here[self.rows, self.tokens] = there[0, self.tokens]
-        else:  # one step of a loop over time
+        else:  # one step of a recurrent loop
             edited[self.rows[self.tokens == position]] = theirs[0, position]
         return edited
 
 
 def _along(name: str) -> int:
-    """The axis of a point that has an entry for each token."""
-    axes = describe(name).axes
-    along = next((place for place, axis in enumerate(axes) if axis in ALONG_TEXT), None)
+    along = token_axis(name)
     if along is None:
+        axes = ", ".join(describe(name).axes) or "none"
         raise InputError(
-            f"{name} has no vector for each token (its axes are {', '.join(axes) or 'none'}); "
-            "choose a point along the text, such as *_residual.sum"
+            f"{name} has no vector for each token (its axes are {axes}); choose a point along the "
+            "text, such as *_residual.sum"
         )
     return along
 
 
 def _answers(outputs: Tensor) -> Tensor:
-    """(positions, outputs); one position where there is one answer to the whole text."""
+    """(positions, outputs), with one position if the whole text has one answer."""
     return outputs if outputs.dim() > 1 else outputs[None]
 
 
 def variation(ours: Tensor, theirs: Tensor, probabilities: bool) -> Tensor:
-    """How far two runs lie apart at each position: the total variation of their distributions, of
-    numbers the sum of the differences. (positions,)"""
+    """The total variation between two distributions at each position; for numbers, the sum of the
+    absolute differences. (positions,)"""
     if not probabilities:
         return (ours - theirs).abs().sum(-1)
     return (ours.float().softmax(-1) - theirs.float().softmax(-1)).abs().sum(-1) / 2
 
 
 def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
-    """Position by position: one network, and as many tokens in both."""
+    """Refuse runs of two networks, runs without tokens, and texts of different lengths."""
     if clean.network is not corrupted.network:
         raise InputError("patching: the two runs are of two networks; trace both with one model")
+    if not clean.words.last:
+        raise InputError(
+            "patching replaces the vectors of tokens, but this network reads numbers and has none; "
+            "to change a value, trace with edit={point: value}"
+        )
     for name, ours in clean.example.batch.inputs.items():
         theirs = corrupted.example.batch.inputs.get(name)
         if theirs is not None and theirs.shape == ours.shape:
@@ -247,9 +229,9 @@ def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
         own, other = (_tokens(trace, name) for trace in (clean, corrupted))
         raise InputError(
             f"{name}: the clean run has {len(own)} tokens ({_shown(own)}), the corrupted one "
-            f"{len(other)} ({_shown(other)}); patching goes position by position, so take texts of "
-            "equally many tokens, and of a translator the same target for both; of texts of other "
-            "lengths choose positions by hand: from_trace(clean, point, tokens={3: 2})"
+            f"{len(other)} ({_shown(other)}); patching goes position by position, so choose texts "
+            "with the same number of tokens and, for translation, the same target for both; for "
+            "other texts choose positions by hand: from_trace(clean, point, tokens={3: 2})"
         )
 
 

@@ -1,6 +1,6 @@
-"""The layout that pictures share: sheets with title and note, tables of coloured cells, charts.
+"""Layout of pictures: sheets with title and note, tables of coloured cells, charts.
 
-These functions know labels, colours and lengths in pixels; `pictures` knows what they show.
+These functions place labels and colours in pixels; `pictures` decides what to show.
 """
 
 import math
@@ -19,17 +19,17 @@ from translucid.see.render.palette import LINES, STEPS, on
 EDGE = 8.0  # around a drawing
 TITLE = 14.5  # font size of a title
 AXIS = 18.0  # room for the name of an axis
-WIDEST = 883.0  # on a page as wide as a projector, letters of SIZE can be read from the last row
-TURNED = 0.71  # of 45 degrees: how far a turned label reaches to each side
+WIDEST = 883.0  # text of SIZE stays readable when a drawing of this width fills a projector
+TURNED = 0.71  # horizontal and vertical extent of a label at 45 degrees
 TINY = 13.0  # cells of a table with more than SMALL rows or columns
 SMALL = 40
-EVERY = 8  # of many numbers along a side, one in so many is written
+EVERY = 8  # with many numbers along a side, every 8th is written
 LEGEND = 12.0  # width of the bar of a colour scale
 HEIGHT = 240.0  # of the field in which lines are drawn
 MARGIN = 14.0  # between the field's sides and the first and last number
-FEW = 24  # labels that all find room
+FEW = 24  # labels that always fit
 DASHES = ((), (7.0, 4.0), (8.0, 3.0, 2.0, 3.0), (2.0, 3.0))
-DOTS = 64  # points of a line that are marked
+DOTS = 64  # lines of up to this many points have a dot at each
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Axis:
 
 
 def sheet(title: str, width: float) -> tuple[Drawing, float]:
-    """An empty sheet with its title, and the y below it. A long title widens the sheet up to
-    WIDEST, then takes another line."""
+    """A sheet with its title, and the y below it. A long title widens the sheet up to WIDEST, then
+    wraps."""
     width = max(width, min(text_width(title, TITLE), WIDEST - 2 * EDGE)) + 2 * EDGE
     drawing = Drawing(title, width)
     below = drawing.paragraph(EDGE, EDGE / 2, title, width - 2 * EDGE, TITLE)
@@ -60,7 +60,7 @@ def finish(drawing: Drawing, y: float, note: str) -> Drawing:
 
 
 def readable(labels: Sequence[str]) -> list[str]:
-    """Labels with quotation marks around single punctuation marks, which are hard to see."""
+    """Labels with quotation marks around single punctuation marks, which are easily overlooked."""
     return [f"‘{label}’" if len(label) == 1 and not label.isalnum() else label for label in labels]
 
 
@@ -78,10 +78,10 @@ def signed(text: str) -> str:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The layout of a table: the size of its cells, and the room that its labels take."""
+    """The layout of a table: the size of its cells, and the room for its labels."""
 
     colours: Sequence[Sequence[str]]  # names of the palette, (rows, columns)
-    texts: Sequence[Sequence[str]]  # written into the cells, or nothing
+    texts: Sequence[Sequence[str]]  # to write into the cells; may be empty
     frames: Sequence[tuple[int, int]]
     rows: Axis | None  # None: without labels
     columns: Axis | None
@@ -133,7 +133,7 @@ class TableLayout:
         return max(0.0, *(end - self.across for end in ends))
 
     def _font_size(self, side: int) -> float:
-        """Many labels are set smaller, unless most of them are left out."""
+        """Smaller type for many labels, unless most of them are left out."""
         many = self._shape[side] > SMALL and not (side == 1 and self._every > 1)
         return 8.0 if many else SIZE
 
@@ -210,7 +210,7 @@ def draw_legend(
 
 @dataclass(frozen=True)
 class Field:
-    """Where the numbers of a chart are on its sheet."""
+    """The area of a sheet in which a chart is drawn."""
 
     drawing: Drawing
     left: float
@@ -250,12 +250,12 @@ def drawable(values: NDArray[np.float64], logarithmic: bool) -> NDArray[np.bool_
 
 
 def line_styles() -> Iterable[tuple[str, tuple[float, ...]]]:
-    """Colours, and dashes where the colours run out, for one line after the other."""
+    """A colour for each line, with dashes when the colours are used up."""
     return cycle((f"series{n}", d) for d in DASHES for n in range(len(LINES["light"])))
 
 
 def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
-    """The names of several lines, in rows above them; returns the y below."""
+    """Write the names of several lines in rows above them; returns the y below."""
     if len(names) < 2:
         return y
     x, y = EDGE, y + 1.3 * SIZE
@@ -296,14 +296,14 @@ def vertical_axis(
 
 
 def chart_width(labels: Sequence[str]) -> float:
-    """Every token has its place; many numbers are closer together."""
+    """The width of a chart with room for every token; many numbers are closer together."""
     most = WIDEST if _numeric(labels) else 1728.0
     return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
 
 
 def label_step(labels: Sequence[str], room: float) -> tuple[int, bool]:
-    """One label in how many is written, and whether labels are horizontal: as many numbers as fit,
-    and all words, unless there are very many."""
+    """Every how many labels one is written, and whether they are horizontal: as many numbers as
+    fit, and all words unless there are very many."""
     if not _numeric(labels):
         return -(-len(labels) // 64), all(len(label) <= 3 for label in labels)
     own = room / len(labels)

@@ -1,7 +1,7 @@
 """Pictures: tables of colours, grids of them, lines and bars.
 
-A picture is data (its numbers, what is along its axes, what was left out) that can draw itself:
-as SVG, PNG or PDF, as a part of a page, or as JSON for a page that draws by itself.
+A picture is data (numbers, labels, a note on what was left out) that draws itself as SVG, PNG or
+PDF, or as a part of a page. Its JSON is for pages that draw themselves.
 """
 
 import json
@@ -70,7 +70,7 @@ BAR_LENGTH = 300.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """Something to look at, to save, or to take the numbers from."""
+    """A picture to show, to save, or to take the numbers from."""
 
     title: str
 
@@ -85,25 +85,25 @@ class Picture:
         return self._written("png", dpi)
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file that ends in .svg, .png or .pdf."""
+        """Write the picture to a .svg, .png or .pdf file."""
         path = Path(path)
         if path.suffix not in ENDINGS:
-            raise InputError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+            raise InputError(f"{path}: the name of a picture ends in {', '.join(ENDINGS)}")
         if not path.parent.is_dir():
-            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+            raise InputError(f"{path}: there is no folder {path.parent}; create it first")
         path.write_bytes(self._written(path.suffix[1:]))
         return path
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers behind the drawing; numbers that are not finite become None."""
+        """The data of the picture, with None for numbers that are not finite."""
         return {"kind": type(self).__name__.lower(), **_plain(asdict(self))}
 
     def json(self) -> str:
-        """The numbers behind the drawing."""
+        """The data of the picture."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
 
     def figure(self, style: str = "") -> str:
-        """As a part of a page of ours, whose colours it follows."""
+        """HTML for a part of one of our pages, with its colours."""
         return f"<figure>{svg(self.drawing(), themed=True, style=style)}</figure>"
 
     def _written(self, ending: str, dpi: int = 160) -> bytes:
@@ -134,19 +134,19 @@ def _plain(value: Any) -> Any:
 class Heat(Picture):
     """A table of numbers as colours."""
 
-    values: Numbers  # (rows, columns); nan where there is nothing to show
+    values: Numbers  # (rows, columns); nan for no value
     rows: Axis
     columns: Axis
     scale: Scale = "signed"
-    most: float | None = None  # what gets the last colour; by default the largest size
+    most: float | None = None  # the value of the last colour; by default the largest magnitude
     frames: tuple[tuple[int, int], ...] = ()  # cells to mark, such as a known alignment
-    texts: tuple[tuple[str, ...], ...] = ()  # what to write into the cells; none: nothing
+    texts: tuple[tuple[str, ...], ...] = ()  # to write into the cells
     note: str = ""  # what was left out, and how to see it
     address: str = ""  # the name in the trace
 
     @cached_property
     def limits(self) -> tuple[float, float]:
-        """The numbers that get the first and the last colour."""
+        """The values of the first and the last colour."""
         if self.scale == "unit":
             return 0.0, 1.0
         finite = np.abs(self.values[np.isfinite(self.values)])
@@ -154,7 +154,7 @@ class Heat(Picture):
         return (0.0, most) if self.scale == "positive" else (-most, most)
 
     def colour(self, value: float) -> str:
-        """A name of the palette; nothing where there is no number."""
+        """The colour's name in the palette; empty for no value."""
         if not np.isfinite(value):
             return ""
         low, high = self.limits
@@ -168,8 +168,8 @@ class Heat(Picture):
     def layout(
         self, cell: float, *, numbers: bool = False, rows: bool = True, columns: bool = True
     ) -> TableLayout:
-        """Its cells laid out. numbers: write those of a small table into its cells. rows, columns:
-        whether these have labels."""
+        """The layout of the cells. numbers: write them into the cells of a small table. rows,
+        columns: whether to label them."""
         texts: Sequence[Sequence[str]] = self.texts
         if numbers and not texts and max(self.values.shape) <= NUMBERS:
             texts = [[_in_cell(value) for value in line] for line in self.values]
@@ -200,22 +200,21 @@ class Heat(Picture):
 def _in_cell(value: float) -> str:
     if not np.isfinite(value):
         return ""
-    matplotlib_bytes = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
-    return "0" if float(matplotlib_bytes) == 0 else signed(matplotlib_bytes)
+    text = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return "0" if float(text) == 0 else signed(text)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid(Picture):
-    """Several tables side by side, read like text."""
+    """Several tables in rows, left to right."""
 
     heats: tuple[Heat, ...]
     columns: int
     note: str = ""
 
     def drawing(self) -> Drawing:
-        """With one legend where the colours mean the same everywhere. Tables with the tokens of
-        the one beside or above have them once; many tables, or large ones, are small and have no
-        labels."""
+        """One legend if all tables share a colour scale, and labels only where they differ from
+        those beside or above. Many or large tables are drawn small and without labels."""
         heats, columns = self.heats, min(self.columns, len(self.heats))
         small = len(heats) > NUMBERS or (columns > 1 and max(heats[0].values.shape) > FEW)
         tables = self._small() if small else self._fitting(columns)
@@ -254,12 +253,12 @@ class Grid(Picture):
         return finish(drawing, y, "; ".join(filter(None, [self.note, alone])))
 
     def _small(self) -> list[TableLayout]:
-        """Without labels; a cell is as large as the longer side leaves it."""
+        """Tables without labels, with cells so that the longer side has the size THUMB."""
         most = max(max(heat.values.shape) for heat in self.heats)
         return [heat.layout(THUMB / most, rows=False, columns=False) for heat in self.heats]
 
     def _fitting(self, columns: int) -> list[TableLayout]:
-        """Large cells where there is room, and never too small for the tokens beside them."""
+        """Tables with the largest cells that fit, but large enough for their labels."""
         tables: list[TableLayout] = []
         for cell in (CELL,) if columns == 1 else CELLS_IN_COLUMNS:
             tables = [
@@ -288,7 +287,7 @@ class Grid(Picture):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lines(Picture):
-    """Numbers over words, steps or layers."""
+    """Lines of numbers over tokens, steps or layers."""
 
     x: Axis
     y: str
@@ -369,7 +368,7 @@ class Bars(Picture):
         return finish(drawing, y, self.note)
 
     def _colour(self, place: int) -> str:
-        """Signs have their colours; where all are positive, a marked one stands out."""
+        """A colour for each sign; if all are positive, another one for marked bars."""
         if (self.values < 0).any():
             return "neg" if self.values[place] < 0 else "pos"
         return "mark" if place in self.marked else "accent"

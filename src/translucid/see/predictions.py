@@ -1,4 +1,4 @@
-"""Predictions of a model: the likeliest words, tags or classes, and the loss of each text."""
+"""Predictions of a model: the likeliest tokens, tags or classes, and the loss of each text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from translucid.see.trace_pictures import MOST, numbers, window
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example, inputs_for, padded
 
-BATCH_TOKENS = 2048  # with their padding: no more logits than one long text has
+BATCH_TOKENS = 2048  # including padding, which bounds the memory for logits
 
 
 def likeliest(
     reading: TextTrace, k: int = 5, *, tokens: tuple[int, int] | None = None
 ) -> Heat | Bars:
-    """The k likeliest next tokens, or tags, at every position; of a classifier, all classes.
+    """The k likeliest next tokens, or tags, at every position; for a classifier, all classes.
 
     tokens: the first position to show, and the one after the last.
     """
@@ -60,7 +60,7 @@ def _ranked(reading: TextTrace, k: int, tokens: tuple[int, int] | None) -> Heat:
 
 
 def _rest(best: Tensor, count: int, what: str) -> str:
-    """How much is not shown."""
+    """A note on the outputs that are not shown."""
     shown = best.shape[-1]
     if shown == count:
         return f"all {count:,} {what} are shown"
@@ -98,28 +98,30 @@ def _classes(reading: TextTrace) -> Bars:
 
 def check_count(k: int) -> None:
     if k < 1:
-        raise InputError(f"k = {k}: give how many to show, 1 or more")
+        raise InputError(f"k = {k}: the number to show must be 1 or more")
 
 
 def check_likely(reading: TextTrace) -> None:
     if not reading.outputs.probabilities:
-        raise InputError(f"a model for task {reading.task.name} gives numbers, no tokens or tags")
+        raise InputError(
+            f"a model for task {reading.task.name} predicts numbers, not tokens, tags or classes"
+        )
 
 
 @dataclass(frozen=True)
 class TextLoss:
-    """A text with its right answer, and how far the model is from it."""
+    """A text with its target and the loss of the model."""
 
     text: str
     target: str | None
-    loss: float  # nats for each target
-    targets: int  # how many of them count
+    loss: float  # nats per target
+    targets: int  # number of targets that count
 
 
 def text_losses(
     network: Network, task: Task[Any, Any], texts: Sequence[tuple[str, str | None]]
 ) -> list[TextLoss]:
-    """The loss of each text, as `evaluate` has it, in few batches."""
+    """The loss of each text, as `evaluate` computes it, in few batches."""
     losses = [
         loss
         for examples in _batches([task.example(*pair) for pair in texts])
@@ -129,7 +131,7 @@ def text_losses(
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """In their order, as many at once as there is room for."""
+    """Batches in the given order, each with at most BATCH_TOKENS tokens."""
     waiting: list[Example] = []
     for example in examples:
         length = max(one.tokens for one in (*waiting, example))
@@ -145,7 +147,7 @@ def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
 def _losses(
     network: Network, task: Task[Any, Any], examples: Sequence[Example]
 ) -> Iterator[tuple[float, int]]:
-    """Nats for each target, and how many there are."""
+    """Nats per target and the number of targets, for each example."""
     batch = padded(examples) if len(examples) > 1 else examples[0].batch
     with torch.no_grad():
         outputs = network(**inputs_for(network, batch))
@@ -160,5 +162,5 @@ def _losses(
 def hardest(
     network: Network, task: Task[Any, Any], texts: Sequence[tuple[str, str | None]]
 ) -> list[TextLoss]:
-    """All of them, the largest loss first."""
+    """The losses of all texts, largest first."""
     return sorted(text_losses(network, task, texts), key=lambda one: -one.loss)

@@ -1,7 +1,6 @@
-"""What a model thought while it read one text: a trace that knows its words and draws itself.
+"""The result of `model.trace(text)`: a trace with methods for every picture and table.
 
-The top of this room: the pictures are functions over a `TextTrace` in files below, imported when
-asked for, since drawing takes a while to load.
+The pictures are functions over a `TextTrace`, imported on first use: drawing is slow to load.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class Reading(TextTrace):
-    """Every intermediate of one text, by name. Made by `model.trace(text)`."""
+    """Every intermediate value of one text, by name. Made by `model.trace(text)`."""
 
     def gates(self, pattern: str = "*", *, unit: int | None = None) -> Grid:
-        """Gates and states of recurrent layers by tokens, of all units together or of one."""
+        """Gates and states of recurrent layers by tokens, averaged over all units or for one."""
         from translucid.see.trace_pictures import gates
 
         return gates(self, self.words, pattern, unit=unit)
 
     def top(self, k: int = 5, *, tokens: tuple[int, int] | None = None) -> Picture:
-        """The k likeliest next tokens, or tags, at every position; of a classifier, all classes."""
+        """The k likeliest tokens or tags at every position; for a classifier, all classes."""
         from translucid.see.predictions import likeliest
 
         return likeliest(self, k, tokens=tokens)
 
     def lens(self, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
-        """What a Transformer would say if it stopped after each layer."""
+        """What a Transformer would predict if it stopped after each layer."""
         from translucid.see.lens import lens
 
         return lens(self, k, tokens=tokens)
@@ -51,27 +50,27 @@ class Reading(TextTrace):
         return before_and_after(self, pattern)
 
     def walk(self, *, layer: int | None = None, head: int | None = None, top: int = 5) -> "Walk":
-        """What happened to the text, part by part: print it. layer, head: look closer at one."""
+        """The steps from the text to the answer, to print. layer, head: show one in detail."""
         from translucid.see.walk.make_walk import walk
 
         return walk(self, layer=layer, head=head, top=top)
 
     def terms(self, address: str, *, top: int = 8) -> "OpenedNumber":
-        """Where one number comes from: `trace.terms("head.logits[0, 3, 5]")`. Print it; each number
-        in it has an address of its own. top: how many terms of a long sum are shown one by one."""
+        """How one number is computed: `print(trace.terms("head.logits[0, 3, 5]"))`. Each number in
+        the result has its own address. top: how many terms of a long sum to show one by one."""
         from translucid.see.terms import computation, terms
 
         return terms(computation(self, shown=top), address)
 
     def contributions(self, position: int, output: int) -> "Contributions":
         """What the embedding, each head and each feed-forward layer of a Transformer add to one
-        logit; with the remainder they add up to it."""
+        logit; together with the remainder they sum to it."""
         from translucid.see.contributions import contributions
 
         return contributions(self, position, output)
 
     def diff(self, other: Trace, pattern: str = "*") -> "TraceDifference":
-        """Where another run parts ways with this one, point by point: print it, or ask for its
+        """The differences between this run and another, point by point: print it, or draw its
         `picture()`."""
         from translucid.see.difference import difference
 
@@ -85,8 +84,8 @@ class Reading(TextTrace):
         output: int | None = None,
         against: int | None = None,
     ) -> "Patching":
-        """Values of this run, the clean one, put into another run of the same length: what brings
-        this run's answer back, cell by cell or as a map."""
+        """Put values of this run, the clean one, into a corrupted run of the same length, and
+        measure which restore this run's answer."""
         from translucid.see.patching import Patching
 
         return Patching(self, corrupted, position=position, output=output, against=against)
@@ -107,7 +106,7 @@ def read(
     edit: Mapping[str, Edit] | None = None,
     budget_bytes: int | None = DEFAULT_BUDGET,
 ) -> Reading:
-    """Let a network read a text, and keep what it computes."""
+    """Run a network on a text and keep what it computes."""
     example = task.example(text, target)
     reading = Reading(network, task, example, keep=keep, edit=edit, budget_bytes=budget_bytes)
     with torch.no_grad():

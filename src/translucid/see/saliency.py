@@ -1,11 +1,11 @@
-"""How much each word that was read counted for one answer.
+"""Saliency: how much each input token counted for one answer.
 
-"gradient" is gradient × input (Shrikumar et al. 2016, https://arxiv.org/abs/1605.01713): exact
-where the model is a straight line. "integrated" goes straight from embeddings of 0 to those of the
-words and sums up the gradients on the way (Sundararajan et al. 2017,
-https://arxiv.org/abs/1703.01365): what the words are given adds up to what they changed.
+"gradient" is gradient × input (Shrikumar et al. 2016, https://arxiv.org/abs/1605.01713), exact for
+a linear model. "integrated" integrates the gradient along the straight line from embeddings of 0 to
+those of the tokens (Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365), so the values sum
+to the change of the answer.
 
-A word enters a model at its embedding; beside it, where a classifier has n-gram features, at these.
+Tokens enter a model at their embeddings and, if a classifier has them, at the n-gram features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,16 +31,16 @@ from translucid.tasks.outputs import Answer
 Method = Literal["gradient", "integrated"]
 Unit = Literal["logit", "log_probability"]
 
-# Where the input enters: of each group, the first point that a model has.
+# Where the input enters: in each group, the first point that a model has.
 ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
              ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
-AT_ONCE = 2048  # tokens that are computed together
+AT_ONCE = 2048  # tokens in one batch
 METHODS = {"gradient": "gradient × input", "integrated": "integrated gradient"}
 
 
 @dataclass(frozen=True)
 class Saliency:
-    """What each token (or feature) did for an answer; below 0 it spoke against it."""
+    """How much each token (or feature) counted for an answer; below 0, against it."""
 
     answer: Answer
     tokens: tuple[str, ...]
@@ -48,21 +48,21 @@ class Saliency:
     value: float  # the answer
     method: Method
     unit: str
-    nothing: float | None = None  # integrated: the answer where the way begins
-    start: str = ""  # what that is
+    nothing: float | None = None  # integrated: the answer at the start of the path
+    start: str = ""  # that start in words
 
     @property
     def missing(self) -> float:
-        """What the values fall short of the answer's rise from nothing; 0 with enough steps."""
+        """The change of the answer minus the sum of the values; 0 with enough steps."""
         return 0.0 if self.nothing is None else self.value - self.nothing - float(self.values.sum())
 
     def picture(self) -> Bars:
         note = f"{self.unit} {self.value:.4g}"
         if self.nothing is not None:
             rise = self.value - self.nothing
-            note += f"; {self.nothing:.4g} for {self.start}; the bars add up to the difference"
+            note += f"; {self.nothing:.4g} for {self.start}; the bars sum to the difference"
             if abs(self.missing) > 1e-3 * abs(rise):
-                note += f", but for {self.missing:.1g}{_advice(self.missing, rise)}"
+                note += f", except for {self.missing:.1g}{_advice(self.missing, rise)}"
         strongest = int(np.abs(self.values).argmax())
         return Bars(
             f"What spoke for {self.answer.name}", f"{METHODS[self.method]}, of the {self.unit}",
@@ -85,10 +85,9 @@ def saliency(
 ) -> Saliency:
     """How much each token read counted for one answer.
 
-    of: a class by name or number, by default the likeliest; for a tagger, a translator or a
-    language model a word by name or place, by default the last: explained is its likeliest tag, or
-    the word that stands there in the text. unit: the logit by default, since the probability of
-    what is certain hardly changes, whatever is read.
+    of: a class by name or number, by default the likeliest; for tagging, translation and language
+    models a word by name or position, by default the last, to explain its likeliest tag or the word
+    itself. unit: the logit by default, because a probability near 1 hardly changes.
     """
     return saliencies(network, task, example, [of], method=method, steps=steps, unit=unit)[0]
 
@@ -103,7 +102,7 @@ def saliencies(
     steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> list[Saliency]:
-    """The same for several answers, which are computed together."""
+    """The saliency of several answers, computed together."""
     with torch.enable_grad():
         asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = [task.outputs.answer(example, asked.outputs, one) for one in of]
@@ -129,7 +128,7 @@ def saliency_map(
     steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> Heat:
-    """The same for every answer: words to be written, tags, or classes, over all tokens read."""
+    """The saliency of every answer (target tokens, tags or classes) by input token."""
     with torch.enable_grad():
         asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = task.outputs.answers(example, asked.outputs)
@@ -142,8 +141,8 @@ def saliency_map(
         missing = np.abs(rises - np.nansum(values, axis=1))
         worst = int((missing - 0.01 * np.abs(rises)).argmax())
         note = (
-            f"each row adds up to its answer's rise from {asked.start}, "
-            f"but for {missing.max():.1g} at most{_advice(missing[worst], rises[worst])}"
+            f"each row sums to the change of its answer from {asked.start}, "
+            f"up to {missing.max():.1g}{_advice(missing[worst], rises[worst])}"
         )
     return Heat(
         f"What counted for each answer ({METHODS[method]}, of the {asked.unit})", values,
@@ -153,7 +152,7 @@ def saliency_map(
 
 
 class _Asked:
-    """A network, a text, and where its words enter."""
+    """A network, a text, and the points at which its tokens enter."""
 
     def __init__(
         self,
@@ -179,8 +178,13 @@ class _Asked:
         first = Trace([f"*{name}" for names in ENTRANCES for name in names])
         with torch.no_grad():
             self.outputs = network(**self.inputs, trace=first)[0]  # (classes,) or (length, classes)
+        if not self.outputs.dim():
+            raise InputError(
+                "saliency needs an output with a gradient, but a perceptron answers 0 or 1; its "
+                'weights show what counts: print(trace.terms("perceptron.sum[0]"))'
+            )
         self.entrances = {name: first[name] for name in _entrances(first.names())}
-        if not self.entrances:  # numbers that nothing has changed yet
+        if not self.entrances:  # plain numbers
             self.entrances = {"x": self.inputs["x"]}
         self.start = {"x": "features of 0", "standardise.output": "features at their means"}.get(
             next(iter(self.entrances)), "embeddings of 0"
@@ -190,18 +194,16 @@ class _Asked:
         self.tokens = self.words.features or (*source, *written)
 
     def unread(self, column: int, answer: Answer) -> bool:
-        """Does this token come only after the answer?"""
+        """Whether this token comes after the answer."""
         if answer.place is None or not any("decoder" in name for name in self.entrances):
             return False
         before = len(self.words.source) if self.words.target else 0
         return column - before > answer.place
 
-    # ---- how it is answered ----
-
     def attribute(
         self, answers: Sequence[Answer]
     ) -> tuple[Numbers, list[tuple[float, float | None]]]:
-        """What each token did for each answer, (answers, tokens); and the answers themselves."""
+        """The saliency of each token for each answer (answers, tokens), and the answers."""
         nodes, weights = (
             _way(self.steps) if self.method == "integrated" else (np.ones(1), np.ones(1))
         )
@@ -219,7 +221,7 @@ class _Asked:
         return self.per_token(slopes), self.ends(answers)
 
     def slopes(self, answers: Sequence[Answer], part: Numbers) -> dict[str, Tensor]:
-        """The gradient of each answer where the words enter, with this part of them."""
+        """The gradient of each answer with the inputs scaled by these parts."""
         entered = {
             name: (value * _column(part, value)).requires_grad_()
             for name, value in self.entrances.items()
@@ -246,7 +248,7 @@ class _Asked:
         return outputs[rows, [answer.place for answer in answers], choices]
 
     def per_token(self, slopes: Mapping[str, Tensor]) -> Numbers:
-        """Gradient × input, summed over the features of a token and all ways it enters by."""
+        """Gradient × input, summed over the features of a token and the points where it enters."""
         values = np.zeros((len(next(iter(slopes.values()))), len(self.tokens)))
         for name, slope in slopes.items():
             attributed = slope * self.entrances[name]
@@ -258,7 +260,7 @@ class _Asked:
         return values
 
     def ends(self, answers: Sequence[Answer]) -> list[tuple[float, float | None]]:
-        """Each answer with all read and, for integrated gradients, where the way begins."""
+        """Each answer for the whole input and, for integrated gradients, at the start."""
 
         def answered(part: float) -> list[float]:
             entered = {name: value * part for name, value in self.entrances.items()}
@@ -277,11 +279,11 @@ def _advice(missing: float, rise: float) -> str:
 
 
 def _way(steps: int) -> tuple[Numbers, Numbers]:
-    """Parts of the way from 0 to 1, and what each counts.
+    """Nodes between 0 and 1, and their weights.
 
-    Gauss and Legendre's rule over the cube root of the way. The cube puts more steps near 0, where
-    a norm makes large vectors of small embeddings: even steps miss most of what happens there, if
-    no positions are added to the embeddings (rotary, alibi).
+    Gauss-Legendre quadrature over the cube root of the path. It puts more nodes near 0, where a
+    norm enlarges small embeddings: even steps miss most of the change there if no position vectors
+    are added to the embeddings (rotary, alibi).
     """
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     root = (nodes + 1) / 2
@@ -289,8 +291,7 @@ def _way(steps: int) -> tuple[Numbers, Numbers]:
 
 
 def _entrances(names: Sequence[str]) -> list[str]:
-    """The last point of each way in: an embedding that is scaled, or joined by characters, is taken
-    after that."""
+    """The last point of each entrance: after the embedding is scaled or characters are added."""
     points: dict[str, str] = {}
     for way in ENTRANCES:
         for point in way:

@@ -1,5 +1,5 @@
-"""Where a number comes from: its value, its formula, and the numbers that made it, each with an
-address of its own, down to weights, tokens and constants.
+"""How a number is computed: its value, its formula, and the numbers in it, each with an address of
+its own, down to weights, inputs and constants.
 
     opened = reading.terms("head.logits[0, 3, 17]")
     print(opened)
@@ -7,8 +7,9 @@ address of its own, down to weights, tokens and constants.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from translucid.core.catalogue import CATALOGUE, Point, entry, fill
@@ -38,33 +39,34 @@ from translucid.parts.lora import AdaptedLinear
 from translucid.see.render.plain_math import one_line
 from translucid.see.text_trace import TextTrace
 
-DIGITS = 6  # significant ones: what is shown works out again to its last digit but one
+DIGITS = 6  # significant; computing with the shown values reproduces all but the last digit
+WEIGHTS = 40  # up to this many weights, every sum of a network is written out
 INFIX = {name: f" {name} " for name in ("+", "-", "·", "/", "<=", "<", ">")} | {"^": "^"}
 TIGHT = {"<=": 0, "<": 0, ">": 0, "+": 1, "-": 1, "·": 2, "/": 2, "^": 3}
 
 
 @dataclass(frozen=True)
 class OpenedNumber:
-    """A number, and what it is made of."""
+    """A number with the terms that it is computed from."""
 
     address: str
     kind: Kind
     value: float
     symbol: str  # LaTeX
     meaning: str
-    formula: str  # LaTeX, the right-hand side; empty at the bottom
+    formula: str  # LaTeX, the right-hand side; empty for weights and inputs
     symbols: dict[str, str]  # LaTeX of the names in the expression
-    expression: Expression | None  # None: the walk ends here
-    python: str  # the line that gives the number
+    expression: Expression | None  # None for weights and inputs
+    python: str  # code that returns the number
 
     @property
     def numbers(self) -> list[Number]:
-        """The numbers that can be opened in their turn."""
+        """The numbers in it that have an address."""
         return [one for one in leaves(self.expression) if isinstance(one, Number) and one.address]
 
     @property
     def remainder(self) -> float:
-        """The value less what its terms give: rounding, or an edit that replaced it."""
+        """The value minus the result of its terms: rounding, or an edit."""
         if self.expression is None:
             return 0.0
         worked_out = evaluate(self.expression)
@@ -120,7 +122,7 @@ def as_text(opened: OpenedNumber) -> str:
             symbol = one_line(opened.symbols.get(number.name, number.name))
             lines.append(f"    {symbol} = {shown(number.value)}   {address}")
     if abs(opened.remainder) > 1e-5 * max(1.0, abs(opened.value)):
-        lines.append(f"  what the terms do not give: {shown(opened.remainder)}")
+        lines.append(f"  remainder, not explained by the terms: {shown(opened.remainder)}")
     lines.append(f"  {opened.python}")
     return "\n".join(lines)
 
@@ -133,7 +135,7 @@ def _term(term: Expression) -> str:
 
 
 def as_json(opened: OpenedNumber) -> dict[str, Any]:
-    """All of it as plain data; a number that JSON lacks is null, and stands in its text."""
+    """Everything as plain data; numbers that JSON lacks are null, with their text beside them."""
     return {
         "address": opened.address, "kind": opened.kind, **_number(opened.value),
         "symbol": opened.symbol, "meaning": opened.meaning, "formula": opened.formula,
@@ -165,25 +167,24 @@ def _plain(expression: Expression) -> dict[str, Any]:
 
 LOSS = Point("L", ("batch",), "how wrong the model is here, in nats", r"-\log <probabilities>")
 MEANINGS: dict[Kind, str] = {
-    "parameter": "a weight: training has set it",
-    "input": "an input: what the network was given",
+    "parameter": "a weight, set in training",
+    "input": "an input of the network",
 }
 
 
 def computation(
     reading: TextTrace, *, points: Points | None = None, shown: int = SHOWN
 ) -> Computation:
-    """The run behind a trace of a text; `points`, where another keeps them."""
+    """The run behind the trace of a text. points: by default the trace itself."""
     example, network = reading.example, reading.network
-    if network.training:
-        raise InputError("the network is in training mode; call network.eval() and trace again")
+    reading.check_eval()
     targets = example.batch.targets if reading.outputs.probabilities else None
     inputs = example.inputs_for(network)
     return Computation(network, points or reading, inputs, targets=targets, shown=shown)
 
 
 def terms(c: Computation, address: str) -> OpenedNumber:
-    """The number at an address, opened."""
+    """The number at an address, with its terms."""
     name, index = read_address(address)
     if name == "loss":
         return _loss(c, index)
@@ -216,7 +217,7 @@ def terms(c: Computation, address: str) -> OpenedNumber:
 def _loss(c: Computation, index: Index) -> OpenedNumber:
     """-log p of the target."""
     if c.targets is None:
-        raise InputError("loss: this run has no targets, or no probabilities to take them from")
+        raise InputError("loss: this run has no targets, or its outputs have no probabilities")
     if len(index) != c.targets.dim() or any(
         not 0 <= i < size for i, size in zip(index, c.targets.shape, strict=False)
     ):
@@ -226,7 +227,7 @@ def _loss(c: Computation, index: Index) -> OpenedNumber:
     scope = f"{c.network.output_point.rpartition('.')[0]}.softmax"
     logits = c.tensor(c.softmax_of(scope))
     if not 0 <= target < logits.shape[-1]:
-        raise InputError(f"{written('loss', index)}: there is no target at this place")
+        raise InputError(f"{written('loss', index)}: there is no target at this position")
     probability = c.number("probabilities", f"{scope}.probabilities", *index, target)
     return OpenedNumber(
         address=written("loss", index), kind="point", value=-math.log(probability.value),
@@ -250,20 +251,20 @@ def _checked(c: Computation, name: str, index: Index) -> Index:
     largest = ", ".join(str(size - 1) for size in shape)
     raise InputError(
         f"{name} has the shape {shape}, and {asked} is not in it; "
-        f"give one place for each axis, at most [{largest}]"
+        f"give one index for each axis, at most [{largest}]"
     )
 
 
 def _symbols(
     expression: Expression | None, part: str, own: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """How each name of an expression is written in a formula. own: of this part alone."""
+    """The LaTeX of each name in an expression. own: symbols of this part alone."""
     names = {one.name for one in leaves(expression) if not isinstance(one, Rest)}
     return {name: fill(f"<{name}>", part, own) for name in sorted(names)}
 
 
 def _python(c: Computation, name: str, index: Index) -> str:
-    """How to get the number from `trace = model.trace(text)`."""
+    """Code that gets the number from `trace = model.trace(text)`."""
     at = f"[{', '.join(map(str, index))}]" if index else ""
     if name in c.points:
         return f'trace["{name}"]{at}'
@@ -285,3 +286,45 @@ def _python(c: Computation, name: str, index: Index) -> str:
         "normaliser": f"{exponentials}.sum(-1, keepdim=True)",
     }  # fmt: skip
     return lines.get(point, f"{scores}.softmax(-1)") + at
+
+
+# ---- small networks: all sums, to check by hand ----
+
+
+def sums(reading: TextTrace, name: str) -> tuple[str, ...]:
+    """A line for each value of a point, if the network has at most WEIGHTS weights."""
+    if reading.network.parameters_count > WEIGHTS:
+        return ()
+    run = computation(reading, shown=WEIGHTS)
+    places = product(*map(range, reading[name].shape))
+    lines = ["; ".join(_lines(run, written(name, place))) for place in places]
+    return tuple(lines if len(lines) == 1 else (f"{n}: {line}" for n, line in enumerate(lines)))
+
+
+def _lines(run: Computation, address: str) -> Iterator[str]:
+    """The computation of a value, after that of the weighted sum in it."""
+    opened = terms(run, address)
+    for number in opened.numbers:
+        if number.address.partition("[")[0].endswith(".preactivation"):
+            yield _line(terms(run, number.address))
+    if opened.expression is not None and not isinstance(opened.expression, Number):
+        yield _line(opened)
+
+
+def _line(opened: OpenedNumber) -> str:
+    """z = w · x + b = 2 · 1 + 3 · 1 + (-4) = 1"""
+    assert opened.expression is not None
+    formula = f"{one_line(opened.symbol)} = {one_line(opened.formula)}"
+    return f"{formula} = {in_numbers(_as_read(opened.expression))} = {shown(opened.value)}"
+
+
+def _as_read(expression: Expression) -> Expression:
+    """A sum in the order of its inputs with the bias last, instead of by size."""
+    if not isinstance(expression, Operation) or expression.name != "+":
+        return expression
+    return replace(expression, arguments=tuple(sorted(expression.arguments, key=_place)))
+
+
+def _place(term: Expression) -> tuple[bool, Index]:
+    first = next(one for one in leaves(term) if isinstance(one, Number))
+    return isinstance(term, Number), read_address(first.address)[1]

@@ -1,4 +1,4 @@
-"""The trace of one text, which knows its words: what every picture and table is made from."""
+"""The trace of one text with its tokens: the basis of every picture and table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from translucid.tasks.words import Words
 
 
 class TextTrace(Trace):
-    """Every intermediate of one text, by name, with the labels along the axes."""
+    """Every intermediate value of one text, by name, with the labels along the axes."""
 
     def __init__(
         self, network: Network, task: Task[Any, Any], example: Example, **options: Any
@@ -40,6 +40,11 @@ class TextTrace(Trace):
         """The outputs of the network. (outputs,) or (length, outputs)"""
         return self[self.network.output_point][0]
 
+    def check_eval(self) -> None:
+        """Refuse a network with active dropout, whose values cannot be computed again."""
+        if self.network.training:
+            raise InputError("the network is in training mode; call network.eval() and trace again")
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The label of each position that has an output."""
@@ -58,11 +63,10 @@ class TextTrace(Trace):
         tokens: tuple[int, int] | None = None,
         gold: Sequence[tuple[int, int]] = (),
     ) -> Picture:
-        """A picture of one point, or of several that look alike, such as `*.lstm.*_gate`.
+        """A picture of one point, or of several of the same form, such as `*.lstm.*_gate`.
 
-        head: one of the attention heads, or "mean"; by default all. tokens: the first to show, and
-        the one after the last. gold: known (source, target) pairs of words, to frame in
-        cross-attention.
+        head: an attention head, or "mean"; by default all. tokens: the first to show, and the one
+        after the last. gold: known (source, target) pairs of tokens, to frame in cross-attention.
         """
         names = self.names(pattern)
         if not names:
@@ -73,7 +77,7 @@ class TextTrace(Trace):
         return chosen.picture({name: self[name] for name in names})
 
     def names_at(self, place: int, choices: Sequence[int]) -> list[str]:
-        """What could be said at a position, as people write it there."""
+        """Possible outputs at a position, as they are written there."""
         read = self.example.target_ids
         before = read[place] if read else None
         return [self.outputs.name(choice, before) for choice in choices]

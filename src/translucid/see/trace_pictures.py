@@ -1,10 +1,10 @@
-"""Pictures of trace points: the axes that the catalogue gives a point decide which one it makes.
+"""Pictures of trace points, chosen by the axes that the catalogue gives each point.
 
-Only what is shown leaves the device on which it was computed.
+Only the values that are shown are copied from the device on which they were computed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,32 +21,37 @@ from translucid.tasks.words import ALONG_TEXT, Words
 MOST = 64  # tokens on a side of a picture, or numbers of a vector
 TILES = 144
 HEADS = ("heads", "kv_heads")
-RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts whose pictures have time from left to right
+RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts drawn with time from left to right
 UNIT_SCALE = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal",
               "window", "padding")  # fmt: skip
 SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
 AXIS_NAMES = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
 Head = int | Literal["mean"] | None
-# What a layer shows of each word, top to bottom; sums before a gate are left out.
+# Rows of a layer's table, top to bottom; the sums inside the gates are left out.
 STATES_SHOWN = {
     "lstm": ("forget_gate", "input_gate", "output_gate", "candidate", "cell", "hidden"),
     "gru": ("reset_gate", "update_gate", "candidate", "hidden"),
     "rnn": ("hidden",),
 }
-WRITTEN = 20  # words beside which the numbers are written too
+WRITTEN = 20  # up to this many tokens, the numbers are written into the cells
 
 
 def scale_of(name: str) -> Scale:
-    """How the numbers of a point become colours."""
+    """The colour scale for the values of a point."""
     point = name.rpartition(".")[2]
     if point in UNIT_SCALE or point.endswith("_gate"):
         return "unit"
     return "positive" if point in SIZES else "signed"
 
 
+def token_axis(name: str, axes: Collection[str] = ALONG_TEXT) -> int | None:
+    """The first of these axes that a point has, by default the one with an entry for each token."""
+    return next((place for place, axis in enumerate(describe(name).axes) if axis in axes), None)
+
+
 @dataclass(frozen=True)
 class FigureOptions:
-    """What to show of the points."""
+    """Which heads and tokens of the points to show."""
 
     words: Words
     head: Head = None
@@ -54,7 +59,7 @@ class FigureOptions:
     gold: Sequence[tuple[int, int]] = ()  # (query, key) cells to frame
 
     def picture(self, values: Mapping[str, Tensor]) -> Picture:
-        """Of one point or of several that look alike."""
+        """A picture of one point, or of several of the same form."""
         self._check(values)
         tiles = [tile for name, value in values.items() for tile in self._tiles(name, value)]
         if len(tiles) == 1:
@@ -109,7 +114,7 @@ class FigureOptions:
         return Lines(title, lines[0].x, lines[0].y, series, note=lines[0].note)
 
     def _tiles(self, name: str, value: Tensor) -> list[Heat | Lines | Bars]:
-        """One for each head, or for each entry of the first of three axes."""
+        """A picture for each head, or for each entry of the first of three axes."""
         point = describe(name)
         axes = list(point.axes)
         if value.dim() != len(axes):
@@ -149,9 +154,11 @@ class FigureOptions:
         return value[self.head][None], [self.head]
 
     def _flat(self, name: str, title: str, value: Tensor, axes: list[str]) -> Heat | Lines | Bars:
-        """A table, a line over words, or bars."""
+        """A table, a line over tokens, or bars."""
         if len(axes) > 2:
-            raise InputError(f"{name}: {len(axes)} axes ({', '.join(axes)}) make no picture")
+            raise InputError(
+                f"{name}: a point with {len(axes)} axes ({', '.join(axes)}) cannot be drawn"
+            )
         if len(axes) < 2:
             return self._thin(name, title, value, axes)
         notes: list[str] = []
@@ -183,11 +190,12 @@ class FigureOptions:
     def _side(
         self, name: str, value: Tensor, axis: str, place: int, notes: list[str]
     ) -> tuple[Tensor, tuple[str, ...]]:
-        """One axis cut to what is readable, and its labels; a note says what was left out."""
+        """One axis cut to a readable size, with its labels; a note says what was left out."""
         size = value.shape[place]
         labels = self.words.along(name, axis)
         if axis in ALONG_TEXT:
-            first, last = self.window(size, notes)
+            shorter = self.tokens is not None and self.tokens[0] >= size
+            first, last = window(size, None if shorter else self.tokens, notes)
             value = value.narrow(place, first, last - first)
             if len(labels) != size:
                 labels = tuple(map(str, range(size))) if size > 1 else ("all",)
@@ -202,45 +210,37 @@ class FigureOptions:
         )
         return pooled(value, place, pool), tuple(str(at) for at in range(0, size, pool))
 
-    def window(self, size: int, notes: list[str]) -> tuple[int, int]:
-        """The first token to show and the one after the last, of so many; a note says what is left
-        out."""
-        first, last = self.tokens or (0, min(size, MOST))
-        if first >= size:  # of another side, which is shorter
-            return 0, min(size, MOST)
-        last = min(last, size, first + MOST)
-        if last - first < size:
-            note = f"tokens {first} to {last - 1} of {size}; tokens=(a, b) shows others"
-            if note not in notes:
-                notes.append(note)
-        return first, last
-
 
 def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple[int, int]:
-    """Which of so many positions a picture shows; a note says which were left out."""
+    """The first token to show and the one after the last; a note says what is left out."""
     if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
         raise InputError(
             f"tokens = {tokens}: give the first token and the one after the last of {size}, "
             "numbered from 0"
         )
-    return FigureOptions(Words(), tokens=tokens).window(size, notes)
+    first, last = tokens or (0, size)
+    last = min(last, size, first + MOST)
+    note = f"tokens {first} to {last - 1} of {size}; tokens=(a, b) shows others"
+    if last - first < size and note not in notes:
+        notes.append(note)
+    return first, last
 
 
 def numbers(value: Tensor) -> Numbers:
-    """On the CPU, in double precision; what is infinite is not shown."""
+    """The values on the CPU in double precision, with nan for infinity."""
     array: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
     array[~np.isfinite(array)] = np.nan
     return array
 
 
 def pooled(value: Tensor, place: int, size: int) -> Tensor:
-    """The number of largest size of every `size` neighbours along an axis."""
+    """The value of largest magnitude among every `size` neighbours along an axis."""
     value = value.float().movedim(place, -1)
     short = -value.shape[-1] % size
     if short:
         value = torch.nn.functional.pad(value, (0, short))
     groups = value.unflatten(-1, (-1, size))
-    most, least = groups.amax(-1), groups.amin(-1)  # faster than to look for the place of either
+    most, least = groups.amax(-1), groups.amin(-1)  # faster than argmax
     return torch.where(most >= -least, most, least).movedim(-1, place)
 
 
@@ -249,13 +249,13 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest size in all tables of a scale, so that a colour means the same in each."""
+    """The largest magnitude in all tables of a scale, so that colours mean the same in each."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 
 
 def common(titles: Sequence[str]) -> tuple[str, list[str]]:
-    """What titles have in common, and each one's own part.
+    """The common part of several titles, and the part that is specific to each.
 
     a.layers.0.x head 1, a.layers.1.x head 0 -> a.layers.*.x, each head; layer 0, head 1; ...
     """
@@ -277,10 +277,9 @@ def _own(parts: list[str], same: list[bool]) -> str:
 
 
 def gates(trace: Trace, words: Words, pattern: str = "*", *, unit: int | None = None) -> Grid:
-    """A table for each recurrent layer that the pattern matches: gates and states by words.
+    """A table of gates and states by tokens for each recurrent layer that the pattern matches.
 
-    Of all units together, a gate is their mean, and a state (which is positive or negative) the
-    root of its mean square; or it is what one `unit` shows.
+    Without `unit`, a gate is the mean over all units, and a state the root of its mean square.
     """
     scopes = list(
         dict.fromkeys(
@@ -291,8 +290,8 @@ def gates(trace: Trace, words: Words, pattern: str = "*", *, unit: int | None = 
     )
     if not scopes:
         raise InputError(
-            f"nothing that matches {pattern!r} in this trace has gates: they belong to recurrent "
-            "layers, such as decoder.recurrent.layers.0.lstm"
+            f"no recurrent layer in this trace matches {pattern!r}; gates belong to layers such as "
+            "decoder.recurrent.layers.0.lstm"
         )
     heats = tuple(_gates_of_layer(trace, words, scope, unit) for scope in scopes)
     what = "mean of all units" if unit is None else f"unit {unit}"

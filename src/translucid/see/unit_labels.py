@@ -1,10 +1,10 @@
 """Measured labels of units: "unit 41 follows negation, AUC 0.98, measured on 500 sentences".
 
-Toyland knows the features of each word. The AUC of a unit for a feature is the probability that it
-is larger at a word with the feature than at one without: 0.5 means nothing, and 0 is as informative
-as 1. Among many units some look informative at random, so the labels are also shifted along the
-text, which keeps their frequency and their neighbourhoods but removes their meaning. A unit gets a
-label only if it exceeds the best of all units and all features in every such control.
+The features of each word in Toyland are known. The AUC of a unit for a feature is the probability
+that the unit is larger at a word with the feature than at one without: 0.5 is chance, and 0 is as
+informative as 1. Among many units some look informative at random, so controls shift the labels
+along the text, which keeps their frequency and order but removes their meaning. A unit gets a label
+only if it exceeds the best of all units and features in every control.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,17 +29,17 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.words import ALONG_TEXT
 
-BUDGET = 2**26  # bytes of activations that are kept
+BUDGET = 2**26  # bytes of activations to keep
 SENTENCES = 500
 CONTROLS = 20  # shifts of the labels
-TELLING = 0.4  # |AUC - 0.5| that a label needs: 0.9 and more, or 0.1 and less
-RARE = 20  # words with a feature, or without it, below which nothing is measured
-UNKNOWN = 0.02  # of the words: a model that lacks more does not speak this language
+INFORMATIVE = 0.4  # |AUC - 0.5| for a label: AUC of at least 0.9, or at most 0.1
+RARE = 20  # minimum number of words with a feature, and without it
+UNKNOWN = 0.02  # maximum fraction of unknown tokens
 
 
 @dataclass(frozen=True)
 class UnitLabel:
-    """What a unit follows."""
+    """The feature that a unit follows."""
 
     unit: int
     feature: str
@@ -52,26 +52,26 @@ class UnitLabel:
 
 @dataclass(frozen=True, eq=False)
 class UnitLabels:
-    """The AUC of every unit of a point for every feature, and what shifted labels give."""
+    """The AUC of every unit of a point for every feature, and the best with shifted labels."""
 
     point: str
     features: tuple[str, ...]
     auc: Tensor  # (units, features); nan where a feature is too rare
-    control: float  # the largest |AUC - 0.5| of all units and features with shifted labels
+    control: float  # largest |AUC - 0.5| of all units and features with shifted labels
     sentences: int
     tokens: int
 
     @property
     def labels(self) -> list[UnitLabel]:
-        """The units that follow something, the most telling first; of each its best feature."""
+        """The units with a label, most informative first, each with its best feature."""
         size = (self.auc - 0.5).abs().nan_to_num(0.0)
         best = size.max(1)
         order = best.values.argsort(descending=True, stable=True).tolist()
-        needed = max(TELLING, self.control)
+        needed = max(INFORMATIVE, self.control)
         return [self._label(u, int(best.indices[u])) for u in order if best.values[u] > needed]
 
     def of(self, unit: int) -> list[UnitLabel]:
-        """All features, the most telling for this unit first."""
+        """All features for one unit, most informative first."""
         size = (self.auc[unit] - 0.5).abs().nan_to_num(-1.0)
         order = size.argsort(descending=True, stable=True).tolist()
         return [self._label(unit, f) for f in order if size[f] >= 0]
@@ -89,7 +89,7 @@ class UnitLabels:
 
 
 class Measuring:
-    """Collects a point over sentences of Toyland, some at a time."""
+    """Collects the values of a point over sentences of Toyland, some at a time."""
 
     def __init__(
         self,
@@ -117,8 +117,8 @@ class Measuring:
         side = example.source or example.target
         if side is None or (example.source and "encoder" not in self.point.split(".")):
             raise InputError(
-                f"{self.point}: labels are known of English words that the model reads, and this "
-                "point is not of them; choose one of the encoder, or of a language model"
+                f"{self.point}: labels are known only for the English words that a model reads; "
+                "choose a point of the encoder, or of a language model"
             )
         places = words_of(sentence, side.tokenizer, example.batch.inputs[side.name][0].tolist())
         reading = read(
@@ -157,7 +157,7 @@ def unit_labels(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> UnitLabels:
-    """What the units of a point follow, measured on sentences of Toyland's test split."""
+    """The features that the units of a point follow, measured on Toyland's test split."""
     measuring = Measuring(network, task, point, sentences, seed)
     while measuring.left:
         measuring.advance(50)
@@ -177,7 +177,7 @@ def area(ranks: Tensor, flags: Tensor) -> Tensor:
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """From 1 on, in each column; equal values share the mean of their ranks."""
+    """Ranks from 1 in each column; equal values share their mean rank."""
     columns = values.T.contiguous().double()
     ordered = columns.sort(1).values
     below = torch.searchsorted(ordered, columns)
@@ -186,7 +186,7 @@ def _ranks(values: Tensor) -> Tensor:
 
 
 def words_of(sentence: Sentence, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int | None]:
-    """The English word that each token which was read belongs to; None for special tokens."""
+    """The English word of each token that was read; None for special tokens."""
     text = sentence.source
     own = tokenizer.encode(text)
     begin = next((at for at in range(len(ids)) if ids[at : at + 1] == own[:1]), None)
@@ -220,7 +220,7 @@ class Extreme:
 
 @dataclass
 class Activations:
-    """What a point was at each token of many texts; of a head, how long its vector was."""
+    """The values of a point at each token of many texts; for heads, vector lengths."""
 
     point: str
     texts: list[str] = field(default_factory=list)
@@ -241,11 +241,11 @@ class Activations:
 
     @property
     def full(self) -> bool:
-        """No more are kept: the budget is spent."""
+        """Whether the budget is used up, so that no more are kept."""
         return sum(value.numel() * value.element_size() for value in self.values) >= BUDGET
 
     def extremes(self, unit: int, k: int = 5) -> tuple[list[Extreme], list[Extreme]]:
-        """The texts with the largest and with the smallest values of a unit, one token of each."""
+        """The k texts with the largest and with the smallest values of a unit."""
         if not 0 <= unit < self.units:
             raise InputError(f"unit = {unit}: {self.point} has 0 to {self.units - 1}")
         tops, bottoms = (
@@ -265,15 +265,15 @@ class Activations:
 
 
 def by_unit(trace: TextTrace, point: str) -> Tensor:
-    """A point of one text, a row for each token; of heads the length. (tokens, units)"""
+    """The values of a point for one text; for heads, vector lengths. (tokens, units)"""
     axes = describe(point).axes[1:]
     along = [place for place, axis in enumerate(axes) if axis in ALONG_TEXT]
     by_head = [place for place, axis in enumerate(axes) if axis in HEADS]
     if len(along) != 1 or len(axes) != 2 + len(by_head):
         raise InputError(
-            f"{point} has no value of each unit at each token (its axes are "
-            f"{', '.join(axes) or 'none'}); choose such as *.feedforward.activated, *.mixed for "
-            "heads, or *_gate"
+            f"{point} does not have a value for each unit at each token (its axes are "
+            f"{', '.join(axes) or 'none'}); choose, for example, *.feedforward.activated, *.mixed "
+            "for heads, or *_gate"
         )
     value = trace[point][0].detach().float().cpu()
     if by_head:

@@ -1,8 +1,8 @@
-"""Worked solutions: give numbers, get every step as a teacher writes it.
+"""Worked solutions: exercises with your numbers, solved step by step.
 
-Each exercise is a function that runs the real parts in float64 with a trace and writes the trace
-down through the catalogue. Called without numbers, it shows a built-in example. The command line
-makes an option of each argument, with the help of the docstring.
+Each exercise is a function that runs the real parts in float64 and writes down their trace with the
+formulas of the catalogue. Without numbers, it shows a built-in example. The command line has an
+option for each argument, with its help from the docstring.
 """
 
 from translucid.worked.attention import attention, multihead
@@ -18,7 +18,7 @@ from translucid.worked.solution.content import SolutionTable, Step
 from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, vector, whole
 from translucid.worked.solution.solution import Solution
 
-# All exercises, in the order of a course; the command line and its help are made from this list.
+# All exercises, in teaching order, which the command line follows.
 EXERCISES = (
     perceptron,
     softmax,

@@ -20,7 +20,7 @@ INSIDE = (
 )  # fmt: skip
 NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # exercises give none
 _NOTES = {
-    "mask": "Causal: a query sees its own position and the earlier ones (1), not the later (0).",
+    "mask": "Causal: a query sees its own and earlier positions (1), but no later ones (0).",
     "pattern": "Each row is divided by its own sum.",
 }
 EXAMPLE_HEADS = "1 0 1 0; 0 1 0 1; 1 1 0 0"
@@ -43,29 +43,29 @@ def attention(
     heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention by one head.
+    """Attention with one head.
 
-    softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections. With several heads it is
+    softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections. For several heads, see
     `multihead`.
 
     q: Queries, one row each.
     k: Keys, one row each.
     v: Values, one row for each key.
-    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
+    x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.
     wo: W_O, which mixes several heads.
     identity: Every weight matrix is the identity.
-    causal: A query sees no later key.
+    causal: A query sees no later keys.
     unscaled: Leave out the division by √d_k.
-    heads: Several heads, as `work multihead`.
+    heads: Use several heads, as in `work multihead`.
 
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
     """
     if heads is not None:
         if not all(table is None for table in (q, k, v)):
-            raise Missing("several heads need x: they are cut from its projections", ("x",))
+            raise Missing("several heads need x: they are parts of its projections", ("x",))
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
             identity=identity, causal=causal, unscaled=unscaled, digits=digits,
@@ -108,7 +108,7 @@ def attention(
     pattern = trace["attention.pattern"][0, 0]
     if len(query) == len(key):
         more = "" if causal else "--causal"
-    else:  # of two sequences none comes later
+    else:  # between two sequences there is no causal order
         more = "" if unscaled else "--unscaled"
     return board.solution(
         title=title("Attention", causal, unscaled),
@@ -122,7 +122,7 @@ def attention(
 
 
 def _fractions(board: Board, pattern: Tensor) -> str:
-    """The second row in words: what most sources compute by hand."""
+    """The second row in words, as most textbooks compute it by hand."""
     row = min(1, pattern.shape[0] - 1)
     if pattern.shape[1] > 6:
         return ""
@@ -136,7 +136,7 @@ def _fractions(board: Board, pattern: Tensor) -> str:
 
 @torch.no_grad()
 def _project(x: Tensor, weight: Tensor) -> Tensor:
-    """x W, by the layer that does it in a model."""
+    """x W, computed by a linear layer as in a model."""
     linear = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
     linear.weight.copy_(weight.T)
     projected: Tensor = linear(x)
@@ -171,8 +171,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         raise InputError(f"k is {shape(k)} and v is {shape(v)}: every key needs its value (row)")
     if causal and q.shape[0] != k.shape[0]:
         raise InputError(
-            f"q is {shape(q)} and k is {shape(k)}: causal attention is over one sequence, "
-            f"so it needs as many queries as keys"
+            f"q is {shape(q)} and k is {shape(k)}: causal attention is within one sequence, so "
+            "there must be as many queries as keys"
         )
 
 
@@ -189,18 +189,18 @@ def multihead(
     unscaled: bool = False,
     digits: int = 3,
 ) -> Solution:
-    """Attention by several heads.
+    """Attention with several heads.
 
-    Each head with its own columns of Q, K and V, then all joined and mixed by W_O.
+    Each head has its own columns of Q, K and V; then all are joined and mixed by W_O.
 
-    x: Inputs, rows by ";": "1 0; 0 1; 1 1".
-    heads: How many heads (2).
+    x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
+    heads: Number of heads (2).
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.
     wo: W_O, which mixes the heads.
     identity: Every weight matrix is the identity.
-    causal: A query sees no later key.
+    causal: A query sees no later keys.
     unscaled: Leave out the division by √d_k.
 
     Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
@@ -307,7 +307,7 @@ def state_inputs(
     identity: bool,
     square: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
-    """Write down X and its weights; they by their symbols, and what a formula shows of them."""
+    """Write down X and its weights. Returns the weights by symbol, and as formulas show them."""
     weights = _read_weights(tables, x, identity, square)
     board.state("X", x)
     if identity:
@@ -327,7 +327,7 @@ def write_head(
     unscaled: bool,
     textbook: bool,
 ) -> None:
-    """From the scores to the mixture of the values, for one head."""
+    """Write the steps of one head, from the scores to the weighted mean of the values."""
     names = (*INSIDE, "query", "key", "value")
     symbols = {n: CATALOGUE[f"attention.{n}"].symbol + head for n in names}
     symbols |= {n: CATALOGUE[f"attention.{n}"].symbol for n in ("scale", "mask")}
@@ -347,7 +347,7 @@ def write_head(
 
 
 def head_values(trace: Trace, head: int) -> dict[str, Tensor | str]:
-    """The values of one head, by the names of their points."""
+    """The values of one head, by point name."""
     values: dict[str, Tensor | str] = {}
     for name in trace.names("attention.*"):
         if name == "attention.output":  # all heads together

@@ -38,13 +38,13 @@ def beam(
     """Greedy and beam search, round by round.
 
     A file has a [table] of next-word probabilities, one row for each prefix:
-    "I am" = { fine = 0.5, here = 0.5 }. After a prefix that it does not list, the sentence ends.
+    "I am" = { fine = 0.5, here = 0.5 }. After a prefix that is not in the table, the sentence ends.
 
-    table: The same in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
-    prefix: Where to begin (the table's first row).
+    table: The table in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
+    prefix: The beginning of the sentence (the table's first row).
     beam_size: Beam size: prefixes to keep (2).
-    steps: At most so many (20).
-    alpha: Rank ended sentences by log-probability / length^alpha (0).
+    steps: Maximum number of steps (20).
+    alpha: Rank finished sentences by log-probability / length^alpha (0).
 
     Example: translucid work beam --beam-size 2
     """
@@ -52,7 +52,7 @@ def beam(
     model = _model(EXAMPLE if table is None else table)
     start = next(iter(model.table)) if prefix is None else prefix
     if not start.split():
-        raise InputError("prefix is empty; give the words with which the sentence begins")
+        raise InputError("prefix is empty; give the first words of the sentence")
     width = 2 if beam_size is None else whole(beam_size, "beam_size")
     rounds = 20 if steps is None else whole(steps, "steps")
     power = 0.0 if alpha is None else scalar(alpha, "alpha").item()
@@ -63,7 +63,7 @@ def beam(
     model.encode(start)  # unknown words are refused here, before anything is written
     board.given.append(_given(board, model, example))
     greedy = _search(board, model, start, 1, rounds, 0.0, "Greedy search: a beam of 1")
-    title = f"Beam search: the best {width} are kept"
+    title = f"Beam search: keep the best {width}"
     best = _search(board, model, start, width, rounds, power, title)
     board.section = "Side by side"
     rows = [
@@ -125,7 +125,7 @@ def _given(board: Board, model: TableModel, example: bool) -> Given:
 
 
 def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
-    """A note for the prefixes that were met and that the table does not have."""
+    """A note on prefixes that the search reached and the table does not contain."""
     met: dict[str, None] = {}
     for step in steps:
         for candidate in step.value if isinstance(step.value, list) else []:
@@ -167,7 +167,7 @@ def _search(
 
 
 def _round(board: Board, model: TableModel, beam_round: Round, number: int, alpha: float) -> None:
-    """All candidates of a round, best first, and which of them stay."""
+    """All candidates of a round, best first, and which of them are kept."""
     before, after = beam_round.before, beam_round.after
     alive = after.tokens[0][after.scores[0] > -math.inf]
     kept = {model.decode(row) for row in alive}
@@ -186,7 +186,7 @@ def _round(board: Board, model: TableModel, beam_round: Round, number: int, alph
                 rows.append(
                     _candidate(board, prefix, word, log_p, score + log_p, length, alpha, kept)
                 )
-    rows.sort(key=lambda row: (row[2]["word"] != "(ended)", -row[0]))  # it keeps its place
+    rows.sort(key=lambda row: (row[2]["word"] != "(ended)", -row[0]))  # finished ones first
     header = ["prefix", "next", "$P$", r"$\sum \ln P$", *(["rank by"] if alpha else []), ""]
     hidden = len(rows) - _SHOWN
     board.table(
@@ -208,7 +208,7 @@ def _candidate(
     alpha: float,
     kept: set[str],
 ) -> tuple[float, tuple[str, ...], dict[str, Value]]:
-    """One row of the table: its rank, its cells, its full value."""
+    """One row of the table: its rank, its cells, and its values in full."""
     whole_text = prefix if log_p is None else f"{prefix} {word}"
     stays = whole_text in kept
     rank = score / max(length, 1) ** alpha
@@ -232,7 +232,7 @@ def _answer(
 
 
 def _sentence(model: TableModel, start: str, hypothesis: Hypothesis) -> str:
-    """From the prefix to the end."""
+    """The whole sentence, from the prefix to the end."""
     words = [model.words[i] for i in hypothesis.tokens] + [END] * hypothesis.finished
     return " ".join([*start.split(), *words])
 
@@ -254,11 +254,11 @@ def _compare(
         for hypothesis in (greedy, beam)
     )
     ended = [hypothesis.finished for hypothesis in (greedy, beam)]
-    if not all(ended):  # the probability of a beginning is not that of a sentence
+    if not all(ended):  # unfinished sentences cannot be compared by probability
         first, second = ("ends with" if end else "is left unfinished at" for end in ended)
         return (
-            f"Greedy search {first} {one} and beam search {second} {other}: more steps would be "
-            f"needed to compare them."
+            f"Greedy search {first} {one} and beam search {second} {other}: comparing them would "
+            "need more steps."
         )
     if one == other:
         return f"Both searches find {one}."
@@ -266,4 +266,4 @@ def _compare(
     times = board.number(ratio)
     if ratio < 1:
         return f"Beam search prefers {other}, at {times} times the probability of {one}."
-    return f"Beam search finds {other}, {times} times as likely as {one}, which is greedy's."
+    return f"Beam search finds {other}, {times} times as likely as {one} from greedy search."

@@ -19,22 +19,20 @@ from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
 
 STABLE = (
-    r"a computer first takes the largest entry off, $\exp(x - \max x)$: the result is the same, "
+    r"a computer first subtracts the largest entry, $\exp(x - \max x)$: the result is the same, "
     r"and nothing can overflow."
 )
 SHIFTED = (
-    r"the largest entry is taken off first. Without that, these exponentials would leave the range "
-    r"of the computer's numbers; the result is the same."
+    r"the largest entry is subtracted first. Otherwise these exponentials would be outside the "
+    r"range of floating-point numbers; the result is the same."
 )
-ROUNDED = (
-    "numbers are shown rounded and computed in full, so printed sums may differ in the last digit."
-)
+ROUNDED = "numbers are rounded only for printing, so printed sums may differ in the last digit."
 _SAFE = 700.0  # e^709 is the largest power of e that float64 holds
 
 
 @dataclass
 class Board:
-    """Collects what is given and the steps; `section` heads the steps that follow."""
+    """Collects the given values and the steps of a solution; `section` heads the next steps."""
 
     digits: int
     section: str = ""
@@ -52,13 +50,13 @@ class Board:
         return f"${self.writer.number(value, noise)}$"
 
     def solution(self, *, notes: tuple[str, ...] = (), **fields: Any) -> Solution:
-        """All that was written, with a last note where numbers were rounded."""
+        """The solution with everything written so far, and a note if numbers were rounded."""
         if self.writer.rounded:
             notes = (*notes, ROUNDED)
         return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
-        """Write down something that is given."""
+        """Write down a given value."""
         if isinstance(value, str):
             self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
         else:
@@ -77,7 +75,7 @@ class Board:
         label: str = "",
         note: str = "",
     ) -> None:
-        """One trace point. `values` holds all numbers of its part by their names, this one's too;
+        """Write one trace point. `values` holds all numbers of its part by name, including its own;
         `symbols` replaces symbols of the catalogue."""
         key = catalogue.entry(name)
         part, _, point = key.partition(".")
@@ -112,9 +110,9 @@ class Board:
         note: str = "",
         noise: float = NOISE,
     ) -> None:
-        """What is no trace point: a loss, a gradient, an update.
+        """Write a step that is not a trace point: a loss, a gradient, an update.
 
-        `formula` is written instead of the template with symbols, where that would be too long.
+        `formula` replaces the template with symbols, where that would be too long.
         """
         self.steps.append(
             Step(
@@ -133,7 +131,7 @@ class Board:
     def table(
         self, title: str, table: SolutionTable, *, name: str, value: Value = None, note: str = ""
     ) -> None:
-        """A step whose result is a table; for a trace point, title and formula are its own."""
+        """Write a table; without a title, `name` is a trace point with its title and formula."""
         symbol, formula = "", ""
         if not title:
             point = catalogue.describe(name)
@@ -148,15 +146,13 @@ class Board:
 
 
 def _set(meaning: str) -> str:
-    """A symbol within the catalogue's plain words, set as a formula."""
+    """A meaning from the catalogue, with symbols set as formulas."""
     return re.sub(r"\b([a-z]_[a-z])\b", r"$\1$", meaning)
 
 
 def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
-    """The trace of a run that takes a softmax, and whether it is the textbook form.
-
-    The textbook form has no shift; it is taken where it can neither overflow nor vanish.
-    """
+    """The trace of a run with a softmax, and whether it is the textbook form without a shift, which
+    is used if it can neither overflow nor underflow."""
     trace = Trace()
     run(trace)
     shifts = torch.cat([trace[name].flatten() for name in trace.names("*shift")])
@@ -168,12 +164,12 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
 
 
 def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
-    """The learning rate; it makes no sense without a target."""
+    """The learning rate, which needs a target."""
     if rate is None:
         return None
     if target is None:
         raise Missing(
-            f"rate needs {target_name}: without the right answer there is no gradient to follow",
+            f"rate needs {target_name}: without the right answer there is no gradient",
             ("rate", target_name),
         )
     speed = scalar(rate, "rate")
@@ -185,7 +181,7 @@ def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> 
 def squared_loss(
     board: Board, symbol: str, output: Tensor, target: Tensor, target_symbol: str
 ) -> Tensor:
-    """Half the squared distance, as a step; returned with its graph."""
+    """Write half the squared distance as a step, and return it with its graph."""
     loss = F.mse_loss(output, target, reduction="sum") / 2
     one = target.numel() == 1
     board.step(
@@ -208,7 +204,7 @@ def gradient(of: str) -> str:
 def write_update(
     board: Board, symbol: str, before: Tensor, slope: Tensor, rate: Tensor, after: Tensor
 ) -> None:
-    """θ - η ∂L/∂θ, for one parameter that an optimiser has moved."""
+    """Write θ - η ∂L/∂θ, for one parameter that an optimiser has updated."""
     letter, _, index = symbol.partition("_")
     index = index.strip("{}")
     board.step(
@@ -223,10 +219,7 @@ def write_update(
 
 
 def compare(board: Board, before: Tensor, after: Tensor) -> str:
-    verb = "fell" if after < before else "rose" if after > before else "stayed"
     first, second = board.number(before.item(), 0.0), board.number(after.item(), 0.0)
-    return (
-        f"The loss {verb} at {first}."
-        if after == before
-        else (f"The loss {verb} from {first} to {second}.")
-    )
+    if after == before:
+        return f"The loss stayed at {first}."
+    return f"The loss {'fell' if after < before else 'rose'} from {first} to {second}."

@@ -1,6 +1,6 @@
 """A network with one hidden layer: forward, loss, backward, one step of gradient descent.
 
-The formulas of the gradients are written here; the numbers are autograd's, on the real model.
+The formulas of the gradients are defined here; the numbers come from autograd on the real model.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,15 +50,15 @@ def mlp(
 ) -> Solution:
     """A network with one hidden layer.
 
-    Forward, ŷ = vᵀ act(W x + b) + c, loss (y - ŷ)²/2, backward, one SGD step, forward again.
+    Forward: ŷ = vᵀ act(W x + b) + c; loss (y - ŷ)²/2; backward; one SGD step; forward again.
 
     x: The input.
     w: W, one row for each unit.
     b: b, one number for each unit (0).
-    v: v, from the units to the output; for several outputs one row for each.
+    v: v, from the units to the output; for several outputs, one row each.
     c: c, the bias of the output (0).
-    y: The right answer: loss and gradients.
-    rate: Learning rate: make one SGD step (no step).
+    y: The right answer, for the loss and the gradients.
+    rate: Learning rate of one SGD step (no step).
 
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02
@@ -96,7 +96,7 @@ def _more(target: Tensor | None, outputs: int) -> str:
 
 @dataclass(frozen=True)
 class Net:
-    """The real model, its input, and its parameters as a person writes them."""
+    """The real model, its input, and its parameters by their usual symbols."""
 
     model: MLP
     x: Tensor  # (inputs,)
@@ -114,7 +114,7 @@ class Net:
 
     @property
     def one(self) -> bool:
-        """Is there a single output? Then its weights are a column v, else a matrix V."""
+        """Whether there is a single output, with weights v instead of a matrix V."""
         return self.output.out_features == 1
 
     @property
@@ -122,11 +122,11 @@ class Net:
         return "v" if self.one else "V"
 
     def weights(self) -> dict[str, Tensor]:
-        """The parameters, as they are now."""
+        """The current parameters."""
         return self._named(lambda parameter: parameter.detach().clone())
 
     def slopes(self) -> dict[str, Tensor]:
-        """Their gradients, after a backward pass."""
+        """The gradients of the parameters, after a backward pass."""
 
         def slope(parameter: Tensor) -> Tensor:
             assert parameter.grad is not None
@@ -157,7 +157,7 @@ def read_net(
             f"{' and '.join(missing)} {are} missing: a network needs x, w and v", ("x", "w", "v")
         )
     if _is_stack(w):
-        raise InputError("w holds several matrices, but one hidden layer is worked out here")
+        raise InputError("w holds several matrices, but this exercise has one hidden layer")
     inputs, weight, out = vector(x, "x"), matrix(w, "w"), matrix(v, "v")
     hidden = weight.shape[0]
     if out.numel() == hidden and 1 in out.shape:  # one output, as a row or as a column
@@ -194,16 +194,15 @@ def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
 
 def _activation(name: str) -> ActivationName:
     names: tuple[ActivationName, ...] = get_args(ActivationName)
-    for known in names:
-        if known == name:
-            return known
+    if name in names:
+        return names[names.index(name)]
     close = nearest(name, names, 1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise InputError(f"activation = {name}: there are {', '.join(names)}{hint}")
 
 
 def _is_stack(w: Numbers) -> bool:
-    """Several matrices, one for each of several layers?"""
+    """Whether w holds several matrices, one for each layer."""
     if isinstance(w, Tensor):
         return w.dim() > 2
     first = w[0] if isinstance(w, Sequence) and not isinstance(w, str) and len(w) else None
@@ -221,7 +220,7 @@ def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -
 
 
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
-    """All steps; what came of it, in a sentence."""
+    """Write all steps; returns the result as a sentence."""
     board.section = "Forward" if target is not None else ""
     trace, loss = _forward(board, net, target)
     if target is None or loss is None:
@@ -268,7 +267,7 @@ def _forward(board: Board, net: Net, target: Tensor | None) -> tuple[Trace, Tens
 
 
 def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor) -> None:
-    """From the loss back to every parameter; fills their `.grad` for the step that follows."""
+    """Write the gradients from the loss back to every parameter, and fill their `.grad`."""
     z, h = trace["layers.0.dense.preactivation"], trace["layers.0.dense.activation"]
     out = trace["output.dense.preactivation"]
     d_out, d_h, d_z = (g[0] for g in torch.autograd.grad(loss, [out, h, z], retain_graph=True))
@@ -290,13 +289,13 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
 
     slopes = net.slopes()
     board.section = "Backward"
-    title = "Delta: how far the output is off, the gradient of the loss with respect to it"
+    title = "Delta: the error of the output, which is the gradient of the loss with respect to it"
     write(r"\delta", title, "<out> - <y>", d_out, "delta")
     template = "<delta> <h>" if net.one else r"<delta> <h>^{\top}"
-    grad(net.out, "the error times what came in", template, slopes[net.out])
+    grad(net.out, "the error times the input of the layer", template, slopes[net.out])
     grad("c", "the error itself", "<delta>", slopes["c"])
     template = "<delta> <v>" if net.one else r"<v>^{\top} <delta>"
-    grad("h", "the error, sent back through the weights", template, d_h)
+    grad("h", "the error, propagated back through the weights", template, d_h)
     title = "Slope of the activation at $z$"
     write(symbols["slope"], title, _SLOPES[net.activation], slope[0], "slope")
     grad("z", "through the activation, entry by entry", r"<dh> \odot <slope>", d_z)
@@ -305,7 +304,7 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
 
 
 def descend(board: Board, net: Net, rate: Tensor) -> None:
-    """One step of torch's own SGD, written down."""
+    """Write one step of torch's SGD."""
     board.section = "One step of gradient descent"
     before, slopes = net.weights(), net.slopes()
     torch.optim.SGD(net.model.parameters(), lr=rate.item()).step()

@@ -1,4 +1,4 @@
-"""How many parameters a Transformer has, part by part, counted on the real model."""
+"""The number of parameters of a Transformer, part by part, counted on the real model."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from translucid.worked.solution.notation import count
 from translucid.worked.solution.numbers import whole
 from translucid.worked.solution.solution import Solution
 
-# What the formulas call a size or a count, by its name in a template.
+# Symbols of sizes and counts, by their names in templates.
 _SYMBOLS = {
     "d": r"d_{\mathrm{model}}", "d_ff": r"d_{\mathrm{ff}}", "h": "h", "N": "N", "V": "|V|",
     "kv": r"h_{\mathrm{kv}}", "dk": "d_k", "Q": "P_Q", "QKV": "P_{QKV}", "O": "P_O", "b": "P_b",
@@ -63,17 +63,17 @@ def params(
 ) -> Solution:
     """The parameters of a Transformer, part by part.
 
-    Each count as a formula, and as the number that the real model has.
+    Each count as a formula, and as the number of parameters in the real model.
 
     d_model: Model dimension: values for each position (768).
-    heads: Heads (12).
+    heads: Attention heads (12).
     layers: Layers of each stack (12).
-    d_ff: Width inside the feed-forward part (4 d_model).
+    d_ff: Hidden units of the feed-forward part (4 d_model).
     vocab: Vocabulary size (50257).
     kv_heads: Key and value heads (as many as heads).
     max_length: Rows of learned positions (512).
-    no_bias: Matrices without biases (with).
-    untied: The head has its own matrix (else tied embeddings).
+    no_bias: Matrices have no biases (with biases).
+    untied: The head has its own matrix (tied embeddings).
 
     Example: translucid work params --d-model 768 --heads 12
     """
@@ -90,8 +90,8 @@ def params(
     chosen["max_length"] = 512 if max_length is None else whole(max_length, "max_length")
     if max_length is not None and chosen["positions"] != "learned":
         raise InputError(
-            f"max_length = {max_length}: only learned positions have a row for each; "
-            f"choose positions learned, or leave max_length out"
+            f"max_length = {max_length}: only learned positions have a row for each position; "
+            "choose positions learned, or leave max_length out"
         )
     chosen |= {"head": "language", "bias": not no_bias, "tied": not untied}
     if chosen["shape"] == "encoder":  # it cannot write words; the smallest head there is
@@ -104,12 +104,12 @@ def params(
 
 
 def _own_words(mistake: str) -> str:
-    """A message without what pydantic puts before the words of a validator."""
+    """A message without pydantic's prefix."""
     return re.sub("value error, ", "", mistake, flags=re.IGNORECASE)
 
 
 class _Counter:
-    """Writes one step for each count: a formula, the same with numbers, what the model has."""
+    """Writes one step for each count: the formula, the formula with numbers, the count."""
 
     def __init__(self, board: Board, sizes: Mapping[str, int]) -> None:
         self.board, self.values = board, dict(sizes)
@@ -117,8 +117,8 @@ class _Counter:
     def step(
         self, name: str, title: str, template: str, counted: int, *, numbers: str | None = None
     ) -> None:
-        """name: by which later templates may refer to this count. numbers: another template, where
-        the line with numbers has less or more in it than the formula."""
+        """name: by which later templates refer to this count. numbers: the template for the line
+        with numbers, where it differs."""
         written = {key: count(value) for key, value in self.values.items()}
         self.board.steps.append(
             Step(
@@ -151,7 +151,7 @@ def _solution(config: TransformerConfig, model: Network, example: bool, asked: b
     more = _more(config)
     return board.solution(
         title="Counting the parameters of a Transformer",
-        notes=("every result is counted on the model that would be trained, not on the formula.",),
+        notes=("every result is counted on the real model, not computed from the formula.",),
         closing=f"{model.parameters_count:,} parameters in all.",
         next=f"translucid work params {more}" if more else "translucid work attention",
         more=more,
@@ -161,7 +161,7 @@ def _solution(config: TransformerConfig, model: Network, example: bool, asked: b
 
 
 def _more(config: TransformerConfig) -> str:
-    """The other shape first, then what is usual today."""
+    """Options to try next: the other shape, then a modern variant."""
     if config.shape != "encoder-decoder":
         return "--shape encoder-decoder"
     if config.activation == "swiglu" and config.norm == "rms":
@@ -197,7 +197,8 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
 
 def _attention(counter: _Counter, part: Any) -> None:
     assert isinstance(part, MultiHead)
-    counter.step("dk", "Width of a head: the columns are shared out", "<d> / <h>", part.d_head)
+    title = "Head dimension: the heads share the columns"
+    counter.step("dk", title, "<d> / <h>", part.d_head)
     qkv = part.get_submodule("qkv")
     assert isinstance(qkv, nn.Linear)
     per_matrix = qkv.weight.numel() // (part.heads + 2 * part.kv_heads) * part.heads

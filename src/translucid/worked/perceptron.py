@@ -1,4 +1,4 @@
-"""One threshold unit: its answer, and how the perceptron rule changes its weights point by point.
+"""A perceptron: its answer, and the perceptron rule, which changes its weights point by point.
 
 Shapes: points (points, inputs); targets (points,), 0 or 1.
 """
@@ -27,12 +27,12 @@ from translucid.worked.solution.numbers import (
 )
 from translucid.worked.solution.solution import Solution
 
-_TIE = 1e-12  # 0.1 + 0.2 - 0.3 is 0 on paper; float64 makes it 6e-17, on the positive side
+_TIE = 1e-12  # 0.1 + 0.2 - 0.3 is 0 on paper, but 6e-17 in float64, on the positive side
 CORNERS = "0 0; 0 1; 1 0; 1 1"
 DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # at the corners
 _EPOCHS = 20
-_SHOWN = 12  # epochs that are written out, and the last; the weights are there after every one
-_ROWS = 40  # lines of a table
+_SHOWN = 12  # epochs to write out, besides the last; the weights are shown after every epoch
+_ROWS = 40  # rows of a table
 _BORDER = {1: "threshold", 2: "line", 3: "plane"}  # by inputs
 
 
@@ -47,18 +47,18 @@ def perceptron(
     epochs: int | str | None = None,
     digits: int = 4,
 ) -> Solution:
-    """One threshold unit, and the rule by which it learns.
+    """A perceptron and its learning rule.
 
-    y = 1 where w · x + b > 0, else 0. With targets it learns, a point at a time:
-    w + η (t - y) x and b + η (t - y), until an epoch makes no mistake.
+    y = 1 if w · x + b > 0, else 0. With targets, it learns from one point at a time:
+    w + η (t - y) x and b + η (t - y), until an epoch has no mistakes.
 
-    x: The input; several points, one row each: "0 0; 0 1; 1 0; 1 1".
-    w: The weights, one for each input; those to start from, where it learns (0).
+    x: The input; for several points, one row each: "0 0; 0 1; 1 0; 1 1".
+    w: The weights, one for each input; the initial weights if it learns (0).
     b: The bias (0).
-    target: The right answers, 0 or 1, one for each row of x: learn them (none).
+    target: The right answers to learn, 0 or 1, one for each row of x (none).
     data: Points and targets to learn: and, or, xor.
     rate: Learning rate (1).
-    epochs: At most so many times over all points (20).
+    epochs: Maximum number of epochs (20).
 
     Example: translucid work perceptron --data and
 
@@ -103,9 +103,9 @@ def perceptron(
 
 
 def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
-    """A trace that takes a sum for 0 if it is 0 but for rounding, as it is on paper.
+    """A trace that sets a sum to 0 if it is 0 up to rounding, as it is on paper.
 
-    scale: of numbers that went into the weights, which may have cancelled down to rounding.
+    scale: magnitude of the numbers added to the weights, which may have cancelled.
     """
     largest = max(unit.weight.abs().max().item(), abs(unit.bias.item()), scale)
     tolerance = _TIE * largest * (1 + x.abs().sum().item())
@@ -121,7 +121,7 @@ def look(unit: Perceptron, x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tenso
 
 @dataclass(frozen=True)
 class Turn:
-    """One point's turn: what was answered, and the weights before and after."""
+    """One point: the answer, and the weights before and after."""
 
     x: Tensor
     target: Tensor
@@ -149,14 +149,14 @@ class Epoch:
 
 @dataclass
 class PerceptronRule:
-    """The perceptron rule, epoch by epoch, until nothing is wrong or it goes round."""
+    """The perceptron rule, epoch by epoch, until there are no mistakes or it cycles."""
 
     unit: Perceptron
     points: Tensor  # (points, inputs)
     targets: Tensor  # (points,)
     rate: float
     epochs: list[Epoch] = field(default_factory=list)
-    returns: int | None = None  # the epoch, 0 for the start, to whose weights the last comes back
+    returns: int | None = None  # the epoch (0: the start) whose weights the last one repeats
 
     def __post_init__(self) -> None:
         start = torch.cat([self.unit.weight, self.unit.bias[None]])
@@ -170,7 +170,7 @@ class PerceptronRule:
 
     @property
     def ended(self) -> bool:
-        """Nothing new would come of more epochs."""
+        """Whether more epochs would change nothing."""
         return bool(self.all_right) or self.returns is not None
 
     def run(self, limit: int) -> None:
@@ -189,7 +189,7 @@ class PerceptronRule:
                 return
 
     def _weights(self) -> tuple[float, ...]:
-        """What comes back is the same but for rounding, beside what a point moves it by."""
+        """The weights relative to the step that a point causes, rounded to detect cycles."""
         largest = self.points.abs().amax(dim=0)
         moved = torch.where(largest > 0, self.rate * largest, 1.0)
         weights = [*(self.unit.weight / moved).tolist(), self.unit.bias.item() / self.rate]
@@ -213,8 +213,8 @@ def _points(
             raise InputError("give data, or x with target, not both")
         if data.lower() not in DATA:
             raise Missing(
-                f"data = {data}: there are {', '.join(DATA)}; for points of your own give x, one "
-                f"row each, and target",
+                f"data = {data}: choose {', '.join(DATA)}; for your own points give x, one row "
+                "each, and target",
                 ("x", "target"),
             )
         return CORNERS, DATA[data.lower()]
@@ -230,7 +230,7 @@ def _targets(target: Numbers, points: Tensor) -> Tensor:
     for value in targets.tolist():
         if value not in (0, 1):
             raise InputError(
-                f"target: {value:g} is not 0 or 1, the answers of a threshold unit"
+                f"target: {value:g} is not 0 or 1, the answers of a perceptron"
                 + ("; write 0 instead of -1" if value == -1 else "")
             )
     if len(targets) != len(points):
@@ -242,7 +242,7 @@ def _targets(target: Numbers, points: Tensor) -> Tensor:
 
 
 def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) -> Perceptron:
-    """The real model, with these weights; without them it starts at 0, as every perceptron."""
+    """The real model with these weights, by default 0."""
     inputs = points.shape[1]
     unit = Perceptron(PerceptronConfig(inputs=inputs)).double()
     if w is not None:
@@ -255,7 +255,7 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
         unit.weight.copy_(weights)
     elif not learns:
         raise Missing(
-            "w is missing: give w, one number for each input, or target, and it is learned",
+            "w is missing: give w, one number for each input, or target to learn it",
             ("w", "target"),
         )
     if b is not None:
@@ -264,7 +264,7 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
 
 
 def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
-    """y for each point; a sentence, and the options that teach it something else."""
+    """Write y for each point; returns a sentence, and options to try next."""
     looks = [look(unit, x) for x in points]
     outputs = [int(y) for _, y in looks]
     if len(points) == 1:
@@ -281,13 +281,13 @@ def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
             for x, (z, y) in zip(points, looks, strict=True)
         ]
         board.table(
-            "Answers: on which side of the border each point lies",
+            "Answers: on which side of the boundary each point lies",
             SolutionTable(("$x$", r"$w \cdot x + b$", "$y$"), first_and_last(rows, _ROWS)),
             name="answers",
             value=[{"x": plain(x), "sum": z.item(), "y": int(y)}
                    for x, (z, y) in zip(points, looks, strict=True)],
         )  # fmt: skip
-        closing = f"{sum(outputs)} of {len(points)} points are answered with 1."
+        closing = f"The answer is 1 for {sum(outputs)} of {len(points)} points."
     other = [*outputs[:-1], 1 - outputs[-1]]
     return closing, "--target " + (
         str(other[0]) if len(other) == 1 else '"' + " ".join(str(y) for y in other) + '"'
@@ -326,7 +326,7 @@ def _forward(
 
 
 def _write(board: Board, rule: PerceptronRule) -> str:
-    """The rule once in full, every epoch as a table, the weights; what came of it."""
+    """Write the rule once in full, every epoch as a table, and the weights; returns the result."""
     board.given.append(_table_of_points(board, rule.points, rule.targets))
     _given(board, *rule.epochs[0].turns[0].before)
     board.state(r"\eta", torch.tensor(rule.rate, dtype=torch.float64), name="rate")
@@ -363,7 +363,7 @@ def _rule(board: Board, turn: Turn, rate: float) -> None:
         name="new w",
     )
     board.step(
-        "New $b$: the same, with 1 for the input",
+        "New $b$: the same rule with an input of 1",
         r"b_{\mathrm{new}}",
         r"<b> + <rate> \cdot (<t> - <y>)",
         turn.after[1],
@@ -438,7 +438,7 @@ def _ending(board: Board, rule: PerceptronRule) -> str:
     where = f"after epoch {rule.returns}" if rule.returns else "at the start"
     border = _BORDER.get(rule.points.shape[1], "hyperplane")
     return (
-        f"The weights after epoch {last} are those {where}: the rule goes round and never ends, "
+        f"The weights after epoch {last} are those {where}: the rule cycles and never ends, "
         f"so no {border} separates these points. {so_far}"
     )
 

@@ -1,4 +1,4 @@
-"""Sinusoidal positions, and rotary ones."""
+"""Sinusoidal and rotary positions."""
 
 import math
 
@@ -43,16 +43,16 @@ def positions(
     """Sinusoidal or rotary positions.
 
     Angles, sines and cosines, periods, dot products: PE(p, 2i) = sin(p / base^(2i/d)) and
-    PE(p, 2i + 1) = cos of the same; or, turned by position, a query and a key.
+    PE(p, 2i + 1) = cos(p / base^(2i/d)); or a query and a key, rotated by position.
 
-    d: Dimensions of each (4).
-    positions: Which: "0 1 2".
-    count: How many, from 0 on (3).
-    base: The slowest pair turns about so many times slower (10000).
-    rotary: Turn q and k instead.
-    q: The query to turn.
-    k: The key to turn.
-    pairs: Query and key positions, one row for each score: "5 2; 105 102".
+    d: Dimensions of a position vector (4).
+    positions: The positions: "0 1 2".
+    count: Number of positions, from 0 on (3).
+    base: Base of the angles; the slowest pair rotates about base times slower (10000).
+    rotary: Rotate q and k instead.
+    q: The query to rotate.
+    k: The key to rotate.
+    pairs: Positions of query and key, one row for each score: "5 2; 105 102".
 
     Example: translucid work positions --d 4 --count 3
 
@@ -146,7 +146,7 @@ def _sinusoidal(
         note=r"$G_{pq} = \sum_i \cos((p - q)\,b^{-2i/d})$: the same on every diagonal, "
         "so only the distance counts.",
     )
-    # What rotary positions turn is another input: of numbers of one's own they would keep none.
+    # Rotary positions need other inputs, so --rotary cannot follow the user's own numbers.
     more = "--rotary" if example else "" if base == 100 else "--base 100"
     return board.solution(
         title=f"Sinusoidal positions of {d} dimensions",
@@ -159,7 +159,7 @@ def _sinusoidal(
 
 
 def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> SolutionTable:
-    """One row for each position; of very many columns, the first and the last."""
+    """One row for each position; the first and the last of very many columns."""
     shown = [*range(len(columns))]
     if len(shown) > _SHOWN:
         shown = [*shown[: _SHOWN - 1], shown[-1]]
@@ -185,11 +185,11 @@ def _rotary(
     key = vector(EXAMPLE_K if k is None else k, "k")
     if len(query) != len(key):
         raise InputError(
-            f"q has {len(query)} values and k has {len(key)}: they must be equally long"
+            f"q has {len(query)} values and k has {len(key)}: they must have the same length"
         )
     if len(query) % 2:
         raise InputError(
-            f"q has {len(query)} values, but rotary positions turn pairs; give an even number"
+            f"q has {len(query)} values, but rotary positions rotate pairs; give an even number"
         )
     table = matrix(EXAMPLE_PAIRS if pairs is None else pairs, "pairs")
     if table.shape[1] != 2:
@@ -221,7 +221,7 @@ def _rotary(
     follows = f"positions {more}" if more else follows.removesuffix(" --base 10000")
     return board.solution(
         title="Rotary positions",
-        closing="The score depends on the offset alone, sign included; turning keeps every length.",
+        closing="The score depends only on the offset and its sign; rotation keeps every length.",
         next=f"translucid work {follows}",
         more=more,
         example=q is None or pairs is None,
@@ -236,7 +236,7 @@ def _place(value: float) -> int:
 
 
 def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> float:
-    """One query and one key, turned by the real parts."""
+    """Write one query and one key, rotated by the real parts; returns the score."""
     board.section = f"Query at {m}, key at {n}"
     trace, scheme = Trace(), Rotary(len(q), base)
     scope = trace.at("attention")
@@ -256,11 +256,11 @@ def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> fl
             f"attention.rotated_{name}",
             {name: x, f"rotated_{name}": after, "angles": written},
             {name: letter, f"rotated_{name}": f"{letter}_{{{place}}}"},
-            note=rf"Pair $i$ is turned by $\theta_i = {place} / b^{{2i/d}}$.",
+            note=rf"Pair $i$ is rotated by $\theta_i = {place} / b^{{2i/d}}$.",
         )
     score = trace["attention.scores"][0, 0, 0, 0]
     board.step(
-        "Score: how well the turned query matches the turned key",
+        "Score: how well the rotated query matches the rotated key",
         "s",
         r"<q>^{\top} <k>",
         score,

@@ -61,7 +61,7 @@ def rnn(
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
     if activation not in (None, "tanh", "relu"):
-        raise InputError(f"activation = {activation}: an RNN here has tanh or relu")
+        raise InputError(f"activation = {activation}: an RNN has tanh or relu")
     cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
     asked = activation is not None
     return _solve(cell, x, weights, h0, None, target, rate, digits, asked)
@@ -179,7 +179,7 @@ def _notes(cell: CellName) -> tuple[str, ...]:
     if cell != "gru":
         return ()
     return (
-        "here, as in torch, $z$ is the fraction of the OLD state that stays, and the reset gate "
+        "here, as in torch, $z$ is the fraction of the OLD state that is kept, and the reset gate "
         "acts after the recurrent product. Some books exchange $z$ and $1 - z$.",
     )
 
@@ -212,7 +212,7 @@ def _given(board: Board, exercise: CellExercise, goal: Tensor | None, rate: Tens
 
 
 def _time_step(board: Board, exercise: CellExercise, trace: Trace, t: int) -> None:
-    """Every point of one step, in the order of the trace."""
+    """Write every point of one step, in the order of the trace."""
     board.section = f"Step {t + 1}"
     scope = f"layers.0.{exercise.kind}"
 

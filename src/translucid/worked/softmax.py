@@ -22,8 +22,7 @@ def softmax(
     With a target, the cross-entropy loss and the gradient follow.
 
     x: One row.
-    target: The right entry, counted from 0 as programs do (none); the solution counts entries
-        from 1.
+    target: The index of the right entry, from 0 as in programs (none); the solution counts from 1.
 
     Example: translucid work softmax "2 1 0" --target 0
     """
@@ -73,24 +72,24 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
     loss = F.cross_entropy(logits[None], torch.tensor([right]))
     (gradient,) = torch.autograd.grad(loss, logits)
     board.step(
-        "Loss: how surprising the right entry is",
+        "Loss: the negative log-probability of the right entry",
         "L",
         r"-\ln <p_k>",
         loss.detach(),
         {"p_k": probabilities[right]},
         name="loss",
-        note=f"The target {right} counts from 0, as programs do: it is entry {right + 1} of $x$.",
+        note=f"The target {right} counts from 0, as in programs: it is entry {right + 1} of $x$.",
     )
     onehot = F.one_hot(torch.tensor(right), len(logits))
     board.step(
-        "Gradient: the probabilities, less 1 at the right entry",
+        "Gradient: the probabilities, minus 1 at the right entry",
         r"\frac{\partial L}{\partial x}",
         r"<p> - <onehot>",
         gradient[None],
         {"p": probabilities[None], "onehot": onehot[None]},
         symbols={"onehot": r"\mathrm{onehot}(k)"},
         name="gradient",
-        note="Going against the gradient raises the right entry and lowers all others.",
+        note="A step against the gradient raises the right entry and lowers all others.",
     )
     return f"The loss is {board.number(loss.item())}."
 

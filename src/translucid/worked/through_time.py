@@ -1,5 +1,5 @@
-"""A recurrent cell as an exercise gives it, and backpropagation through time: the gradient at
-every step and of every weight.
+"""The recurrent cell of an exercise, and backpropagation through time: the gradient at every step
+and of every weight.
 """
 
 from collections.abc import Mapping
@@ -14,24 +14,21 @@ from translucid.core.spelling import Missing, spelt
 from translucid.core.trace import Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import Recurrent
-from translucid.parts.recurrent_cells import CellName
+from translucid.parts.recurrent_cells import BLOCKS, INSIDE, CellName
 from translucid.worked.board import Board, compare, gradient, squared_loss, write_update
 from translucid.worked.solution.content import SolutionTable, plain
 from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
 
-# The blocks of torch's stacked weights, by the letters of the catalogue.
-GATES: dict[CellName, tuple[str, ...]] = {
-    "rnn": ("",), "rnn_relu": ("",), "lstm": ("_i", "_f", "_g", "_o"), "gru": ("_r", "_z", "_n"),
-}  # fmt: skip
+_WRITTEN_OUT = 4  # with more steps than this, the sums over time are not written out
 
 
 @dataclass(frozen=True)
 class CellExercise:
-    """A cell, its weights by name, and what it reads."""
+    """A cell, its weights by name, and its input."""
 
     cell: CellName
     weights: dict[str, Tensor]  # W (hidden, inputs), U (hidden, hidden), b (hidden,), for each gate
-    absent: tuple[str, ...]  # biases that were not given: they are 0 and not written
+    absent: tuple[str, ...]  # biases that were not given, which are 0 and not written
     x: Tensor  # (length, inputs)
     h0: Tensor  # (hidden,)
     c0: Tensor | None
@@ -39,19 +36,26 @@ class CellExercise:
     @property
     def kind(self) -> str:
         """The cell's name in the catalogue."""
-        return "rnn" if self.cell == "rnn_relu" else self.cell
+        return _kind(self.cell)
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """The sum in each gate, by the gate's index: {"f": "forget_sum", ...}."""
+        points = [p for p in INSIDE[self.cell] if p == "preactivation" or p.endswith("_sum")]
+        indices = [gate.removeprefix("_") for gate in _gates(self.cell)]
+        return dict(zip(indices, points, strict=True))
 
     @property
     def written(self) -> dict[str, Tensor]:
         return {n: w for n, w in self.weights.items() if n not in self.absent}
 
     def build(self, weights: Mapping[str, Tensor]) -> Recurrent:
-        """The real part, with these weights."""
+        """The real part with these weights."""
         part = Recurrent(self.cell, self.x.shape[1], len(self.h0)).double()
         with torch.no_grad():
             for stacked in part.weights(0, "forward"):
                 stacked.zero_()
-            for name, block in self._blocks(part).items():
+            for name, block in self._cut(*part.weights(0, "forward")).items():
                 block.copy_(weights[name])
         return part
 
@@ -68,23 +72,29 @@ class CellExercise:
         gradients = torch.autograd.grad(loss, stacked, retain_graph=True)
         return self._cut(*gradients)
 
-    def _blocks(self, part: Recurrent) -> dict[str, Tensor]:
-        return self._cut(*part.weights(0, "forward"))
-
     def _cut(self, w: Tensor, u: Tensor, b: Tensor, b_hidden: Tensor) -> dict[str, Tensor]:
-        """torch's stacked tensors, block by block."""
+        """The blocks of torch's stacked tensors, by name."""
         hidden = len(self.h0)
         blocks: dict[str, Tensor] = {}
         for letter, stacked in (("W", w), ("U", u), ("b", b)):
-            blocks |= {letter + g: stacked.split(hidden)[i] for i, g in enumerate(GATES[self.cell])}
-        # One bias is enough for a sum; only the GRU's candidate has a second, within its reset.
+            names = (letter + gate for gate in BLOCKS[self.kind])
+            blocks |= dict(zip(names, stacked.split(hidden), strict=True))
+        # Each sum needs one bias; only the GRU's candidate has a second one, inside the reset.
         return blocks | ({"b_hn": b_hidden[-hidden:]} if self.cell == "gru" else {})
+
+
+def _kind(cell: CellName) -> str:
+    return "rnn" if cell == "rnn_relu" else cell
+
+
+def _gates(cell: CellName) -> tuple[str, ...]:
+    """The indices of a cell's gates, in the order of the trace."""
+    return ("_f", "_i", "_g", "_o") if cell == "lstm" else BLOCKS[_kind(cell)]
 
 
 def weight_names(cell: CellName) -> list[str]:
     """The weights of a cell, as the catalogue writes them."""
-    order = ("_f", "_i", "_g", "_o") if cell == "lstm" else GATES[cell]
-    names = [letter + gate for gate in order for letter in ("W", "U", "b")]
+    names = [letter + gate for gate in _gates(cell) for letter in ("W", "U", "b")]
     return names + (["b_hn"] if cell == "gru" else [])
 
 
@@ -133,7 +143,7 @@ def read_cell_exercise(
 def _given_weight(
     name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str
 ) -> Tensor:
-    """One weight or state of the right shape; what is not given is 0."""
+    """One weight or state of the right shape; biases and states are 0 by default."""
     if name[0] in "bhc":
         if numbers is None:
             return torch.zeros(hidden, dtype=torch.float64)
@@ -157,18 +167,6 @@ def symbol(name: str) -> str:
     return f"{letter}_{{{index}}}" if len(index) > 1 else name
 
 
-_WRITTEN_OUT = 4  # with more steps than this, the sums over time are not written out
-
-# The sum that each weight belongs to, by the weight's index.
-_SUMS = {
-    "rnn": {"": "preactivation"},
-    "lstm": {
-        "f": "forget_sum", "i": "input_sum", "g": "candidate_sum", "o": "output_sum",
-    },
-    "gru": {"r": "reset_sum", "z": "update_sum", "n": "candidate_sum", "hn": "candidate_sum"},
-}  # fmt: skip
-
-
 def backward(
     board: Board,
     exercise: CellExercise,
@@ -177,7 +175,8 @@ def backward(
     goal: Tensor,
     rate: Tensor | None,
 ) -> str:
-    """The steps from the loss back to the weights, and with a rate one update; what came of it."""
+    """Write the gradients from the loss back to the weights and, with a rate, one update; returns
+    the result as a sentence."""
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"
@@ -191,7 +190,7 @@ def backward(
 
     board.section = "One step of gradient descent"
     after = {n: w.detach().clone().requires_grad_() for n, w in exercise.weights.items()}
-    for name in exercise.written:  # a bias that is not there does not learn
+    for name in exercise.written:  # absent biases are not updated
         after[name].grad = slopes[name]
     torch.optim.SGD(after.values(), lr=rate.item()).step()
     for name, before in exercise.written.items():
@@ -222,7 +221,7 @@ def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -
 
 
 def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) -> str:
-    """The gradient at each state, latest first, where vanishing shows."""
+    """Write the gradient at each state, latest first; returns a sentence on how it vanishes."""
     hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
     header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
@@ -238,19 +237,19 @@ def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) ->
         SolutionTable(tuple(header), rows),
         name="dL/dh",
         value=plain(torch.stack(hidden)),
-        note="Each value holds all ways from that state to the loss.",
+        note="Each value includes all paths from that state to the loss.",
     )
     if len(sizes) < 2 or not sizes[0] or not sizes[-1]:
         return ""
     trend, at_cell = _trend(board, hidden), ""
-    if cells and cells[-1].any():  # the way on which an LSTM carries a gradient far back
+    if cells and cells[-1].any():  # the cell carries the gradient of an LSTM far back
         at_cell = f"; at the cell ($dL/dc$), which carries it, it {_trend(board, cells)}"
         trend = f"at the hidden state ($dL/dh$) {trend}"
     return f"From step {len(sizes)} back to step 1 the gradient {trend}{at_cell}."
 
 
 def _trend(board: Board, gradients: list[Tensor]) -> str:
-    """From the last step to the first."""
+    """How the gradient changes from the last step to the first."""
     factor = gradients[0].norm().item() / gradients[-1].norm().item()
     return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
 
@@ -258,8 +257,8 @@ def _trend(board: Board, gradients: list[Tensor]) -> str:
 def _sums(
     board: Board, exercise: CellExercise, trace: Trace, loss: Tensor
 ) -> dict[str, list[Tensor]]:
-    """The gradient at each sum, through which it reaches the weights."""
-    points = list(dict.fromkeys(_SUMS[exercise.kind].values()))
+    """Write the gradient at each sum, through which it reaches the weights."""
+    points = list(exercise.sums.values())
     gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
     symbols = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
     rows = tuple(
@@ -285,9 +284,9 @@ def _weight(
     sums: dict[str, list[Tensor]],
     slope: Tensor,
 ) -> None:
-    """A weight is used at every step, so its gradient is a sum over the steps."""
+    """Write the gradient of a weight, a sum over the steps, in all of which it is used."""
     letter, _, index = name.partition("_")
-    point = _SUMS[exercise.kind][index]
+    point = exercise.sums[index.removeprefix("h")]
     length = len(exercise.x)
     before = [exercise.h0, *(_at(exercise, trace, "hidden", t).detach() for t in range(length - 1))]
     reset = exercise.kind == "gru" and name in ("U_n", "b_hn")

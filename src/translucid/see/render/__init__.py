@@ -1,1 +1,1 @@
-"""One of everything that draws: HTML frame, palette, LaTeX, figures, progress."""
+"""Drawing: the HTML frame, the palette, formulas, and figures as SVG, PNG or PDF."""

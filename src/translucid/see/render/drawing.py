@@ -1,7 +1,7 @@
 """A drawing: marks on a sheet (texts, boxes, lines, coloured cells), written as SVG, PNG or PDF.
 
-Lengths are pixels, from the upper left corner. Colours are names of the palette. The same drawing
-gives the same bytes, and the texts of an SVG can be searched.
+Lengths are in pixels from the upper left corner. Colours are names of the palette. The same drawing
+gives the same bytes, and text in an SVG can be searched.
 """
 
 import io
@@ -18,7 +18,7 @@ import numpy as np
 from translucid.see.render.frame import escape
 from translucid.see.render.palette import THEMES
 
-SIZE = 12.0  # of letters: 9 points, read from the last row where a drawing fills the page
+SIZE = 12.0  # font size: 9 points, readable on a projector where a drawing fills the page
 Anchor = Literal["start", "middle", "end"]
 Points = Sequence[tuple[float, float]]
 Paint = Callable[[str], str]  # from a name of the palette to what SVG reads
@@ -27,7 +27,7 @@ INCH = 96  # pixels
 POINT = 72 / INCH
 SETTINGS: dict[Any, Any] = {  # of matplotlib
     "font.family": "sans-serif",
-    "text.parse_math": False,  # a word with two dollar signs is no formula
+    "text.parse_math": False,  # a word with two dollar signs is not a formula
 }
 _LIGHT = THEMES["light"]
 
@@ -59,7 +59,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    """From point to point."""
+    """A line through several points."""
 
     points: Points
     colour: str = "line"
@@ -69,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of colours; hatched where there is no value, and so no colour."""
+    """A table of colours, hatched where there is none."""
 
     x: float
     y: float
@@ -96,7 +96,7 @@ class Drawing:
     def paragraph(
         self, x: float, y: float, text: str, width: float, size: float = SIZE, colour: str = "ink"
     ) -> float:
-        """A text on as many lines as it takes, from y down; returns where the next thing goes."""
+        """Add a wrapped text from y down; returns the y below it."""
         for line in lines(text, width, size):
             y += 1.3 * size
             self.add(TextMark(x, y - 0.35 * size, line, size, colour))
@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """About how wide a text is, in a wide font, so that it fits in others too."""
+    """The approximate width of a text in a wide font, so that it fits in other fonts too."""
     return size * sum(map(_width, text))
 
 
@@ -133,7 +133,7 @@ def _width(sign: str) -> float:
 
 
 def svg(drawing: Drawing, *, themed: bool = False, style: str = "") -> str:
-    """themed: within a frame of ours, whose colours it follows; else dark on a white ground."""
+    """The drawing as SVG. themed: with the colours of the page around it; else on white."""
     paint = _variable if themed else THEMES["light"].__getitem__
     ground = "" if themed else '<rect width="100%" height="100%" fill="#ffffff"/>'
     wide, high = _number(drawing.width), _number(drawing.height)
@@ -193,8 +193,8 @@ def _text(mark: TextMark, paint: Paint) -> str:
 
 
 def _cells(mark: Cells, paint: Paint) -> str:
-    """A path for each colour, a thick stroke for neighbours of one: of 64 tokens by 64, 40 kB.
-    Cells without a colour are hatched."""
+    """A path for each colour, with one thick stroke for neighbouring cells: 64 by 64 cells take
+    40 kB. Cells without a colour are hatched."""
     paths: dict[str, str] = {}
     for row, line in enumerate(mark.colours):
         column = 0
@@ -216,18 +216,18 @@ def _cells(mark: Cells, paint: Paint) -> str:
     return f"{whole}</g>"
 
 
-# ---- PNG and PDF, by matplotlib, which takes a while to load ----
+# ---- PNG and PDF, with matplotlib, which is slow to load ----
 
 
 def matplotlib_bytes(drawing: Drawing, ending: str, dpi: int) -> bytes:
-    """ending: what matplotlib writes, such as png or pdf. The same drawing is the same bytes."""
+    """The drawing as png or pdf; the same drawing gives the same bytes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     buffer = io.BytesIO()
     dated = {"pdf": {"CreationDate": None}}.get(ending)
     with rc_context(SETTINGS), warnings.catch_warnings():
-        # A sign that the font lacks, such as a dog, is drawn as a box; an SVG has the sign itself.
+        # A character that the font lacks, such as an emoji, is drawn as a box.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         sheet = Figure(figsize=(drawing.width / INCH, drawing.height / INCH))
         axes = sheet.add_axes((0, 0, 1, 1))
@@ -272,7 +272,7 @@ def _put(axes: Any, mark: Mark) -> None:
 
 
 def _hatch(axes: Any, mark: Cells) -> None:
-    """A stroke through every cell without a colour."""
+    """Draw a stroke through every cell without a colour."""
     for row, line in enumerate(mark.colours):
         for column, name in enumerate(line):
             if not name:
@@ -282,7 +282,7 @@ def _hatch(axes: Any, mark: Cells) -> None:
 
 
 def _bytes(name: str) -> tuple[int, ...]:
-    """Red, green, blue and how opaque."""
+    """Red, green, blue and opacity."""
     if not name:
         return (255, 255, 255, 0)
     return (*(int(_LIGHT[name][i : i + 2], 16) for i in (1, 3, 5)), 255)

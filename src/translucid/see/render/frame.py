@@ -1,7 +1,6 @@
-"""One frame for everything that is HTML: a page that loads nothing, and a piece for a notebook.
+"""The HTML frame: a page that loads nothing, and a piece for a notebook.
 
-Both have the look of the studio, light and dark. What callers hand over is HTML; `escape` makes it
-of plain text, and nothing else does.
+Both have the studio's style, light and dark. Callers pass HTML; only `escape` converts plain text.
 """
 
 import base64
@@ -14,12 +13,12 @@ from importlib import resources
 
 from translucid.see.render import palette
 
-# Notebooks look for TeX between dollar signs in what they show; our formulas are MathML already,
-# and a reader's words may have dollar signs.
+# Notebooks look for TeX between dollar signs; our formulas are MathML, and the user's text may
+# contain dollar signs.
 _CLASSES = "translucid mathjax_ignore tex2jax_ignore"
-# The ground is the notebook's, so the ink must be, too, light or dark.
+# The background is the notebook's, light or dark, so text must have its colour.
 _INHERITED = "--ink: currentColor; --ink2: currentColor; --ink3: currentColor; --line: #8886;"
-# The sign of the house: strands through a pane of glass.
+# The logo: strands through a pane of glass.
 _PANES = (
     '<svg viewBox="0 0 28 28" aria-hidden="true"><path d="M1 9H27M1 14H27M1 19H27" '
     'stroke="currentColor" stroke-width="1.6" opacity=".45"/><rect x="9.5" y="3" width="9" '
@@ -34,8 +33,8 @@ def escape(text: str) -> str:
 
 def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str = "",
          script: str = "", footer: str = "") -> str:  # fmt: skip
-    """A whole file. title, heading, lead, footer: plain text, the heading by default the title;
-    body and menu (below the lead): HTML; script: runs, and nothing else does."""
+    """A complete HTML file. title, heading (by default the title), lead, footer: plain text. body,
+    menu (below the lead): HTML. script: the only script that may run."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     allowed += f"; script-src 'sha256-{digest}'" if script else ""
@@ -58,7 +57,7 @@ def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str 
 
 
 def piece(*parts: str) -> str:
-    """HTML for a notebook's cell that brings its style and changes nothing outside."""
+    """HTML for a notebook cell, with a style that changes nothing outside."""
     content, style = "\n".join(parts), _css("piece.css")
     style = f".translucid {{ {_colours(style + content)} {_INHERITED} }}\n{style}"
     return f'<div class="{_CLASSES}"><style>{style}</style>\n{content}\n</div>'
@@ -71,7 +70,7 @@ def _css(name: str) -> str:
 
 
 def _colours(text: str) -> str:
-    """The colours that a text of CSS and HTML asks for by name."""
+    """Declarations of the colours that CSS and HTML use by name."""
     return palette.css(set(re.findall(r"var\(--([\w-]+)\)", text)))
 
 
@@ -89,7 +88,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
 
 
 def folded(title: str, inside: str, *, opened: bool = False) -> str:
-    """What can be opened; nothing where there is nothing inside. title: HTML."""
+    """A section that can be opened; empty if there is nothing inside. title: HTML."""
     if not inside:
         return ""
     state = ' open="open"' if opened else ""

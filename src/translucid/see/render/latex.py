@@ -1,7 +1,7 @@
-r"""LaTeX as a tree, which MathML and plain text are written from.
+r"""LaTeX as a tree, from which MathML and plain text are written.
 
-Only what the formulas of the catalogue and of worked solutions use is understood: any other command
-is an error, so that nothing is shown that is silently wrong.
+Only commands that the catalogue and worked solutions use are known. Any other command is an error,
+so that no formula is silently wrong.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from translucid.core.errors import InputError
 
-_NUMBER = r"(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)"  # 1{,}234.5: its commas part no list
+_NUMBER = r"(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)"  # 1{,}234.5 has a thousands separator
 _TOKEN = re.compile(rf"\\[A-Za-z]+|\\.|{_NUMBER}|\s+|.", re.S)
 
 # Symbols by their kind, each with the character that it is drawn as.
@@ -30,7 +30,7 @@ _SYMBOLS = {
     "mark": {",": ",", ";": ";", ":": ":"},
     "open": {"(": "(", "[": "[", r"\lVert": "‖"},
     "close": {")": ")", "]": "]", r"\rVert": "‖"},
-    "bar": {"|": "|", r"\vert": "|"},  # it opens and closes alike
+    "bar": {"|": "|", r"\vert": "|"},  # opens or closes
     "escaped": {rf"\{sign}": sign for sign in "{}_%&#$"},
 }  # fmt: skip
 _KINDS = {
@@ -42,7 +42,7 @@ _ENDS = ("", "}", "&", r"\\", r"\right", r"\end")
 
 @dataclass(frozen=True)
 class MathNode:
-    """One thing in a formula: a symbol with its text, or what other nodes make up."""
+    """A node of a formula: a symbol with its text, or a group of other nodes."""
 
     kind: str
     text: str = ""
@@ -50,17 +50,17 @@ class MathNode:
 
     @property
     def core(self) -> "MathNode":
-        """What carries the scripts, where there are any."""
+        """The node that carries the scripts, if there are any."""
         return self.parts[0] if self.kind == "scripts" else self
 
 
 def read(latex: str) -> tuple[MathNode, ...]:
     """The nodes of a formula, left to right.
 
-    space (text: its command), letter, function, sum, sign, mark, open, close, bar, escaped and
-    number; mathrm, text, mathbf and mathcal with the text inside; group, textstyle, frac, sqrt,
-    accent (text: which), fenced (with its two fences); bmatrix and aligned, with rows of cells;
-    scripts: what carries them, then _, ^ and ' in their order.
+    Kinds: space (text: its command), letter, function, sum, sign, mark, open, close, bar, escaped,
+    number; mathrm, text, mathbf, mathcal with their text; group, textstyle, frac, sqrt, accent
+    (text: which), fenced (with its two fences); bmatrix and aligned with rows of cells; scripts:
+    the base, then _, ^ and ' in their order.
     """
     reader = _Reader(latex)
     row = reader.row(())
@@ -72,12 +72,12 @@ def read(latex: str) -> tuple[MathNode, ...]:
 def with_formulas(
     text: str, plain: Callable[[str], str], formula: Callable[[str], str] = "${}$".format
 ) -> str:
-    """Plain text in which `$...$` holds formulas, the one and the other written as asked."""
+    """Text with formulas in `$...$`, with its plain parts and its formulas converted."""
     return "".join(formula(p) if i % 2 else plain(p) for i, p in enumerate(text.split("$")))
 
 
 class _Reader:
-    """Walks along the tokens; every method leaves it behind what the method has read."""
+    """Reads the tokens in order; every method ends behind what it has read."""
 
     def __init__(self, latex: str) -> None:
         self.latex, self.at = latex, 0
@@ -85,7 +85,7 @@ class _Reader:
 
     @property
     def token(self) -> str:
-        """The next token, which may be a space; nothing at the end."""
+        """The next token, which may be a space; empty at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def error(self, message: str) -> InputError:
@@ -113,7 +113,7 @@ class _Reader:
         while self.token in ("_", "^", "'"):
             kind = self._take()
             if kind != "'" and any(script.kind == kind for script in scripts):
-                raise self.error(f"two {kind} at one thing; put the first into braces")
+                raise self.error(f"two {kind} on one symbol; put the first into braces")
             scripts.append(MathNode(kind, parts=() if kind == "'" else (self._argument(kind),)))
         return scripts
 

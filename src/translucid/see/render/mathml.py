@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers show by themselves."""
+"""Formulas as MathML, which browsers display without a script."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -28,11 +28,9 @@ def mathml(latex: str, *, display: bool = False) -> str:
 
 
 def _row(nodes: Sequence[MathNode], roomy: bool) -> list[Element]:
-    """Elements side by side; with room, what belongs to a sum goes below it."""
+    """Elements side by side. roomy: with the scripts of a sum below and above it."""
     elements: list[Element] = []
-    nodes = [
-        node for node in nodes if node != MathNode("space", " ")
-    ]  # LaTeX's own count for nothing
+    nodes = [node for node in nodes if node != MathNode("space", " ")]  # ignored, as in LaTeX
     for at, node in enumerate(nodes, 1):
         elements.append(_element_of(node, elements[-1] if elements else None, roomy))
         if node.core.kind == "function":
@@ -92,7 +90,7 @@ def _operator(node: MathNode, before: Element | None) -> Element:
 
 
 def _expects_more(before: Element | None) -> bool:
-    """Is a + or - after this element a sign, not an operator between two terms?"""
+    """Whether a + or - after this element is a sign, not an operator between two terms."""
     if before is None:
         return True
     return before.tag == "mo" and before.get("form") != "postfix"
@@ -138,7 +136,7 @@ def _words(node: MathNode) -> Element:
 
 
 def _in_alphabet(letter: str, style: str) -> str:
-    """The letter of another alphabet: browsers know no other way to write it."""
+    """The letter of another Unicode alphabet: MathML in browsers has no other way to write it."""
     name = unicodedata.name(letter, "").removeprefix("LATIN ").replace(" LETTER", "")
     for named in (f"{_ALPHABETS[style]} {name}", f"SCRIPT {name}"):
         try:
@@ -149,7 +147,7 @@ def _in_alphabet(letter: str, style: str) -> str:
 
 
 def _fenced(left: str, inside: Sequence[Element], right: str) -> Element:
-    """Between parentheses as tall as what they hold."""
+    """Elements in parentheses that grow with them."""
     first = _element("mo", text=left, form="prefix", stretchy="true")
     last = _element("mo", text=right, form="postfix", stretchy="true")
     return _element("mrow", first, *inside, last)

@@ -1,11 +1,11 @@
-"""One palette for everything that is drawn, light and dark: the colours of the studio.
+"""The palette of all drawings and of the studio, light and dark.
 
-Zero is clear. Weights and probabilities go from clear to glass green, signed values from violet
-over clear to amber. The lightness of each arm is monotone, so grey prints read the same, and
-colour-blind eyes tell the arms apart.
+Weights and probabilities go from clear to green, signed values from violet over clear (zero) to
+amber. Lightness is monotone on each side, so greyscale prints keep the order, and the sides can be
+distinguished with colour blindness.
 
-A drawing names its colours; a file gets those of the light theme, and on a page each name is a
-custom property of CSS that follows the reader's choice.
+Drawings use names of colours. Files get those of the light theme; on a page each name is a CSS
+custom property that follows the reader's theme.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,7 +41,7 @@ LINES = {
              "#9bd3f5"),
 }  # fmt: skip
 STEPS = 32  # colours of a ramp, without the first
-_READ = {"d": "#06110f", "w": "#ffffff"}  # what is written on a colour: dark or white
+_READ = {"d": "#06110f", "w": "#ffffff"}  # text on a colour: dark or white
 
 
 def mixed(stops: Sequence[str], at: float) -> str:
@@ -54,7 +54,7 @@ def mixed(stops: Sequence[str], at: float) -> str:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance, as contrast is defined by."""
+    """Relative luminance, as in the definition of contrast."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -77,8 +77,8 @@ THEMES = {"light": _theme("light", LIGHT), "dark": _theme("dark", DARK)}
 
 
 def on(name: str) -> str:
-    """The name of the colour that is read best on another: on-dw is dark on its light twin, white
-    on its dark one."""
+    """The name of the text colour with the best contrast: on-dw is dark in the light theme and
+    white in the dark theme."""
     return "on-" + "".join(_readable(theme[name]) for theme in THEMES.values())
 
 
@@ -92,8 +92,8 @@ for _place, _tokens in enumerate(THEMES.values()):
 
 
 def css(names: Collection[str]) -> str:
-    """The declarations of these names, of those that are colours; on the page, `color-scheme`
-    decides between the two of each."""
+    """CSS declarations for those of the names that are colours; `color-scheme` chooses between
+    light and dark."""
     light, dark = THEMES.values()
     return " ".join(
         f"--{name}: light-dark({light[name]}, {dark[name]});" for name in light if name in names

@@ -1,6 +1,6 @@
 """Formulas as blocks of Unicode text.
 
-A block is a few lines of equal width, one of which is the baseline:
+A block has lines of equal width, one of which is the baseline:
 
     ⎡1 0⎤ᵀ
     ⎣0 1⎦
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from translucid.core.errors import InputError
 from translucid.see.render.latex import MathNode, read, with_formulas
 
-_DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # where a terminal has it better
+_DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # clearer in a terminal
 _SPACES = {r"\quad": "  ", r"\qquad": "    "}
 OPERATORS = {"=", "+", "-", "·", "⊙", "/", "←", "≈", ">", "×"}
 _SUPER = str.maketrans("0123456789+-=()Tin", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ᵀⁱⁿ")
@@ -26,7 +26,7 @@ _TALL = {"(": "⎛⎜⎝", ")": "⎞⎟⎠", "[": "⎡⎢⎣", "]": "⎤⎥⎦"}
 
 @dataclass(frozen=True)
 class TextBlock:
-    """A block of text; all lines have the same width."""
+    """A block of text whose lines have the same width."""
 
     lines: tuple[str, ...]
     baseline: int = 0
@@ -41,7 +41,7 @@ class TextBlock:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of terminal columns that a text takes."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -53,7 +53,7 @@ def pad(text: str, width: int) -> str:
 
 
 def in_row(boxes: list[TextBlock]) -> TextBlock:
-    """Blocks next to each other, on one baseline."""
+    """Blocks side by side on one baseline."""
     if not boxes:
         return TextBlock(("",))
     above = max(box.baseline for box in boxes)
@@ -68,14 +68,14 @@ def in_row(boxes: list[TextBlock]) -> TextBlock:
 
 
 def one_line(latex: str) -> str:
-    """A formula without matrices, as a line of text."""
+    """A formula without matrices as a line of text."""
     box = in_row(blocks(latex))
     assert box.height == 1, f"not one line: {latex}"
     return box.lines[0]
 
 
 def inline(text: str) -> str:
-    """Plain text whose `$...$` are formulas."""
+    """Plain text with formulas in `$...$`, as a line of text."""
     return with_formulas(text, str, one_line)
 
 
@@ -96,7 +96,7 @@ def words(latex: str, width: int = 10_000) -> list[TextBlock]:
 
 
 def flow(boxes: list[TextBlock], width: int) -> list[TextBlock]:
-    """Lines of blocks, spaced; a line may begin with an operator, but not end with one."""
+    """Lines of blocks with spaces; a line may begin with an operator, but not end with one."""
     lines: list[list[TextBlock]] = [[]]
     unit: list[TextBlock] = []
     for box in boxes:
@@ -117,7 +117,7 @@ def spaced(boxes: Sequence[TextBlock], gap: str = " ") -> TextBlock:
 
 
 def _row(nodes: Sequence[MathNode], width: int) -> list[TextBlock]:
-    """The blocks of some nodes; parentheses become one block with what they hold."""
+    """The blocks of some nodes; parentheses form one block with their content."""
     boxes: list[TextBlock] = []
     at = 0
     while at < len(nodes):
@@ -139,7 +139,7 @@ def _row(nodes: Sequence[MathNode], width: int) -> list[TextBlock]:
 
 
 def _closing(nodes: Sequence[MathNode], start: int) -> int | None:
-    """Where the parenthesis closes that opens here, if one does."""
+    """Where the parenthesis that opens here closes, if there is one."""
     if nodes[start].kind != "open" or nodes[start].text == "‖":
         return None
     depth = 0
@@ -152,7 +152,7 @@ def _closing(nodes: Sequence[MathNode], start: int) -> int | None:
 
 
 def _scripted(boxes: list[TextBlock], node: MathNode, width: int) -> list[TextBlock]:
-    """The last block with the scripts of this node, if it has any."""
+    """The blocks, the last one with the scripts of this node."""
     for script in node.parts[1:] if node.kind == "scripts" else ():
         if script.kind == "'":
             boxes = [*boxes, TextBlock(("'",))]
@@ -222,7 +222,7 @@ def _align(cells: list[str]) -> list[str]:
 
 
 def _fence(inside: TextBlock, left: str, right: str) -> TextBlock:
-    """Parentheses as tall as what they hold."""
+    """A block in parentheses of its height."""
     if inside.height == 1:
         return TextBlock((left + inside.lines[0] + right,))
     first, middle, last = zip(*(_TALL.get(mark, mark * 3) for mark in (left, right)), strict=True)
@@ -240,7 +240,7 @@ def _grouped(box: TextBlock) -> TextBlock:
 
 
 def _script(base: TextBlock, script: TextBlock, kind: str) -> TextBlock:
-    """A sub- or superscript, in small type where Unicode has it all."""
+    """A block with a sub- or superscript, in small characters if Unicode has all of them."""
     text = script.lines[0]
     if kind == "^":
         if text == "ᵀ" or not set(text) - set("0123456789+-=()Tin"):

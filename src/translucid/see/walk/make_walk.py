@@ -1,6 +1,6 @@
-"""A walk through a model: from a text to what the model makes of it, one stage after the other.
+"""Make a walk through a model: from a text to the answer, stage by stage.
 
-Every number is read off the trace; nothing is computed a second time by the model.
+Every number is read from the trace; the model does not run again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,9 @@ from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.see.contributions import adapter_norms
-from translucid.see.terms import computation
+from translucid.see.terms import computation, sums
 from translucid.see.text_trace import TextTrace
 from translucid.see.walk.stages import Focus, at, layer_of, size_rows, stages_of, vector_rows
-from translucid.see.walk.sums import sums
 from translucid.see.walk.walk import Kind, Stage, Walk
 from translucid.tasks.example import TokenInput
 from translucid.tasks.outputs import Cell, OutputRow
@@ -38,10 +37,10 @@ SO_FAR = (
 def walk(
     reading: TextTrace, *, layer: int | None = None, head: int | None = None, top: int = 5
 ) -> Walk:
-    """What happened while a model read a text.
+    """The steps from a text to the answer of a model.
 
-    layer: show this one closer and leave the others out. head: of attention; by default the mean
-    over all, and with a layer each by itself. top: how many of the likeliest answers to show.
+    layer: show only this layer, in detail. head: an attention head; by default the mean over all
+    heads or, with a layer, each by itself. top: how many of the likeliest answers to show.
     """
     text = reading.example.text
     names, notes = _of_one_member(reading)
@@ -49,7 +48,7 @@ def walk(
     stages = list(stages_of(reading, names, Focus(layer, head, top)))
     if layer is not None:
         stages = [stage for stage in stages if stage.layer == layer]
-        notes.append(f"only layer {layer} is shown, closer than in the walk through all layers")
+        notes.append(f"only layer {layer} is shown, in detail")
     last, answer, note = _answers(reading, names, top)
     notes += [note] if note else []
     return Walk(
@@ -60,12 +59,12 @@ def walk(
 
 
 def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
-    """The names to walk along; of an ensemble, those of its first member."""
+    """The names of all points; for an ensemble, of its first member."""
     names = reading.names()
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
     if not members:
         return names, []
-    note = f"{len(members)} networks are an ensemble; up to the answer, number 0 is shown"
+    note = f"an ensemble of {len(members)} networks; up to the answer, only network 0 is shown"
     return [name for name in names if name.startswith("members.0.")], [note]
 
 
@@ -73,7 +72,7 @@ def _check(
     reading: TextTrace, names: Sequence[str], layer: int | None, head: int | None, top: int
 ) -> None:
     if top < 1:
-        raise InputError(f"top = {top}: at least 1 answer is shown")
+        raise InputError(f"top = {top}: show at least 1 answer")
     layers = {layer_of(name) for name in names} - {None}
     if layer is not None and layer not in layers:
         allowed = _counted("layer", len(layers))
@@ -92,7 +91,7 @@ def _counted(what: str, count: int) -> str:
 
 
 def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]:
-    """The stages, with what goes in before them, and what a translator reads of its own."""
+    """The stages with the inputs before them, and the target before the decoder."""
     example, words = reading.example, reading.words
     if example.source is not None and example.target is not None:
         yield _tokens(reading, GOES_IN, words.source, example.source)
@@ -126,7 +125,7 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
 
 
 def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
-    """Where tuning changed the computation."""
+    """A stage for the LoRA adapters, if there are any."""
     norms = adapter_norms(computation(reading)) if is_adapted(reading.network) else ()
     shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
     if shown:
@@ -148,15 +147,15 @@ def _tokens(reading: TextTrace, chapter: str, words: Sequence[str], tokens: Toke
     )
     lacking = sum(bool(row.remark) for row in rows)
     sentence = (
-        "The text is cut into tokens: words, or pieces of words. Each has a number in the model's "
-        f"vocabulary of {len(tokenizer):,}."
+        "The text is split into tokens: words, or pieces of words. Each has a number in the "
+        f"model's vocabulary of {len(tokenizer):,} tokens."
     )
     happened = f"{lacking} of {len(rows)} tokens not in the vocabulary" if lacking else ""
     return Stage("tokens", chapter, "the text as tokens", sentence, rows=rows, happened=happened)
 
 
 def _unknown(reading: TextTrace) -> str:
-    """How much of what was typed the model cannot know; what it wrote itself it knows."""
+    """A warning about tokens of the input that are not in the vocabulary."""
     example, words = reading.example, reading.words
     sides = ((words.source, example.source), (words.target, example.target))
     typed = next(((words, side) for words, side in sides if side is not None), None)
@@ -172,7 +171,7 @@ def _unknown(reading: TextTrace) -> str:
 
 
 def _introduction(reading: TextTrace) -> str:
-    """What kind of model this is."""
+    """A sentence on the kind and size of the model."""
     weights = f"with {reading.network.parameters_count:,} weights"
     match reading.network.config:
         case TransformerConfig() as config:
@@ -205,7 +204,8 @@ def _answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[S
     endings, answer = reading.outputs.endings(reading.example, reading.output_values, top)
     if output == "perceptron.output":
         sentence = (
-            "Above 0 the answer is 1, else it is 0: the sign of the sum is the side of a line."
+            "The answer is 1 if the sum is above 0, else 0: the sign tells on which side of a line "
+            "the input lies."
         )
         last = _output(reading, output, "values", "the answer", sentence, endings[-1].rows)
         return [_weighted_sum(reading), last], answer, ""
@@ -234,14 +234,16 @@ def _output(
 
 def _weighted_sum(reading: TextTrace) -> Stage:
     name = "perceptron.sum"
-    sentence = "A perceptron weighs its inputs: each times its weight, all added up, plus the bias."
+    sentence = (
+        "A perceptron multiplies each input by its weight and adds everything up, with the bias."
+    )
     rows = size_rows(reading[name].reshape(-1), ("z",))
     stage = _output(reading, name, "values", "the weighted sum", sentence, rows)
     return replace(stage, worked=sums(reading, name))
 
 
 def _pools(reading: TextTrace, name: str) -> bool:
-    """One of two: the weights of the tokens, or, where a state is taken, the vector itself."""
+    """Whether to show this point: the weights of the tokens or, if a state is used, the vector."""
     scope, _, point = name.rpartition(".")
     return point == "pool_pattern" or (point == "pooled" and f"{scope}.pool_pattern" not in reading)
 
@@ -252,9 +254,9 @@ def _pooled(reading: TextTrace, name: str) -> Stage:
         sentence = "The last state has read the whole text, so it represents all of it."
         rows = vector_rows(value, ("text",))
         return _output(reading, name, "vectors", title, sentence, rows)
-    sentence = "One vector is made of all: the mean of the tokens' vectors, with these weights."
+    sentence = "One vector represents the text: the mean of the tokens' vectors with these weights."
     if int((value > 0).sum()) == 1:
-        sentence = "One vector is taken for the whole text: that of the token with weight 1."
+        sentence = "One vector represents the text: that of the token with weight 1."
     rows = size_rows(value[0], reading.words.along(name, "length"))
     return _output(reading, name, "sizes", title, sentence, rows)
 
@@ -264,8 +266,8 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
     answer = reading.outputs.answer(reading.example, reading.output_values, None)
     scores = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
     sentence = (
-        "Beside the network, each token (and each pair of neighbours) adds to the labels' "
-        f"scores directly (n-gram features). The values: what it adds for {answer.name!r}."
+        "In addition to the network, each token and each pair of neighbours adds directly to the "
+        f"scores of the labels (n-gram features). The values: what it adds to {answer.name!r}."
     )
     rows = size_rows(scores[:, answer.choice], reading.words.along(name, "length"))
     return _output(reading, name, "sizes", "n-gram features", sentence, rows)

@@ -1,4 +1,4 @@
-"""A walk as HTML: words, tables and pictures, one card for each stage."""
+"""A walk as HTML: text, tables and pictures, one card for each stage."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,17 +26,17 @@ READ = (
 
 
 def as_page(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
-    """The whole page. figures: what is drawn at which stage, counted from 0."""
+    """The whole page. figures: pictures by the number of their stage, from 0."""
     return page(headline(walk), body(walk, figures), lead=f"{walk.introduction} {READ}")
 
 
 def headline(walk: Walk) -> str:
-    """From what to what, without the middle of long texts."""
+    """The text and the answer, both shortened."""
     return f"{shortened(walk.text)} → {shortened(walk.answer or NOTHING)}"
 
 
 def body(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
-    """Contents, then chapter after chapter."""
+    """The contents and all chapters."""
     whole = f"{walk.text.strip()} → {walk.answer or NOTHING}"
     numbered = list(enumerate(walk.stages))
     chapters = [(name, list(part)) for name, part in groupby(numbered, lambda n: n[1].chapter)]
@@ -63,7 +63,7 @@ def _contents(chapter: str, part: Sequence[tuple[int, Stage]]) -> str:
 
 
 def _stage(place: int, stage: Stage, figures: Sequence[Picture], explained: set[str]) -> str:
-    """One stop; what a part is, is `explained` once."""
+    """One card; sentences in `explained` are not repeated."""
     shape = sized(stage.shape, stage.axes)
     where = f"<code>{escape(stage.address)}</code> ({shape})" if stage.address else ""
     chips = _chips(stage)
@@ -94,7 +94,7 @@ def _once(text: str, frame: str, explained: set[str]) -> str:
 
 
 def _chips(stage: Stage) -> str:
-    """One number for each token, in the order of the text."""
+    """The values of each token in a row, for stages with one or a few values each."""
     if stage.kind not in ("tokens", "values", "sizes") or not (stage.rows or stage.added):
         return ""
     rows = stage.rows or tuple(OutputRow(cell.label, (cell,)) for cell in stage.added)
@@ -120,7 +120,7 @@ def _chip_number(cell: Cell, kind: str) -> str:
 
 
 def _tables(stage: Stage) -> Iterator[str]:
-    """The rows of a stage, and what it adds."""
+    """The rows of a stage, and what it adds to each token."""
     yield _table(stage.rows)
     if stage.added:
         yield f"<p>{ADDED}</p>"
@@ -150,7 +150,7 @@ def _line(row: OutputRow) -> str:
 
 
 def _ranked(cell: Cell, place: int) -> str:
-    """The rank of an answer, where it is not its place in the row."""
+    """The rank of an answer, if it differs from its place in the row."""
     return f"<small>{nth(cell.rank)}:</small> " if cell.rank > place else ""
 
 
@@ -170,19 +170,19 @@ def _points(stage: Stage) -> str:
     return table((), rows) if rows else ""
 
 
-FIRST = 32  # values of a vector
-TOKENS = 32  # tokens on a side: so many labels can still be read on a page
-TWO_COLUMNS = 16  # tokens up to which two tables are side by side
-TOGETHER = 12  # tables of one drawing
+FIRST = 32  # values of a vector to show
+TOKENS = 32  # tokens on a side whose labels are still readable
+TWO_COLUMNS = 16  # up to this many tokens, two tables are side by side
+TOGETHER = 12  # tables in one drawing
 MEANS = "means over all units"
-LEAST = 0.001  # a probability below is not written
+LEAST = 0.001  # smaller probabilities are not written
 
 
 def figures(
     reading: Reading, walk: Walk, gold: Sequence[tuple[int, int]] = ()
 ) -> dict[int, tuple[Picture, ...]]:
-    """What to draw at which stage, counted from 0. gold: known (source, target) pairs of tokens, to
-    frame where the source is looked at."""
+    """The pictures of each stage, by its number from 0. gold: known (source, target) pairs of
+    tokens, to frame in cross-attention."""
     drawn = {place: _of(reading, stage, gold) for place, stage in enumerate(walk.stages)}
     for chapter in dict.fromkeys(stage.chapter for stage in walk.stages):
         places = [
@@ -214,7 +214,7 @@ def _cut(count: int, where: str = "") -> str:
 
 
 def _links(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> list[Picture]:
-    """One table: of the head that was asked for, or of their mean; then the heads."""
+    """A table of the chosen head or of the mean, then the heads."""
     pairs = [pair for pair in gold if max(pair) < TOKENS]
     title = "Attention of each step (row: read → about to be written) to the source"
     if "self_attention" in stage.address:
@@ -263,7 +263,7 @@ def _gates(stage: Stage) -> Heat:
 
 
 def _choices(stage: Stage) -> Heat | Bars:
-    """At each step the likeliest answers; of a single step, bars."""
+    """The likeliest answers at each step; bars for a single step."""
     rows = stage.rows[:TOKENS]
     if len(rows) == 1:
         cells = rows[0].cells
@@ -307,13 +307,13 @@ def _marked(cell: Cell) -> bool:
 
 
 def _choice(cell: Cell, ranked: int) -> str:
-    """A cell beyond the columns of the ranks has its own rank in it."""
+    """The text of a cell, with its rank if it is outside the columns of ranks."""
     text = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
     return text if cell.rank <= ranked else f"{nth(cell.rank)}: {text}"
 
 
 def _stream(stages: Sequence[Stage]) -> Heat:
-    """What each part adds to each token."""
+    """The length of what each part adds to each token."""
     labels = tuple(cell.label for cell in stages[0].added[:TOKENS])
     values = np.array([[cell.value for cell in stage.added[:TOKENS]] for stage in stages]).T
     parts = tuple(stage.title.partition(" ")[2] for stage in stages)
@@ -325,7 +325,7 @@ def _stream(stages: Sequence[Stage]) -> Heat:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `translucid explain` shows: `print` it, or end a notebook's cell with it."""
+    """What `translucid explain` shows: print it, or show it in a notebook."""
 
     reading: Reading
     walk: Walk

@@ -1,4 +1,4 @@
-"""The stages of a walk, each made from the trace points of one part of the network."""
+"""The stages of a walk, each from the trace points of one part of the network."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ import torch
 from torch import Tensor
 
 from translucid.core.catalogue import describe
+from translucid.see.terms import sums
 from translucid.see.text_trace import TextTrace
-from translucid.see.walk.sums import sums
 from translucid.see.walk.walk import Kind, Seen, Stage, quoted
 from translucid.tasks.outputs import Cell, OutputRow, floats
 
-FIRST = 4  # values of a vector that are shown
-LINKS, CLOSER = 2, 3  # of each token, in the walk through all layers and in one layer
+FIRST = 4  # values of a vector to show
+LINKS, CLOSER = 2, 3  # links of each token, in the walk through all layers and in one layer
+UNORDERED = "Attention by itself ignores the order of the tokens. Therefore "
 POSITIONS = {
-    "encoding": "Attention does not know the order of the tokens. So each position has a vector of "
-    "its own, which is added to the token's.",
-    "angles": "Attention does not know the order of the tokens. So queries and keys are rotated, "
-    "one pair of dimensions at a time, by an angle proportional to their position.",
-    "bias": "Attention does not know the order of the tokens. So the score of a token is lowered "
-    "the farther away it is. The values: what head 0 subtracts for the first token.",
+    "encoding": f"{UNORDERED}each position has a vector of its own, which is added to the token's.",
+    "angles": f"{UNORDERED}queries and keys are rotated, one pair of dimensions at a time, by an "
+    "angle proportional to their position.",
+    "bias": f"{UNORDERED}the score of a token is lowered the farther away it is. The values: what "
+    "head 0 subtracts for the first token.",
 }
 ATTENTION = {
     "self_attention": (
         "self-attention",
         "Each token compares its query with the keys of the tokens and takes the values of those "
-        "that match. Several heads do this side by side. The result is added to the token's "
+        "that match. Several heads do this in parallel. The result is added to the token's "
         "vector.",
     ),
     "cross_attention": (
@@ -38,43 +38,43 @@ ATTENTION = {
     "alignment": (
         "attention to the source",
         "Before a token is written, the decoder's state is compared with every token of the "
-        "source and takes from those that match. Each row: the token about to be written ← tokens "
-        "of the source.",
+        "source and takes the vectors of those that match. Each row: the token about to be written "
+        "← tokens of the source.",
     ),
 }
 FEEDFORWARD = (
-    "A small network transforms the vector of each token by itself, and its output is added to the "
-    "vector."
+    "A small network transforms the vector of each token separately, and its output is added to "
+    "the vector."
 )
 CELLS = {
     "lstm": (
         "LSTM",
-        "Reads token by token and carries a memory, the cell, along. At each token three gates "
-        "have values between 0 (closed) and 1 (open).",
+        "It reads token by token and carries a memory, the cell. At each token, three gates have "
+        "values between 0 (closed) and 1 (open).",
     ),
     "gru": (
         "GRU",
-        "Reads token by token and carries a state along. At each token two gates have values "
-        "between 0 (closed) and 1 (open).",
+        "It reads token by token and carries a state. At each token, two gates have values between "
+        "0 (closed) and 1 (open).",
     ),
     "rnn": (
         "RNN",
-        "Reads token by token and carries a state along. It has no gates: each token and the state "
-        "so far make the new state. The values: how far it moved, as a fraction of its length.",
+        "It reads token by token and carries a state. Without gates, each token and the previous "
+        "state give the new state. The values: how far it moved, as a fraction of its length.",
     ),
 }
-# The gates in the order people ask for them, with what an open one does.
+# The gates in their usual order, with what an open one does.
 GATES = {
     "lstm": {"forget_gate": "keeps", "input_gate": "writes", "output_gate": "shows"},
-    "gru": {"update_gate": "keeps", "reset_gate": "hears"},
+    "gru": {"update_gate": "keeps", "reset_gate": "reads"},
 }
 STANDARDISED = (
     "Each input is expressed in standard deviations from its mean over the training data, so that "
     "no input dominates the others."
 )
 DENSE = (
-    "Each value of this layer is a weighted sum of all values before it, followed by an "
-    "activation function, which makes the network non-linear."
+    "Each value of this layer is a weighted sum of all values of the layer before it, followed by "
+    "an activation function, which makes the network non-linear."
 )
 
 
@@ -88,7 +88,7 @@ class Focus:
 
     @property
     def links(self) -> int:
-        """How many links of each token: more, the fewer rows there are."""
+        """Links to show for each token: more where there are fewer rows."""
         if self.layer is None:
             return LINKS
         return CLOSER if self.head is None else self.top
@@ -96,7 +96,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class Part:
-    """A trace point that a stage is made from, and the part of the network it belongs to."""
+    """A trace point that a stage shows, with its part of the network."""
 
     reading: TextTrace
     name: str
@@ -119,7 +119,7 @@ class Part:
     def stage(
         self, kind: Kind, what: str, sentence: str, *, address: str = "", **parts: Any
     ) -> Stage:
-        """A stage of this part. address: of the point to show, by default its own."""
+        """A stage for this part. address: the point to show, by default its own."""
         return Stage(
             kind, chapter_of(self.reading, self.name), titled(self.name, what), sentence,
             **{**at(self.reading, address or self.name), "layer": layer_of(self.name),
@@ -127,7 +127,7 @@ class Part:
         )  # fmt: skip
 
     def _points(self) -> tuple[Seen, ...]:
-        """All that the part computes, where one layer was asked for."""
+        """All points of the part, if one layer was chosen."""
         if self.focus.layer is None:
             return ()
         scopes = (f"{self.scope}.", f"{self.scope}_residual.")
@@ -139,7 +139,7 @@ class Part:
 
 
 def stages_of(reading: TextTrace, names: Sequence[str], focus: Focus) -> Iterator[Stage]:
-    """In the order of the model, from these names of the trace; without the output head."""
+    """The stages in the order of the model, without the output head."""
     for name in names:
         part = Part(reading, name, focus, names)
         match part.scope.rpartition(".")[2], name.rpartition(".")[2]:
@@ -170,8 +170,8 @@ def stages_of(reading: TextTrace, names: Sequence[str], focus: Focus) -> Iterato
 
 def _embedding(part: Part) -> Stage:
     sentence = (
-        f"From here on a token is a vector of {part.value.shape[-1]:,} values, learnt in training; "
-        "tokens that are used alike have similar vectors."
+        f"From here on, each token is a vector of {part.value.shape[-1]:,} values learned in "
+        "training; tokens with similar uses have similar vectors."
     )
     rows = vector_rows(part.value, part.labels)
     return part.stage("vectors", "embedding", sentence, rows=rows)
@@ -180,8 +180,8 @@ def _embedding(part: Part) -> Stage:
 def _characters(part: Part) -> Stage:
     words = part.name.replace("characters.output", "embedding.lookup")
     sentence = (
-        "The characters of each word are read as well, so that a word the vocabulary lacks is not "
-        "blank. The values: what they add, as a fraction of the length of its own vector."
+        "The characters of each word are read as well, which helps with words that are not in the "
+        "vocabulary. The values: the length of what they add, relative to the word's own vector."
     )
     rows = size_rows(ratio(part.value, part.reading[words][0]), part.labels)
     return part.stage("sizes", "characters", sentence, rows=rows)
@@ -193,7 +193,7 @@ def _positions(part: Part) -> Stage:
     sentence, happened = POSITIONS[point], ""
     match point:
         case "encoding":  # (length, d_model)
-            sentence += " The values: how long it is."
+            sentence += " The values: its length."
             rows = size_rows(_lengths(value), part.labels)
         case "angles":  # (length, pairs)
             happened = _turned(value)
@@ -203,17 +203,17 @@ def _positions(part: Part) -> Stage:
 
 
 def _turned(angles: Tensor) -> str:
-    """Every position turns a pair by the same angle more, so one line says all. (length, pairs)"""
+    """The angles in one line: each position adds the same angle to a pair. (length, pairs)"""
     if len(angles) == 1:
-        return "position 0: not turned"
+        return "position 0: not rotated"
     fastest, *_, slowest = [f"{step:.3g}" for step in floats(angles[1] - angles[0])] * 2
     fastest, slowest = ("" if step == "1" else f"{step} " for step in (fastest, slowest))
     more = f", the slowest by {slowest}p" if fastest != slowest else ""
-    return f"position p: the fastest pair is turned by {fastest}p radians{more}"
+    return f"position p: the fastest pair is rotated by {fastest}p radians{more}"
 
 
 def _final_norm(part: Part) -> Stage:
-    sentence = "After all layers, every vector is brought to the same scale."
+    sentence = "After all layers, every vector is normalised to the same scale."
     lengths = floats(_lengths(part.value))
     happened = f"all vectors are now {min(lengths):.2f} to {max(lengths):.2f} long"
     if len(lengths) == 1:
@@ -222,14 +222,12 @@ def _final_norm(part: Part) -> Stage:
 
 
 def _numbers(part: Part, what: str, sentence: str) -> Stage:
-    """One row of values: a layer of a network without text."""
+    """One row of values: a layer of a network that reads numbers."""
     values = part.value
     inputs = part.reading.words.features if part.scope == "standardise" else ()
     labels = inputs or tuple(map(str, range(len(values))))
     off = int((values == 0).sum())
-    happened = (
-        f"{len(values) - off} of {len(values)} values are above or below 0, the others exactly 0"
-    )
+    happened = f"{len(values) - off} of {len(values)} values are not 0, the others are exactly 0"
     return part.stage(
         "sizes", what, sentence, rows=size_rows(values, labels),
         worked=sums(part.reading, part.name), happened=happened if off else "",
@@ -246,7 +244,7 @@ def _attention(part: Part) -> Stage:
         pattern = pattern[None]
     what, sentence = ATTENTION[kind]
     words, heads = part.reading.words, len(pattern)
-    # Who looks: the token that is read, or the one that is to be written.
+    # The token that attends: the one that is read, or the one to be written.
     queries = words.along(part.name, "queries") if kind == "self_attention" else words.follows
     keys = words.along(part.name, "keys")
     rows = [
@@ -273,12 +271,12 @@ def _heads(count: int, focus: Focus) -> list[int | None]:
 
 
 def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focus: Focus) -> str:
-    """The strongest link of the heads that are shown, but not of a token that has no choice."""
+    """The strongest link of the heads that are shown, among tokens with more than one key."""
     free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
     values = pattern.float() * free
     if focus.head is not None:
         values[: focus.head] = values[focus.head + 1 :] = 0
-    # By hand: torch.unravel_index loads a library for algebra, half a second of it.
+    # torch.unravel_index would import sympy, which takes half a second.
     row, key = divmod(int(values.argmax()), values.shape[-1])
     head, query = divmod(row, values.shape[-2])
     value = float(values[head, query, key])
@@ -290,7 +288,7 @@ def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focu
 
 
 def _added(part: Part, labels: Sequence[str]) -> tuple[Cell, ...]:
-    """What a part adds to each token, as a fraction of the vector that it is added to."""
+    """The length of what a part adds to each token, relative to the token's vector."""
     frame = f"{part.scope}_residual"
     if f"{frame}.branch" not in part.reading:
         return ()
@@ -302,8 +300,8 @@ def _feedforward(part: Part) -> Stage:
     active = part.reading[f"{part.scope}.activated"][0] != 0  # (length, d_ff)
     fraction = float(active.float().mean())
     happened = ""
-    if fraction < 0.99:  # an activation that switches units off; GELU hardly ever does
-        happened = f"{fraction:.0%} of {active.shape[-1]:,} hidden units are on"
+    if fraction < 0.99:  # activations such as ReLU; GELU is hardly ever exactly 0
+        happened = f"{fraction:.0%} of {active.shape[-1]:,} hidden units are active"
     return part.stage(
         "sizes", "feed-forward", FEEDFORWARD, address=f"{part.scope}_residual.branch",
         happened=happened, added=_added(part, part.labels),
@@ -339,14 +337,14 @@ def _cell(part: Part) -> Stage:
 
 
 def _start(part: Part) -> int | None:
-    """Which token is read first, where the memory is still empty; after an encoder it is not."""
+    """The token that is read first, with an empty memory; none in a decoder after an encoder."""
     if stack_of(part.scope) == "decoder" and part.reading.words.source:
         return None
     return len(part.labels) - 1 if "backward" in part.scope.split(".") else 0
 
 
 def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
-    """Where most was forgotten, but not where there was nothing to forget; and the like."""
+    """Where most was forgotten, apart from the start, and where the second gate was most open."""
     keeps, other, *_ = means
     places = [place for place in range(len(labels)) if place != start]
     remarks = []
@@ -354,10 +352,10 @@ def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int 
         lowest = min(places, key=means[keeps].__getitem__)
         kept = f"{keeps} {means[keeps][lowest]:.2f}"
         if start is not None and means[keeps][start] < means[keeps][lowest]:
-            kept += f"; {labels[start]!r} is read first, when there is nothing to forget"
-        remarks = [f"at {labels[lowest]!r} most is forgotten ({kept})"]
+            kept += f"; {labels[start]!r} comes first, with nothing to forget"
+        remarks = [f"it forgets most at {labels[lowest]!r} ({kept})"]
     highest = max(range(len(labels)), key=means[other].__getitem__)
-    remarks.append(f"at {labels[highest]!r} it {other} most ({means[other][highest]:.2f})")
+    remarks.append(f"it {other} most at {labels[highest]!r} ({means[other][highest]:.2f})")
     return "; ".join(remarks)
 
 
@@ -379,24 +377,24 @@ def _moved(part: Part) -> tuple[OutputRow, ...]:
 def _bridge(part: Part) -> Stage:
     state = part.reading[part.name]
     sentence = (
-        "The final state of the encoder holds the whole source. The decoder starts from these "
+        "The final state of the encoder represents the whole source. The decoder starts from these "
         f"{state.shape[-1]:,} values."
     )
     return part.stage("vectors", "bridge", sentence, rows=vector_rows(state, ("start",)))
 
 
-# ---- what all stages share ----
+# ---- shared by all stages ----
 
 
 def at(reading: TextTrace, address: str) -> dict[str, Any]:
-    """What the trace and the catalogue know of a point, as a stage has it."""
+    """The fields of a stage that describe a point."""
     point = describe(address)
     shape = tuple(reading[address].shape)
     return {"address": address, "shape": shape, "axes": point.axes, "meaning": point.meaning}
 
 
 def stack_of(name: str) -> str:
-    """Which of the model's stacks a name belongs to."""
+    """The stack that a name belongs to, if any."""
     for stack in ("encoder", "decoder"):
         if stack in name.split("."):
             return stack
@@ -443,20 +441,20 @@ def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
 
 
 def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:
-    """Of each row (rows, labels), the entries with the largest weights."""
+    """The entries with the largest weights in each row. weights: (rows, labels)"""
     top = weights.float().topk(min(most, weights.shape[-1]))
     return [
         tuple(
             Cell(labels[place], value)
             for value, place in zip(values, places, strict=True)
-            if value > 0  # a masked key is no link
+            if value > 0  # masked keys are not links
         )
         for values, places in zip(floats(top.values), top.indices.tolist(), strict=True)
     ]
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """How long vectors are, as fractions of the length of others. (..., values) -> (...)"""
+    """The lengths of vectors relative to those of others. (..., values) -> (...)"""
     return _lengths(part) / _lengths(whole).clamp(min=1e-30)
 
 

@@ -1,4 +1,4 @@
-"""A walk through a model as data, stage after stage, and as text for the terminal.
+"""A walk through a model as data, stage by stage, and as text for the terminal.
 
 The text, the page and the JSON are all written from the stages.
 """
@@ -15,25 +15,25 @@ from translucid.see.render.drawing import printable
 from translucid.see.render.plain_math import columns, pad
 from translucid.tasks.outputs import Cell, OutputRow
 
-# What the rows of a stage hold: the number of a token; numbers that go in or come out; the first
-# values of a vector and its length; where a token looks; how open its gates are; one number for
-# each token; probabilities, best first.
+# What the rows of a stage contain: token ids; numbers that go in or come out; the first values of a
+# vector and its length; attention weights; gates; one number for each token; probabilities, best
+# first.
 Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
 
 
 NOTHING = "(nothing: it ends at once)"  # an answer without words
 
-# Unicode categories of punctuation, and of signs such as + and $.
+# Unicode categories of punctuation, and of symbols such as + and $.
 SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
 
-# What a size along an axis is called.
+# Names of the entries along an axis.
 AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
         "vocab": "scores", "outputs": "scores"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One point of the trace, for those who look closer."""
+    """One point of the trace, listed in the detailed view of a layer."""
 
     address: str
     shape: tuple[int, ...]
@@ -42,44 +42,44 @@ class Seen:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stop of the walk."""
+    """One step of the walk."""
 
     kind: Kind
     chapter: str
     title: str
-    sentence: str  # for someone who meets this part for the first time
-    address: str = ""  # the name in the trace; nothing for what goes in
+    sentence: str  # explains the part to a newcomer
+    address: str = ""  # the name in the trace; empty for the input
     shape: tuple[int, ...] = ()
     axes: tuple[str, ...] = ()
-    meaning: str = ""  # as the catalogue has it
+    meaning: str = ""  # from the catalogue
     rows: tuple[OutputRow, ...] = ()
-    worked: tuple[str, ...] = ()  # the sums with their weights, where those are few
-    happened: str = ""  # the most remarkable of the numbers, in words
-    added: tuple[Cell, ...] = ()  # of each token: how many times as long as it what is added is
+    worked: tuple[str, ...] = ()  # the sums with their numbers, in small networks
+    happened: str = ""  # the most notable numbers, in words
+    added: tuple[Cell, ...] = ()  # length of what is added to each token, relative to its own
     layer: int | None = None
     heads: int = 0  # of attention
-    points: tuple[Seen, ...] = ()  # all there is in this part, where one layer was asked for
-    came: bool = False  # of choices: what is marked came next in a text, it was not chosen here
+    points: tuple[Seen, ...] = ()  # all points of the part, if one layer was chosen
+    came: bool = False  # for choices: the marked one came next in the text, it was not chosen
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Everything that happened between a text and what the model made of it."""
+    """All steps from a text to the answer."""
 
     task: str
     text: str
-    answer: str  # what the model says; for a translator, what it was given to read
+    answer: str  # of the model; for translation, the target that it read
     introduction: str
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()  # what was left out
-    warning: str = ""  # why the answer may be worth little; shown beside it
+    warning: str = ""  # why the answer may be unreliable
 
     def as_text(self, width: int = 96, *, colour: bool = False) -> str:
-        """For a terminal, at most `width` columns wide."""
+        """Text for a terminal of `width` columns."""
         return "\n".join(line.rstrip() for line in _Printer(width, colour).lines(self)) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: lists, words and numbers."""
+        """Plain data for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Walk:
 
 
 def quoted(label: str) -> str:
-    """A token; punctuation in quotes, or it would be lost between the signs around it."""
+    """A token, with quotes around punctuation, which is easily overlooked."""
     signs = all(unicodedata.category(letter) in SIGNS for letter in label)
     return repr(label) if signs else label
 
@@ -106,19 +106,19 @@ def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
 
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
-ROWS, VECTORS = 24, 8  # tokens of a stage
-LABEL = 20  # characters of a token
+ROWS, VECTORS = 24, 8  # tokens to show in a stage
+LABEL = 20  # maximum characters of a token
 BAR = 24  # blocks of the longest bar
 BLOCKS = " ▏▎▍▌▋▊▉█"
 STEPS = "▁▂▃▄▅▆▇█"
 GAP = "   "
-LEAST = 0.001  # a probability below is not shown
+LEAST = 0.001  # smaller probabilities are not shown
 
 
 class _Printer:
     def __init__(self, width: int, colour: bool) -> None:
         self.width, self.colour = width, colour
-        self.explained: set[str] = set()  # what a part is, is said once
+        self.explained: set[str] = set()  # sentences that are not repeated
 
     def lines(self, walk: Walk) -> Iterator[str]:
         answer = walk.answer or NOTHING
@@ -140,7 +140,7 @@ class _Printer:
         yield from self._title(number, stage)
         again = stage.sentence in self.explained
         remarks = [_added(stage), stage.happened]
-        if not stage.rows and not stage.added:  # in one go with what it is
+        if not stage.rows and not stage.added:  # as one paragraph
             yield from self._wrapped(" ".join([self._explanation(stage), *remarks]).strip(), GAP)
         else:
             yield from self._wrapped(self._explanation(stage), GAP)
@@ -151,7 +151,7 @@ class _Printer:
         yield from self._points(stage)
 
     def _explanation(self, stage: Stage) -> str:
-        """What a part is, once."""
+        """The sentence and the meaning of a stage, unless they were printed before."""
         text = "" if stage.sentence in self.explained else stage.sentence
         if stage.meaning and stage.meaning not in self.explained:
             text += f" ({stage.meaning})"
@@ -159,16 +159,16 @@ class _Printer:
         return text.strip()
 
     def _points(self, stage: Stage) -> Iterator[str]:
-        """All that a part computes; their names go on from the layer's."""
+        """All points of a part; their names continue that of the layer."""
         if not stage.points:
             return
         layer = re.sub(r"(layers\.\d+\.).*", r"\1", stage.points[0].address)
-        yield self._styled(f"{GAP}all of it, under {layer}", DIM)
+        yield self._styled(f"{GAP}all points, under {layer}", DIM)
         names = [point.address.removeprefix(layer) for point in stage.points]
         shapes = [_shape(point) for point in stage.points]
         wide, deep = max(map(len, names)) + 2, max(map(len, shapes)) + 2
         before = len(GAP) + wide + deep
-        indent = before if self.width - before >= 24 else 2 * len(GAP)  # else on lines of its own
+        indent = before if self.width - before >= 24 else 2 * len(GAP)  # else on separate lines
         for name, shape, point in zip(names, shapes, stage.points, strict=True):
             meaning = wrap(point.meaning, self.width - indent)
             line = f"{GAP}{name:<{wide}}{shape:<{deep}}"
@@ -178,7 +178,7 @@ class _Printer:
                 yield self._styled(_cut(part, self.width), DIM)
 
     def _title(self, number: int, stage: Stage) -> Iterator[str]:
-        """The title, and where the numbers are: beside it, or below."""
+        """The title, with the name of its point beside it or below."""
         left = f"{number:>2} {stage.title}"
         full = f"{stage.address}  {sized(stage.shape, stage.axes)}" if stage.address else ""
         room = self.width - len(left) - 2
@@ -191,13 +191,13 @@ class _Printer:
 
     def _rows(self, stage: Stage, *, again: bool) -> Iterator[str]:
         rows = stage.rows
-        if again and stage.kind == "vectors":  # the first time shows what they look like
+        if again and stage.kind == "vectors":  # only the first stage shows their values
             lengths = [row.cells[-1].value for row in rows]
             several = f"vectors from {min(lengths):.2f} to {max(lengths):.2f} long"
             yield GAP + (several if len(rows) > 1 else f"a vector, {lengths[0]:.2f} long")
             return
         shown = rows[: VECTORS if stage.kind == "vectors" else ROWS]
-        if stage.points and stage.kind == "links":  # so many for each head
+        if stage.points and stage.kind == "links":  # ROWS would cut off later heads
             shown = rows
         match stage.kind:
             case "tokens":
@@ -225,7 +225,7 @@ class _Printer:
             yield from self._packed(texts, first="" if head is None else f"head {head}  ")
 
     def _gates(self, rows: Sequence[OutputRow]) -> Iterator[str]:
-        """A line for each gate, the tokens from left to right; as many tokens as fit."""
+        """A line for each gate, with as many tokens from left to right as fit."""
         wide = max(8, *(columns(_short(row.label)) + 2 for row in rows))
         across = max(1, (self.width - len(GAP) - 8) // wide)
         for start in range(0, len(rows), across):
@@ -237,7 +237,7 @@ class _Printer:
                 yield f"{GAP}{gate.label:<8}{shown}"
 
     def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
-        """One step: a bar for each answer. Several: a line for each step."""
+        """A bar for each answer to a single step, or a line for each of several steps."""
         if len(rows) == 1:
             wide = max(columns(_short(cell.label)) for cell in rows[0].cells)
             for cell in rows[0].cells:
@@ -268,7 +268,7 @@ class _Printer:
             yield GAP + (first if start == 0 else " " * len(first)) + line
 
     def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
-        """Texts one after the other, broken between two."""
+        """Texts one after the other, with line breaks between them."""
         line = ""
         for text in texts:
             if line and len(GAP) + columns(line) + 2 + columns(text) > self.width:
@@ -288,10 +288,10 @@ class _Printer:
 
 
 def _legends(stages: Sequence[Stage]) -> Iterator[str]:
-    """What the signs in these stages mean."""
+    """Explanations of the notation in these stages."""
     linked = [stage for stage in stages if stage.kind == "links"]
     if linked:
-        row = _telling(linked[0])
+        row = _clearest(linked[0])
         taken, head = row.cells[0], "" if row.head is None else f" in head {row.head}"
         heads = linked[0].heads
         over = f", on average over its {heads} heads" if heads > 1 and row.head is None else head
@@ -304,14 +304,14 @@ def _legends(stages: Sequence[Stage]) -> Iterator[str]:
         )
 
 
-def _telling(stage: Stage) -> OutputRow:
-    """A row to explain the signs by: the strongest link to another token."""
+def _clearest(stage: Stage) -> OutputRow:
+    """The row that explains the notation best: the strongest link to another token."""
     rows = [row for row in stage.rows if row.cells and row.cells[0].label != row.label]
     return max(rows or stage.rows, key=lambda row: row.cells[0].value)
 
 
 def _shape(point: Seen) -> str:
-    """Without the batch: there is one text."""
+    """The shape without the batch axis, which has size 1."""
     batch = int(describe(point.address).axes[:1] == ("batch",))
     return " × ".join(map(str, point.shape[batch:])) or "1"
 
@@ -333,7 +333,7 @@ def _size(row: OutputRow) -> str:
 
 
 def _vectors(rows: Sequence[OutputRow]) -> list[str]:
-    """Number below number."""
+    """The vectors with aligned numbers."""
     wide = max(columns(_short(row.label)) for row in rows)
     texts = []
     for row in rows:
@@ -344,7 +344,7 @@ def _vectors(rows: Sequence[OutputRow]) -> list[str]:
 
 
 def _added(stage: Stage) -> str:
-    """A block for each token, and the largest and the smallest in words."""
+    """What a stage adds: a block for each token, then the largest and the smallest."""
     cells = stage.added
     if not cells:
         return ""
@@ -366,7 +366,7 @@ def _link(row: OutputRow) -> str:
 
 
 def _others(row: OutputRow) -> str:
-    """What else was likely."""
+    """The other likely answers."""
     others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
     listed = ", ".join(f"{_short(c.label)} {_percent(c.value)}{_wanted(c)}" for c in others)
     return f"{listed or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
@@ -388,7 +388,7 @@ def _bar(fraction: float, blocks: int) -> str:
 
 
 def _step(fraction: float) -> str:
-    """A fraction as one block; 1 and more is a full one."""
+    """A fraction as one block, full from 1 on."""
     return STEPS[min(7, max(0, int(fraction * 8)))]
 
 

@@ -1,1 +1,1 @@
-"""What a worked solution is made of, and every way to write it down."""
+"""The content of a worked solution, and every format it is written in."""

@@ -1,6 +1,6 @@
-"""What a worked solution holds: what was given, the steps, what to remember.
+"""The content of a worked solution: the given values, the steps, and notes.
 
-Formulas are LaTeX. Titles, notes and table cells are plain text in which `$...$` holds LaTeX.
+Formulas are LaTeX. Titles, notes and table cells are plain text with LaTeX in `$...$`.
 """
 
 import math
@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-_DOLLAR = "\ue010"  # a dollar sign that is one: in texts, $ begins and ends a formula
+_DOLLAR = "\ue010"  # a literal dollar sign: in texts, $ begins and ends a formula
 
 Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
 
 
 @dataclass(frozen=True)
 class SolutionTable:
-    """Rows of cells under a header; for what is no formula."""
+    """Rows of cells under a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -25,7 +25,7 @@ class SolutionTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """One thing that the exercise states: X = ..."""
+    """One given value of the exercise: X = ..."""
 
     name: str
     symbol: str
@@ -36,7 +36,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One line of the solution: formula, the formula with the numbers put in, the result."""
+    """One step of the solution: the formula, the formula with numbers, the result."""
 
     title: str
     section: str = ""  # a heading is printed where it changes
@@ -50,7 +50,7 @@ class Step:
     note: str = ""
 
     def sides(self) -> list[str]:
-        """The right-hand sides, one after the other, without repetition."""
+        """The right-hand sides in order, without repetition."""
         sides: list[str] = []
         for side in (self.formula, self.numbers, self.result):
             if side and side not in sides:
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """A solution without a way to show it."""
+    """A solution as data."""
 
     title: str
     given: tuple[Given, ...]
@@ -68,13 +68,13 @@ class Content:
     notes: tuple[str, ...] = ()
     closing: str = ""  # the answer in a sentence
     next: str = ""  # a command to try, complete
-    more: str = ""  # options to try: added to a command with these numbers, they show more
-    example: bool = False  # built-in numbers, because none were given
-    asked: bool = False  # options were given all the same
+    more: str = ""  # options to try, added to a command with these numbers
+    example: bool = False  # the numbers are built in, because none were given
+    asked: bool = False  # options were given nevertheless
 
     @property
     def opening(self) -> str:
-        """Whose numbers these are, if not the reader's."""
+        """A sentence on built-in numbers, if they are used."""
         if not self.example:
             return ""
         if self.asked:
@@ -82,7 +82,7 @@ class Content:
         return "No numbers were given, so here is a built-in example."
 
     def numbered(self) -> Iterator[tuple[int, str, Step]]:
-        """The steps, counted from 1, each with the heading before it: "" where none begins."""
+        """The steps, counted from 1, each with its heading where a section begins, else ""."""
         section = ""
         for number, step in enumerate(self.steps, 1):
             yield number, "" if step.section == section else step.section, step
@@ -97,12 +97,12 @@ def first_and_last(rows: Sequence[tuple[str, ...]], most: int) -> tuple[tuple[st
 
 
 def literal(text: str) -> str:
-    """A reader's own words, in which $ has no meaning."""
+    """The user's own text, in which $ has no meaning."""
     return text.replace("$", _DOLLAR)
 
 
 def dollars(text: str, written: str) -> str:
-    """A finished text, with the dollar signs of `literal` as this kind of document writes them."""
+    """A finished document with the dollar signs of `literal` replaced by its own notation."""
     return text.replace(_DOLLAR, written)
 
 

@@ -20,7 +20,7 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 \newcommand{\fit}[1]{%
   \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{$\displaystyle #1$}}
 """
-_LINE = 72  # columns of the terminal layout that fit on one line of a page
+_LINE = 72  # columns of plain text that fit on one line of a page
 _SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 _SPECIAL |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 _SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}"}
@@ -78,7 +78,7 @@ def _md_table(table: SolutionTable) -> str:
 
 
 def aligned(step: Step) -> str:
-    """All on one line where that is short, else one right-hand side under the other."""
+    """The equation on one line if it is short, else with its right-hand sides below each other."""
     first, *others = (grown(side) for side in step.sides())
     width = sum(box.width + 1 for side in step.sides() for box in words(f"= {side}"))
     if width <= _LINE:
@@ -94,7 +94,7 @@ def latex(solution: Content) -> str:
     """A complete document."""
     title = dollars(f"\\begin{{center}}\\Large {_tex(solution.title)}\\end{{center}}", r"\$")
     body = f"{title}\n\n{latex_body(solution)}"
-    # pdflatex stops at a letter that its fonts lack, and words may be in any script.
+    # pdflatex stops at characters that its fonts lack, and the user's words may be in any script.
     foreign = sorted({c for c in body if ord(c) > 0x24F and c not in "“”…"})
     known = [rf"\DeclareUnicodeCharacter{{{ord(c):04X}}}{{[U+{ord(c):04X}]}}" for c in foreign]
     guard = [r"\ifdefined\DeclareUnicodeCharacter", *known, r"\fi"] if known else []
@@ -127,11 +127,11 @@ def _tex_given(given: tuple[Given, ...]) -> list[str]:
 
 
 def _tex_step(number: int, step: Step, leads: bool) -> str:
-    # A step begins where there is room for it; the first of a section stays with its heading.
+    # A step starts a new page if it does not fit; the first of a section stays with its heading.
     start = "" if leads else "\\filbreak\\medskip\n"
     out = [f"{start}\\textbf{{{number}.}} {_tex(step.title)}\\nopagebreak"]
     if step.sides():
-        # Boxes in a paragraph: TeX breaks the line between them where it must.
+        # Boxes in a paragraph, between which TeX breaks lines.
         first, *others = (grown(side) for side in step.sides())
         lines = [_fit(f"{step.symbol} = {first}"), *(_fit(f"= {side}") for side in others)]
         out.append("\\begin{quote}\\raggedright\n" + "\n".join(lines) + "\n\\end{quote}")
@@ -152,7 +152,7 @@ def _tex(text: str) -> str:
 
 
 def _first(row: str) -> str:
-    """What follows the end of a line: in braces, [ and * belong to the row and not to that end."""
+    """A row with [ or * at its start in braces, which the \\\\ before it would take as its own."""
     return f"{{{row[0]}}}{row[1:]}" if row.startswith(("[", "*")) else row
 
 
@@ -162,7 +162,7 @@ def _tex_table(table: SolutionTable) -> str:
     head = " & ".join(_tex(cell) for cell in table.header) + r" \\ \hline"
     body = "\n".join([head, *lines])
     inner = f"\\begin{{tabular}}{{{columns}}}\n{body}\n\\end{{tabular}}"
-    # Scaled down where it is wider than the page; short tables stay as they are.
+    # Scaled down if it is wider than the page.
     return (
         "\\begin{center}\n\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
         f"{inner}}}\n\\end{{center}}"
@@ -170,7 +170,7 @@ def _tex_table(table: SolutionTable) -> str:
 
 
 def grown(formula: str) -> str:
-    """Parentheses that grow with the matrix inside them."""
+    """A formula whose parentheses grow with the matrices inside them."""
     parts = re.split(r"([()])", formula)
     opened: list[int] = []
     for at, part in enumerate(parts):

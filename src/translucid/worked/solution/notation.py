@@ -1,7 +1,7 @@
-"""Numbers and tensors as LaTeX, and numbers put into a formula.
+"""Numbers and tensors as LaTeX, and formulas with numbers.
 
-A number that a few decimals give exactly is written exactly (1, 0.25); any other is rounded to
-`digits` decimals (0.250 is therefore not 1/4). Vectors are columns, as in W x.
+A number with few decimals is written exactly (1, 0.25); any other is rounded to `digits` decimals
+(so 0.250 is not exactly 1/4). Vectors are columns, as in W x.
 """
 
 import math
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from translucid.core import catalogue
 
-NOISE = 1e-13  # rounding of float64 that a person would write as 0
-_LARGE = 1e7  # from here on, powers of ten are easier to read
+NOISE = 1e-13  # rounding errors of float64 up to this size are written as 0
+_LARGE = 1e7  # from here on, powers of ten are used
 
 
 def number(value: float, digits: int, noise: float = NOISE) -> str:
@@ -36,7 +36,7 @@ def number(value: float, digits: int, noise: float = NOISE) -> str:
 
 
 def is_rounded(value: float, digits: int, noise: float = NOISE) -> bool:
-    """Does `number` write less than the value has?"""
+    """Whether `number` writes the value inexactly."""
     if not math.isfinite(value):
         return False
     written = number(value, digits, noise).replace(r"{\cdot}10^{", "e").replace("}", "")
@@ -44,7 +44,7 @@ def is_rounded(value: float, digits: int, noise: float = NOISE) -> bool:
 
 
 def count(value: int) -> str:
-    """A whole number with its thousands set apart: 1{,}769{,}472."""
+    """A whole number with thousands separators: 1{,}769{,}472."""
     return f"{value:,}".replace(",", "{,}")
 
 
@@ -60,8 +60,8 @@ def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
     return r"\begin{bmatrix} " + r" \\ ".join(lines) + r" \end{bmatrix}"
 
 
-# While numbers are put into a template, these marks (of Unicode's private area) enclose them,
-# so that what comes between two of them can be mended: 2 3 becomes 2 · 3.
+# These marks (private use characters) enclose numbers in a template until the signs between them
+# are corrected: 2 3 becomes 2 · 3.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
 _NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_CLOSE}")
@@ -72,7 +72,7 @@ class Writer:
     """Writes formulas of one part, with symbols and with numbers."""
 
     digits: int
-    rounded: bool = False  # has any number been rounded so far?
+    rounded: bool = False  # whether any number has been rounded so far
 
     def number(self, value: float, noise: float = NOISE) -> str:
         self.rounded = self.rounded or is_rounded(value, self.digits, noise)
@@ -90,7 +90,7 @@ class Writer:
         values: Mapping[str, Tensor | str],
         absent: Collection[str] = (),
     ) -> str:
-        """A template with all numbers put in; a value that is text is put in as it is."""
+        """A template with its values filled in; text is used as it is."""
         used = {name: value for name, value in values.items() if f"<{name}>" in template}
         written = {name: self._operand(value) for name, value in used.items()}
         return _mend(catalogue.fill(template, part, written, absent))
@@ -103,12 +103,12 @@ class Writer:
 
 
 def _mend(text: str) -> str:
-    """Factors of numbers get a dot, negative numbers within a sum or product get parentheses."""
+    """Put dots between factors that are numbers, and parentheses around negative operands."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
     text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
     text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)
     text = re.sub(rf"({end_of_matrix}(?:\^\{{\\top\}})?)\s+(?={_OPEN})", r"\1 \\cdot ", text)
-    if r"\begin{bmatrix}" not in text:  # entry by entry is nothing special for single numbers
+    if r"\begin{bmatrix}" not in text:  # for single numbers, an element-wise product is a product
         text = text.replace(r"\odot", r"\cdot")
     text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = _BARE.sub(r"\1\2", text)

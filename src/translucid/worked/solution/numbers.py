@@ -1,7 +1,7 @@
-"""Numbers as people give them: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
+"""Numbers from users: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
 
-A matrix may be written as text, rows parted by `;` (or a new line) and numbers by spaces or
-commas. A fraction such as 1/3 is a number too. Every mistake names the argument and the place.
+In text, rows are separated by `;` or new lines, and numbers by spaces or commas. A fraction such as
+1/3 is a number too. Every error names the argument and the position.
 """
 
 import json
@@ -29,10 +29,10 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def matrix(numbers: Numbers, name: str) -> Tensor:
-    """Any way of giving numbers, as (rows, columns) in float64; a flat list is one row."""
+    """Numbers in any form as (rows, columns) in float64; a flat list is one row."""
     rows = _rows(numbers, name)
     if not rows or not any(rows):
-        raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (rows by ;)')
+        raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (; separates rows)')
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise InputError(
@@ -63,13 +63,13 @@ def scalar(numbers: Number, name: str) -> Tensor:
     if table.numel() != 1:
         if isinstance(numbers, str) and _DECIMAL_COMMA.fullmatch(numbers.strip()):
             point = numbers.strip().replace(",", ".")
-            raise InputError(f"{name} = {numbers}: write {point}, decimals have a point")
+            raise InputError(f"{name} = {numbers}: write {point}, with a decimal point")
         raise InputError(f"{name} is {shape(table)}, but one number is needed")
     return table.reshape(())
 
 
 def whole(number: object, name: str, *, least: int = 1) -> int:
-    """A whole number, also when written as text."""
+    """A whole number, also from text."""
     text = str(number).strip()
     if isinstance(number, bool) or not text.lstrip("+-").isdigit():
         raise InputError(f"{name} = {number}: must be a whole number, such as {max(least, 2)}")
@@ -118,7 +118,7 @@ def _is_row(entry: object) -> bool:
 
 
 def _read(text: str, name: str) -> list[list[float]]:
-    """Text, also with the brackets of Python or JSON."""
+    """The rows of a text, which may have the brackets of Python or JSON."""
     plain = text.replace("],", ";").replace("[", " ").replace("]", " ").replace("−", "-")
     lines = plain.replace("\n", ";").split(";")
     while lines and not lines[-1].strip():  # `1 0; 0 1;` ends a row, it does not begin one
@@ -127,7 +127,7 @@ def _read(text: str, name: str) -> list[list[float]]:
     for r, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()
         if not words:
-            raise InputError(f"{name}: row {r} is empty; take out one of the ;")
+            raise InputError(f"{name}: row {r} is empty; remove one ;")
         where = f", row {r}" if len(lines) > 1 else ""
         _refuse_decimal_commas(line, f"{name}{where}")
         rows.append([_number(word, name, where) for word in words])
@@ -135,7 +135,7 @@ def _read(text: str, name: str) -> list[list[float]]:
 
 
 def _refuse_decimal_commas(line: str, where: str) -> None:
-    """`1,5 2,5` may be two numbers or four; `1,5,2,5` and `1, 5, 2, 5` are a list."""
+    """Refuse `1,5 2,5`, which may be two numbers or four; `1,5,2,5` and `1, 5, 2, 5` are lists."""
     words = line.split()
     decimals = [word for word in words if _DECIMAL_COMMA.fullmatch(word.rstrip(","))]
     parted_by_commas = any(word.endswith(",") for word in words)
@@ -145,8 +145,8 @@ def _refuse_decimal_commas(line: str, where: str) -> None:
         )
         apart = " ".join(line.replace(",", " ").split())
         raise InputError(
-            f"{where}: {line.strip()!r} may have decimal commas, or be a list; write {point}, or "
-            f"{apart}"
+            f"{where}: {line.strip()!r} may contain decimal commas, or be a list; write {point}, "
+            f"or {apart}"
         )
 
 
@@ -157,7 +157,8 @@ def _number(entry: object, name: str, where: str) -> float:
         value = float(Fraction(entry)) if isinstance(entry, str) and "/" in entry else float(entry)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(
-            f"{name}{where}: {entry!r} is not a number; part numbers by spaces or commas, rows by ;"
+            f"{name}{where}: {entry!r} is not a number; separate numbers by spaces or commas, "
+            "rows by ;"
         ) from None
     if not math.isfinite(value):
         raise InputError(f"{name}{where}: {entry} is not a finite number")
@@ -172,8 +173,8 @@ def many(count: int, what: str = "number") -> str:
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     """The keys and values of a TOML or JSON file; `-` is standard input.
 
-    kinds: the keys that the file may have, each a "word", a "flag" or "numbers", which the exercise
-    checks. Keys may be spelt in any way: W_Q, w_q, wq.
+    kinds: the allowed keys, each a "word", a "flag" or "numbers", which the exercise checks. The
+    spelling of keys is free: W_Q, w_q, wq.
     """
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")

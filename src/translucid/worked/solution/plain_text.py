@@ -16,9 +16,9 @@ from translucid.see.render.plain_math import (
 from translucid.worked.solution.content import Content, Given, SolutionTable, Step, dollars
 
 _INDENT = 4
-_COLUMNS = 6  # a table with more than this may lose inner columns; it holds no words
+_COLUMNS = 6  # a table with more columns contains only numbers and may lose inner columns
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
-_CUT = "… stands for columns that do not fit here; --format json has all of them."
+_CUT = "… marks columns that do not fit here; --format json has all of them."
 
 
 def render(solution: Content, width: int, color: bool) -> str:
@@ -57,7 +57,7 @@ def render(solution: Content, width: int, color: bool) -> str:
 
 
 def _is_cut(line: str) -> bool:
-    """Were columns left out of this line, of a matrix or of a table?"""
+    """Whether columns of a matrix or a table were left out of this line."""
     return "  …  " in line or (" … " in line and line.endswith(("⎤", "⎥", "⎦", "]")))
 
 
@@ -95,10 +95,9 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
 
 
 def _body(step: Step, width: int) -> list[str]:
-    """The formula on a line; below it, with the numbers, the rest on as few lines as it fits."""
-    if step.table is not None:
-        return _formula(step, width) + _table(step.table, width)
-    return _formula(step, width)
+    """The formula on a line, then the formula with numbers on as few lines as fit, or a table."""
+    lines = _formula(step, width)
+    return lines if step.table is None else lines + _table(step.table, width)
 
 
 def _formula(step: Step, width: int) -> list[str]:
@@ -129,7 +128,7 @@ def _formula(step: Step, width: int) -> list[str]:
 
 
 def _inner(row: list[TextBlock], room: int) -> list[TextBlock]:
-    """A line that continues a formula is indented a little."""
+    """Lines that continue a formula, indented."""
     starts = row[0].lines[0] in OPERATORS
     return [in_row([TextBlock(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
@@ -139,12 +138,12 @@ def _indented(box: TextBlock, indent: int) -> list[str]:
 
 
 def _table(table: SolutionTable, width: int) -> list[str]:
-    """Cells under their header; numbers to the right, words to the left."""
+    """Cells under their header, numbers right-aligned and text left-aligned."""
     rows = [[inline(cell) for cell in row] for row in (table.header, *table.rows)]
     rows = _elided(rows, width - _INDENT)
     widths = _widths(rows)
     over = sum(w + 2 for w in widths) - 2 - (width - _INDENT)
-    if over > 0:  # the widest column gives way, at its beginning: the end of a sentence is newer
+    if over > 0:  # cut the beginnings in the widest column: the end of a sentence is newer
         widest = widths.index(max(widths))
         widths[widest] = max(widths[widest] - over, 8)
         for row in rows:
@@ -167,7 +166,7 @@ def _widths(rows: list[list[str]]) -> list[int]:
 
 
 def _elided(rows: list[list[str]], room: int) -> list[list[str]]:
-    """A table of many columns keeps its first ones and its last; … stands for the others."""
+    """A table with too many columns, reduced to its first ones and its last, with … between."""
     widths = _widths(rows)
     if len(widths) <= _COLUMNS or sum(w + 2 for w in widths) - 2 <= room:
         return rows

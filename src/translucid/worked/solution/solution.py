@@ -1,4 +1,4 @@
-"""A worked solution as people use it: its content, and every way to show it."""
+"""A worked solution: its content, with methods for every format."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,23 +10,22 @@ from translucid.worked.solution.document import page
 
 @dataclass(frozen=True, kw_only=True)
 class Solution(Content):
-    """A solution as a teacher writes it; print it, or ask for text, Markdown, LaTeX, HTML or
-    JSON."""
+    """A step-by-step solution: print it, or get it as text, Markdown, LaTeX, HTML or JSON."""
 
     def text(self, width: int = 80, *, color: bool = False) -> str:
-        """For a terminal of this width."""
+        """Text for a terminal of this width."""
         return plain_text.render(self, width, color)
 
     def markdown(self) -> str:
-        """For notebooks and pages that set $$ formulas $$."""
+        """Markdown for notebooks and pages that typeset $$ formulas $$."""
         return document.markdown(self)
 
     def latex(self) -> str:
-        """A complete document, ready for pdflatex."""
+        """A complete LaTeX document for pdflatex."""
         return document.latex(self)
 
     def html(self) -> str:
-        """For notebooks and pages: one element that brings its style and needs no script."""
+        """One HTML element for notebooks and pages, with its own style and no script."""
         return page(self)
 
     def json(self) -> str:
