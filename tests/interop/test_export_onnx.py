@@ -256,7 +256,7 @@ def test_what_has_no_graph_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     position("mine")(type("Mine", (NoPositions,), {}))
     with pytest.raises(InputError, match=r"'mine' of your own .* relative or none"):
         export(own("classify", positions="mine"), "onnx", tmp_path / "out")
-    with pytest.raises(ConfigError, match="int8 and trace: for the format onnx, not gguf; leave"):
+    with pytest.raises(ConfigError, match=r"int8 and trace: .*onnx, not gguf"):
         Model(own("language")).export("gguf", tmp_path / "out", int8=True, trace=True)
     assert not any(tmp_path.iterdir())
 
@@ -267,6 +267,6 @@ def test_a_graph_that_differs_is_not_written(
     """Verification notices gates in another order."""
     monkeypatch.setitem(BLOCKS, "gru", (0, 1, 2))
     held = made("gru")
-    with pytest.raises(InputError, match="onnxruntime computes something else"):
+    with pytest.raises(InputError, match="more than rounding"):
         export(held, "onnx", tmp_path / "out", options=OnnxOptions(verify=True))
     assert not any(tmp_path.iterdir())

@@ -134,11 +134,11 @@ def test_what_is_missing_or_another(tmp_path: Path) -> None:
         open_network(path)
     path = write(theirs, tmp_path, **ARGS)
     (tmp_path / "dict.de.txt").unlink()
-    with pytest.raises(InputError, match=r"dict\.de\.txt is missing; copy the dictionaries"):
+    with pytest.raises(InputError, match=r"dict\.de\.txt is missing"):
         import_model(path)
     torch.save({"model": {"decoder.layers.0.fc1.weight": torch.zeros(2)}, "cfg": None,
                 "args": argparse.Namespace(arch="transformer_lm")}, path)  # fmt: skip
-    with pytest.raises(InputError, match="arch = 'transformer_lm' cannot be computed here"):
+    with pytest.raises(InputError, match="arch = 'transformer_lm'"):
         open_network(path)
 
 

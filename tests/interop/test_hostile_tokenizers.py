@@ -16,6 +16,7 @@ from tests.interop.tokenizer_files import (
     LETTERS,
     WORDS,
     gguf_llama,
+    sentencepiece_alone,
     sentencepiece_model,
 )
 from tests.tiny.dealt import dealt
@@ -26,7 +27,7 @@ from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families import llama2c, llama_cpp
-from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers, sentencepiece, tiktoken
+from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers
 
 SPEC: dict[str, Any] = {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<s>": 3}, "merges": [["a", "b"]]},
@@ -197,25 +198,17 @@ def llama2c_file() -> bytes:
     )
 
 
-def ranks_file() -> bytes:
-    import base64
-
-    tokens = [bytes([b]) for b in range(256)]
-    return b"\n".join(base64.b64encode(t) + b" %d" % i for i, t in enumerate(tokens))
-
-
 FILES: dict[str, tuple[Callable[[], bytes], Callable[[Path], Any]]] = {
-    "unigram": (lambda: sentencepiece_model(PIECES), sentencepiece.tokenizer),
+    "unigram": (lambda: sentencepiece_model(PIECES), sentencepiece_alone),
     "bpe": (
         lambda: sentencepiece_model([*CONTROLS, *BYTES, *WORDS], kind=2, byte_fallback=1),
-        sentencepiece.tokenizer,
+        sentencepiece_alone,
     ),
     "charsmap": (
         lambda: sentencepiece_model(PIECES, precompiled_charsmap=b"\x08\0\0\0" + b"\1" * 12),
-        sentencepiece.tokenizer,
+        sentencepiece_alone,
     ),
     "llama2c": (llama2c_file, llama2c.tokenizer),
-    "ranks": (ranks_file, lambda path: tiktoken.tokenizer(path, "gpt2")),
     "lines": (
         lambda: "<unk>\n</s>\nä\nb\n".encode(),
         lambda path: plain_vocabulary.tokenizers(plain_vocabulary.read_lines(path)),

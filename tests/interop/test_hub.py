@@ -98,13 +98,7 @@ def test_one_file_of_a_repository(cache: Path) -> None:
 def test_what_is_not_there_is_said_with_the_place(cache: Path) -> None:
     done = run("info", "hf:some/other@v2")
     assert done.returncode == 2
-    for part in (
-        "hf:some/other@v2",
-        str(cache),
-        "revision v2",
-        "HF_HUB_OFFLINE is set",
-        "unset it",
-    ):
+    for part in ("hf:some/other@v2", str(cache), "revision v2", "HF_HUB_OFFLINE is set"):
         assert part in done.stderr
 
 
@@ -119,7 +113,7 @@ def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ["hf:", "hf:/", "hf:a/../b", "hf:../x", "hf:a/b@", "hf:a//b", "hf:a/b/../../c", "hf:a b"],
 )
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(InputError, match=r"is no name on the hub; write hf:ORG/NAME"):
+    with pytest.raises(InputError, match="write hf:ORG/NAME"):
         fetched(name)
 
 

@@ -110,9 +110,7 @@ def test_no_weight_in_place_is_infinite_or_huge(tmp_path: Path, value: float, re
     tensors["lm_head.weight"][:2, 1] = value
     folder = write(tmp_path / "a", tensors)
     if refused:
-        with pytest.raises(
-            InputError, match=rf"lm_head\.weight holds values (that are )?{refused}"
-        ):
+        with pytest.raises(InputError, match=rf"lm_head\.weight .* values (that are )?{refused}"):
             open_network(folder)
     else:
         network: Any = open_network(folder).network

@@ -52,16 +52,16 @@ def spoil_config(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
-    [(spoil_weights, "huggingface computes something else: its outputs for"),
+    [(spoil_weights, r"huggingface .*its outputs for"),
      (spoil_tokenizer, r"huggingface reads the text .* as ids .* but the model as ids"),
-     (spoil_config, r"huggingface cannot be opened again: .*final name.* do not fit")],
+     (spoil_config, r"huggingface cannot be reopened: .*final name.* do not fit")],
 )  # fmt: skip
 def test_what_differs_is_an_error_and_nothing_is_left(
     tmp_path: Path, spoil: Callable[[Path], None], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, out = language(), tmp_path / "final name"
     exported = export(held, "huggingface", out)
-    assert any("opened again and compared" in note for note in exported.notes)
+    assert any("compared" in note for note in exported.notes)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     write = exporting.WRITERS["huggingface"]
 
@@ -86,7 +86,7 @@ def test_a_gguf_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         write(path, facts, tensors | {"output_norm.weight": 2 * tensors["output_norm.weight"]})
 
     monkeypatch.setattr("translucid.interop.export.gguf.write_gguf", shifted)
-    with pytest.raises(InputError, match="gguf computes something else"):
+    with pytest.raises(InputError, match="export to gguf"):
         export(language(), "gguf", tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

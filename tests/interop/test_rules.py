@@ -134,12 +134,12 @@ def test_what_does_not_fit_is_said_once() -> None:
     with pytest.raises(InputError) as failure:
         place_weights(model, small_rules(), stored(theirs), (), "folder")
     message = str(failure.value)
-    assert message.startswith("folder: its tensors do not fit its configuration: ")
+    assert message.startswith("folder: ")
     assert "2 missing: h.{}.attn.q.bias (2 times)" in message
-    assert "3 not known: h.{}.more (2 times), odd" in message
+    assert "3 unknown: h.{}.more (2 times), odd" in message
     assert "2 of another shape: " in message
-    assert "wte [5, 7], where [4, 7] is wanted" in message
-    assert "h.{}.v.bias [2], where [1] is wanted" in re.sub(r"\.\d\.", ".{}.", message)
+    assert "wte [5, 7], expected [4, 7]" in message
+    assert "h.{}.v.bias [2], expected [1]" in re.sub(r"\.\d\.", ".{}.", message)
     for name, value in model.state_dict().items():  # nothing was read
         assert torch.equal(value, before[name])
 
@@ -149,7 +149,7 @@ def test_no_weight_is_infinite(value: float) -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"][1, 2] = value
-    with pytest.raises(InputError, match="wte holds values that are not finite"):
+    with pytest.raises(InputError, match=r"wte .*not finite"):
         place_weights(model, small_rules(), stored(theirs), (), "folder")
 
 
@@ -157,7 +157,7 @@ def test_no_weight_is_a_whole_number() -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"] = torch.ones(4, 7, dtype=torch.int8)
-    with pytest.raises(InputError, match=r"wte holds torch\.int8"):
+    with pytest.raises(InputError, match=r"wte .*torch\.int8"):
         place_weights(model, small_rules(), stored(theirs), (), "folder")
 
 

@@ -74,5 +74,5 @@ def test_a_layer_that_cannot_be_computed_is_refused(tmp_path: Path) -> None:
     save(made("t5"), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
-    with pytest.raises(InputError, match="feed_forward_proj = 'gated-tanh', but one of relu"):
+    with pytest.raises(InputError, match=r"feed_forward_proj = 'gated-tanh'.* relu"):
         open_network(tmp_path)

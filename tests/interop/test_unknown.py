@@ -40,7 +40,7 @@ def test_what_a_folder_holds_is_said(tmp_path: Path, files: list[str], message: 
     if not any("/" in name for name in files):
         done = run("import", str(tmp_path), str(tmp_path / "out"))
         assert done.returncode == 2
-        assert "is no model folder" in done.stderr
+        assert "model folder" in done.stderr
 
 
 def test_what_is_not_there_at_all(tmp_path: Path) -> None:
@@ -60,5 +60,5 @@ def test_a_checkpoint_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", ["weights.hdf5", "model.keras", "model.ckpt-20.index"])
 def test_files_of_keras_and_tensorflow_are_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x89HDF\r\n")
-    with pytest.raises(InputError, match=r"files are not read; save the variables as safetensors"):
+    with pytest.raises(InputError, match="save the variables as safetensors"):
         tl.load(tmp_path / name)

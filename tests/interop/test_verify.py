@@ -17,6 +17,7 @@ from tests.tiny.dealt import dealt
 
 from translucid.interop import verify
 from translucid.interop.importing import import_model, open_network
+from translucid.interop.kinds import read_source
 from translucid.interop.verify import differences, first_wrong
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
@@ -80,19 +81,19 @@ def test_a_wrong_weight_is_told_by_its_layer(tmp_path: Path, kind: str) -> None:
         warnings.simplefilter("ignore")
         make(tmp_path)
     held = import_model(tmp_path)
-    compared = differences(tmp_path, held)
+    compared = differences(read_source(tmp_path), held)
     assert first_wrong(compared) is None, list(map(str, compared))
     both = held.network.config.shape == "encoder-decoder"  # type: ignore[union-attr]
     assert len(compared) == (7 if both else 4)  # embedding and two layers of each stack, outputs
     assert all(difference.scale > 0.05 for difference in compared)
     with torch.no_grad():
         held.network.get_parameter(f"{side}.layers.1.feedforward.output.weight")[0, 0] += 1
-    wrong = first_wrong(differences(tmp_path, held))
+    wrong = first_wrong(differences(read_source(tmp_path), held))
     assert wrong is not None
     assert wrong.name == (f"{side}, " if both else "") + "after layer 1, the last"
     with torch.no_grad():
         held.network.get_parameter(f"{side}.layers.0.self_attention.output.weight")[0, 0] += 1
-    wrong = first_wrong(differences(tmp_path, held))
+    wrong = first_wrong(differences(read_source(tmp_path), held))
     assert wrong is not None
     assert wrong.name == (f"{side}, " if both else "") + "after layer 0"
 
@@ -101,7 +102,7 @@ def compare_ids(path: Path, network: Any, monkeypatch: pytest.MonkeyPatch) -> An
     """Of ids in the place of a text, for files without a tokenizer."""
     ids = torch.tensor([[1, 5, 2, 9, 3, 3, 7]])
     monkeypatch.setattr(verify, "inputs_of", lambda held, text: {"ids": ids})
-    return differences(path, Bundle(network, "language"))
+    return differences(read_source(path), Bundle(network, "language"))
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -1,6 +1,6 @@
 """BERT, RoBERTa and DistilBERT: encoders with learned positions and a norm after each sum.
 
-They differ in names, in the number of the first position, and in the layer before the classes.
+They differ in names, in the index of the first position, and in the classification head.
 """
 
 import re
@@ -55,14 +55,14 @@ OF_DISTILBERT = {
 class Heads:
     """A family's names for the modules of its heads."""
 
-    dense: str  # of masked language modelling: dense, norm, and the bias of the output
+    dense: str  # masked language modelling: dense layer, norm, and output bias
     norm: str
     bias: str
-    pooled: str  # of classification: the dense layer, and the output
+    pooled: str  # classification: dense layer, and output
     classes: str
     activation: str  # between the two
-    output: str  # of masked language modelling: the output, which is a copy where it is tied
-    ignored: tuple[str, ...]  # heads of training
+    output: str  # masked language modelling: the output, a copy of the table if tied
+    ignored: tuple[str, ...]  # heads for pre-training
 
 
 HEADS = {
@@ -80,12 +80,12 @@ HEADS = {
         "classifier", "relu", "vocab_projector", (),
     ),
 }  # fmt: skip
-OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # where only hidden states are wanted
+OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # ignored by a model without a head
 IGNORED = (r".*embeddings\.position_ids",)
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    """Read a config.json. The architecture names the head; without one, the model returns hidden
+    """Read a config.json. `architectures` names the head; without one, the model returns hidden
     states."""
     config, kind = model.config, model.config.text("model_type")
     if kind == "distilbert":
@@ -95,8 +95,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     else:
         config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")  # fmt: skip
-    config.must_be("is_decoder", False, "a decoder made of an encoder")
-    config.must_be("position_embedding_type", "absolute", "positions relative to each other")
+    config.must_be("is_decoder", False, "an encoder used as a decoder")
+    config.must_be("position_embedding_type", "absolute", "relative positions")
     names, heads = (OF_DISTILBERT if kind == "distilbert" else OF_BERT), HEADS[kind]
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
@@ -142,7 +142,7 @@ def _head(
 ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """Task, keys of the configuration, labels."""
     if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
-        # RoBERTa's is GELU, whatever its layers have.
+        # RoBERTa's head always uses GELU.
         dense = "gelu" if config.text("model_type") == "roberta" else _activation(config)
         return "fill", {"head": "fill", "head_dense": dense}, ()
     if architecture.endswith("ForSequenceClassification"):
@@ -154,16 +154,16 @@ def _head(
         return "tag", {"head": "tag", "outputs": len(labels)}, labels
     if architecture.endswith("Model") or not architecture:
         return "none", {"head": "none"}, ()
-    raise InputError(
-        f"{config.where}: the head of {architecture[:60]} is not known here; those for masked "
-        "tokens, classes of texts, tags of tokens and hidden states are"
+    config.unsupported(
+        f"the head of {architecture[:60]}",
+        "masked tokens, text classification, token classification, hidden states",
     )
 
 
 def _check_outputs(
     labels: tuple[str, ...], heads: Heads, config: Options, model: ForeignModel
 ) -> None:
-    """Refuse labels whose number differs from the rows of the classifier."""
+    """Refuse a number of labels that differs from the rows of the classifier."""
     name = f"{heads.classes}.weight"
     stored = model.tensors.get(name, model.tensors.get("classifier.weight"))
     if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
@@ -179,7 +179,7 @@ def _labels(config: Options) -> tuple[str, ...]:
         return tuple(f"LABEL_{i}" for i in range(config.whole("num_labels", 2)))
     if not isinstance(names, dict) or not all(str(i) in {str(k) for k in names}
                                               for i in range(len(names))):  # fmt: skip
-        raise InputError(f"{config.where}: id2label does not number its labels from 0 on")
+        raise InputError(f"{config.where}: id2label does not number its labels from 0")
     by_number = {str(key): str(label) for key, label in names.items()}
     return tuple(by_number[str(i)] for i in range(len(names)))
 
@@ -215,7 +215,7 @@ def _distilbert_sizes(config: Options) -> dict[str, Any]:
 def _head_rules(config: TransformerConfig, heads: Heads, model: ForeignModel) -> list[WeightRule]:
     match config.head:
         case "fill":
-            # Its own bias is what an output adds; where that is a copy, files may have the other.
+            # The output has its own bias; if the output is a copy, files may name it differently.
             own = f"{heads.output}.bias"
             needed = not config.tied and heads.bias not in model.tensors
             bias = own if own in model.tensors or needed else heads.bias
@@ -246,8 +246,8 @@ ARCHITECTURES = {"classify": "ForSequenceClassification", "tag": "ForTokenClassi
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families, without its labels. length: rows of the table of
-    positions, if the model has no such table."""
+    """Describe a model as one of these families, without its labels. length: rows of the position
+    table, if the model has none."""
     rows = c.max_length if c.positions == "learned" else length
     sizes: dict[str, Any] = {
         "hidden_size": c.d_model,

@@ -1,7 +1,6 @@
 """GPT-2: learned positions, layer norm before each sub-layer, a tied head.
 
-Its linear layers store their weights as (inputs, outputs), and one of them computes queries, keys
-and values at once.
+Its linear layers store their weights as (inputs, outputs); one computes queries, keys and values.
 """
 
 from translucid.interop.families.plan import (
@@ -36,11 +35,11 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
                   "summary_use_proj")  # fmt: skip
     config.same_as({"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
                     "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"})  # fmt: skip
-    config.must_be("scale_attn_weights", True, "scores that are not divided by sqrt(d_head)")
+    config.must_be("scale_attn_weights", True, "scores not divided by sqrt(d_head)")
     config.must_be("scale_attn_by_inverse_layer_idx", False, "scores divided by the layer's number")
     config.must_be("reorder_and_upcast_attn", False, "attention in another order")
-    config.must_be("add_cross_attention", False, "cross-attention in a decoder by itself")
-    # Without its head, as the first files were, the model has no prefix.
+    config.must_be("add_cross_attention", False, "cross-attention without an encoder")
+    # The first files have no head, and then no prefix.
     prefix = "" if "wte.weight" in model.tensors else "transformer."
     head = model.output_head("lm_head.weight", f"{prefix}wte.weight", default=True)
     made = model.transformer(
@@ -69,8 +68,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as GPT-2. length: rows of the table of positions, if the model has no such
-    table."""
+    """Describe a model as GPT-2. length: rows of the position table, if the model has none."""
     return Description(
         {
             "model_type": "gpt2",

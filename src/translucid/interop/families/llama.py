@@ -1,14 +1,13 @@
-"""Llama and its relatives, which differ in options only: Mistral, Qwen2, Qwen3, SmolLM.
+"""Llama and relatives that differ only in options: Mistral, Qwen2, Qwen3, SmolLM.
 
-RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. Hugging Face stores queries
-and keys so that rotary positions turn halves of a head; llama2.c (llama2c.py) and the Llama files
-of llama.cpp (llama_cpp.py) store them in pairs, as Translucid does.
+RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. In Hugging Face's layout,
+rotary positions rotate halves of a head; in llama2.c, llama.cpp's Llama files and Translucid, they
+rotate neighbouring pairs.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.core.errors import InputError
 from translucid.interop.families.plan import (
     GATED,
     Description,
@@ -22,7 +21,7 @@ from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 
-PERMUTED = "rows of queries and keys reordered: halves of a head that turn are pairs here"
+PERMUTED = "rows of queries and keys reordered: rotary positions rotate pairs here, not halves"
 HUGGING_FACE = Names(
     {
         "embedding": "model.embed_tokens",
@@ -42,7 +41,7 @@ HUGGING_FACE = Names(
     halves=True,
 )
 IGNORED = (r".*rotary_emb\.inv_freq",)
-COMMON: Mapping[str, Any] = {  # of all relatives, whatever file they come in
+COMMON: Mapping[str, Any] = {  # of all relatives, in every format
     "shape": "decoder", "head": "language", "norm": "rms", "placement": "pre",
     "embedding_scale": False, "dropout": 0.0, "bias": False,
 }  # fmt: skip
@@ -101,7 +100,7 @@ ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families. length: the longest text that it is meant for."""
+    """Describe a model as one of these families. length: the expected length of texts."""
     qkv, output, forward = (
         c.bias if bias is None else bias
         for bias in (c.qkv_bias, c.attention_output_bias, c.feedforward_bias)
@@ -145,15 +144,11 @@ def _window(config: Options, kind: str) -> int | None:
         return config.whole("sliding_window", 4096) if _windowed(config) else None
     types = config.get("layer_types", [])
     if not isinstance(types, list) or len({str(t) for t in types}) > 1:
-        raise InputError(
-            f"{config.where}: layer_types differ from layer to layer, which cannot be computed here"
-        )
+        config.unsupported("layer_types that differ between layers")
     windowed = types[:1] == ["sliding_attention"]
     used = config.flag("use_sliding_window", False) and not types
     if used and config.whole("max_window_layers", 28) < config.whole("num_hidden_layers"):
-        raise InputError(
-            f"{config.where}: sliding_window in some layers only, which cannot be computed here"
-        )
+        config.unsupported("sliding_window in some layers only")
     return config.whole("sliding_window", 4096) if windowed else None
 
 

@@ -1,5 +1,5 @@
-"""GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
-head, queries, keys and values of one head after the other in a single matrix."""
+"""GPT-NeoX and Pythia: attention and feed-forward in parallel, rotary positions in a part of each
+head, and one matrix with queries, keys and values head by head."""
 
 from translucid.interop.families.plan import (
     ACTIVATIONS,
@@ -27,7 +27,7 @@ NAMES = Names(
     halves=True,
     by_head=True,
 )
-# The causal mask, the value that hidden scores get, and computed frequencies.
+# The causal mask, the value of masked scores, and computed frequencies.
 IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
 NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
 
@@ -63,7 +63,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as GPT-NeoX. length: the longest text that it is meant for."""
+    """Describe a model as GPT-NeoX. length: the expected length of texts."""
     biased = [c.bias if bias is None else bias for bias in (c.qkv_bias, c.attention_output_bias)]
     return Description(
         {

@@ -1,13 +1,12 @@
-"""T5, T5 1.1 (Flan-T5) and mT5: biases by relative distance, RMS norm before each sub-layer, scores
-that are not divided by sqrt(d_head), no biases anywhere.
+"""T5, T5 1.1 (Flan-T5) and mT5: relative position biases, RMS norm before each sub-layer, scores
+not divided by sqrt(d_head), linear layers without bias.
 
-The first T5 has one table for everything, and scales what the head reads; 1.1 has a head of its
-own and a gated feed-forward layer.
+The first T5 has one table for embeddings and head, and scales the input of the head; 1.1 has a
+separate head and a gated feed-forward layer.
 """
 
 import re
 
-from translucid.core.errors import InputError
 from translucid.interop.families.plan import (
     ACTIVATIONS,
     GATED,
@@ -43,7 +42,7 @@ GATE = {"gate": "wi_0", "up": "wi_1", "down": "wo"}
 SHARED, HEAD = "shared.weight", "lm_head.weight"
 IGNORED = (
     r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
-    # A bias of cross-attention, which old files have and which is never read.
+    # A bias of cross-attention in old files, which is never read.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
 
@@ -51,12 +50,12 @@ IGNORED = (
 def from_huggingface(model: ForeignModel) -> ImportPlan:
     config, kind = model.config, model.config.text("model_type")
     multilingual = kind == "mt5"
-    # mT5 is tied if its head is the table, whatever its key says.
+    # mT5 is tied if its head equals the table, regardless of this key.
     config.ignore("n_positions", *["tie_word_embeddings"] * multilingual)
     config.same_as({"hidden_size": "d_model", "num_attention_heads": "num_heads",
                     "head_dim": "d_kv", "num_hidden_layers": "num_layers"})  # fmt: skip
     activation, gated = _activation(config, "gated-gelu" if multilingual else "relu")
-    # transformers 5 writes tie_word_embeddings = true always, and what it once meant beside it.
+    # transformers 5 always writes tie_word_embeddings = true; scale_decoder_outputs replaces it.
     scaled = not multilingual and config.flag(
         "scale_decoder_outputs", config.flag("tie_word_embeddings", True)
     )
@@ -111,25 +110,22 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _activation(config: Options, default: str) -> tuple[str, bool]:
-    """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
+    """Our name, and whether it is gated. "gated-gelu" means the tanh approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
     kind = "gelu_new" if name == "gated-gelu" else kind
     names = GATED if gate else ACTIVATIONS
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
-        raise InputError(
-            f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
-            f"{', '.join(allowed)} is wanted"
-        )
-    # transformers stores what it made of it, and follows that: it may say the same only.
+        config.refuse("feed_forward_proj", name[:60], f"one of {', '.join(allowed)}")
+    # transformers also stores these two keys and follows them, so they must agree.
     config.must_be("dense_act_fn", kind, f"another function than {name} in feed_forward_proj")
     config.must_be("is_gated_act", bool(gate), f"not as {name} in feed_forward_proj")
     return names[kind], bool(gate)
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as T5. length: the longest text that it is meant for."""
+    """Describe a model as T5. length: the expected length of texts."""
     gated = c.activation in GATED.values()
     names = {"gelu_new": "geglu_tanh"} | GATED if gated else ACTIVATIONS
     kind = name_of(c.activation, names)
