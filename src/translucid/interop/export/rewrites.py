@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.interop.families.plan import Description, ImportPlan
+from translucid.interop.families.plan import Description, ImportPlan, effective
 from translucid.interop.formats.stored import StoredTensor
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 from translucid.parts.positions import Sinusoidal
 
 LENGTH = 2048  # rows of a table that replaces computed positions
@@ -238,18 +237,7 @@ def fitted(
 def meaning(config: TransformerConfig) -> dict[str, Any]:
     """Every key that affects the output, with its effective value; equal for configurations that
     compute the same."""
-    c = config
-    values = c.model_dump()
-    for name in ("qkv_bias", "attention_output_bias", "feedforward_bias"):
-        values[name] = c.bias if values[name] is None else values[name]
-    values |= {
-        "kv_heads": c.kv_heads or c.heads,
-        "d_head": c.head_size,
-        "d_ff": c.d_ff or 4 * c.d_model,
-        "norm_eps": c.norm_eps or EPSILON[c.norm],
-        "final_norm": c.has_final_norm,
-        "decoder_layers": c.decoder_layers or c.layers,
-    }
+    c, values = config, effective(config)
     left_out = {*OF_TRAINING}
     if c.positions == "rotary":
         values |= {"rotary_high": c.rotary.high, "rotary_attention_factor": c.score_factor}

@@ -94,8 +94,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         target_vocab=config.whole("decoder_vocab_size", vocab) if separate else None,
         d_model=config.whole("d_model", 1024),
         heads=_alike(config, "attention_heads", 16),
-        layers=_layers(config, "encoder", model),
-        decoder_layers=_layers(config, "decoder", model),
+        layers=config.whole("encoder_layers", 12),
+        decoder_layers=config.whole("decoder_layers", 12),
         d_ff=_alike(config, "ffn_dim", 4096),
         activation=config.choice("activation_function", ACTIVATIONS, "relu" if many else "gelu"),
         norm_eps=1e-5,
@@ -150,10 +150,6 @@ def _shared_table(model: ForeignModel, prefix: str, *, tied: bool) -> str:
     usual = f"{prefix}shared.weight"
     names = [usual, *(f"{prefix}{side}.embed_tokens.weight" for side in SIDES)]
     return next((name for name in [*names, *[HEAD] * tied] if name in model.tensors), usual)
-
-
-def _layers(config: Options, side: str, model: ForeignModel) -> int:
-    return model.check_layers(config.whole(f"{side}_layers", 12))
 
 
 def _alike(config: Options, name: str, default: int) -> int:

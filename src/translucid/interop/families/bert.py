@@ -15,12 +15,12 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.rules import WeightRule, rule
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
 OF_BERT = {
     "embedding": "embeddings.word_embeddings",
@@ -49,6 +49,16 @@ OF_DISTILBERT = {
     "down": "transformer.layer.{}.ffn.lin2",
     "feedforward_norm": "transformer.layer.{}.output_layer_norm",
 }
+KEYS = {
+    "d_model": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "d_ff": "intermediate_size",
+    "norm_eps": "layer_norm_eps",
+    "segments": "type_vocab_size",
+}
+DISTILBERT_KEYS = {"d_model": "dim", "layers": "n_layers", "heads": "n_heads", "d_ff": "hidden_dim"}
+USUAL = {"d_model": 768, "layers": 12, "heads": 12, "d_ff": 3072, "norm_eps": 1e-12, "segments": 2}
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,10 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
     _check_outputs(labels, heads, config, model)
-    sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
+    if kind == "distilbert":
+        sizes = config.keys(DISTILBERT_KEYS, USUAL | {"layers": 6}) | {"norm_eps": 1e-12}
+    else:
+        sizes = config.keys(KEYS, USUAL)
     first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
     prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in model.tensors) else ""
@@ -119,10 +132,10 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         embedding_norm=True,
         embedding_scale=False,
         dropout=0.0,
+        activation=_activation(config),
         **sizes,
         **head,
     )
-    model.check_layers(made.layers)
     modules = {role: prefix + name for role, name in names.items()}
     old = any(name.endswith("LayerNorm.gamma") for name in model.tensors)
     named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
@@ -189,29 +202,6 @@ def _activation(config: Options) -> str:
     return config.choice(name, ACTIVATIONS, "gelu")
 
 
-def _bert_sizes(config: Options) -> dict[str, Any]:
-    return {
-        "d_model": config.whole("hidden_size", 768),
-        "layers": config.whole("num_hidden_layers", 12),
-        "heads": config.whole("num_attention_heads", 12),
-        "d_ff": config.whole("intermediate_size", 3072),
-        "activation": _activation(config),
-        "norm_eps": config.number("layer_norm_eps", 1e-12),
-        "segments": config.whole("type_vocab_size", 2),
-    }
-
-
-def _distilbert_sizes(config: Options) -> dict[str, Any]:
-    return {
-        "d_model": config.whole("dim", 768),
-        "layers": config.whole("n_layers", 6),
-        "heads": config.whole("n_heads", 12),
-        "d_ff": config.whole("hidden_dim", 3072),
-        "activation": _activation(config),
-        "norm_eps": 1e-12,
-    }
-
-
 def _head_rules(config: TransformerConfig, heads: Heads, model: ForeignModel) -> list[WeightRule]:
     match config.head:
         case "fill":
@@ -249,21 +239,13 @@ def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
     """Describe a model as one of these families, without its labels. length: rows of the position
     table, if the model has none."""
     rows = c.max_length if c.positions == "learned" else length
-    sizes: dict[str, Any] = {
-        "hidden_size": c.d_model,
-        "num_hidden_layers": c.layers,
-        "num_attention_heads": c.heads,
-        "intermediate_size": c.d_ff or 4 * c.d_model,
-        "hidden_act": name_of(c.activation, ACTIVATIONS),
-        "layer_norm_eps": c.norm_eps or EPSILON["layer"],
-        "type_vocab_size": max(c.segments, 1),
-    }
+    activation = name_of(c.activation, ACTIVATIONS)
     if kind == "distilbert":
-        sizes = {
-            "dim": c.d_model, "n_layers": c.layers, "n_heads": c.heads,
-            "hidden_dim": sizes["intermediate_size"], "activation": sizes["hidden_act"],
-        }  # fmt: skip
-    described = {
+        sizes = described(c, DISTILBERT_KEYS) | {"activation": activation}
+    else:
+        sizes = described(c, KEYS) | {"hidden_act": activation}
+        sizes["type_vocab_size"] = max(c.segments, 1)
+    config = {
         "model_type": kind,
         "architectures": [CLASSES[kind] + ARCHITECTURES.get(c.head, "Model")],
         "vocab_size": c.vocab,
@@ -271,9 +253,9 @@ def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
         **sizes,
     }
     if c.head == "fill" and not c.tied:
-        described["tie_word_embeddings"] = False
+        config["tie_word_embeddings"] = False
     if kind == "roberta":
-        described["pad_token_id"] = max(c.first_position - 1, 1)
+        config["pad_token_id"] = max(c.first_position - 1, 1)
     if c.outputs is not None:
-        described["id2label"] = {str(i): f"LABEL_{i}" for i in range(c.outputs)}
-    return Description(described, () if c.head == "none" else (f"{kind}.",))
+        config["id2label"] = {str(i): f"LABEL_{i}" for i in range(c.outputs)}
+    return Description(config, () if c.head == "none" else (f"{kind}.",))

@@ -8,11 +8,11 @@ from translucid.interop.families.plan import (
     Description,
     ForeignModel,
     ImportPlan,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
 MODULES = {
     "embedding": "wte",
@@ -25,12 +25,24 @@ MODULES = {
     "up": "h.{}.mlp.c_fc",
     "down": "h.{}.mlp.c_proj",
 }
-# The causal mask, and the value that hidden scores get.
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "n_embd",
+    "d_ff": "n_inner",
+    "layers": "n_layer",
+    "heads": "n_head",
+    "norm_eps": "layer_norm_epsilon",
+    "max_length": "n_positions",
+}
+USUAL = {"vocab": 50257, "d_model": 768, "layers": 12, "heads": 12, "norm_eps": 1e-5,
+         "max_length": 1024}  # fmt: skip
+# The causal mask, and the value of masked scores.
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)",)
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    config, d_model = model.config, model.config.whole("n_embd", 768)
+    config = model.config
+    usual = USUAL | {"d_ff": 4 * config.whole("n_embd", USUAL["d_model"])}
     config.ignore("n_ctx", "summary_activation", "summary_proj_to_labels", "summary_type",
                   "summary_use_proj")  # fmt: skip
     config.same_as({"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
@@ -45,18 +57,12 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     made = model.transformer(
         shape="decoder",
         head="language",
-        vocab=config.whole("vocab_size", 50257),
-        d_model=d_model,
-        heads=config.whole("n_head", 12),
-        layers=model.check_layers(config.whole("n_layer", 12)),
-        d_ff=config.whole("n_inner", 4 * d_model),
         activation=config.choice("activation_function", ACTIVATIONS, "gelu_new"),
-        norm_eps=config.number("layer_norm_epsilon", 1e-5),
         positions="learned",
-        max_length=config.whole("n_positions", 1024),
         embedding_scale=False,
         dropout=0.0,
         tied=head.tied,
+        **config.keys(KEYS, usual),
     )
     modules = {role: prefix + name for role, name in MODULES.items()}
     rules = stack_rules(made, "decoder", made.layers, Names(modules, transposed=True))
@@ -73,14 +79,9 @@ def to_huggingface(c: TransformerConfig, length: int) -> Description:
         {
             "model_type": "gpt2",
             "architectures": ["GPT2LMHeadModel"],
-            "vocab_size": c.vocab,
-            "n_embd": c.d_model,
-            "n_inner": c.d_ff or 4 * c.d_model,
-            "n_layer": c.layers,
-            "n_head": c.heads,
+            **described(c, KEYS),
             "n_positions": c.max_length if c.positions == "learned" else length,
             "activation_function": name_of(c.activation, ACTIVATIONS),
-            "layer_norm_epsilon": c.norm_eps or EPSILON["layer"],
             "tie_word_embeddings": c.tied,
         }
     )

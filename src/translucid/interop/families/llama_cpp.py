@@ -22,6 +22,7 @@ from translucid.interop.families.plan import (
     ImportPlan,
     Options,
     check_family,
+    described,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.gguf_file import read_gguf
@@ -68,6 +69,14 @@ MODULES = {
     "up": "blk.{}.ffn_up",
     "down": "blk.{}.ffn_down",
 }
+KEYS = {
+    "d_model": "embedding_length",
+    "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv",
+    "d_head": "attention.key_length",
+    "layers": "block_count",
+    "d_ff": "feed_forward_length",
+}
 KEY = "tokenizer.ggml."
 DIGITS = {"type": "Digits", "individual_digits": True}
 GPT2 = [byte_level(use_regex=True)]
@@ -104,19 +113,14 @@ def plan(model: ForeignModel) -> ImportPlan:
     own = Options(model.file.metadata, model.where, f"{kind}.")
     if own.get("expert_count", 0):
         own.unsupported(MIXTURE)
-    heads, d_model = own.whole("attention.head_count"), own.whole("embedding_length")
-    d_head = own.whole("attention.key_length", max(d_model // heads, 1))
+    heads = own.whole("attention.head_count")
+    usual = max(own.whole("embedding_length") // heads, 1)
+    d_head = own.whole("attention.key_length", usual)
     if own.get("attention.value_length", d_head) != d_head:
         own.unsupported("a model with keys and values of different sizes")
     table = model.tensors.get("token_embd.weight")
     made = model.transformer(
         vocab=table.shape[0] if table is not None and table.shape else own.whole("vocab_size"),
-        d_model=d_model,
-        heads=heads,
-        kv_heads=own.whole("attention.head_count_kv", heads),
-        d_head=d_head,
-        layers=model.check_layers(own.whole("block_count")),
-        d_ff=own.whole("feed_forward_length"),
         activation="swiglu",
         norm_eps=round_off(own.number("attention.layer_norm_rms_epsilon")),
         qkv_bias="blk.0.attn_q.bias" in model.tensors,
@@ -125,6 +129,7 @@ def plan(model: ForeignModel) -> ImportPlan:
         qk_norm="blk.0.attn_q_norm.weight" in model.tensors,
         tied="output.weight" not in model.tensors,
         window=own.get("attention.sliding_window"),
+        **own.keys(KEYS, {"kv_heads": heads, "d_head": d_head}),
         **COMMON,
         **_gguf_rotary(own, model, d_head),
     )
@@ -148,12 +153,7 @@ def to_gguf(c: TransformerConfig, length: int) -> Description:
     turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp opens no Llama with less
     facts: dict[str, Any] = {
         "context_length": length,
-        "embedding_length": c.d_model,
-        "block_count": c.layers,
-        "feed_forward_length": c.d_ff or 4 * c.d_model,
-        "attention.head_count": c.heads,
-        "attention.head_count_kv": c.kv_heads or c.heads,
-        "attention.key_length": c.head_size,
+        **described(c, KEYS),
         "attention.value_length": c.head_size,
         "attention.layer_norm_rms_epsilon": c.norm_eps or EPSILON["rms"],
         "rope.dimension_count": int(c.head_size * turning),

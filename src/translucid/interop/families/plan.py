@@ -21,6 +21,7 @@ from translucid.models.build import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 MISSING = object()
 # Hugging Face's layout: the description, and the weights if they are in a single file.
@@ -86,6 +87,17 @@ class Options:
         if not isinstance(value, dict):
             self.refuse(name, value, "an object")
         return self._parts.setdefault(name, Options(value, f"{self.where}: {name}"))
+
+    def keys(
+        self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Keys of a TransformerConfig. keys: their names by ours. usual: defaults by our names."""
+        readers = {"norm_eps": self.number, "parallel_residual": self.flag,
+                   "embedding_scale": self.flag}  # fmt: skip
+        return {
+            ours: readers.get(ours, self.whole)(theirs, (usual or {}).get(ours, MISSING))
+            for ours, theirs in keys.items()
+        }
 
     def has(self, name: str) -> bool:
         """Whether the file has a key, even if its value is null."""
@@ -158,6 +170,27 @@ GATED = {  # of a gated one
 def name_of(activation: str, names: Mapping[str, str]) -> str:
     """Their first name for one of our activations; if they have none, their first activation."""
     return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))
+
+
+def effective(c: TransformerConfig) -> dict[str, Any]:
+    """Every key of a configuration, with the values in effect of keys that are not set."""
+    biases = ("qkv_bias", "attention_output_bias", "feedforward_bias")
+    values = c.model_dump()
+    return values | {
+        **{name: c.bias if values[name] is None else values[name] for name in biases},
+        "kv_heads": c.kv_heads or c.heads,
+        "d_head": c.head_size,
+        "d_ff": c.d_ff or 4 * c.d_model,
+        "norm_eps": c.norm_eps or EPSILON[c.norm],
+        "final_norm": c.has_final_norm,
+        "decoder_layers": c.decoder_layers or c.layers,
+    }
+
+
+def described(c: TransformerConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """The values in effect under their names: the reverse of `Options.keys`."""
+    values = effective(c)
+    return {theirs: values[ours] for ours, theirs in keys.items()}
 
 
 Configured = TypeVar("Configured", TransformerConfig, RecurrentConfig)
@@ -313,7 +346,14 @@ class ForeignModel:
 
     def transformer(self, **options: Any) -> TransformerConfig:
         """Our configuration; an error names the file."""
-        return configured(TransformerConfig, self.where, options)
+        made = configured(TransformerConfig, self.where, options)
+        for layers in (made.layers, made.decoder_layers or 0):
+            if layers > len(self.tensors):  # before a rule is made for every layer
+                raise InputError(
+                    f"{self.where}: {layers:,} layers, but the weights are only "
+                    f"{len(self.tensors):,} tensors; use the configuration that belongs to them"
+                )
+        return made
 
     def recurrent(self, **options: Any) -> RecurrentConfig:
         return configured(RecurrentConfig, self.where, options)
@@ -328,15 +368,6 @@ class ForeignModel:
         """The number of layers with tensors. end: what follows a layer's number in their names."""
         pattern = re.compile(re.escape(prefix) + r"(\d+)" + re.escape(end))
         return len({match[1] for name in self.tensors if (match := pattern.match(name))})
-
-    def check_layers(self, layers: int) -> int:
-        """Refuse more layers than tensors, before a rule is made for every layer."""
-        if layers > len(self.tensors):
-            raise InputError(
-                f"{self.where}: {layers:,} layers, but the weights are only "
-                f"{len(self.tensors):,} tensors; use the configuration that belongs to them"
-            )
-        return layers
 
     def are_equal(self, one: str, other: str) -> bool:
         """Whether two tensors hold the same values, or one of them is not stored."""

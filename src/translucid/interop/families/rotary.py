@@ -2,7 +2,6 @@
 `rope_scaling`, or both in `rope_parameters`."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from translucid.interop.families.plan import Options
@@ -13,30 +12,21 @@ METHODS = ("default", "linear", "dynamic", "llama3", "yarn")
 LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-@dataclass(frozen=True)
-class OlderNames:
-    """A family's names for its keys before transformers 5, and its default fraction of rotary
-    dimensions in a head."""
-
-    base: str
-    fraction: str
-    usual_fraction: float
-
-
-def rotary_options(config: Options, older: OlderNames | None = None) -> dict[str, Any]:
-    """Keys of a TransformerConfig. older: for a family with older names, which also supports
-    partial rotary positions."""
+def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
+    """Keys of a TransformerConfig. partial: for GPT-NeoX, which rotates a part of each head and had
+    other names for its keys before transformers 5."""
     scaling, parameters = config.part("rope_scaling"), config.part("rope_parameters")
     named = scaling if config.get("rope_scaling") else parameters  # as in transformers
     if any(isinstance(named.get(kind), dict) for kind in LAYER_TYPES):
         named.unsupported("rotary positions that differ between layers", "the same in all layers")
-    base = named.number("rope_theta", config.number(older.base if older else "rope_theta", 10000.0))
+    older = "rotary_emb_base" if partial else "rope_theta"
+    base = named.number("rope_theta", config.number(older, 10000.0))
     made: dict[str, Any] = {"positions": "rotary", "rotary_base": base}
     fraction = 1.0
-    if older:
-        usual = config.number(older.fraction, older.usual_fraction)
+    if partial:
+        usual = config.number("rotary_pct", 0.25)
         fraction = named.number("partial_rotary_factor", usual)
-        config.must_be("rope_theta", base, f"another base than {older.base}")
+        config.must_be("rope_theta", base, f"another base than {older}")
     else:
         named.must_be("partial_rotary_factor", fraction, "only a part of each head rotates")
     config.must_be("partial_rotary_factor", fraction, "another part of each head rotates")

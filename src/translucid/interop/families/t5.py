@@ -15,14 +15,13 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.rules import rule
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
-KINDS = ("t5", "mt5")
 ATTENTION = {
     "attention_norm": "layer.0.layer_norm",
     "query": "layer.0.SelfAttention.q",
@@ -40,6 +39,21 @@ CROSS = {
 PLAIN = {"up": "wi", "down": "wo"}
 GATE = {"gate": "wi_0", "up": "wi_1", "down": "wo"}
 SHARED, HEAD = "shared.weight", "lm_head.weight"
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "d_model",
+    "heads": "num_heads",
+    "d_head": "d_kv",
+    "layers": "num_layers",
+    "decoder_layers": "num_decoder_layers",
+    "d_ff": "d_ff",
+    "norm_eps": "layer_norm_epsilon",
+    "relative_buckets": "relative_attention_num_buckets",
+    "relative_distance": "relative_attention_max_distance",
+}
+USUAL = {"vocab": 32128, "d_model": 512, "heads": 8, "d_head": 64, "layers": 6, "d_ff": 2048,
+         "norm_eps": 1e-6, "relative_buckets": 32, "relative_distance": 128}  # fmt: skip
+USUAL_MT5 = USUAL | {"vocab": 250112, "heads": 6, "layers": 8, "d_ff": 1024}
 IGNORED = (
     r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
     # A bias of cross-attention in old files, which is never read.
@@ -59,31 +73,23 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     scaled = not multilingual and config.flag(
         "scale_decoder_outputs", config.flag("tie_word_embeddings", True)
     )
-    d_model = config.whole("d_model", 512)
-    layers = config.whole("num_layers", 8 if multilingual else 6)
+    usual = USUAL_MT5 if multilingual else USUAL
+    layers = config.whole("num_layers", usual["layers"])
+    sizes = config.keys(KEYS, usual | {"decoder_layers": layers})
     made = model.transformer(
         shape="encoder-decoder",
         head="language",
-        vocab=config.whole("vocab_size", 250112 if multilingual else 32128),
-        d_model=d_model,
-        heads=config.whole("num_heads", 6 if multilingual else 8),
-        d_head=config.whole("d_kv", 64),
-        layers=model.check_layers(layers),
-        decoder_layers=model.check_layers(config.whole("num_decoder_layers", layers)),
-        d_ff=config.whole("d_ff", 1024 if multilingual else 2048),
         activation=activation,
         norm="rms",
-        norm_eps=config.number("layer_norm_epsilon", 1e-6),
         placement="pre",
         positions="relative",
-        relative_buckets=config.whole("relative_attention_num_buckets", 32),
-        relative_distance=config.whole("relative_attention_max_distance", 128),
         embedding_scale=False,
         scaled=False,
         bias=False,
-        logit_scale=d_model**-0.5 if scaled else 1.0,
+        logit_scale=sizes["d_model"] ** -0.5 if scaled else 1.0,
         dropout=0.0,
         tied=model.are_equal(HEAD, SHARED),
+        **sizes,
     )
     for side in ("encoder", "decoder"):
         model.check_copy(f"{side}.embed_tokens.weight", SHARED)
@@ -130,23 +136,14 @@ def to_huggingface(c: TransformerConfig, length: int) -> Description:
     names = {"gelu_new": "geglu_tanh"} | GATED if gated else ACTIVATIONS
     kind = name_of(c.activation, names)
     scaled = c.logit_scale != 1
-    described = {
+    config = {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
         "is_encoder_decoder": True,
-        "vocab_size": c.vocab,
-        "d_model": c.d_model,
-        "d_kv": c.head_size,
-        "d_ff": c.d_ff or 4 * c.d_model,
-        "num_heads": c.heads,
-        "num_layers": c.layers,
-        "num_decoder_layers": c.decoder_layers or c.layers,
+        **described(c, KEYS),
         "feed_forward_proj": f"gated-{'gelu' if kind == 'gelu_new' else kind}" if gated else kind,
-        "layer_norm_epsilon": c.norm_eps or EPSILON["rms"],
-        "relative_attention_num_buckets": c.relative_buckets,
-        "relative_attention_max_distance": c.relative_distance,
         "scale_decoder_outputs": scaled,
         "tie_word_embeddings": scaled,
         "n_positions": length,
     }
-    return Description(described, () if c.tied else (SHARED, HEAD))
+    return Description(config, () if c.tied else (SHARED, HEAD))
