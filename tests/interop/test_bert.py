@@ -110,15 +110,8 @@ def test_sentence_transformers(tmp_path: Path, mode: str, normalised: bool) -> N
     save(theirs, tmp_path)
     kinds = ["Transformer", "Pooling", *["Normalize"] * normalised]
     places = ["", "1_Pooling", "2_Normalize"]
-    modules = [
-        {
-            "idx": i,
-            "name": str(i),
-            "path": places[i],
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for i, kind in enumerate(kinds)
-    ]
+    modules = [{"path": places[i], "type": f"sentence_transformers.models.{kind}"}
+               for i, kind in enumerate(kinds)]  # fmt: skip
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     (tmp_path / "1_Pooling").mkdir()
     config = {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}

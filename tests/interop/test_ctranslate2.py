@@ -113,9 +113,7 @@ OPTIONS = {"num_heads": 4, "pre_norm": 0, "activation": 2, "scale_embeddings": 1
         ("mbart", OPTIONS | {"activation": 3, "pre_norm": 1}),
     ],
 )
-def test_equals_the_model_that_it_was_made_of(
-    tmp_path: Path, name: str, options: dict[str, int]
-) -> None:
+def test_equals_the_original_model(tmp_path: Path, name: str, options: dict[str, int]) -> None:
     theirs = made(name)
     write_ctranslate2(tmp_path / "model.bin", *as_variables(theirs, options))
     opened = check_encoder_decoder(theirs, tmp_path)
@@ -155,7 +153,7 @@ def test_config_and_vocabularies(tmp_path: Path) -> None:
         ("encoder/scale_embeddings", 0, "scale_embeddings = .0, 1."),
     ],
 )
-def test_what_cannot_be_computed_is_refused(
+def test_unsupported_options_are_refused(
     tmp_path: Path, variable: str, value: int, message: str
 ) -> None:
     variables, aliases = as_variables(made("marian"), OPTIONS)

@@ -248,7 +248,9 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     assert printed == [answer.label for answer in Model(held).predict(["the dog sees a cat"])]
 
 
-def test_what_has_no_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_without_a_graph_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match=r"an ensemble: train with model\.ensemble_size = 1"):
         export(own("classify", ensemble_size=2), "onnx", tmp_path / "out")
     for known in ("_classes", "_sources"):  # forgotten afterwards

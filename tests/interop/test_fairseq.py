@@ -117,7 +117,7 @@ def test_transformers(tmp_path: Path, pre: bool, learned: bool, tied: bool, conf
     assert (target.encode("v6"), target.start_ids, target.eos_id) == ([10], [2], 2)
 
 
-def test_what_is_missing_or_another(tmp_path: Path) -> None:
+def test_unsupported_arguments_and_missing_files_are_refused(tmp_path: Path) -> None:
     names = [names_of(side, pre=False, learned=False) for side in ("encoder", "decoder")]
     theirs = Transformer(names[0], names[1], 13, 11, pre=False, eps=1e-5, scaled=True)
     path = write(theirs, tmp_path, **ARGS, adaptive_softmax_cutoff=[2, 5])

@@ -193,7 +193,7 @@ ODD: Fields = {  # values other than the default
 @pytest.mark.parametrize(
     "name", dealt([*REFUSED, *REFUSED_SAMPLING], share=5, rest=pytest.mark.slow)
 )
-def test_what_cannot_be_computed_is_refused_by_name(folder: Folder, name: str) -> None:
+def test_unsupported_fields_are_refused_by_name(folder: Folder, name: str) -> None:
     more = {"do_sample": True} if name in REFUSED_SAMPLING else {}
     folder.write(MAX | more | {name: ODD[name]})
     with pytest.raises(InputError, match=name) as refused:
@@ -230,7 +230,7 @@ def test_irrelevant_fields_change_no_text(folder: Folder) -> None:
         assert after.statistics["generation"] == before.statistics["generation"]
 
 
-def test_the_note_says_what_was_taken_and_what_was_not(folder: Folder) -> None:
+def test_notes_list_applied_and_ignored_fields(folder: Folder) -> None:
     folder.write(MAX | BEAMS | {"top_p": 0.4, "lang_to_id": {"de": 3}, "no_repeat_ngram_size": 2})
     notes = "\n".join(tl.load(folder.path).facts["notes"])
     assert "beam search, 3 beams" in notes
@@ -289,7 +289,7 @@ def test_samples_have_the_probabilities_of_the_reference(folder: Folder, fields:
         assert len(drawn) > 1 or "top_k" in fields
 
 
-def test_options_go_before_the_file(folder: Folder) -> None:
+def test_options_override_the_file(folder: Folder) -> None:
     folder.write(BEAMS | {"max_length": 20, "min_length": 12})
     assert all(len(tokens) <= 3 for tokens in folder.ours(max_length=3))
     if folder.kind == "decoder":
@@ -305,7 +305,7 @@ def test_options_go_before_the_file(folder: Folder) -> None:
             tl.load(folder.path).generate("in the sun")
 
 
-def test_a_score_says_that_it_does_not_sample(folder: Folder, tmp_path: Path) -> None:
+def test_scores_note_that_sampling_is_not_applied(folder: Folder, tmp_path: Path) -> None:
     if folder.kind != "seq2seq":
         pytest.skip("a language model is scored on its loss")
     for side in ("source", "target"):
@@ -321,7 +321,7 @@ def test_a_score_says_that_it_does_not_sample(folder: Folder, tmp_path: Path) ->
                                    {"early_stopping": "soon"}, {"suppress_tokens": ["a"]},
                                    {"max_new_tokens": -2}, {"do_sample": 1},
                                    {"suppress_tokens": [10**6]}])  # fmt: skip
-def test_values_that_cannot_be_are_refused(folder: Folder, wrong: Fields) -> None:
+def test_invalid_values_are_refused(folder: Folder, wrong: Fields) -> None:
     folder.write(wrong)
     with pytest.raises(InputError, match=next(iter(wrong))):
         tl.load(folder.path)

@@ -50,7 +50,7 @@ CALLS = {
 
 @pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("name", CALLS)
-def test_a_pickle_runs_nothing(tmp_path: Path, name: str, protocol: int) -> None:
+def test_a_pickle_executes_nothing(tmp_path: Path, name: str, protocol: int) -> None:
     canary = tmp_path / "canary"
     try:
         pickled = pickle.dumps({"w": CALLS[name](canary), "x": 3}, protocol=protocol)
@@ -81,7 +81,7 @@ HAND_MADE = {
 
 
 @pytest.mark.parametrize("name", HAND_MADE)
-def test_instructions_that_reach_out_are_refused(tmp_path: Path, name: str) -> None:
+def test_instructions_that_leave_the_file_are_refused(tmp_path: Path, name: str) -> None:
     before = dict(vars(collections.OrderedDict)), dict(vars(collections.Counter))
     as_torch_zip(tmp_path / "a.pt", HAND_MADE[name])
     if name == "far memo":  # is harmless here, and must not fill the memory

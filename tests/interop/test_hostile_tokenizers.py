@@ -43,7 +43,7 @@ def model(**changes: Any) -> dict[str, Any]:
     return SPEC["model"] | changes
 
 
-def test_the_plain_one_opens() -> None:
+def test_a_valid_tokenizer_opens() -> None:
     assert opened().encode("ab") == [2]
     assert opened(model=model(dropout=0.999)).encode("ab" * 500) == [2] * 500
 
@@ -69,7 +69,7 @@ def test_a_pattern_that_may_take_forever_is_refused(pattern: Any) -> None:
     patterns.GPT2, patterns.CL100K, patterns.QWEN2, patterns.O200K, r"\p{N}{1,3}",
     r"\d{1,3}(?=(?:\d{3})*\b)", r"[\p{L}\p{M}]+|[^\s]", "(?i:'s|'t)|x+", r"[\]()*+]+a", r"\(a+\)+",
 ])  # fmt: skip
-def test_patterns_of_well_known_kinds_are_taken(pattern: str) -> None:
+def test_known_patterns_are_accepted(pattern: str) -> None:
     split = {
         "type": "Split",
         "pattern": {"Regex": pattern},
@@ -109,7 +109,7 @@ def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
         {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaa"}] * 40},
     {"type": "Prepend", "prepend": "a" * 100_000},
 ])  # fmt: skip
-def test_what_blows_up_a_text_is_refused(normalizer: dict[str, Any]) -> None:
+def test_normalizers_that_lengthen_a_text_are_refused(normalizer: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="256 times as long"):
         opened(normalizer=normalizer)
 
@@ -133,13 +133,13 @@ def test_damaged_parts_are_named(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "null", '{"model": 1}', "\0"])
-def test_what_is_no_tokenizer_json(text: str, tmp_path: Path) -> None:
+def test_invalid_tokenizer_json_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, "utf-8")
     with pytest.raises(InputError):
         read_tokenizers(tmp_path)
 
 
-def test_odd_files_beside_it(tmp_path: Path) -> None:
+def test_odd_configuration_files_raise_only_named_errors(tmp_path: Path) -> None:
     """None of these may fail in another way than by name."""
     (tmp_path / "tokenizer.json").write_text(json.dumps(SPEC))
     odd: list[Any] = [
@@ -169,7 +169,7 @@ def test_odd_files_beside_it(tmp_path: Path) -> None:
     {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}],
      "special_tokens": {"<s>": {"ids": [99]}}},
 ])  # fmt: skip
-def test_odd_templates(processor: Any, tmp_path: Path) -> None:
+def test_odd_templates_raise_only_named_errors(processor: Any, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(json.dumps(SPEC | {"post_processor": processor}))
     try:
         read_tokenizers(tmp_path)
@@ -253,7 +253,7 @@ def test_odd_metadata_of_a_gguf_file(key: str, value: Any) -> None:
     assert key in ("bos_token_id", "scores", "token_type")
 
 
-def test_a_saved_one_that_was_changed(tmp_path: Path) -> None:
+def test_changed_files_of_a_saved_tokenizer_are_refused(tmp_path: Path) -> None:
     opened().save(tmp_path)
     meta = tmp_path / "tokenizer_meta.json"
     plain = json.loads(meta.read_text("utf-8"))

@@ -19,7 +19,7 @@ from tokenizers import decoders, models, pre_tokenizers
 import translucid as tl
 from translucid.core.errors import InputError
 from translucid.interop.importing import load
-from translucid.interop.kinds import find
+from translucid.interop.kinds import identify
 from translucid.interop.tokenizers import read_tokenizers
 
 WORDS = [
@@ -77,7 +77,7 @@ def test_opening_a_model_imports_no_other_family(folder: Path) -> None:
     assert set(done.stdout.split()) == {"llama", *shared}
 
 
-def test_it_is_a_model_like_any_other(folder: Path, tmp_path: Path) -> None:
+def test_an_opened_model_can_be_traced_edited_and_saved(folder: Path, tmp_path: Path) -> None:
     model = tl.load(folder)
     assert model.task.name == "language"
     assert model.facts["imported"] == "llama model in Hugging Face's layout: llama"
@@ -98,7 +98,7 @@ def test_it_is_a_model_like_any_other(folder: Path, tmp_path: Path) -> None:
     )
 
 
-def test_import_writes_a_folder_of_ours(folder: Path, tmp_path: Path) -> None:
+def test_import_writes_a_model_folder(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run("import", str(folder), str(out), "--verify")
     assert done.returncode == 0, done.stderr
@@ -115,7 +115,7 @@ def test_import_writes_a_folder_of_ours(folder: Path, tmp_path: Path) -> None:
     assert "imported    llama model in Hugging Face's layout: llama" in info
 
 
-def test_import_refuses_a_folder_that_holds_something(folder: Path, tmp_path: Path) -> None:
+def test_import_refuses_a_folder_that_is_not_empty(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     done = run("import", str(folder), str(tmp_path))
     assert done.returncode == 2
@@ -151,11 +151,11 @@ def test_llama2c_finds_its_tokenizer_beside_it(tmp_path: Path) -> None:
         load(tmp_path / "m.bin")
 
 
-def test_what_is_ours_stays_ours(tmp_path: Path) -> None:
+def test_only_foreign_models_have_a_kind(tmp_path: Path) -> None:
     """Folders without a model, and things that are no model at all, are told apart."""
-    assert find(tmp_path).kind is None
+    assert identify(tmp_path).kind is None
     (tmp_path / "config.json").write_text('{"format": 2, "model_type": "llama"}')
-    assert find(tmp_path).kind is None
+    assert identify(tmp_path).kind is None
     with pytest.raises(InputError, match=str(tmp_path)):
         tl.load(tmp_path)
     (tmp_path / "config.json").write_text("{")

@@ -90,7 +90,7 @@ def test_transformers(tmp_path: Path, pre: bool, tied: bool, scaled: bool) -> No
     check(theirs, tmp_path if tied else tmp_path / "100.ckpt", start=2, eos=3)
 
 
-def test_versions_disagree_on_a_norm_that_is_not_named(tmp_path: Path) -> None:
+def test_a_missing_layer_norm_key_is_refused(tmp_path: Path) -> None:
     write(made(pre=False), tmp_path)
     with pytest.raises(InputError, match="layer_norm: post"):
         open_network(tmp_path)
@@ -110,7 +110,9 @@ def test_vocabularies(tmp_path: Path) -> None:
         import_model(tmp_path)
 
 
-def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_configurations_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(made(pre=True), tmp_path)
     path, text = tmp_path / "config.yaml", (tmp_path / "config.yaml").read_text("utf-8")
     for old, new, message in (

@@ -314,7 +314,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_opened_is_said(tmp_path: Path, name: str) -> None:
+def test_errors_name_the_wrong_key_and_the_folder(tmp_path: Path, name: str) -> None:
     save(made("llama"), tmp_path)
     values, message = WRONG[name]
     change(tmp_path, **values)

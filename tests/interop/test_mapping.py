@@ -155,7 +155,7 @@ def test_keras_lstm(tmp_path: Path) -> None:
     assert np.allclose(ours, logits, atol=1e-5)
 
 
-def test_layouts_that_are_not_torchs(tmp_path: Path) -> None:
+def test_layouts_other_than_torch(tmp_path: Path) -> None:
     """Kernels as (inputs, outputs), gates in another order, one bias, a table cut in two, a row
     that is a matrix: and back again."""
     theirs = randomised(Language())
@@ -249,7 +249,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_mistakes_are_named(tmp_path: Path, name: str) -> None:
+def test_errors_in_a_mapping_file_are_named(tmp_path: Path, name: str) -> None:
     torch.save(GRUs().state_dict(), tmp_path / "translator.pt")
     old, new, message = WRONG[name]
     text = (EXAMPLES / "gru.toml").read_text("utf-8")

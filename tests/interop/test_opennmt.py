@@ -25,7 +25,7 @@ from translucid.core.errors import InputError
 from translucid.core.weights import own_tensors
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model, open_network
-from translucid.interop.kinds import find
+from translucid.interop.kinds import identify
 from translucid.model import Model
 
 
@@ -127,7 +127,7 @@ def test_weights_beside_the_checkpoint(tmp_path: Path, shards: int) -> None:
     write(theirs, path, vocab=plain, newer=True, **opt)
     whole = import_model(path)
     files = split_off(path, shards)
-    assert find(path).kind == "opennmt"
+    assert identify(path).kind == "opennmt"
     check(theirs, path, start=2, eos=3)
     again = import_model(path)
     for (name, one), other in zip(
@@ -200,16 +200,14 @@ def test_vocabularies_of_all_versions(tmp_path: Path) -> None:
         ({"rnn_type": "GRU"}, "its tensors do not fit its configuration"),
     ],
 )
-def test_what_cannot_be_computed_is_refused(
-    tmp_path: Path, opt: dict[str, Any], message: str
-) -> None:
+def test_unsupported_options_are_refused(tmp_path: Path, opt: dict[str, Any], message: str) -> None:
     options = {"encoder_type": "rnn", "decoder_type": "rnn", "rnn_type": "LSTM"} | opt
     write(randomised(Recurrent("LSTM", both=False, feeding=True)), tmp_path / "m.pt", **options)
     with pytest.raises(InputError, match=message):
         open_network(tmp_path / "m.pt")
 
 
-def test_transformers_that_compute_something_else(tmp_path: Path) -> None:
+def test_unsupported_transformers_are_refused(tmp_path: Path) -> None:
     theirs = Transformer()
     for name, value in {
         "self_attn_type": "average", "max_relative_positions": -1, "num_experts": 2,
@@ -242,7 +240,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cut\.pt"):
             tl.load(tmp_path / "cut.pt")
     torch.save({"weight": torch.zeros(3)}, tmp_path / "weights.pt")
-    assert find(tmp_path / "weights.pt").kind is None
+    assert identify(tmp_path / "weights.pt").kind is None
 
 
 def published() -> Path:

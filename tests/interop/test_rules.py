@@ -57,7 +57,7 @@ def halves_rotated(x: Tensor, angles: Tensor) -> Tensor:
     return x * cos + torch.cat([-second, first], dim=-1) * sin
 
 
-def test_pairs_turn_as_halves_do() -> None:
+def test_rotating_pairs_equals_rotating_halves() -> None:
     heads, d, length = 3, 8, 7
     q, k = torch.randn(2 * heads * d, 11, dtype=torch.float64).chunk(2)
     positions = torch.arange(length)[None]
@@ -107,7 +107,7 @@ def small_rules() -> list[WeightRule]:
     return [rule("wte", "table", Transpose()), *of_layers(layer, 2)]
 
 
-def test_there_and_back() -> None:
+def test_rules_convert_in_both_directions() -> None:
     model, other = Small(), Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     assert theirs["wte"].shape == (4, 7)
@@ -122,7 +122,7 @@ def test_there_and_back() -> None:
     assert torch.equal(theirs["h.1.attn.in_proj"][6:], model.layers[1].kv.weight)  # type: ignore[union-attr]
 
 
-def test_what_does_not_fit_is_said_once() -> None:
+def test_misfits_are_reported_together() -> None:
     model = Small()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_said_once() -> None:
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_no_weight_is_infinite(value: float) -> None:
+def test_weights_that_are_not_finite_are_refused(value: float) -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"][1, 2] = value
@@ -153,7 +153,7 @@ def test_no_weight_is_infinite(value: float) -> None:
         place_weights(model, small_rules(), stored(theirs), (), "folder")
 
 
-def test_no_weight_is_a_whole_number() -> None:
+def test_integer_weights_are_refused() -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"] = torch.ones(4, 7, dtype=torch.int8)

@@ -113,7 +113,9 @@ def tokenizer(name: str, tmp_path: Path) -> Tokenizer:
 
 
 @every
-def test_a_saved_one_is_the_same(tokenizer: Tokenizer, tmp_path: Path, name: str) -> None:
+def test_saving_and_loading_keeps_a_tokenizer(
+    tokenizer: Tokenizer, tmp_path: Path, name: str
+) -> None:
     tokenizer.save(tmp_path / "saved")
     loaded = Tokenizer.load(tmp_path / "saved", expect=tokenizer.fingerprint)
     assert loaded.kind == "imported"
@@ -140,7 +142,7 @@ def test_special_tokens_cannot_be_written_in_a_text(tokenizer: Tokenizer, name: 
 
 
 @every
-def test_one_by_one_is_all_at_once(tokenizer: Tokenizer, name: str) -> None:
+def test_batches_encode_as_single_texts(tokenizer: Tokenizer, name: str) -> None:
     together = tokenizer.encode_batch(TEXTS)
     assert together == [tokenizer.encode(text) for text in TEXTS]
     assert together == WordCache(tokenizer).encode_batch(TEXTS)
@@ -177,7 +179,7 @@ def test_words_are_those_of_the_whole_text(tokenizer: Tokenizer, name: str) -> N
             assert starts[word] - 1 <= first <= last <= starts[word + 1] - 1
 
 
-def test_bert_stands_between_cls_and_sep(tmp_path: Path) -> None:
+def test_bert_adds_cls_and_sep(tmp_path: Path) -> None:
     made = bert(tmp_path)
     frame = made.frame()
     assert made.tokens("The cats. [CLS]") == [" the", " cat", "s", ".", " [", " cls", " ]"]
@@ -192,7 +194,7 @@ def test_bert_stands_between_cls_and_sep(tmp_path: Path) -> None:
         _ = made.eos_id
 
 
-def test_gpt2_adds_nothing_and_says_so(tmp_path: Path) -> None:
+def test_gpt2_adds_no_tokens_and_a_note(tmp_path: Path) -> None:
     made = gpt2(tmp_path)
     assert made.start_ids == []
     assert made.frame()(made.encode("the thin")) == made.encode("the thin")
@@ -206,7 +208,7 @@ def test_gpt2_adds_nothing_and_says_so(tmp_path: Path) -> None:
     assert read.notes[0].startswith("texts begin with <|endoftext|> (260)")
 
 
-def test_llama_begins_once(tmp_path: Path) -> None:
+def test_llama_adds_one_bos(tmp_path: Path) -> None:
     made = llama(tmp_path)
     assert made.frame()(made.encode("<s> the")) == [1, *made.encode("<s> the")]
     assert (made.eos_id, made.special.ends, made.start_ids) == (2, (260,), [1])
@@ -288,7 +290,7 @@ def test_a_pre_tokenizer_that_is_not_known_is_named() -> None:
         llama_cpp.tokenizer(metadata)
 
 
-def test_pieces_of_users_are_found_and_control_pieces_not(tmp_path: Path) -> None:
+def test_texts_contain_user_defined_but_no_control_pieces(tmp_path: Path) -> None:
     for kind in (1, 2):
         pieces = [*CONTROLS, ("<user>", 0.0, 4), ("<off>", 0.0, 5), *WORDS, *LETTERS]
         path = tmp_path / "x.model"

@@ -31,7 +31,9 @@ from translucid.interop import kinds
         ([f"{i}.txt" for i in range(9)], r"5\.txt and 3 more;"),
     ],
 )
-def test_what_a_folder_holds_is_said(tmp_path: Path, files: list[str], message: str) -> None:
+def test_the_error_lists_the_folder_and_a_remedy(
+    tmp_path: Path, files: list[str], message: str
+) -> None:
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
@@ -43,7 +45,7 @@ def test_what_a_folder_holds_is_said(tmp_path: Path, files: list[str], message: 
         assert "model folder" in done.stderr
 
 
-def test_what_is_not_there_at_all(tmp_path: Path) -> None:
+def test_a_missing_folder_mentions_hub_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\(there is no such folder\); .* hf:ORG/NAME"):
         tl.load(tmp_path / "org/name")
 

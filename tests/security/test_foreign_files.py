@@ -186,7 +186,7 @@ def test_a_slow_pattern_is_found_by_trying(tmp_path: Path) -> None:
         read_tokenizers(folder)
 
 
-def test_where_no_process_can_be_started_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_if_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_started", lambda: None)
     with pytest.warns(UserWarning, match="not tried"):
         trial.try_out("{}", "a file that no other test has")

@@ -177,11 +177,11 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
 def digest_of_model(folder: Path) -> str:
     """A digest of the model, independent of its place; for models of other tools, of the files."""
     from translucid.core.atomic_files import MANIFEST, digest_of
-    from translucid.interop.kinds import find
+    from translucid.interop.kinds import identify
     from translucid.tasks.model_folder import place
 
     # Another tool's weights have no manifest, and are too large to be read for this.
-    if folder.is_file() or find(folder).kind is not None:
+    if folder.is_file() or identify(folder).kind is not None:
         files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
         facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()

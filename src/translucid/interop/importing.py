@@ -12,7 +12,7 @@ from translucid.interop.families.encoder_heads import with_mean
 from translucid.interop.families.plan import CONFIG, ForeignModel, ImportPlan
 from translucid.interop.generation_config import read_decoding, read_generation
 from translucid.interop.hub import repository_of
-from translucid.interop.kinds import find, read_found, read_source, refusal, tool_of
+from translucid.interop.kinds import identify, read_origin, read_source, refusal, tool_of
 from translucid.interop.placing import grouped, place_weights
 from translucid.interop.tokenizers.agreement import check_labels, check_vocabularies, without_unused
 from translucid.models import Network
@@ -83,12 +83,12 @@ def load(
     in Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
     with naming(path):
-        found = find(path)
-        if found.kind is None and not path.is_file():
+        origin = identify(path)
+        if origin.kind is None and not path.is_file():
             if path.is_dir() and not os.path.lexists(model_folder.place(path) / CONFIG):
                 raise refusal(path)
             return model_folder.load(path, device)
-        source = read_found(found)
+        source = read_origin(origin)
         held = bundle_of(source, path)
     for line in held.facts["notes"]:
         say(line)

@@ -19,8 +19,8 @@ from translucid.interop.families.plan import (
     CONFIG,
     WEIGHT_FILES,
     ForeignModel,
-    Found,
     ImportPlan,
+    Origin,
 )
 from translucid.interop.formats.stored import GGUF, TORCH, ModelFile, open_weights
 from translucid.interop.formats.torch_file import read_torch
@@ -49,7 +49,7 @@ class Tool(Protocol):
 
     LAYOUT: str  # how its models are stored, for messages
 
-    def read(self, found: Found) -> ForeignModel: ...
+    def read(self, origin: Origin) -> ForeignModel: ...
 
     def plan(self, model: ForeignModel) -> ImportPlan: ...
 
@@ -60,45 +60,45 @@ def tool_of(kind: str) -> Tool:
     return cast(Tool, import_module(f"translucid.interop.families.{TOOLS[kind]}"))
 
 
-def find(path: Path) -> Found:
+def identify(path: Path) -> Origin:
     """Find out which tool wrote the model at a path."""
-    return _find_in_folder(path) if path.is_dir() else _find_in_file(path)
+    return _identify_folder(path) if path.is_dir() else _identify_file(path)
 
 
-def _find_in_folder(path: Path) -> Found:
+def _identify_folder(path: Path) -> Origin:
     if present(path / "model.bin"):
-        return Found(path, "ctranslate2")
+        return Origin(path, "ctranslate2")
     if (path / CONFIG).is_file():
         with suppress(InputError):  # opening it as one of our own models reports what is wrong
             config = read_object(inside(path, CONFIG, "a model"))
             if ("model_type" in config or "architectures" in config) and not is_own(config):
-                return Found(path, "huggingface", config)
-        return Found(path)
+                return Origin(path, "huggingface", config)
+        return Origin(path)
     if present(path / YAML) and any(path.glob("*.ckpt")):
-        return Found(path, "joeynmt")
-    return Found(path, "gguf" if len(list(path.glob("*.gguf"))) == 1 else None)
+        return Origin(path, "joeynmt")
+    return Origin(path, "gguf" if len(list(path.glob("*.gguf"))) == 1 else None)
 
 
-def _find_in_file(path: Path) -> Found:
+def _identify_file(path: Path) -> Origin:
     if not path.is_file():
-        return Found(path)
+        return Origin(path)
     named, path = path, path.resolve()  # the user named the file, so it may be a link
     if named.suffix == ".toml":
-        return Found(path, "mapping")
+        return Origin(path, "mapping")
     with open_weights(path) as file:
         begin = file.read(4)
     if begin == GGUF:
-        return Found(path, "gguf")
+        return Origin(path, "gguf")
     # In the cache of the hub, the file itself is in a folder of its own.
     folder = path.parent if present(path.parent / CONFIG) else named.parent
     if named.name == "model.bin" and present(folder / CONFIG):
-        return Found(folder, "ctranslate2")
+        return Origin(folder, "ctranslate2")
     if named.name.removesuffix(".index.json") in WEIGHT_FILES:
-        return _find_in_folder(folder)
+        return _identify_folder(folder)
     if begin in TORCH:
         checkpoint = read_torch(path)
-        return Found(path, _kind_of_checkpoint(checkpoint), checkpoint=checkpoint)
-    return Found(path, "llama2c" if named.suffix == ".bin" else None)
+        return Origin(path, _kind_of_checkpoint(checkpoint), checkpoint=checkpoint)
+    return Origin(path, "llama2c" if named.suffix == ".bin" else None)
 
 
 def _kind_of_checkpoint(checkpoint: ModelFile) -> str | None:
@@ -120,13 +120,13 @@ def read_source(
         from translucid.interop.families.mapping import read_with
 
         return read_with(mapping, path)
-    return read_found(find(path), ignored_keys)
+    return read_origin(identify(path), ignored_keys)
 
 
-def read_found(found: Found, ignored_keys: Sequence[str] = ()) -> ForeignModel:
-    if found.kind is None:
-        raise refusal(found.path)
-    return replace(tool_of(found.kind).read(found), ignored_keys=tuple(ignored_keys))
+def read_origin(origin: Origin, ignored_keys: Sequence[str] = ()) -> ForeignModel:
+    if origin.kind is None:
+        raise refusal(origin.path)
+    return replace(tool_of(origin.kind).read(origin), ignored_keys=tuple(ignored_keys))
 
 
 MAX_ENTRIES, NAMED = 1000, 6  # entries of a folder that are read, and shown
@@ -179,6 +179,6 @@ def _remedy(folder: Path, names: Sequence[str], models: Sequence[str]) -> str:
 def is_model(folder: Path) -> bool:
     """Whether a folder looks like a model of ours or of another tool."""
     try:
-        return os.path.lexists(place(folder) / CONFIG) or find(folder).kind is not None
+        return os.path.lexists(place(folder) / CONFIG) or identify(folder).kind is not None
     except (InputError, OSError):
         return False

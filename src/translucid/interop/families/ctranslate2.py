@@ -22,9 +22,9 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families.plan import (
     CONFIG,
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     alike,
 )
 from translucid.interop.families.stack import Names, stack_rules
@@ -75,8 +75,8 @@ SPECIAL = 4  # the first tokens may be special, with longer names
 FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # rows that no text produces
 
 
-def read(found: Found) -> ForeignModel:
-    folder = found.path
+def read(origin: Origin) -> ForeignModel:
+    folder = origin.path
     file = read_ctranslate2(inside(folder, "model.bin", "a model"))
     facts = dict(file.metadata)
     if present(folder / CONFIG):  # where newer models store some options
@@ -390,8 +390,8 @@ def _files(model: ForeignModel) -> dict[str, Path]:
 
 
 def _file(model: ForeignModel, *names: str) -> Path | None:
-    found = (model.find(name + suffix) for name in names for suffix in (".json", ".txt"))
-    return next(filter(None, found), None)
+    paths = (model.find(name + suffix) for name in names for suffix in (".json", ".txt"))
+    return next(filter(None, paths), None)
 
 
 def _tokens(path: Path, rows: int) -> list[str]:

@@ -20,9 +20,9 @@ from translucid.core.errors import InputError
 from translucid.interop.families.bart import stack_modules
 from translucid.interop.families.plan import (
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     alike,
     shared_tables,
 )
@@ -51,10 +51,10 @@ START = "</s>"  # the first token of a decoder
 MASK = "<mask>"  # has a row after those of the dictionary in masked language models
 
 
-def read(found: Found) -> ForeignModel:
-    file = found.checkpoint
+def read(origin: Origin) -> ForeignModel:
+    file = origin.checkpoint
     assert file is not None
-    return ForeignModel("fairseq", found.path, Options(file.metadata, str(found.path)), file)
+    return ForeignModel("fairseq", origin.path, Options(file.metadata, str(origin.path)), file)
 
 
 def plan(model: ForeignModel) -> ImportPlan:

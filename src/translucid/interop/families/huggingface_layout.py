@@ -18,9 +18,9 @@ from translucid.interop.families.plan import (
     MIXTURE,
     WEIGHT_FILES,
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     check_family,
 )
 from translucid.interop.formats.safetensors_file import read_safetensors
@@ -77,16 +77,16 @@ Read = Callable[[Path], ModelFile]
 SINGLE = dict(zip(WEIGHT_FILES, (read_safetensors, read_torch), strict=True))
 
 
-def read(found: Found) -> ForeignModel:
-    folder, file = found.path, found.path / CONFIG
-    classes = found.config.get("architectures")
+def read(origin: Origin) -> ForeignModel:
+    folder, file = origin.path, origin.path / CONFIG
+    classes = origin.config.get("architectures")
     if classes is not None and not (
         isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     ):
         raise InputError(
             f"{file}: architectures = {str(classes)[:100]}, expected a list of names; copy it again"
         )
-    options = Options(found.config, str(file))
+    options = Options(origin.config, str(file))
     return ForeignModel("huggingface", folder, options, read_weights(folder))
 
 

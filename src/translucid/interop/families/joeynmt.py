@@ -15,9 +15,9 @@ from translucid.core.untrusted_files import inside, read_text
 from translucid.interop.families.plan import (
     ACTIVATIONS,
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     alike,
     shared_tables,
 )
@@ -47,12 +47,12 @@ IGNORED = (
 )
 
 
-def read(found: Found) -> ForeignModel:
+def read(origin: Origin) -> ForeignModel:
     """Read the checkpoint, or the best one of a folder."""
-    path = _checkpoint(found.path) if found.path.is_dir() else found.path
+    path = _checkpoint(origin.path) if origin.path.is_dir() else origin.path
     file = inside(path.parent, OPTIONS, "a model")
     options = Options(read_yaml(file), str(file))
-    return ForeignModel("joeynmt", path, options, found.checkpoint or read_torch(path))
+    return ForeignModel("joeynmt", path, options, origin.checkpoint or read_torch(path))
 
 
 def _checkpoint(folder: Path) -> Path:

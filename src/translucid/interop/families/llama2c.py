@@ -21,7 +21,7 @@ from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families.llama import COMMON
-from translucid.interop.families.plan import TIED, ForeignModel, Found, ImportPlan, Options
+from translucid.interop.families.plan import TIED, ForeignModel, ImportPlan, Options, Origin
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import (
     Cursor,
@@ -69,9 +69,9 @@ UNK, BOS, EOS = range(3)
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
-def read(found: Found) -> ForeignModel:
-    file = read_llama2c(found.path)
-    return ForeignModel("llama2c", found.path, Options(file.metadata, str(found.path)), file)
+def read(origin: Origin) -> ForeignModel:
+    file = read_llama2c(origin.path)
+    return ForeignModel("llama2c", origin.path, Options(file.metadata, str(origin.path)), file)
 
 
 def plan(model: ForeignModel) -> ImportPlan:

@@ -18,9 +18,9 @@ from translucid.interop.families.plan import (
     TIED,
     Description,
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     check_family,
     described,
 )
@@ -98,9 +98,9 @@ PRE_TOKENIZERS: dict[str, list[Part]] = {
 }  # fmt: skip
 
 
-def read(found: Found) -> ForeignModel:
+def read(origin: Origin) -> ForeignModel:
     """Read the file, or the only one of a folder."""
-    path = found.path
+    path = origin.path
     if path.is_dir():
         path = inside(path, next(path.glob("*.gguf")).name, "a model")
     file = read_gguf(path)

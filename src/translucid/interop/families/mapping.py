@@ -32,7 +32,7 @@ from translucid.data.tokenizers.files import MAX_FILE
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.families.plan import ForeignModel, Found, ImportPlan, Options
+from translucid.interop.families.plan import ForeignModel, ImportPlan, Options, Origin
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.stored import TORCH, open_weights
 from translucid.interop.formats.torch_file import read_torch
@@ -146,9 +146,9 @@ def _table(name: str, values: object) -> TokenizerTable:
     return table
 
 
-def read(found: Found) -> ForeignModel:
+def read(origin: Origin) -> ForeignModel:
     """Read a mapping file that names its weights."""
-    return read_with(found.path)
+    return read_with(origin.path)
 
 
 def read_with(path: Path, weights: Path | None = None) -> ForeignModel:

@@ -21,9 +21,9 @@ from translucid.core.errors import InputError
 from translucid.core.untrusted_files import inside
 from translucid.interop.families.plan import (
     ForeignModel,
-    Found,
     ImportPlan,
     Options,
+    Origin,
     shared_tables,
 )
 from translucid.interop.families.stack import Names, stack_rules
@@ -66,8 +66,8 @@ MAX_DEPTH = 12
 LIST = "itos"  # torchtext's name for the list of tokens
 
 
-def read(found: Found) -> ForeignModel:
-    path, checkpoint = found.path, found.checkpoint
+def read(origin: Origin) -> ForeignModel:
+    path, checkpoint = origin.path, origin.checkpoint
     assert checkpoint is not None
     options = Options(checkpoint.metadata, str(path))
     return ForeignModel("opennmt", path, options, with_weights(path, checkpoint))

@@ -1,4 +1,4 @@
-"""A foreign model as it was found (`ForeignModel` with its `Options`), and how to build it here
+"""A foreign model as stored (`ForeignModel` with its `Options`), and how to build it here
 (`ImportPlan`: a configuration, and rules for the weights).
 
 `Options` names missing keys and wrong types in its errors, and records which keys were read, so
@@ -92,12 +92,17 @@ class Options:
         self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Keys of a TransformerConfig. keys: their names by ours. usual: defaults by our names."""
-        readers = {"norm_eps": self.number, "parallel_residual": self.flag,
-                   "embedding_scale": self.flag}  # fmt: skip
-        return {
-            ours: readers.get(ours, self.whole)(theirs, (usual or {}).get(ours, MISSING))
-            for ours, theirs in keys.items()
-        }
+        made: dict[str, Any] = {}
+        for ours, theirs in keys.items():
+            default = (usual or {}).get(ours, MISSING)
+            match ours:
+                case "norm_eps":
+                    made[ours] = self.number(theirs, default)
+                case "parallel_residual":
+                    made[ours] = self.flag(theirs, default)
+                case _:
+                    made[ours] = self.whole(theirs, default)
+        return made
 
     def has(self, name: str) -> bool:
         """Whether the file has a key, even if its value is null."""
@@ -302,7 +307,7 @@ def alike(where: str, values: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Found:
+class Origin:
     """A model at a path, with what was read to find out which tool wrote it."""
 
     path: Path  # the file, or the folder
