@@ -28,6 +28,7 @@ from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families import llama2c, llama_cpp
 from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers
+from translucid.interop.tokenizers.specs import split_on
 
 SPEC: dict[str, Any] = {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<s>": 3}, "merges": [["a", "b"]]},
@@ -53,12 +54,7 @@ def test_a_valid_tokenizer_opens() -> None:
     "([ab]+x?)+y", "((a+))+", "(?>(a+)+)b", "x" * 70_000, 7, None,
 ])  # fmt: skip
 def test_a_pattern_that_may_take_forever_is_refused(pattern: Any) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+    split = split_on(pattern)
     inner = {"type": "Sequence", "pretokenizers": [{"type": "Sequence", "pretokenizers": [split]}]}
     for part in (split, inner):
         with pytest.raises(InputError, match="pattern"):
@@ -70,12 +66,7 @@ def test_a_pattern_that_may_take_forever_is_refused(pattern: Any) -> None:
     r"\d{1,3}(?=(?:\d{3})*\b)", r"[\p{L}\p{M}]+|[^\s]", "(?i:'s|'t)|x+", r"[\]()*+]+a", r"\(a+\)+",
 ])  # fmt: skip
 def test_known_patterns_are_accepted(pattern: str) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+    split = split_on(pattern)
     made = opened(pre_tokenizer=split)
     known = pattern in patterns.KNOWN
     assert made.max_bytes == (1 << 20 if known else patterns.MAX_BYTES)
@@ -92,12 +83,7 @@ def test_known_patterns_are_accepted(pattern: str) -> None:
     ),
 )
 def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+    split = split_on(pattern)
     begun = time.process_time()
     opened(pre_tokenizer=split).encode(text * (100_000 // len(text.encode())) + "x")
     assert time.process_time() - begun < 20

@@ -266,10 +266,5 @@ def _languages(config: Options) -> tuple[str, str] | None:
 
 
 def _tokens(model: ForeignModel, name: str, rows: int) -> list[str]:
-    path = model.find(name)
-    if path is None:
-        raise InputError(
-            f"{model.folder / name} is missing; copy the dictionaries that fairseq-preprocess "
-            "wrote into the folder of the checkpoint"
-        )
-    return plain_vocabulary.read_fairseq(path, rows)
+    remedy = "copy the dictionaries of fairseq-preprocess into the folder of the checkpoint"
+    return plain_vocabulary.read_fairseq(model.need(name, remedy), rows)

@@ -174,16 +174,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
     """Read one token per line. Texts are split at spaces, as before training; in character
     vocabularies, ▁ is a space."""
-    lists = []
-    for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True):
-        path = model.find(name)
-        if path is None:
-            raise InputError(
-                f"{model.folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the "
-                "folder of the checkpoint"
-            )
-        lists.append(plain_vocabulary.read_lines(path, plan.rows(side)))
-    source, target = lists
+    remedy = "copy src_vocab.txt and trg_vocab.txt into the folder of the checkpoint"
+    source, target = (
+        plain_vocabulary.read_lines(model.need(name, remedy), plan.rows(side))
+        for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True)
+    )
     splits = [_split(model.config, side) for side in VOCABULARIES]
     one = plan.shared and source == target and splits[0] == splits[1]
     return plain_vocabulary.tokenizers(

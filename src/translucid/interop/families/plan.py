@@ -335,6 +335,13 @@ class ForeignModel:
         there = present(self.folder / name)
         return inside(self.folder, name, str(self.path)) if there else None
 
+    def need(self, name: str, remedy: str) -> Path:
+        """A file that must be in the model's folder."""
+        path = self.find(name)
+        if path is None:
+            raise InputError(f"{self.folder / name} is missing; {remedy}")
+        return path
+
     @classmethod
     def described(cls, config: Mapping[str, Any], where: str, file: ModelFile) -> "ForeignModel":
         """A model that is not stored, with this description. where: for messages."""
