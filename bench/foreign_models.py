@@ -155,12 +155,6 @@ def _sentence(folder: Path) -> None:
     sentence_bert(folder)
 
 
-def _tiktoken(folder: Path) -> None:
-    from tests.interop.test_tokenizers import ranks
-
-    ranks(folder)
-
-
 GOOD: dict[str, Good] = {
     "safetensors": Good(_family("gpt2")),
     "sharded safetensors": Good(_sharded),
@@ -179,7 +173,6 @@ GOOD: dict[str, Good] = {
     "JoeyNMT": Good(_joeynmt),
     "OpenNMT-py": Good(_opennmt, "model.pt"),
     "mapping file": Good(_mapping, "gru.toml"),
-    "tiktoken": Good(_tiktoken, "x.tiktoken"),
 }
 
 
@@ -192,18 +185,11 @@ def write_models(place: Path) -> None:
 
 def ask(path: Path) -> None:
     """Open a model and let it read a text: what it computes must be numbers."""
-    from translucid.core.untrusted_files import naming
     from translucid.interop.importing import load
     from translucid.models.transformer_config import TransformerConfig
     from translucid.tasks.options import Resources
     from translucid.tasks.registry import TASKS
 
-    if path.suffix == ".tiktoken":
-        from translucid.interop.tokenizers import tiktoken
-
-        with naming(path):
-            tiktoken.tokenizer(path, "gpt2").tokenizers["tokenizer"].encode(TEXT)
-        return
     held = load(path, verify=False)  # what transformers takes is not ours to bound
     for tokenizer in held.tokenizers.values():
         tokenizer.decode(tokenizer.encode(TEXT))

@@ -192,7 +192,7 @@ _SPM: dict[str, Callable[[bytes], bytes]] = {
 VOCABULARIES: dict[str, tuple[str, str, Callable[[bytes], bytes]]] = {
     **{f"{format}: {file}: {name}": (format, file, change)
        for format, file in (("fairseq", "dict.en.txt"), ("JoeyNMT", "src_vocab.txt"), ("WordPiece, classifier", "vocab.txt"),
-                            ("safetensors", "merges.txt"), ("tiktoken", "x.tiktoken"))
+                            ("safetensors", "merges.txt"))
        for name, change in _LINES.items()},
     **{f"{format}: {file}: {name}": (format, file, change)
        for format, file in (("sentencepiece, BPE", "tokenizer.model"), ("sentencepiece, Unigram", "spiece.model"),

@@ -39,6 +39,7 @@ PHRASES = {
     r"by chance": "at random",
     r"decide together": "ensemble",
     r"stands? where it was started": "see the terminal that runs it",
+    r"cannot be computed here": "is not supported",
 }
 # Words that stand in no key, no meaning of a key, no option and no help of one.
 WORDS = {

@@ -122,23 +122,13 @@ MORE_KEYS: dict[str, Any] = {
     "layer_types": None, "num_hidden_layers": None, "hidden_size": None, "mlp_bias": None,
 }  # fmt: skip
 VALUES |= {
-    "pruned_heads": [{"0": [1]}],
-    "a_key_of_a_later_version": [0.5],
-    "logit_scale": [0.5],
-    "attention_multiplier": [0.5],
-    "final_logit_softcapping": [30.0],
-    "num_labels": [2, 3],
-    "tie_word_embeddings": [True, False, MISSING],
-    "use_sliding_window": [True],
-    "is_gated_act": [True, False],
-    "scale_decoder_outputs": [True, False, MISSING],
-    "qkv_bias": [False],
-    "attention_bias": [True, False],
-    "is_decoder": [True],
-    "add_cross_attention": [True],
-    "clip_qkv": [8.0],
-    "extra_pos_embeddings": [0],
-}
+    "pruned_heads": [{"0": [1]}], "a_key_of_a_later_version": [0.5], "logit_scale": [0.5],
+    "attention_multiplier": [0.5], "final_logit_softcapping": [30.0], "num_labels": [2, 3],
+    "tie_word_embeddings": [True, False, MISSING], "use_sliding_window": [True],
+    "is_gated_act": [True, False], "scale_decoder_outputs": [True, False, MISSING],
+    "qkv_bias": [False], "attention_bias": [True, False], "is_decoder": [True],
+    "add_cross_attention": [True], "clip_qkv": [8.0], "extra_pos_embeddings": [0],
+}  # fmt: skip
 
 
 def changes(config: Any) -> Iterator[tuple[str, Any]]:

@@ -84,7 +84,7 @@ FAULTS: dict[str, tuple[str, Callable[[Bundle], Bundle], str]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_task_has_the_same_answers(tmp_path: Path, compares: Path, name: str) -> None:
+def test_every_task_agrees_with_transformers(tmp_path: Path, compares: Path, name: str) -> None:
     folder = made(name, tmp_path)
     assert "the same ids as transformers for 2 texts" in opened(folder)
     lines = compare_answers(folder, import_model(folder), ["ab", "the dog, cats"])
@@ -92,9 +92,7 @@ def test_every_task_has_the_same_answers(tmp_path: Path, compares: Path, name: s
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_difference_is_named_with_both_answers(
-    tmp_path: Path, compares: Path, fault: str
-) -> None:
+def test_a_difference_shows_both_outputs(tmp_path: Path, compares: Path, fault: str) -> None:
     name, spoil, message = FAULTS[fault]
     folder = made(name, tmp_path)
     with pytest.raises(InputError, match=message) as caught:
@@ -102,7 +100,7 @@ def test_a_difference_is_named_with_both_answers(
     assert "verify=False" in str(caught.value)
 
 
-def test_padding_that_only_transformers_would_write_is_no_difference(
+def test_padding_generated_by_transformers_is_not_a_difference(
     tmp_path: Path, compares: Path
 ) -> None:
     folder = made("marian", tmp_path)
@@ -112,7 +110,7 @@ def test_padding_that_only_transformers_would_write_is_no_difference(
     assert "the same ids as transformers for 2 texts" in opened(folder)
 
 
-def test_other_ids_are_an_error_with_a_way_to_go_on(
+def test_different_ids_are_an_error_with_a_remedy(
     tmp_path: Path, compares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two tokens of the vocabulary have changed places here, and not in transformers."""
@@ -162,7 +160,7 @@ def test_the_result_is_stored_until_a_file_changes(
     assert len(calls) == 3
 
 
-def test_what_cannot_be_compared_is_opened_and_says_so(
+def test_models_that_cannot_be_compared_open_with_a_note(
     tmp_path: Path, compares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = made("classifier", tmp_path)
@@ -180,7 +178,7 @@ def test_what_cannot_be_compared_is_opened_and_says_so(
     assert "which fails (a fault of the other library)" in opened(folder)
 
 
-def test_nothing_of_the_folder_runs(tmp_path: Path, compares: Path) -> None:
+def test_code_of_the_folder_is_never_executed(tmp_path: Path, compares: Path) -> None:
     """Code, pickles, tokenizers of other classes and files that Translucid does not read stay
     unread; a pipe among them stops nothing."""
     folder, marker = made("classifier", tmp_path), tmp_path / "was here"
@@ -205,12 +203,12 @@ def test_nothing_of_the_folder_runs(tmp_path: Path, compares: Path) -> None:
              read_source(folder).file.tensors.items()}  # fmt: skip
     (folder / "model.safetensors").unlink()
     torch.save(state, folder / "pytorch_model.bin")
-    with pytest.raises(NotCompared, match="no safetensors"):
+    with pytest.raises(NotCompared, match="safetensors"):
         compare_answers(folder, import_model(folder))
     assert not marker.exists()
 
 
-def test_import_compares_as_it_is_told(
+def test_import_follows_the_verify_option(
     tmp_path: Path, compares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = made("classifier", tmp_path)

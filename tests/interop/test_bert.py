@@ -99,7 +99,7 @@ def test_old_names(tmp_path: Path) -> None:
 def test_another_head_is_refused_by_name(tmp_path: Path) -> None:
     library = transformers()
     save(library.BertForMultipleChoice(library.BertConfig(**FAMILIES["Bert"])), tmp_path)
-    with pytest.raises(InputError, match="the head of BertForMultipleChoice is not known"):
+    with pytest.raises(InputError, match="BertForMultipleChoice"):
         open_network(tmp_path)
 
 
@@ -110,15 +110,8 @@ def test_sentence_transformers(tmp_path: Path, mode: str, normalised: bool) -> N
     save(theirs, tmp_path)
     kinds = ["Transformer", "Pooling", *["Normalize"] * normalised]
     places = ["", "1_Pooling", "2_Normalize"]
-    modules = [
-        {
-            "idx": i,
-            "name": str(i),
-            "path": places[i],
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for i, kind in enumerate(kinds)
-    ]
+    modules = [{"path": places[i], "type": f"sentence_transformers.models.{kind}"}
+               for i, kind in enumerate(kinds)]  # fmt: skip
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     (tmp_path / "1_Pooling").mkdir()
     config = {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}

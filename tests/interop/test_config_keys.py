@@ -116,9 +116,7 @@ def test_null_key_value_heads_are_as_many_as_heads(tmp_path: Path, family: str) 
         ("bart", "lm_head.weight"),
     ],
 )
-def test_an_output_head_of_its_own_is_used(
-    tmp_path: Path, family: str, head: str, tied: bool
-) -> None:
+def test_a_separate_output_head_is_used(tmp_path: Path, family: str, head: str, tied: bool) -> None:
     """Whatever tie_word_embeddings says: a stored head that differs from the table is no copy."""
     make(family, tmp_path, **({} if family == "t5" else {"tie_word_embeddings": False}))
     tensors = load_file(tmp_path / "model.safetensors")
@@ -154,7 +152,7 @@ def test_copies_of_a_shared_table_that_differ_are_refused(
             open_network(tmp_path)
 
 
-def test_a_copy_of_the_table_is_no_head(tmp_path: Path) -> None:
+def test_a_copy_of_the_table_is_not_a_separate_head(tmp_path: Path) -> None:
     make("bert", tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     table = tensors["bert.embeddings.word_embeddings.weight"]
@@ -217,7 +215,7 @@ def test_qwen_is_not_split_as_gpt2_is(tmp_path: Path) -> None:
         tokenizer_keys.read_tokenizers(tmp_path / "x")
 
 
-def test_a_user_may_say_that_a_key_is_irrelevant(tmp_path: Path) -> None:
+def test_ignored_keys_are_accepted_with_a_note(tmp_path: Path) -> None:
     folder = tmp_path / "a model"
     make("llama", folder)
     tokenizer_keys.MAKERS["llama"](tmp_path)

@@ -113,9 +113,7 @@ OPTIONS = {"num_heads": 4, "pre_norm": 0, "activation": 2, "scale_embeddings": 1
         ("mbart", OPTIONS | {"activation": 3, "pre_norm": 1}),
     ],
 )
-def test_equals_the_model_that_it_was_made_of(
-    tmp_path: Path, name: str, options: dict[str, int]
-) -> None:
+def test_equals_the_original_model(tmp_path: Path, name: str, options: dict[str, int]) -> None:
     theirs = made(name)
     write_ctranslate2(tmp_path / "model.bin", *as_variables(theirs, options))
     opened = check_encoder_decoder(theirs, tmp_path)
@@ -139,23 +137,23 @@ def test_config_and_vocabularies(tmp_path: Path) -> None:
     assert tokenizer.frame()(tokenizer.encode("word3 word9 else")) == [0, 6, 12, 52, 1]
     assert tokenizer.start_ids == [1]
     (tmp_path / "config.json").write_text(json.dumps(config | {"decoder_start_token": "<go>"}))
-    with pytest.raises(InputError, match="decoder_start_token = '<go>' is no token"):
+    with pytest.raises(InputError, match="decoder_start_token = '<go>'"):
         import_model(tmp_path)
     (tmp_path / "shared_vocabulary.json").unlink()
-    with pytest.raises(InputError, match="its vocabulary is missing; copy shared_vocabulary"):
+    with pytest.raises(InputError, match="copy shared_vocabulary"):
         import_model(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("decoder/start_from_zero_embedding", 1, "start_from_zero_embedding = 1 cannot"),
-        ("decoder/layer_0/self_attention/rotary_dim", 4, "rotary_dim differs from layer to layer"),
-        ("decoder/num_heads", 2, "encoder/num_heads = 4, decoder/num_heads = 2; one value"),
-        ("encoder/scale_embeddings", 0, "scale_embeddings = .0, 1. cannot"),
+        ("decoder/start_from_zero_embedding", 1, "start_from_zero_embedding = 1"),
+        ("decoder/layer_0/self_attention/rotary_dim", 4, "rotary_dim that differs"),
+        ("decoder/num_heads", 2, "encoder/num_heads = 4, decoder/num_heads = 2"),
+        ("encoder/scale_embeddings", 0, "scale_embeddings = .0, 1."),
     ],
 )
-def test_what_cannot_be_computed_is_refused(
+def test_unsupported_options_are_refused(
     tmp_path: Path, variable: str, value: int, message: str
 ) -> None:
     variables, aliases = as_variables(made("marian"), OPTIONS)

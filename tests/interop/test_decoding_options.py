@@ -30,7 +30,7 @@ def translator(**decoding: Any) -> Bundle:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("decoding", SEARCHES)
-def test_what_comes_back_writes_the_same_without_options(
+def test_reimported_models_translate_the_same_without_options(
     tmp_path: Path, format: str, decoding: dict[str, Any]
 ) -> None:
     held = translator(**decoding)
@@ -66,7 +66,7 @@ def test_transformers_searches_with_them(tmp_path: Path) -> None:
         assert len(ids) <= 1 + most
 
 
-def test_what_cannot_be_taken_is_refused_by_name(tmp_path: Path) -> None:
+def test_impossible_search_options_are_refused(tmp_path: Path) -> None:
     export(translator(beam_size=3), "ctranslate2", tmp_path)
     file = tmp_path / "generation_config.json"
     wrong: tuple[Any, ...] = (10**9, 0, True, "4", 2.5)

@@ -70,7 +70,7 @@ def test_texts_are_filled_together_as_one_by_one(filler: tuple[Path, Any]) -> No
             assert [f.probability for f in mask] == pytest.approx([f.probability for f in other])
 
 
-def test_the_score_hides_each_token_in_turn(filler: tuple[Path, Any], tmp_path: Path) -> None:
+def test_the_score_masks_each_token_in_turn(filler: tuple[Path, Any], tmp_path: Path) -> None:
     folder, theirs = filler
     model = tl.load(folder)
     lines = ["the dog sleeps.", "cat", "a b c d e f g h a b c d e f g h a b c d"]  # over 20 tokens
@@ -98,7 +98,7 @@ def test_the_score_hides_each_token_in_turn(filler: tuple[Path, Any], tmp_path: 
     assert len({round(measured.loss, 6) for _, measured in study.rows}) == 8  # 2 layers, 4 heads
 
 
-def test_a_filler_is_a_model_like_any_other(filler: tuple[Path, Any], tmp_path: Path) -> None:
+def test_a_masked_model_can_be_traced_and_saved(filler: tuple[Path, Any], tmp_path: Path) -> None:
     model = tl.load(filler[0])
     text = "the [MASK] sleeps."
     reading = model.trace(text, "dog")
@@ -117,7 +117,7 @@ def test_a_filler_is_a_model_like_any_other(filler: tuple[Path, Any], tmp_path: 
     assert tl.load(tmp_path / "ours").fill(text) == model.fill(text)
 
 
-def test_what_a_filler_cannot_do_is_said(filler: tuple[Path, Any]) -> None:
+def test_invalid_requests_to_a_masked_model_are_refused(filler: tuple[Path, Any]) -> None:
     model = tl.load(filler[0])
     with pytest.raises(InputError, match=r"has no mask; write \[MASK\] where"):
         model.fill("the dog")
@@ -161,7 +161,7 @@ def test_embeddings_are_those_of_the_reference(embedder: tuple[Path, Any]) -> No
     assert first.text == TEXTS[1 + first.place]
 
 
-def test_long_texts_are_cut_where_their_folder_says(embedder: tuple[Path, Any]) -> None:
+def test_long_texts_are_truncated_to_the_folders_limit(embedder: tuple[Path, Any]) -> None:
     folder, theirs = embedder
     model = tl.load(folder)
     with pytest.warns(CutText, match="1 text has more than the 10 tokens"):
@@ -180,7 +180,9 @@ def test_hidden_states_without_pooling_are_averaged(tmp_path: Path) -> None:
     torch.testing.assert_close(model.embed(["the dog"])[0], wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_an_embedder_is_a_model_like_any_other(embedder: tuple[Path, Any], tmp_path: Path) -> None:
+def test_an_embedding_model_can_be_traced_and_saved(
+    embedder: tuple[Path, Any], tmp_path: Path
+) -> None:
     model = tl.load(embedder[0])
     reading = model.trace("the dog sleeps.")
     torch.testing.assert_close(reading["head.embedding"][0], model.embed(["the dog sleeps."])[0])
@@ -197,7 +199,9 @@ def test_an_embedder_is_a_model_like_any_other(embedder: tuple[Path, Any], tmp_p
         again.embed(["a " * 30])
 
 
-def test_what_an_embedder_cannot_do_is_said(embedder: tuple[Path, Any], tmp_path: Path) -> None:
+def test_invalid_requests_to_an_embedding_model_are_refused(
+    embedder: tuple[Path, Any], tmp_path: Path
+) -> None:
     model = tl.load(embedder[0])
     (tmp_path / "texts.txt").write_text("the dog\n")
     for measure in (model.evaluate, model.ablate):

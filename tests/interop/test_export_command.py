@@ -29,11 +29,7 @@ def test_the_command_writes_a_folder_with_a_card(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exit_code == 0, result.output
     summary = json.loads(result.output)
-    assert summary["notes"][:-1] == [
-        "written as TransformerSpec",
-        "decoding as in the run: beam_size = 4, alpha = 1.0; say so by call: translate_batch(..., "
-        "beam_size=4, length_penalty=1.0)",
-    ]
+    assert "translate_batch(..., beam_size=4, length_penalty=1.0)" in summary["notes"][1]
     assert {"model.bin", "config.json", "README.md"} <= set(summary["files"])
     card = (out / "README.md").read_text("utf-8")
     for line in ('license: "mit"', "| bleu | 31.25 |", "`nrefs:1|case:mixed`", "news.de",
@@ -47,7 +43,7 @@ def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("kept")
-    with pytest.raises(InputError, match="is not an empty folder; choose another"):
+    with pytest.raises(InputError, match="is not an empty folder"):
         model.export("ctranslate2", out)
     with pytest.raises(InputError, match="positions = rotary"):  # nothing is half replaced
         model.export("huggingface", out, overwrite=True)
@@ -59,13 +55,10 @@ def test_a_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
 
 
-def test_what_is_no_single_transformer_is_refused(tmp_path: Path) -> None:
+def test_other_networks_and_ensembles_are_refused(tmp_path: Path) -> None:
     for held, message in (
-        (
-            own("translate", recurrent=True, hidden=16),
-            "a RecurrentConfig is no Transformer, which ",
-        ),
-        (own("classify", ensemble_size=2), "an ensemble of 2 networks is no single model; export"),
+        (own("translate", recurrent=True, hidden=16), "RecurrentConfig"),
+        (own("classify", ensemble_size=2), "an ensemble of 2 networks"),
     ):
         model_folder.save(held, tmp_path / held.task)
         words = ["export", str(tmp_path / held.task), "--to", "huggingface"]
@@ -81,9 +74,7 @@ def test_the_command_replaces_a_folder_only_if_asked(tmp_path: Path) -> None:
     (out / "mine.txt").write_text("kept")
     words = ["export", str(run), "--to", "ctranslate2", "--out", str(out)]
     refused = CliRunner().invoke(app, words)
-    assert "is not an empty folder; choose another, or replace it with --overwrite" in str(
-        refused.exception
-    )
+    assert "--overwrite" in str(refused.exception)
     assert (out / "mine.txt").read_text("utf-8") == "kept"
     assert CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
     assert not (out / "mine.txt").exists()

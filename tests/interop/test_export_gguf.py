@@ -25,7 +25,7 @@ TEXTS = ("the dog's  cats", " größer 😀 12", "</s> <pad>x")
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
-def test_comes_back(tmp_path: Path, name: str, kind: Any) -> None:
+def test_import_of_an_export_has_equal_tensors(tmp_path: Path, name: str, kind: Any) -> None:
     held = own("language", kind, **MODELS[name])
     exported = export(held, "gguf", tmp_path / "out")
     again = import_model(tmp_path / "out" / "model.gguf")
@@ -65,10 +65,10 @@ def test_other_readers(tmp_path: Path) -> None:
     assert types[:5] + types[-3:] == [3, 3, 3, 3, 1, 1, 5, 5]
 
 
-def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
+def test_models_that_the_format_cannot_express_are_refused(tmp_path: Path) -> None:
     for task, kind, options, reason in (
         ("language", "bpe", {"positions": "rotary"}, r"activation = relu \(there: swiglu\)"),
-        ("language", "bpe", LLAMA | {"window": 4}, r"this is none: window = 4"),
+        ("language", "bpe", LLAMA | {"window": 4}, "window = 4"),
         ("language", "bpe", LLAMA | {"rotary_fraction": 0.5}, r"rotary_fraction = 0.5 \(there: 1"),
         ("language", "word", LLAMA, "as this word tokenizer does"),
         ("translate", "bpe", LLAMA, "is an encoder-decoder with head language"),

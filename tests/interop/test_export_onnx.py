@@ -248,15 +248,17 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
     assert printed == [answer.label for answer in Model(held).predict(["the dog sees a cat"])]
 
 
-def test_what_has_no_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_without_a_graph_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match=r"an ensemble: train with model\.ensemble_size = 1"):
         export(own("classify", ensemble_size=2), "onnx", tmp_path / "out")
     for known in ("_classes", "_sources"):  # forgotten afterwards
         monkeypatch.setattr(POSITIONS, known, dict(getattr(POSITIONS, known)))
     position("mine")(type("Mine", (NoPositions,), {}))
-    with pytest.raises(InputError, match=r"'mine' of your own .* relative or none"):
+    with pytest.raises(InputError, match=r"'mine' .* relative or none"):
         export(own("classify", positions="mine"), "onnx", tmp_path / "out")
-    with pytest.raises(ConfigError, match="int8 and trace: for the format onnx, not gguf; leave"):
+    with pytest.raises(ConfigError, match=r"int8 and trace: .*onnx, not gguf"):
         Model(own("language")).export("gguf", tmp_path / "out", int8=True, trace=True)
     assert not any(tmp_path.iterdir())
 
@@ -267,6 +269,6 @@ def test_a_graph_that_differs_is_not_written(
     """Verification notices gates in another order."""
     monkeypatch.setitem(BLOCKS, "gru", (0, 1, 2))
     held = made("gru")
-    with pytest.raises(InputError, match="onnxruntime computes something else"):
+    with pytest.raises(InputError, match="more than rounding"):
         export(held, "onnx", tmp_path / "out", options=OnnxOptions(verify=True))
     assert not any(tmp_path.iterdir())

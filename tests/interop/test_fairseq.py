@@ -117,7 +117,7 @@ def test_transformers(tmp_path: Path, pre: bool, learned: bool, tied: bool, conf
     assert (target.encode("v6"), target.start_ids, target.eos_id) == ([10], [2], 2)
 
 
-def test_what_is_missing_or_another(tmp_path: Path) -> None:
+def test_unsupported_arguments_and_missing_files_are_refused(tmp_path: Path) -> None:
     names = [names_of(side, pre=False, learned=False) for side in ("encoder", "decoder")]
     theirs = Transformer(names[0], names[1], 13, 11, pre=False, eps=1e-5, scaled=True)
     path = write(theirs, tmp_path, **ARGS, adaptive_softmax_cutoff=[2, 5])
@@ -134,11 +134,11 @@ def test_what_is_missing_or_another(tmp_path: Path) -> None:
         open_network(path)
     path = write(theirs, tmp_path, **ARGS)
     (tmp_path / "dict.de.txt").unlink()
-    with pytest.raises(InputError, match=r"dict\.de\.txt is missing; copy the dictionaries"):
+    with pytest.raises(InputError, match=r"dict\.de\.txt is missing"):
         import_model(path)
     torch.save({"model": {"decoder.layers.0.fc1.weight": torch.zeros(2)}, "cfg": None,
                 "args": argparse.Namespace(arch="transformer_lm")}, path)  # fmt: skip
-    with pytest.raises(InputError, match="arch = 'transformer_lm' cannot be computed here"):
+    with pytest.raises(InputError, match="arch = 'transformer_lm'"):
         open_network(path)
 
 

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import pickle
-import pickletools
 import struct
 import zipfile
 from collections.abc import Callable
@@ -51,7 +50,7 @@ CALLS = {
 
 @pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("name", CALLS)
-def test_a_pickle_runs_nothing(tmp_path: Path, name: str, protocol: int) -> None:
+def test_a_pickle_executes_nothing(tmp_path: Path, name: str, protocol: int) -> None:
     canary = tmp_path / "canary"
     try:
         pickled = pickle.dumps({"w": CALLS[name](canary), "x": 3}, protocol=protocol)
@@ -82,7 +81,7 @@ HAND_MADE = {
 
 
 @pytest.mark.parametrize("name", HAND_MADE)
-def test_instructions_that_reach_out_are_refused(tmp_path: Path, name: str) -> None:
+def test_instructions_that_leave_the_file_are_refused(tmp_path: Path, name: str) -> None:
     before = dict(vars(collections.OrderedDict)), dict(vars(collections.Counter))
     as_torch_zip(tmp_path / "a.pt", HAND_MADE[name])
     if name == "far memo":  # is harmless here, and must not fill the memory
@@ -91,7 +90,6 @@ def test_instructions_that_reach_out_are_refused(tmp_path: Path, name: str) -> N
         with pytest.raises(InputError, match="cannot be read as a checkpoint"):
             read_torch(tmp_path / "a.pt")
     assert (dict(vars(collections.OrderedDict)), dict(vars(collections.Counter))) == before
-    assert pickletools.dis is not None
 
 
 def torch_tensor_pickle(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> bytes:
@@ -128,13 +126,6 @@ def test_tensors_stay_inside_their_values(
     assert read_torch(tmp_path / "a.pt").tensors["w"].read().tolist() == [[0, 0], [0, 0]]
     as_torch_zip(tmp_path / "a.pt", torch_tensor_pickle(shape, stride, offset), **{"0": bytes(16)})
     with pytest.raises(InputError, match=r"a\.pt"):
-        read_torch(tmp_path / "a.pt")
-
-
-def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.pt", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a/data.pkl", bytes(1 << 24))
-    with pytest.raises(InputError, match="compressed"):
         read_torch(tmp_path / "a.pt")
 
 

@@ -16,6 +16,7 @@ from tests.interop.tokenizer_files import (
     LETTERS,
     WORDS,
     gguf_llama,
+    sentencepiece_alone,
     sentencepiece_model,
 )
 from tests.tiny.dealt import dealt
@@ -26,7 +27,8 @@ from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families import llama2c, llama_cpp
-from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers, sentencepiece, tiktoken
+from translucid.interop.tokenizers import plain_vocabulary, read_tokenizers
+from translucid.interop.tokenizers.specs import split_on
 
 SPEC: dict[str, Any] = {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<s>": 3}, "merges": [["a", "b"]]},
@@ -42,7 +44,7 @@ def model(**changes: Any) -> dict[str, Any]:
     return SPEC["model"] | changes
 
 
-def test_the_plain_one_opens() -> None:
+def test_a_valid_tokenizer_opens() -> None:
     assert opened().encode("ab") == [2]
     assert opened(model=model(dropout=0.999)).encode("ab" * 500) == [2] * 500
 
@@ -52,12 +54,7 @@ def test_the_plain_one_opens() -> None:
     "([ab]+x?)+y", "((a+))+", "(?>(a+)+)b", "x" * 70_000, 7, None,
 ])  # fmt: skip
 def test_a_pattern_that_may_take_forever_is_refused(pattern: Any) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+    split = split_on(pattern)
     inner = {"type": "Sequence", "pretokenizers": [{"type": "Sequence", "pretokenizers": [split]}]}
     for part in (split, inner):
         with pytest.raises(InputError, match="pattern"):
@@ -68,13 +65,8 @@ def test_a_pattern_that_may_take_forever_is_refused(pattern: Any) -> None:
     patterns.GPT2, patterns.CL100K, patterns.QWEN2, patterns.O200K, r"\p{N}{1,3}",
     r"\d{1,3}(?=(?:\d{3})*\b)", r"[\p{L}\p{M}]+|[^\s]", "(?i:'s|'t)|x+", r"[\]()*+]+a", r"\(a+\)+",
 ])  # fmt: skip
-def test_patterns_of_well_known_kinds_are_taken(pattern: str) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+def test_known_patterns_are_accepted(pattern: str) -> None:
+    split = split_on(pattern)
     made = opened(pre_tokenizer=split)
     known = pattern in patterns.KNOWN
     assert made.max_bytes == (1 << 20 if known else patterns.MAX_BYTES)
@@ -91,12 +83,7 @@ def test_patterns_of_well_known_kinds_are_taken(pattern: str) -> None:
     ),
 )
 def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
+    split = split_on(pattern)
     begun = time.process_time()
     opened(pre_tokenizer=split).encode(text * (100_000 // len(text.encode())) + "x")
     assert time.process_time() - begun < 20
@@ -108,7 +95,7 @@ def test_known_patterns_are_fast_on_anything(pattern: str, text: str) -> None:
         {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaa"}] * 40},
     {"type": "Prepend", "prepend": "a" * 100_000},
 ])  # fmt: skip
-def test_what_blows_up_a_text_is_refused(normalizer: dict[str, Any]) -> None:
+def test_normalizers_that_lengthen_a_text_are_refused(normalizer: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="256 times as long"):
         opened(normalizer=normalizer)
 
@@ -132,13 +119,13 @@ def test_damaged_parts_are_named(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "null", '{"model": 1}', "\0"])
-def test_what_is_no_tokenizer_json(text: str, tmp_path: Path) -> None:
+def test_invalid_tokenizer_json_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, "utf-8")
     with pytest.raises(InputError):
         read_tokenizers(tmp_path)
 
 
-def test_odd_files_beside_it(tmp_path: Path) -> None:
+def test_odd_configuration_files_raise_only_named_errors(tmp_path: Path) -> None:
     """None of these may fail in another way than by name."""
     (tmp_path / "tokenizer.json").write_text(json.dumps(SPEC))
     odd: list[Any] = [
@@ -168,7 +155,7 @@ def test_odd_files_beside_it(tmp_path: Path) -> None:
     {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}],
      "special_tokens": {"<s>": {"ids": [99]}}},
 ])  # fmt: skip
-def test_odd_templates(processor: Any, tmp_path: Path) -> None:
+def test_odd_templates_raise_only_named_errors(processor: Any, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(json.dumps(SPEC | {"post_processor": processor}))
     try:
         read_tokenizers(tmp_path)
@@ -197,25 +184,17 @@ def llama2c_file() -> bytes:
     )
 
 
-def ranks_file() -> bytes:
-    import base64
-
-    tokens = [bytes([b]) for b in range(256)]
-    return b"\n".join(base64.b64encode(t) + b" %d" % i for i, t in enumerate(tokens))
-
-
 FILES: dict[str, tuple[Callable[[], bytes], Callable[[Path], Any]]] = {
-    "unigram": (lambda: sentencepiece_model(PIECES), sentencepiece.tokenizer),
+    "unigram": (lambda: sentencepiece_model(PIECES), sentencepiece_alone),
     "bpe": (
         lambda: sentencepiece_model([*CONTROLS, *BYTES, *WORDS], kind=2, byte_fallback=1),
-        sentencepiece.tokenizer,
+        sentencepiece_alone,
     ),
     "charsmap": (
         lambda: sentencepiece_model(PIECES, precompiled_charsmap=b"\x08\0\0\0" + b"\1" * 12),
-        sentencepiece.tokenizer,
+        sentencepiece_alone,
     ),
     "llama2c": (llama2c_file, llama2c.tokenizer),
-    "ranks": (ranks_file, lambda path: tiktoken.tokenizer(path, "gpt2")),
     "lines": (
         lambda: "<unk>\n</s>\nä\nb\n".encode(),
         lambda path: plain_vocabulary.tokenizers(plain_vocabulary.read_lines(path)),
@@ -260,7 +239,7 @@ def test_odd_metadata_of_a_gguf_file(key: str, value: Any) -> None:
     assert key in ("bos_token_id", "scores", "token_type")
 
 
-def test_a_saved_one_that_was_changed(tmp_path: Path) -> None:
+def test_changed_files_of_a_saved_tokenizer_are_refused(tmp_path: Path) -> None:
     opened().save(tmp_path)
     meta = tmp_path / "tokenizer_meta.json"
     plain = json.loads(meta.read_text("utf-8"))

@@ -70,7 +70,7 @@ def test_pickled_weights_where_there_is_no_safetensors(cache: Path, llama: Forei
     assert torch.equal(model.trace("a")["head.logits"], llama.model.trace("a")["head.logits"])
 
 
-def test_commands_take_such_names(cache: Path, llama: Foreign, tmp_path: Path) -> None:
+def test_commands_accept_hub_names(cache: Path, llama: Foreign, tmp_path: Path) -> None:
     here = [run("generate", place, "the dog", "--max-length", "4", "--seed", "1")
             for place in ("hf:some/llama", str(llama.folder))]  # fmt: skip
     assert here[0].returncode == 0, here[0].stderr
@@ -78,11 +78,11 @@ def test_commands_take_such_names(cache: Path, llama: Foreign, tmp_path: Path) -
     assert run("import", "hf:some/llama", str(tmp_path / "out")).returncode == 0
 
 
-def test_training_starts_from_such_a_name(cache: Path, llama: Foreign) -> None:
+def test_training_starts_from_a_hub_name(cache: Path, llama: Foreign) -> None:
     assert open_source("hf:some/llama", "language").weights == digest_of(llama.model.network)
 
 
-def test_the_studio_names_it_by_its_repository(cache: Path) -> None:
+def test_the_studio_shows_the_repository_name(cache: Path) -> None:
     place = fetched("hf:some/llama")
     assert list(open_folders([place, place], tl.load)) == ["some/llama", "some/llama (2)"]
 
@@ -95,20 +95,14 @@ def test_one_file_of_a_repository(cache: Path) -> None:
         fetched("hf:some/llama/other.gguf")
 
 
-def test_what_is_not_there_is_said_with_the_place(cache: Path) -> None:
+def test_missing_models_name_the_cache_and_the_revision(cache: Path) -> None:
     done = run("info", "hf:some/other@v2")
     assert done.returncode == 2
-    for part in (
-        "hf:some/other@v2",
-        str(cache),
-        "revision v2",
-        "HF_HUB_OFFLINE is set",
-        "unset it",
-    ):
+    for part in ("hf:some/other@v2", str(cache), "revision v2", "HF_HUB_OFFLINE is set"):
         assert part in done.stderr
 
 
-def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ConfigError, match="pip install huggingface_hub"):
         fetched("hf:some/llama")
@@ -118,8 +112,8 @@ def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     "name",
     ["hf:", "hf:/", "hf:a/../b", "hf:../x", "hf:a/b@", "hf:a//b", "hf:a/b/../../c", "hf:a b"],
 )
-def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(InputError, match=r"is no name on the hub; write hf:ORG/NAME"):
+def test_invalid_hub_names_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="write hf:ORG/NAME"):
         fetched(name)
 
 
@@ -184,7 +178,7 @@ def test_blobs_that_are_a_link_are_not_followed(tmp_path: Path) -> None:
         inside(place, "config.json", "a test")
 
 
-def test_the_limit_of_a_size_goes_by_the_name(tmp_path: Path) -> None:
+def test_size_limits_depend_on_the_file_name(tmp_path: Path) -> None:
     """Weights may be larger than other files, and blobs have no suffix."""
     place = snapshot(tmp_path)
     (place.parent.parent / "blobs" / "large").write_bytes(bytes(100))

@@ -145,34 +145,28 @@ def test_a_model_is_downloaded_once_and_then_opened_without_the_hub(tmp_path: Pa
         for name, value in llama.model.network.state_dict().items():
             assert torch.equal(weights[name], value)
     offline = opened("hf:some/other", out, home, HF_HUB_OFFLINE="1")
-    assert "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it" in offline.stderr
+    assert "HF_HUB_OFFLINE is set" in offline.stderr
 
 
-def test_why_the_hub_gives_nothing_is_said(tmp_path: Path) -> None:
+def test_errors_give_the_reason_of_the_hub_and_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "llama").mkdir()
     (tmp_path / "llama" / "config.json").write_text("{}")
-    begin = "the cache {home}/hub lacks files of some/{name}, revision {revision}, and {address} "
     wanted = {
-        "hf:some/other": "has no model of this name that is open to all: check the name, or sign "
-        "in with `hf auth login` for one that is private",
-        "hf:some/private": "answered with status 401: check the name, or sign in with `hf auth",
-        "hf:some/gated": "gives it to those alone who have agreed to its terms: agree to them on "
-        "{address}/some/gated and sign in with `hf auth login`",
-        "hf:some/llama@v9": "has no such revision: see which there are on "
-        "{address}/some/llama/commits",
-        "hf:some/forbidden": "answered with status 403: check the name, or sign in with `hf",
-        "hf:some/broken": "answered with status 500: try again later",
+        "hf:some/other": ("check the name", "hf auth login"),
+        "hf:some/private": ("status 401", "hf auth login"),
+        "hf:some/gated": ("terms", "{address}/some/gated", "hf auth login"),
+        "hf:some/llama@v9": ("revision v9", "{address}/some/llama/commits"),
+        "hf:some/forbidden": ("status 403", "hf auth login"),
+        "hf:some/broken": ("status 500", "try again later"),
     }
     home = tmp_path / "home"
     with hub_of(tmp_path / "llama") as (address, _):
         done = alone(FETCH, *wanted, HF_HOME=str(home), HF_ENDPOINT=address)
     gone = alone(FETCH, "hf:some/llama", HF_HOME=str(home), HF_ENDPOINT=address)
-    wanted["hf:some/llama"] = "could not be reached: check the connection"
+    wanted["hf:some/llama"] = ("revision main", "check the connection")
     lines = [*done.stdout.splitlines(), *gone.stdout.splitlines()]
     assert len(lines) == len(wanted), done.stderr + gone.stderr
     for line, (name, words) in zip(lines, wanted.items(), strict=True):
-        plain, _, revision = name.removeprefix("hf:some/").partition("@")
-        message = f"{name}: {begin}{words}".format(
-            home=home, name=plain, revision=revision or "main", address=address
-        )
-        assert line.startswith(message), line
+        assert line.startswith(f"{name}: "), line
+        for word in (f"{home}/hub", *words):
+            assert word.format(address=address) in line, line

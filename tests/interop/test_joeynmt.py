@@ -90,9 +90,9 @@ def test_transformers(tmp_path: Path, pre: bool, tied: bool, scaled: bool) -> No
     check(theirs, tmp_path if tied else tmp_path / "100.ckpt", start=2, eos=3)
 
 
-def test_versions_disagree_on_a_norm_that_is_not_named(tmp_path: Path) -> None:
+def test_a_missing_layer_norm_key_is_refused(tmp_path: Path) -> None:
     write(made(pre=False), tmp_path)
-    with pytest.raises(InputError, match=r"names no layer_norm .* layer_norm: post"):
+    with pytest.raises(InputError, match="layer_norm: post"):
         open_network(tmp_path)
 
 
@@ -106,30 +106,32 @@ def test_vocabularies(tmp_path: Path) -> None:
     assert target.decode([5, 6, 4, 7]) == "ab c"
     assert target.start_ids == [2]
     (tmp_path / "trg_vocab.txt").unlink()
-    with pytest.raises(InputError, match=r"trg_vocab\.txt is missing; copy"):
+    with pytest.raises(InputError, match=r"trg_vocab\.txt is missing"):
         import_model(tmp_path)
 
 
-def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_configurations_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(made(pre=True), tmp_path)
     path, text = tmp_path / "config.yaml", (tmp_path / "config.yaml").read_text("utf-8")
     for old, new, message in (
-        ("type: transformer", "type: recurrent", "encoder.type = 'recurrent' cannot be opened"),
+        ("type: transformer", "type: recurrent", "encoder.type = 'recurrent'"),
         ("num_heads: 4", "num_heads: 4\n        alpha: 0.8", "alpha = 0.8 .a weight of the resid"),
-        ("name: tiny", "name: &a [x, *a]", "refers to parts of itself"),
-        ("name: tiny", "name: [", "is not YAML"),
-        ("name: tiny", "name: !!python/object/apply:os.getcwd []", "is not YAML"),
-        (text, "- 3", "holds no keys"),
+        ("name: tiny", "name: &a [x, *a]", "references"),
+        ("name: tiny", "name: [", "YAML"),
+        ("name: tiny", "name: !!python/object/apply:os.getcwd []", "YAML"),
+        (text, "- 3", "no keys"),
         (text, "[" * 20000, "more than 1000 brackets"),
-        (text, "[" * 900, "is not YAML"),
+        (text, "[" * 900, "YAML"),
     ):
         path.write_text(text.replace(old, new), "utf-8")
         with pytest.raises(InputError, match=message):
             open_network(tmp_path)
     path.write_text(text, "utf-8")
     (tmp_path / "200.ckpt").write_bytes(b"")
-    with pytest.raises(InputError, match=r"2 checkpoints and no best\.ckpt; name one of 100"):
+    with pytest.raises(InputError, match=r"2 checkpoints and no best\.ckpt"):
         open_network(tmp_path)
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(InputError, match="needs the package PyYAML: pip install pyyaml"):
+    with pytest.raises(InputError, match="pip install pyyaml"):
         open_network(tmp_path / "100.ckpt")

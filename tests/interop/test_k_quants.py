@@ -125,7 +125,9 @@ def test_blocks_equal_the_reference(tmp_path: Path, kind: str) -> None:
     np.testing.assert_array_equal(written(tmp_path / "a.gguf", kind, raw, len(wanted)), wanted)
 
 
-def test_rare_types_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_types_name_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(InputError, match=r"IQ2_XS, which needs the package gguf.* Q6_K"):
         written(tmp_path / "a.gguf", "IQ2_XS", random_blocks("IQ2_XS"), 768)

@@ -231,7 +231,7 @@ def test_scaled_rotary_positions_of_gguf(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"rope.scaling.type": "longrope"}, "none, linear and yarn can"),
+        ({"rope.scaling.type": "longrope"}, "none, linear, yarn"),
         (YARN | {"rope.scaling.attn_factor": 1.5}, "another scaling of rotary positions"),
         (YARN | {"rope.scaling.yarn_ext_factor": 0.5}, "another scaling of rotary positions"),
     ],
@@ -295,17 +295,17 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "mamba": ({"model_type": "mamba"}, "state space model"),
     "unknown": ({"model_type": "lama"}, "did you mean llama"),
     "quantised": ({"quantization_config": {"bits": 4}}, "quantised"),
-    "activation": ({"hidden_act": "mish"}, "hidden_act = 'mish', but one of silu"),
+    "activation": ({"hidden_act": "mish"}, "hidden_act = 'mish'"),
     "rope": ({"rope_parameters": {"rope_type": "longrope", "factor": 2}}, "longrope"),
     "layer types": (
         {"layer_types": ["full_attention", "sliding_attention"]},
         "layer_types = ['full_attention', 'sliding_attention']",
     ),
-    "text": ({"hidden_size": "24"}, "hidden_size = '24', but a whole number"),
-    "negative": ({"num_hidden_layers": -1}, "a whole number above 0 is wanted"),
-    "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but the weights hold only"),
+    "text": ({"hidden_size": "24"}, "hidden_size = '24'"),
+    "negative": ({"num_hidden_layers": -1}, "a whole number above 0"),
+    "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but the weights"),
     "more layers": ({"num_hidden_layers": 4}, "9 missing: model.layers.{}.input_layernorm.weight"),
-    "fewer layers": ({"num_hidden_layers": 2}, "9 not known: "),
+    "fewer layers": ({"num_hidden_layers": 2}, "9 unknown: "),
     "heads": ({"num_attention_heads": 5}, "cannot be built"),
     "wider": ({"hidden_size": 32}, "of another shape"),
     "huge": ({"intermediate_size": 1 << 38}, "larger model than the weights"),
@@ -314,7 +314,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_opened_is_said(tmp_path: Path, name: str) -> None:
+def test_errors_name_the_wrong_key_and_the_folder(tmp_path: Path, name: str) -> None:
     save(made("llama"), tmp_path)
     values, message = WRONG[name]
     change(tmp_path, **values)

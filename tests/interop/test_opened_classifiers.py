@@ -138,7 +138,7 @@ def test_a_cross_encoder_names_its_activation(
     assert written.items() >= key.items()
 
 
-def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+def test_unknown_problem_types_and_activations_are_refused(tmp_path: Path) -> None:
     bert(tmp_path, HEAD, num_labels=2)
     config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     for wrong in ({"problem_type": "ranking"},
@@ -149,7 +149,7 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["several labels", "regression", "reranker"])
-def test_what_needs_one_right_label_is_refused(tmp_path: Path, kind: str) -> None:
+def test_evaluation_without_a_single_right_label_is_refused(tmp_path: Path, kind: str) -> None:
     bert(tmp_path, HEAD, **KINDS[kind])
     (tmp_path / "t.csv").write_text("text,label\nthe dog sleeps.,LABEL_0\na b,LABEL_0\n")
     model = tl.load(tmp_path)

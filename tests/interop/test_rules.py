@@ -57,7 +57,7 @@ def halves_rotated(x: Tensor, angles: Tensor) -> Tensor:
     return x * cos + torch.cat([-second, first], dim=-1) * sin
 
 
-def test_pairs_turn_as_halves_do() -> None:
+def test_rotating_pairs_equals_rotating_halves() -> None:
     heads, d, length = 3, 8, 7
     q, k = torch.randn(2 * heads * d, 11, dtype=torch.float64).chunk(2)
     positions = torch.arange(length)[None]
@@ -107,7 +107,7 @@ def small_rules() -> list[WeightRule]:
     return [rule("wte", "table", Transpose()), *of_layers(layer, 2)]
 
 
-def test_there_and_back() -> None:
+def test_rules_convert_in_both_directions() -> None:
     model, other = Small(), Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     assert theirs["wte"].shape == (4, 7)
@@ -122,7 +122,7 @@ def test_there_and_back() -> None:
     assert torch.equal(theirs["h.1.attn.in_proj"][6:], model.layers[1].kv.weight)  # type: ignore[union-attr]
 
 
-def test_what_does_not_fit_is_said_once() -> None:
+def test_misfits_are_reported_together() -> None:
     model = Small()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
@@ -134,30 +134,30 @@ def test_what_does_not_fit_is_said_once() -> None:
     with pytest.raises(InputError) as failure:
         place_weights(model, small_rules(), stored(theirs), (), "folder")
     message = str(failure.value)
-    assert message.startswith("folder: its tensors do not fit its configuration: ")
+    assert message.startswith("folder: ")
     assert "2 missing: h.{}.attn.q.bias (2 times)" in message
-    assert "3 not known: h.{}.more (2 times), odd" in message
+    assert "3 unknown: h.{}.more (2 times), odd" in message
     assert "2 of another shape: " in message
-    assert "wte [5, 7], where [4, 7] is wanted" in message
-    assert "h.{}.v.bias [2], where [1] is wanted" in re.sub(r"\.\d\.", ".{}.", message)
+    assert "wte [5, 7], expected [4, 7]" in message
+    assert "h.{}.v.bias [2], expected [1]" in re.sub(r"\.\d\.", ".{}.", message)
     for name, value in model.state_dict().items():  # nothing was read
         assert torch.equal(value, before[name])
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_no_weight_is_infinite(value: float) -> None:
+def test_weights_that_are_not_finite_are_refused(value: float) -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"][1, 2] = value
-    with pytest.raises(InputError, match="wte holds values that are not finite"):
+    with pytest.raises(InputError, match=r"wte .*not finite"):
         place_weights(model, small_rules(), stored(theirs), (), "folder")
 
 
-def test_no_weight_is_a_whole_number() -> None:
+def test_integer_weights_are_refused() -> None:
     model = Small()
     theirs = to_theirs(small_rules(), dict(model.state_dict()))
     theirs["wte"] = torch.ones(4, 7, dtype=torch.int8)
-    with pytest.raises(InputError, match=r"wte holds torch\.int8"):
+    with pytest.raises(InputError, match=r"wte .*torch\.int8"):
         place_weights(model, small_rules(), stored(theirs), (), "folder")
 
 

@@ -60,7 +60,7 @@ def test_an_explanation_is_that_of_a_model_of_ours(foreign: Foreign, tmp_path: P
 
 
 @pytest.mark.parametrize("foreign", TUNED, indirect=True)
-def test_training_goes_on_from_the_reference(foreign: Foreign, tmp_path: Path) -> None:  # noqa: F811
+def test_training_continues_from_the_reference(foreign: Foreign, tmp_path: Path) -> None:  # noqa: F811
     """The loss of the first step is that of the reference, the second is lower."""
     examples: Any = TRAINED[foreign.task]
     tl.train(

@@ -49,7 +49,7 @@ def test_equals_the_reference(tmp_path: Path, name: str) -> None:
     check_generation(theirs, opened.network, start=[0], eos=1, pad=0)
 
 
-def test_a_head_of_its_own(tmp_path: Path) -> None:
+def test_a_separate_head(tmp_path: Path) -> None:
     """As 1.1 was published: the configuration says that nothing is tied, and there are copies of
     the table, and a bias of cross-attention that nobody reads."""
     theirs = made("t5 1.1")
@@ -70,9 +70,9 @@ def test_a_head_of_its_own(tmp_path: Path) -> None:
     assert any("relative_attention_bias" in note for note in opened.notes)
 
 
-def test_a_layer_that_cannot_be_computed_is_refused(tmp_path: Path) -> None:
+def test_unsupported_activations_are_refused(tmp_path: Path) -> None:
     save(made("t5"), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"feed_forward_proj": "gated-tanh"}))
-    with pytest.raises(InputError, match="feed_forward_proj = 'gated-tanh', but one of relu"):
+    with pytest.raises(InputError, match=r"feed_forward_proj = 'gated-tanh'.* relu"):
         open_network(tmp_path)

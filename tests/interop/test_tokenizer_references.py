@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.tokenizer_files import HARD, field, random_texts, read_gguf, shared
+from tests.interop.tokenizer_files import (
+    HARD,
+    field,
+    random_texts,
+    read_gguf,
+    sentencepiece_alone,
+    shared,
+)
 
+from translucid.data.tokenizers.pipelines import BYTE_CHARACTERS
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families import llama2c, llama_cpp
-from translucid.interop.tokenizers import read_tokenizers, sentencepiece, tiktoken
+from translucid.interop.tokenizers import read_tokenizers
 
 TEXTS = [*HARD, *random_texts()]
 pytestmark = pytest.mark.filterwarnings("ignore")  # other people's libraries have many
@@ -50,7 +58,7 @@ def test_sentencepiece(parts: tuple[str, str]) -> None:
     library = pytest.importorskip("sentencepiece")
     path = shared(*parts)
     reference = library.SentencePieceProcessor(model_file=str(path))
-    made = only(sentencepiece.tokenizer(path))
+    made = only(sentencepiece_alone(path))
     assert differing(reference.encode, made) == []
     known = [text for text in TEXTS if made.unk_id not in made.encode(text)]
     assert len(known) > 30
@@ -60,27 +68,33 @@ def test_sentencepiece(parts: tuple[str, str]) -> None:
 
 def test_llama2c_beside_its_sentencepiece_model() -> None:
     made = only(llama2c.tokenizer(shared("stories260K", "tok512.bin"), 512))
-    other = only(sentencepiece.tokenizer(shared("stories260K", "tok512.model")))
+    other = only(sentencepiece_alone(shared("stories260K", "tok512.model")))
     plain = [text for text in TEXTS if " ".join(text.split(" ")) == text.strip(" ▁")]
     plain = [text for text in plain if "  " not in text]  # which the second makes one
     assert len(plain) > 200
     assert made.encode_batch(plain) == other.encode_batch(plain)
 
 
-@pytest.mark.parametrize(("family", "encoding"), [("gpt2", "gpt2"), ("cl100k", "cl100k_base"),
-                                                  ("o200k", "o200k_base")])  # fmt: skip
-def test_tiktoken(family: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the ranks of gpt2 for all: the patterns are what differs."""
+@pytest.mark.parametrize(("pre", "encoding"), [("gpt-2", "gpt2"), ("llama3", "cl100k_base"),
+                                               ("gpt-4o", "o200k_base")])  # fmt: skip
+def test_patterns_split_as_in_tiktoken(
+    pre: str, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the vocabulary of GPT-2 for all: only the patterns differ."""
     library = pytest.importorskip("tiktoken")
     public = pytest.importorskip("tiktoken_ext.openai_public")
-    path = shared("tokenizers", "gpt2.tiktoken")
+    metadata = read_gguf(shared("tokenizers", "ggml-vocab-gpt-2.gguf"))
+    made = only(llama_cpp.tokenizer(metadata | {"tokenizer.ggml.pre": pre}))
+    values = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
+    ranks = {
+        bytes(values[character] for character in token): i
+        for token, i in made.vocab.items()
+        if token != "<|endoftext|>"
+    }
     for loader in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
         monkeypatch.setattr(public, loader, lambda *_, **__: {})
     pattern = public.ENCODING_CONSTRUCTORS[encoding]()["pat_str"]
-    reference = library.Encoding(
-        "x", pat_str=pattern, mergeable_ranks=tiktoken.read_ranks(path), special_tokens={}
-    )
-    made = only(tiktoken.tokenizer(path, family, control={"<|end|>": 50256}, eos="<|end|>"))
+    reference = library.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     assert differing(reference.encode_ordinary, made) == []
     assert [made.decode(ids) for ids in made.encode_batch(TEXTS)] == TEXTS
 
@@ -110,14 +124,13 @@ def compare(reference: Any, folder: Path, forged: tuple[str, ...] = ()) -> None:
 
 def test_gpt2_in_transformers(tmp_path: Path) -> None:
     library = pytest.importorskip("transformers")
-    made = only(tiktoken.tokenizer(shared("tokenizers", "gpt2.tiktoken"), "gpt2"))
-    vocab = dict(made.vocab) | {"<|endoftext|>": len(made)}
-    made.save(tmp_path / "ours")
-    spec = json.loads((tmp_path / "ours" / "tokenizer.json").read_text("utf-8"))
-    lines = ["#version: 0.2", *(" ".join(pair) for pair in spec["model"]["merges"])]
+    metadata = read_gguf(shared("tokenizers", "ggml-vocab-gpt-2.gguf"))
+    vocab = {token: i for i, token in enumerate(metadata["tokenizer.ggml.tokens"])}
+    lines = ["#version: 0.2", *metadata["tokenizer.ggml.merges"]]
     (tmp_path / "vocab.json").write_text(json.dumps(vocab))
     (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", "utf-8")
-    config = {"model_type": "gpt2", "bos_token_id": len(made), "eos_token_id": len(made)}
+    end = vocab["<|endoftext|>"]
+    config = {"model_type": "gpt2", "bos_token_id": end, "eos_token_id": end}
     (tmp_path / "config.json").write_text(json.dumps(config))
     reference = library.GPT2TokenizerFast.from_pretrained(tmp_path)
     compare(reference, tmp_path)
@@ -159,7 +172,7 @@ def test_marian_in_transformers(tmp_path: Path) -> None:
     path = shared("tokenizers", "test_model.model")
     for side in ("source", "target"):
         (tmp_path / f"{side}.spm").write_bytes(path.read_bytes())
-    pieces = list(only(sentencepiece.tokenizer(path)).vocab)[3:]
+    pieces = list(only(sentencepiece_alone(path)).vocab)[3:]
     random.Random(1).shuffle(pieces)
     tokens = ["</s>", "<unk>", *pieces[:-20], "<pad>"]  # 20 pieces are unknown to it
     (tmp_path / "vocab.json").write_text(json.dumps({t: i for i, t in enumerate(tokens)}))

@@ -1,4 +1,4 @@
-"""`import --verify` shows where a model begins to differ: a wrong weight is told by its layer."""
+"""`import --verify` names the first layer that differs from the reference."""
 
 import json
 import warnings
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.interop.config_keys import make
 from tests.interop.encoders import WORDS, bert, roberta, sentence_bert, write_word_pieces
-from tests.interop.reference import randomised, save, transformers
+from tests.interop.reference import save
 from tests.interop.test_llama import MODELS, as_gguf
 from tests.interop.test_llama import made as made_llama
 from tests.interop.writers import LLAMA2C, llama2c_weights, write_llama2c
@@ -17,45 +18,20 @@ from tests.tiny.dealt import dealt
 
 from translucid.interop import verify
 from translucid.interop.importing import import_model, open_network
+from translucid.interop.kinds import read_source
 from translucid.interop.verify import differences, first_wrong
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 
 
-def distilbert(folder: Path) -> None:
-    library = transformers()
-    config = library.DistilBertConfig(
-        vocab_size=len(WORDS), dim=16, hidden_dim=24, n_layers=2, n_heads=4
-    )
-    save(randomised(library.DistilBertForTokenClassification(config)), folder)
+def of_family(family: str, folder: Path, **tokens: int) -> None:
+    """With the tokenizer of BERT, which does not affect the layers."""
+    make(family, folder, vocab_size=len(WORDS), pad_token_id=0, **tokens)
     write_word_pieces(folder)
 
 
-def bart(folder: Path, kind: str = "Bart", **more: Any) -> None:
-    """With the tokenizer of BERT, which the layers do not care about."""
-    library = transformers()
-    sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 24,
-             "decoder_ffn_dim": 24, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-             "max_position_embeddings": 32, "pad_token_id": 0, "bos_token_id": 2,
-             "eos_token_id": 3, "decoder_start_token_id": 2, "forced_eos_token_id": 3}  # fmt: skip
-    config = getattr(library, f"{kind}Config")(vocab_size=len(WORDS), **(sizes | more))
-    name = f"{kind}MTModel" if kind == "Marian" else f"{kind}ForConditionalGeneration"
-    model = getattr(library, name)(config)
-    sinusoids = {name: value.clone() for name, value in model.named_parameters()
-                 if kind == "Pegasus" and "embed_positions" in name}  # fmt: skip
-    randomised(model).load_state_dict(sinusoids, strict=False)  # computed, not learned
-    save(model, folder)
-    write_word_pieces(folder)
-
-
-def t5(folder: Path) -> None:
-    library = transformers()
-    config = library.T5Config(
-        vocab_size=len(WORDS), d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4,
-        pad_token_id=0, eos_token_id=3, decoder_start_token_id=0,
-    )  # fmt: skip
-    save(randomised(library.T5ForConditionalGeneration(config)), folder)
-    write_word_pieces(folder)
+def bart(folder: Path, family: str = "bart") -> None:
+    of_family(family, folder, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2)
 
 
 def classifier(folder: Path) -> None:
@@ -64,35 +40,37 @@ def classifier(folder: Path) -> None:
 
 MADE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "bert": (bert, "encoder"), "roberta": (roberta, "encoder"),
-    "classifier": (classifier, "encoder"), "distilbert": (distilbert, "encoder"),
+    "classifier": (classifier, "encoder"),
+    "distilbert": (lambda folder: of_family("distilbert tagger", folder), "encoder"),
     "sentence": (sentence_bert, "encoder"), "bart": (bart, "decoder"),
-    "mbart": (lambda folder: bart(folder, "MBart"), "encoder"),
-    "pegasus": (lambda folder: bart(folder, "Pegasus"), "decoder"),
-    "m2m100": (lambda folder: bart(folder, "M2M100"), "decoder"),
-    "t5": (t5, "decoder"),
+    "mbart": (lambda folder: bart(folder, "mbart"), "encoder"),
+    "pegasus": (lambda folder: bart(folder, "pegasus"), "decoder"),
+    "m2m100": (lambda folder: bart(folder, "m2m_100"), "decoder"),
+    "t5": (lambda folder: of_family("t5", folder, eos_token_id=3, decoder_start_token_id=0),
+           "decoder"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", dealt(MADE, share=3, rest=pytest.mark.slow))
-def test_a_wrong_weight_is_told_by_its_layer(tmp_path: Path, kind: str) -> None:
-    make, side = MADE[kind]
+def test_verify_names_the_layer_of_a_wrong_weight(tmp_path: Path, kind: str) -> None:
+    write, side = MADE[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(tmp_path)
+        write(tmp_path)
     held = import_model(tmp_path)
-    compared = differences(tmp_path, held)
+    compared = differences(read_source(tmp_path), held)
     assert first_wrong(compared) is None, list(map(str, compared))
     both = held.network.config.shape == "encoder-decoder"  # type: ignore[union-attr]
     assert len(compared) == (7 if both else 4)  # embedding and two layers of each stack, outputs
     assert all(difference.scale > 0.05 for difference in compared)
     with torch.no_grad():
         held.network.get_parameter(f"{side}.layers.1.feedforward.output.weight")[0, 0] += 1
-    wrong = first_wrong(differences(tmp_path, held))
+    wrong = first_wrong(differences(read_source(tmp_path), held))
     assert wrong is not None
     assert wrong.name == (f"{side}, " if both else "") + "after layer 1, the last"
     with torch.no_grad():
         held.network.get_parameter(f"{side}.layers.0.self_attention.output.weight")[0, 0] += 1
-    wrong = first_wrong(differences(tmp_path, held))
+    wrong = first_wrong(differences(read_source(tmp_path), held))
     assert wrong is not None
     assert wrong.name == (f"{side}, " if both else "") + "after layer 0"
 
@@ -101,11 +79,11 @@ def compare_ids(path: Path, network: Any, monkeypatch: pytest.MonkeyPatch) -> An
     """Of ids in the place of a text, for files without a tokenizer."""
     ids = torch.tensor([[1, 5, 2, 9, 3, 3, 7]])
     monkeypatch.setattr(verify, "inputs_of", lambda held, text: {"ids": ids})
-    return differences(path, Bundle(network, "language"))
+    return differences(read_source(path), Bundle(network, "language"))
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_llama2c_is_computed_a_second_time(
+def test_verify_computes_llama2c_with_the_reference(
     tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
@@ -123,7 +101,7 @@ def test_llama2c_is_computed_a_second_time(
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3"])
-def test_gguf_is_computed_a_second_time(
+def test_verify_computes_gguf_with_the_reference(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(made_llama(name), tmp_path)

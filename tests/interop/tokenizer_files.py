@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+from translucid.data.tokenizers.special_tokens import SpecialTokens
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.interop.tokenizers import sentencepiece
+from translucid.interop.tokenizers.sentencepiece import read_model
+from translucid.interop.tokenizers.specs import ReadTokenizers
+
 HARD = (
     "", " ", "   ", "\n", "\r\n", "a\r\nb\r\n", "\t a\t", "</s>", "<s> a </s>", "<unk><pad>",
     "a</s>b", "<0x41>", "▁a▁", "😀 👩‍👩‍👧 🏳️‍🌈", "e\u0301 é ﬁ ½ Ａ", "\u200b\ufeff", "\0",
@@ -72,6 +78,14 @@ def field(number: int, value: bytes | int | float) -> bytes:
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def sentencepiece_alone(path: Path) -> ReadTokenizers:
+    """The tokenizer of a .model file; no tokens are added around a text."""
+    model = read_model(path)
+    special = SpecialTokens(unk=None if model.byte_fallback else model.unknown)
+    made = Tokenizer.imported(sentencepiece.imported(model, special, str(path)))
+    return ReadTokenizers({"tokenizer": made}, [])
 
 
 def sentencepiece_model(

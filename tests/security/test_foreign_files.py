@@ -19,7 +19,13 @@ from bench.hostile_bytes import PICKLES, SAFETENSORS, torch_files
 from bench.hostile_foreign import hand_made, mutants
 from safetensors import SafetensorError, safe_open
 from tests.in_process import run
-from tests.interop.tokenizer_files import CONTROLS, LETTERS, WORDS, sentencepiece_model
+from tests.interop.tokenizer_files import (
+    CONTROLS,
+    LETTERS,
+    WORDS,
+    sentencepiece_alone,
+    sentencepiece_model,
+)
 from tests.tiny.once import once
 
 from translucid.core.errors import InputError
@@ -28,7 +34,7 @@ from translucid.data.tokenizers import imported, trial
 from translucid.interop.formats.safetensors_file import read_safetensors
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.importing import import_model
-from translucid.interop.tokenizers import read_tokenizers, sentencepiece
+from translucid.interop.tokenizers import read_tokenizers
 
 pytest.importorskip("transformers", reason="the good models are written by transformers")
 
@@ -148,7 +154,7 @@ def test_a_piece_that_is_too_long_is_refused(tmp_path: Path, length: int) -> Non
     pieces = [*CONTROLS, *WORDS, *LETTERS, ("b" * length, -1.0, 1)]
     path.write_bytes(sentencepiece_model(pieces))
     with pytest.raises(InputError, match=f"a piece of {length:,} characters"):
-        sentencepiece.tokenizer(path)
+        sentencepiece_alone(path)
     folder = copied("tokenizer.json, Unigram", tmp_path)
     spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     spec["model"]["vocab"][-1][0] = "b" * length
@@ -180,7 +186,7 @@ def test_a_slow_pattern_is_found_by_trying(tmp_path: Path) -> None:
         read_tokenizers(folder)
 
 
-def test_where_no_process_can_be_started_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_if_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_started", lambda: None)
     with pytest.warns(UserWarning, match="not tried"):
         trial.try_out("{}", "a file that no other test has")

@@ -44,8 +44,9 @@ def import_model(
     Example: translucid import ./smollm2.gguf runs/smollm2
     """
     from translucid.core.errors import InputError
+    from translucid.core.untrusted_files import naming
     from translucid.interop import importing
-    from translucid.interop.kinds import kind_of
+    from translucid.interop.kinds import read_source
     from translucid.interop.transformers_check import NotCompared, compare_answers
     from translucid.interop.verify import differences, first_wrong
     from translucid.tasks import model_folder
@@ -59,14 +60,16 @@ def import_model(
         raise InputError(
             "--verify compares with transformers, which does not know this model; leave it out"
         )
-    held = importing.import_model(source, mapping, ignore_key or ())
+    with naming(source):
+        read = read_source(source, mapping, ignore_key or ())
+        held = importing.bundle_of(read, source)
     typer.echo(f"{held.facts['imported']}, {held.network.parameters_count:,} parameters")
     for line in held.facts["notes"]:
         typer.echo(line)
-    if verify is None and mapping is None and (note := importing.compare_first(source, held)):
+    if verify is None and mapping is None and (note := importing.compare_first(read, held)):
         typer.echo(note)
     if verify:
-        compared = differences(source, held)
+        compared = differences(read, held)
         wrong = first_wrong(compared)
         for difference in compared:
             typer.echo(f"{difference}{'  <- the first that differs' * (difference is wrong)}")
@@ -75,10 +78,9 @@ def import_model(
                 f"{source}: the imported model computes other values, first at {wrong.name}; "
                 "nothing was written. Please report this with the model's config"
             )
-        if kind_of(source) == "huggingface":
-            folder = source if source.is_dir() else source.parent
+        if read.kind == "huggingface":
             try:
-                for line in compare_answers(folder, held):
+                for line in compare_answers(read.folder, held):
                     typer.echo(line)
             except NotCompared as reason:
                 raise InputError(f"--verify {source}: {reason}; use --no-verify") from None

@@ -1,38 +1,37 @@
-"""generation_config.json of an opened model: every field is honoured, has no effect here, or is
-refused by name.
+"""generation_config.json of an opened model: every field is honoured, irrelevant, or refused by
+name.
 
-FIELDS is the whole list; a test compares it with transformers' own class. Where there is no such
-file, the same keys may be in config.json, as older folders have them.
+FIELDS lists them all; a test compares it with the class of transformers. In older folders, the same
+keys are in config.json.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import present, read_object
-from translucid.interop.families.plan import Options
+from translucid.core.untrusted_files import read_object
+from translucid.interop.families.plan import CONFIG, ForeignModel, Options
 from translucid.models.sequence_config import SequenceConfig
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.options import DataConfig, DecodingConfig
 from translucid.tasks.translate import Translate
 
 FILE = "generation_config.json"
-MAX_BEAMS = 1024  # of a file that somebody else has made
-TOP_K = 50  # what transformers samples among if the folder says nothing
-# In the statistics of a model: our settings from the file, how it samples, and the file itself.
+MAX_BEAMS = 1024
+TOP_K = 50  # default of transformers for sampling
+# In the statistics of a model: our settings from the file, sampling options, and the file itself.
 SETTINGS, SAMPLING, ORIGINAL = "generation", "sampling", "generation_config"
 
 # Honoured, and how.
 HONOURED: Mapping[str, str] = {
     "num_beams": "beam_size; 1 if not set",
-    "length_penalty": "alpha, from 0 on",
+    "length_penalty": "alpha, not negative",
     "early_stopping": "early_stopping",
-    "max_length": "max_total_length, the start or the prompt counted",
-    "max_new_tokens": "max_length; goes before max_length",
+    "max_length": "max_total_length, including the start or the prompt",
+    "max_new_tokens": "max_length; overrides max_length",
     "min_length": "min_total_length",
-    "min_new_tokens": "min_length; goes before min_length",
+    "min_new_tokens": "min_length; overrides min_length",
     "no_repeat_ngram_size": "no_repeat_ngram",
     "repetition_penalty": "repetition_penalty",
     "bad_words_ids": "forbid_ids",
@@ -40,7 +39,7 @@ HONOURED: Mapping[str, str] = {
     "begin_suppress_tokens": "forbid_first_ids",
     "forced_eos_token_id": "forced_end_ids",
     "renormalize_logits": "renormalise",
-    "do_sample": "drawn at random instead of searched for",
+    "do_sample": "sampling instead of search",
     "temperature": "with do_sample", "top_k": "with do_sample; 50 if not set",
     "top_p": "with do_sample", "min_p": "with do_sample",
     **dict.fromkeys(
@@ -48,10 +47,10 @@ HONOURED: Mapping[str, str] = {
          "pad_token_id"), "by the tokenizer's special tokens",
     ),
 }  # fmt: skip
-SPEED = "changes how fast texts are written, not which"
-DRAFT = "a draft is only accepted where the model itself would write it"
-REPORT = "changes what is reported beside a text"
-# Of no effect here, and why.
+SPEED = "changes the speed, not the text"
+DRAFT = "a draft is only accepted if the model would generate it too"
+REPORT = "changes what is returned beside the text"
+# No effect here, and why.
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(
         ("use_cache", "max_cache_len", "cache_config", "low_memory", "compile_config",
@@ -67,33 +66,33 @@ IRRELEVANT: Mapping[str, str] = {
          "assistant_early_exit", "assistant_ensemble_weight", "prompt_lookup_num_tokens",
          "max_matching_ngram_size", "use_mtp", "speculation_type"), DRAFT,
     ),
-    "num_return_sequences": "how many texts are returned, not which is the best: use n_best",
-    "remove_invalid_values": "replaces values that are not finite; these are finite",
-    "diversity_penalty": "of no effect without num_beam_groups",
+    "num_return_sequences": "the number of texts, not the best one: use n_best",
+    "remove_invalid_values": "replaces values that are not finite; there are none",
+    "diversity_penalty": "no effect without num_beam_groups",
     "_from_model_config": REPORT,
 }  # fmt: skip
-# Refused unless the value is one of these (null always is): what it would do.
+# Refused unless the value is null or one of these; and what the field does.
 REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "num_beam_groups": ((1,), "groups of beams; translate has --beam-groups"),
     "penalty_alpha": ((0, 0.0), "contrastive search"),
     "dola_layers": ((), "decoding by contrasting layers"),
     "guidance_scale": ((1, 1.0), "classifier-free guidance"),
-    "sequence_bias": (({}, []), "a bias for runs of tokens"),
-    "encoder_repetition_penalty": ((1, 1.0), "a penalty by the tokens of the source"),
-    "encoder_no_repeat_ngram_size": ((0,), "no n-gram of the source is written"),
-    "exponential_decay_length_penalty": ((), "ends that become likelier with length"),
-    "force_words_ids": (([],), "words that must be written"),
+    "sequence_bias": (({}, []), "a bias for token sequences"),
+    "encoder_repetition_penalty": ((1, 1.0), "a penalty for tokens of the source"),
+    "encoder_no_repeat_ngram_size": ((0,), "no n-gram of the source is generated"),
+    "exponential_decay_length_penalty": ((), "an end that becomes likelier with length"),
+    "force_words_ids": (([],), "words that must be generated"),
     "constraints": (([],), "constraints on beams"),
     "watermarking_config": ((), "a watermark"),
-    "token_healing": ((False,), "a prompt whose last token is replaced"),
-    "max_time": ((), "a limit in seconds"),
-    "stop_strings": (([],), "texts at which to stop; generate has --stop"),
+    "token_healing": ((False,), "replacing the last token of the prompt"),
+    "max_time": ((), "a time limit"),
+    "stop_strings": (([],), "strings at which to stop; generate has --stop"),
     "cache_implementation": (
         ("dynamic", "static", "offloaded", "offloaded_static", "hybrid", "sliding_window"),
-        "a cache that rounds",
+        "a cache that rounds values",
     ),
 }
-# The same where texts are drawn; of no effect where they are not.
+# Refused for sampling, and no effect otherwise.
 REFUSED_SAMPLING: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "typical_p": ((1, 1.0), "typical sampling"),
     "epsilon_cutoff": ((0, 0.0), "epsilon sampling"),
@@ -103,7 +102,7 @@ REFUSED_SAMPLING: Mapping[str, tuple[tuple[Any, ...], str]] = {
 OF_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 TOKENS = tuple(name for name in HONOURED if name.endswith("_token_id"))
 FIELDS = (*HONOURED, *IRRELEVANT, *REFUSED, *REFUSED_SAMPLING)
-# In config.json these keys are the network's business, not that of writing.
+# In config.json, these keys do not concern generation.
 NOT_LEGACY = ("use_cache", "output_attentions", "output_hidden_states", "transformers_version",
               *TOKENS)  # fmt: skip
 LEGACY = tuple(name for name in FIELDS if name not in NOT_LEGACY or name == "forced_eos_token_id")
@@ -111,34 +110,32 @@ LEGACY = tuple(name for name in FIELDS if name not in NOT_LEGACY or name == "for
 
 @dataclass(frozen=True)
 class Generation:
-    """How a folder says that texts are generated, in our terms."""
+    """The generation options of a folder, in our terms."""
 
     decoding: dict[str, Any]  # keys of DecodingConfig
     statistics: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def read_generation(
-    folder: Path, config: Options, start: Sequence[int] | None, vocab: int
-) -> Generation:
-    """config: what config.json holds. start: what an encoder-decoder starts its texts with; None:
-    of a language model, which continues a prompt. vocab: how many tokens it can write."""
-    own = present(folder / FILE)
-    where = FILE if own else "config.json"
-    if own:
-        raw = {k: v for k, v in read_object(folder / FILE).items() if v is not None}
-    else:
+def read_generation(model: ForeignModel, start: Sequence[int] | None, vocab: int) -> Generation:
+    """start: the tokens that an encoder-decoder starts its texts with; None: a language model,
+    which continues a prompt. vocab: the number of tokens it can generate."""
+    config, own = model.config, model.find(FILE)
+    where = CONFIG if own is None else FILE
+    if own is None:
         raw = {name: config.get(name) for name in LEGACY if config.get(name) is not None}
-    read = _GenerationFields(raw, str(folder / where), vocab)
+    else:
+        raw = {k: v for k, v in read_object(own).items() if v is not None}
+    read = _GenerationFields(raw, str(model.folder / where), vocab)
     read.refuse_unsupported()
     settings = read.lengths(start) | read.search() | read.tokens()
     sampling = read.sampling()
     decoding = {"beam_size": read.beams, "alpha": read.alpha}
     settings["length_offset"] = 0 if start is None else len(start) - 1
-    ids = {} if own else {name: config.get(name) for name in TOKENS if config.get(name) is not None}
+    ids = {name: config.get(name) for name in TOKENS if config.get(name) is not None}
     statistics: dict[str, Any] = {
         SETTINGS: settings,
-        ORIGINAL: {"file": where, "fields": ids | raw},
+        ORIGINAL: {"file": where, "fields": raw if own else ids | raw},
     }
     if sampling is not None:
         statistics[SAMPLING] = sampling
@@ -154,7 +151,7 @@ class _GenerationFields(Options):
         self.alpha = self.within("length_penalty", 1.0, 0, 100)
 
     def refuse_unsupported(self) -> None:
-        """Refuse all fields that would change the texts and are not supported here."""
+        """Refuse all fields that would change the texts and are not supported."""
         table = {**REFUSED, **(REFUSED_SAMPLING if self.samples else {})}
         wrong = [
             f"{name} = {str(self.raw[name])[:60]} ({what})"
@@ -162,16 +159,16 @@ class _GenerationFields(Options):
             if name in self.raw and self.raw[name] not in neutral
         ]
         if self.samples and self.beams > 1:
-            wrong.append("do_sample = True beside num_beams > 1 (beams that are drawn)")
+            wrong.append("do_sample = True beside num_beams > 1 (beam sampling)")
         if wrong:
             raise InputError(
-                f"{self.where}: {'; '.join(wrong)}: cannot be computed here; remove "
+                f"{self.where}: {'; '.join(wrong)}: not supported; remove "
                 f"{'these keys' if len(wrong) > 1 else 'this key'} from a copy of the folder"
             )
 
     def lengths(self, start: Sequence[int] | None) -> dict[str, Any]:
-        """Length limits. Theirs count the start tokens of an encoder-decoder, all but one of which
-        are generated."""
+        """Length limits. Theirs include the start tokens of an encoder-decoder; all but the first
+        count as generated."""
         forced = 0 if start is None else len(start) - 1
         made: dict[str, Any] = {}
         if "max_new_tokens" in self.raw:
@@ -186,7 +183,7 @@ class _GenerationFields(Options):
         if self.raw.get("min_length") and "min_new_tokens" not in self.raw:
             made["min_total_length"] = int(self.within("min_length", 0, 0, 1 << 40, whole=True))
         if "min_length" in made and made.get("max_length", 1 << 40) < made["min_length"]:
-            made["min_length"] = made["max_length"]  # then no text ends
+            made["min_length"] = made["max_length"]  # no text ends before it
         return made
 
     def search(self) -> dict[str, Any]:
@@ -228,7 +225,7 @@ class _GenerationFields(Options):
         value = self.raw.get(name, [])
         ids = [value] if isinstance(value, int) else value
         if not self._are_ids(ids):
-            self.refuse(name, value, f"ids of tokens, 0 to {self.vocab - 1:,},")
+            self.refuse(name, value, f"token ids from 0 to {self.vocab - 1:,}")
         return list(ids)
 
     def _are_ids(self, value: Any) -> bool:
@@ -240,7 +237,7 @@ class _GenerationFields(Options):
 def _notes(
     read: _GenerationFields, where: str, sampling: Mapping[str, Any] | None, config: Options
 ) -> list[str]:
-    """Which fields were applied, which have no effect, and which are unknown."""
+    """Notes on fields that were applied, have no effect, or are unknown."""
     raw = read.raw
     of_sampling = (*OF_SAMPLING, *REFUSED_SAMPLING)
     taken = [name for name in HONOURED if name in raw and not name.endswith("_token_id")]
@@ -248,27 +245,27 @@ def _notes(
     unused = [name for name in of_sampling if name in raw and sampling is None]
     taken = [name for name in taken if name not in unused]
     shown = ", ".join(f"{name} = {_short(raw[name])}" for name in taken)
-    mode = "drawn at random" if sampling is not None else "greedy"
+    mode = "sampling" if sampling is not None else "greedy"
     if read.beams > 1:
         mode = f"beam search, {read.beams} beams"
     if sampling is not None and "top_k" not in raw:
-        mode += f", top_k = {TOP_K} as transformers has it"
-    notes = [f"decoding as transformers' generate(): {mode}; taken from {where}: {shown or 'none'}"]
+        mode += f", top_k = {TOP_K} (default of transformers)"
+    notes = [f"decoding as transformers' generate(): {mode}; from {where}: {shown or 'none'}"]
     if unused:
-        notes.append(f"{where}: {', '.join(unused)}: of no effect without do_sample")
+        notes.append(f"{where}: {', '.join(unused)}: no effect without do_sample")
     unknown = [name for name in raw if name not in FIELDS]
     if unknown:
-        notes.append(f"{where}: not known here, and not applied: {', '.join(unknown)[:300]}")
+        notes.append(f"{where}: unknown, and not applied: {', '.join(unknown)[:300]}")
     if not {"max_length", "max_new_tokens"} & raw.keys():
         notes.append(
-            f"{where} sets no maximum length: Translucid's own holds (generate() would stop after "
-            "20 tokens)"
+            f"{where} sets no maximum length: Translucid's default applies (generate() would stop "
+            "after 20 tokens)"
         )
     tasks = config.get("task_specific_params")
     if isinstance(tasks, dict) and tasks:
         notes.append(
             f"config.json: task_specific_params ({', '.join(map(str, tasks))[:200]}) are not "
-            "applied; give what your task needs as options"
+            "applied; pass what your task needs as options"
         )
     return notes
 
@@ -284,7 +281,7 @@ def search_of(held: Bundle) -> DecodingConfig | None:
 
 
 def searched(held: Bundle, where: str) -> list[str]:
-    """A note with the search options of a model. where: how another tool receives them."""
+    """A note on the search options of a model. where: how the other tool receives them."""
     search = search_of(held)
     if search is None:
         return []
@@ -294,14 +291,14 @@ def searched(held: Bundle, where: str) -> list[str]:
 
 
 def as_call(held: Bundle) -> str:
-    """As arguments of CTranslate2's translate_batch."""
+    """The search options as arguments of CTranslate2's translate_batch."""
     search = search_of(held)
     return "" if search is None else f"beam_size={search.beam_size}, length_penalty={search.alpha}"
 
 
 def as_theirs(held: Bundle) -> dict[str, Any]:
-    """Keys of Hugging Face's generation_config.json. A translation ends at the latest where the
-    longest source of the run's data has it end: there a length is one number for all sources."""
+    """The search options as keys of generation_config.json. The maximum length is that of the
+    longest source in the training data, since the key is one number for all sources."""
     search = search_of(held)
     if search is None:
         return {}
@@ -311,30 +308,31 @@ def as_theirs(held: Bundle) -> dict[str, Any]:
     max_length = max_length if table is None else min(max_length, table)
     theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": max_length}
     if search.beam_size > 1:
-        theirs["early_stopping"] = "never"  # as here: until nothing better can come
-    if search.beam_size > 1 or search.alpha != 1.0:  # of no effect without beams, and warned of
+        theirs["early_stopping"] = "never"  # as here: search until nothing better is possible
+    if search.beam_size > 1 or search.alpha != 1.0:  # without beams, a warning without effect
         theirs["length_penalty"] = search.alpha
     return theirs
 
 
 def original_of(held: Bundle) -> dict[str, Any] | None:
-    """What an opened model's generation_config.json held, unchanged; if the folder had none, what
-    its config.json said about generating. None: the model was not opened in that layout."""
+    """The generation_config.json of an opened model, or the same keys of its config.json. None: the
+    model was not in Hugging Face's layout."""
     original = held.statistics.get(ORIGINAL)
     if not isinstance(original, dict):
         return None
     return dict(original["fields"])
 
 
-def read_decoding(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """What our own export wrote beside a CTranslate2 model: keys of DecodingConfig, and a note."""
-    if not present(folder / FILE):
+def read_decoding(model: ForeignModel) -> tuple[dict[str, Any], list[str]]:
+    """The search options that our own export wrote beside a CTranslate2 model, and a note."""
+    path = model.find(FILE)
+    if path is None:
         return {}, []
-    theirs = Options(read_object(folder / FILE), str(folder / FILE))
+    theirs = Options(read_object(path), str(path))
     ours: dict[str, Any] = {}
     if theirs.get("num_beams") is not None:
         ours["beam_size"] = theirs.within("num_beams", 1, 1, MAX_BEAMS, whole=True)
     if theirs.get("length_penalty") is not None:
         ours["alpha"] = theirs.within("length_penalty", 1, 0, 100)
     shown = ", ".join(f"{name} = {value}" for name, value in ours.items())
-    return ours, [f"decoding as {FILE} says: {shown}"] if ours else []
+    return ours, [f"decoding from {FILE}: {shown}"] if ours else []

@@ -1,7 +1,7 @@
 """Models on the hub by name: `hf:org/name`, `hf:org/name@revision`, `hf:org/name/file.gguf`.
 
-The package huggingface_hub downloads, shows its progress and keeps a cache; its variables hold
-(HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, ...). Only files that are read here are asked for.
+The package huggingface_hub downloads, shows progress and keeps a cache, and follows its environment
+variables (HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, ...). Only files that Translucid reads are downloaded.
 """
 
 import re
@@ -19,16 +19,16 @@ DESCRIPTIONS = (
     "special_tokens_map.json", "tokenizer.model", "spiece.model", "spm.model", "source.spm",
     "target.spm", "vocab.json", "merges.txt", "vocab.txt", "*vocabulary.json", "*vocabulary.txt",
     "modules.json", "sentence_bert_config.json", "*_Pooling/config.json",
-    "manifest.json", "*tokenizer_meta.json",  # of a model folder of ours
+    "manifest.json", "*tokenizer_meta.json",  # of our own model folders
 )  # fmt: skip
 SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
-# Only where there is no safetensors: many repositories have their weights in both.
+# Only if there are no safetensors: many repositories contain both.
 OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin", "model.bin")
 
 
 @dataclass(frozen=True)
 class HubName:
-    """The parts of a name that begins with hf:."""
+    """The parts of a name on the hub."""
 
     repository: str
     revision: str | None = None
@@ -49,13 +49,13 @@ def parse(path: str | Path) -> HubName:
     parts = name.split("/")
     repository, file = parts[:2], parts[2:]
     if not all(map(_WORD.fullmatch, parts)) or (at and not revision):
-        raise InputError(f"{text[:200]!r} is no name on the hub; write {FORM}")
+        raise InputError(f"{text[:200]!r} is not a name on the hub; write {FORM}")
     return HubName("/".join(repository), revision or None, "/".join(file) or None)
 
 
 def fetched(path: str | Path) -> Path:
-    """The local path of a model: downloads files of a name on the hub that the cache lacks, finds
-    one that comes with the package (demo:translate), and returns any other path unchanged."""
+    """The local path of a model: downloads hf: models into the cache, finds models that come with
+    the package (demo:translate), and returns any other path unchanged."""
     if shipped_models.is_shipped_name(path):
         return shipped_models.find(path)
     if not is_hub_name(path):
@@ -64,7 +64,7 @@ def fetched(path: str | Path) -> Path:
     if name.file is not None:
         file = _snapshot(name, (name.file,)) / name.file
         if not file.exists():
-            raise InputError(f"{name}: {name.repository} has no file {name.file}; look at its page")
+            raise InputError(f"{name}: {name.repository} has no file {name.file}; see its page")
         return file
     folder = _snapshot(name, DESCRIPTIONS + SAFE)
     if not any((folder / file).exists() for file in SAFE[:2]):
@@ -73,19 +73,19 @@ def fetched(path: str | Path) -> Path:
 
 
 def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
-    """The folder of a revision, with those of the files that exist."""
+    """Download those of the files that exist; the folder of the revision."""
     try:
         from huggingface_hub import constants, snapshot_download
     except ImportError:
         raise ConfigError(
-            f"{name}: models are fetched from the hub with the package huggingface_hub, which is "
-            "not installed; install it with pip install huggingface_hub, or give a folder"
+            f"{name}: downloading from the hub needs the package huggingface_hub; install it with "
+            "pip install huggingface_hub, or give a folder"
         ) from None
     try:
         folder = snapshot_download(
             name.repository, revision=name.revision, allow_patterns=list(files)
         )
-    except Exception as error:  # what it raises is of several packages, and differs by version
+    except Exception as error:  # from several packages, depending on the version
         message = " ".join(str(error).split())[:300]
         raise InputError(
             f"{name}: the cache {constants.HF_HUB_CACHE} lacks files of {name.repository}, "
@@ -102,35 +102,34 @@ def _cause(name: HubName, error: BaseException) -> str:
 
     hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{name.repository}"
     if constants.HF_HUB_OFFLINE:
-        return "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it"
+        return "HF_HUB_OFFLINE is set, so nothing is downloaded: unset it"
     match error:
         case errors.GatedRepoError():
             return (
-                f"{hub} gives it to those alone who have agreed to its terms: agree to them on "
-                f"{page} and sign in with `hf auth login`"
+                f"{hub} requires you to accept its terms: accept them on {page} and sign in with "
+                "`hf auth login`"
             )
         case errors.RepositoryNotFoundError():
             return (
-                f"{hub} has no model of this name that is open to all: check the name, or sign in "
-                "with `hf auth login` for one that is private"
+                f"{hub} has no public model of this name: check the name, or sign in with `hf auth "
+                "login` for a private one"
             )
         case errors.RevisionNotFoundError():
-            return f"{hub} has no such revision: see which there are on {page}/commits"
+            return f"{hub} has no such revision: see {page}/commits"
         case errors.HfHubHTTPError(response=answer) if answer is not None:
             refused = answer.status_code in (401, 403)
             remedy = (
                 "check the name, or sign in with `hf auth login`" if refused else "try again later"
             )
             return f"{hub} answered with status {answer.status_code}: {remedy}"
-        case _ if error.__cause__ is not None:  # of what it found no copy in the cache either
+        case _ if error.__cause__ is not None:  # not in the cache either
             return _cause(name, error.__cause__)
         case _:
             return f"{hub} could not be reached: check the connection"
 
 
 def repository_of(path: Path) -> str | None:
-    """ORG/NAME of a snapshot in the hub's cache, or of a file in one: the cache names them by
-    commit and digest."""
+    """ORG/NAME of a snapshot in the hub's cache, or of a file in one, whose names are hashes."""
     path = path.absolute()
     for folder in path.parents:
         if folder.name == "snapshots" and folder.parent.name.startswith("models--"):

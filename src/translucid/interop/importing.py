@@ -1,5 +1,4 @@
-"""Open any model: one of ours is read, and one of another tool becomes a network with its weights,
-tokenizers and decoding options."""
+"""Open any model; one of another tool becomes a network with its tokenizers and search options."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,10 +9,10 @@ from typing import Any
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import naming, ram_bytes
 from translucid.interop.families.encoder_heads import with_mean
-from translucid.interop.families.plan import ForeignModel, ImportPlan
+from translucid.interop.families.plan import CONFIG, ForeignModel, ImportPlan
 from translucid.interop.generation_config import read_decoding, read_generation
 from translucid.interop.hub import repository_of
-from translucid.interop.kinds import kind_of, read_source, refusal, tool_of
+from translucid.interop.kinds import identify, read_origin, read_source, refusal, tool_of
 from translucid.interop.placing import grouped, place_weights
 from translucid.interop.tokenizers.agreement import check_labels, check_vocabularies, without_unused
 from translucid.models import Network
@@ -36,16 +35,15 @@ class OpenedNetwork:
 
 
 def open_network(
-    path: Path,
-    mapping: Path | None = None,
-    *,
-    pooled: bool = False,
-    ignored_keys: Sequence[str] = (),
+    path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
 ) -> OpenedNetwork:
-    """The network of a foreign model, in float32, in evaluation mode. mapping: a mapping file, for
-    weights that no tool describes. pooled: of a model that gives hidden states, their mean.
-    ignored_keys: keys of config.json of unknown meaning that are to be ignored."""
-    source = read_source(path, mapping, ignored_keys)
+    """The network of a foreign model without its tokenizers; see `read_source`."""
+    return _network(read_source(path, mapping, ignored_keys), path)
+
+
+def _network(source: ForeignModel, path: Path, *, pooled: bool = False) -> OpenedNetwork:
+    """The network in float32 and evaluation mode. path: as the user named it. pooled: if it returns
+    hidden states, add mean pooling."""
     plan = tool_of(source.kind).plan(source)
     if pooled and plan.task == "none":
         plan = with_mean(plan, str(path))
@@ -81,53 +79,53 @@ def load(
     path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None, *,
     verify: bool = True,
 ) -> Bundle:  # fmt: skip
-    """Any model. say: receives notes on a foreign one, a line each. verify: compare a folder in
-    Hugging Face's layout with transformers when it is opened for the first time."""
+    """Load any model. say: receives notes on a foreign one, a line each. verify: compare a folder
+    in Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
     with naming(path):
-        if (path.is_dir() and kind_of(path) is None) or not path.exists():
-            _check_folder(path)
+        origin = identify(path)
+        if origin.kind is None and not path.is_file():
+            if path.is_dir() and not os.path.lexists(model_folder.place(path) / CONFIG):
+                raise refusal(path)
             return model_folder.load(path, device)
-    held = import_model(path)
+        source = read_origin(origin)
+        held = bundle_of(source, path)
     for line in held.facts["notes"]:
         say(line)
-    if verify and (note := compare_first(path, held)):
+    if verify and (note := compare_first(source, held)):
         say(note)
     held.network.to(device)
     return held
 
 
-def import_model(
-    path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
-) -> Bundle:
-    """A foreign model with its tokenizers, as a bundle of ours. mapping: a mapping file, for
-    weights that no tool describes. ignored_keys: keys of config.json of unknown meaning."""
+def import_model(path: Path) -> Bundle:
+    """A foreign model with its tokenizers, as a bundle of ours."""
     with naming(path):
-        return _import_model(path, mapping, ignored_keys)
+        return bundle_of(read_source(path), path)
 
 
-def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str]) -> Bundle:
-    if mapping is None and path.is_dir() and kind_of(path) is None:
-        _check_folder(path)
-    opened = open_network(path, mapping, pooled=True, ignored_keys=ignored_keys)
-    source, plan, tool = opened.source, opened.plan, tool_of(opened.source.kind)
+def bundle_of(source: ForeignModel, path: Path) -> Bundle:
+    """The network and the tokenizers of a foreign model. path: as the user named it."""
+    opened = _network(source, path, pooled=True)
+    plan, tool = opened.plan, tool_of(source.kind)
     imported = tool.tokenizers(source, plan)
-    if plan.task in (Translate.name, Language.name):  # what they write needs an end
-        _ = list(imported.tokenizers.values())[-1].eos_id  # raises an error if there is none
+    generates = plan.task in (Translate.name, Language.name)
+    decoder = list(imported.tokenizers.values())[-1]
+    if generates:
+        _ = decoder.eos_id  # raises an error if there is none: a text needs an end
     decoding, notes, statistics = dict[str, Any](), list[str](), dict(plan.statistics)
     rows = {name: plan.rows(name) for name in imported.tokenizers}
     imported = without_unused(imported, rows)
     spare = check_vocabularies(imported, rows, path)
     check_labels(plan.labels, path)
     if plan.task == Translate.name and source.kind == "ctranslate2":
-        decoding, notes = read_decoding(source.folder)
-    if plan.task in (Translate.name, Language.name) and source.kind == "huggingface":
-        decoder = list(imported.tokenizers.values())[-1]
+        decoding, notes = read_decoding(source)
+    if generates and source.kind == "huggingface":
         start = tuple(decoder.start_ids) if plan.task == Translate.name else None
-        generation = read_generation(source.folder, source.config, start, plan.rows("target"))
+        generation = read_generation(source, start, plan.rows("target"))
         decoding, notes = generation.decoding, list(generation.notes)
         statistics |= generation.statistics
-    if plan.task == Tag.name:  # as its own tool answers; its tagging scheme is not stored
+    if plan.task == Tag.name:  # as its own tool predicts; its tagging scheme is not stored
         decoding = {"spans": "free"}
         task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")
         notes = [f"tags: {task.decoding_note} (decoding.spans = free)"]
@@ -141,16 +139,10 @@ def _import_model(path: Path, mapping: Path | None, ignored_keys: Sequence[str])
     )  # fmt: skip
 
 
-def compare_first(path: Path, held: Bundle) -> str | None:
+def compare_first(source: ForeignModel, held: Bundle) -> str | None:
     """Compare a folder in Hugging Face's layout with transformers; a note, or None."""
-    if kind_of(path) != "huggingface":
+    if source.kind != "huggingface":
         return None
     from translucid.interop.transformers_check import compared
 
-    return compared(path if path.is_dir() else path.parent, held)
-
-
-def _check_folder(path: Path) -> None:
-    """Refuse a folder that neither another tool nor Translucid wrote."""
-    if path.is_dir() and not os.path.lexists(model_folder.place(path) / model_folder.CONFIG):
-        raise refusal(path)
+    return compared(source.folder, held)

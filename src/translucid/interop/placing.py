@@ -1,13 +1,11 @@
-"""From the tensors of a file into the weights of a network, one after the other.
+"""Copy the tensors of a file into the weights of a network, one by one.
 
-What is missing, what is too much and what has another shape is known from the headers, and said at
-once, before anything is read.
+Missing and unknown tensors and wrong shapes are reported from the headers, before anything is read.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -21,25 +19,8 @@ LARGEST_WEIGHT = 1e12
 SHOWN = 12  # patterns of names in a message
 
 
-@dataclass
-class Misfits:
-    """Tensors of a file that do not fit the network, by name."""
-
-    missing: list[str] = field(default_factory=list)
-    extra: list[str] = field(default_factory=list)
-    misshapen: list[str] = field(default_factory=list)  # with their shapes
-    without_rule: list[str] = field(default_factory=list)  # weights of ours
-
-    def message(self) -> str:
-        parts = {"missing": self.missing, "not known": self.extra, "of another shape":
-                 self.misshapen, "without a rule for it": self.without_rule}  # fmt: skip
-        return "; ".join(
-            f"{len(names):,} {kind}: {grouped(names)}" for kind, names in parts.items() if names
-        )
-
-
 def grouped(names: Iterable[str]) -> str:
-    """Names with layer numbers left out, and how often each occurs."""
+    """Names without layer numbers, and how often each occurs."""
     patterns = Counter(re.sub(r"(?<=[._/])\d+(?=[._/]|$)", "{}", name) for name in names)
     lines = [f"{name} ({n:,} times)" if n > 1 else name for name, n in patterns.items()]
     more = f", and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
@@ -58,18 +39,17 @@ def place_weights(
     ignored: Sequence[str],
     where: str,
 ) -> list[str]:
-    """Fill every weight of the network; the names of tensors that were ignored.
+    """Fill every weight of the network, and return the names of ignored tensors.
 
-    ignored: patterns of names that hold no weights. where: what was opened, for messages."""
+    ignored: patterns of names that are not weights. where: what was opened, for messages."""
     places = own_tensors(network)
-    misfits = _misfits(rules, tensors, places, ignored)
-    if wrong := misfits.message():
+    if wrong := _misfits(rules, tensors, places, ignored):
         merged = "lora" in wrong.lower() or "adapter" in wrong.lower()
         remedy = (
             "merge the adapter into the model and save that"
             if merged
-            else "see whether the configuration belongs to these weights, and whether all parts of "
-            "the model were copied"
+            else "check that the configuration belongs to these weights, and that all files were "
+            "copied"
         )
         raise InputError(f"{where}: its tensors do not fit its configuration: {wrong}; {remedy}")
     alone, parameters = _alone(rules, tensors), dict(network.named_parameters())
@@ -85,17 +65,20 @@ def _misfits(
     tensors: Mapping[str, StoredTensor],
     places: Mapping[str, Tensor],
     ignored: Sequence[str],
-) -> Misfits:
-    misfits = Misfits()
+) -> str:
+    """Tensors that do not fit the network, as text; empty: all fit."""
     known = {place.name for rule in rules for place in rule.theirs}
     ruled = {place.name for rule in rules for place in rule.ours}
-    misfits.missing = sorted(known - tensors.keys())
-    misfits.extra = [n for n in tensors if n not in known and not is_ignored(n, ignored)]
-    misfits.without_rule = [name for name in places if name not in ruled]
-    for rule in rules:
-        if all(place.name in tensors for place in rule.theirs):
-            misfits.misshapen += _misshapen(rule, tensors, places)
-    return misfits
+    stored = [rule for rule in rules if all(place.name in tensors for place in rule.theirs)]
+    misfits = {
+        "missing": sorted(known - tensors.keys()),
+        "unknown": [n for n in tensors if n not in known and not is_ignored(n, ignored)],
+        "of another shape": [n for rule in stored for n in _misshapen(rule, tensors, places)],
+        "without a rule": [name for name in places if name not in ruled],
+    }
+    return "; ".join(
+        f"{len(names):,} {kind}: {grouped(names)}" for kind, names in misfits.items() if names
+    )
 
 
 def _misshapen(
@@ -116,24 +99,24 @@ def _misshapen(
         except (RuntimeError, ValueError, IndexError):
             return [f"{place.name} {list(shape)}"]
         if moved[1:] != ours[0][1:] or place.rows not in (None, moved[0]):
-            return [f"{place.name} {list(shape)}, where {_wanted(place, ours)} is wanted"]
+            return [f"{place.name} {list(shape)}, expected {_wanted(place, ours)}"]
         rows += moved[0]
     if rows != sum(shape[0] for shape in ours):
         (place, *_) = rule.theirs
         shape = tensors[place.name].shape
-        return [f"{place.name} {list(shape)}, where {_wanted(place, ours)} is wanted"]
+        return [f"{place.name} {list(shape)}, expected {_wanted(place, ours)}"]
     return []
 
 
 def _wanted(place: Place, ours: Sequence[torch.Size]) -> list[int]:
-    """The shape that a tensor of theirs should have, as far as it is known."""
+    """The expected shape of a tensor of theirs, as far as it is known."""
     rows = place.rows or sum(shape[0] for shape in ours)
     shape = torch.empty(rows, *ours[0][1:], device="meta")
     return list(place.to_theirs(shape).shape)
 
 
 def _alone(rules: Sequence[WeightRule], tensors: Mapping[str, StoredTensor]) -> set[str]:
-    """Tensors that make up one weight and share no bytes with others: training one weight must not
+    """Tensors that are used once and share no bytes with others: training one weight must not
     change another."""
     uses = Counter(place.name for rule in rules for place in rule.theirs)
     placed = [(t.start, t.start + t.nbytes, t.file, name) for name, t in tensors.items() if t.file]
@@ -176,20 +159,23 @@ def _fill(
     if rule.constant is not None:
         ours[0].copy_(constant_value(rule.constant, ours[0].shape))
         return
-    shapes = [_moved_rows(place, tensors[place.name].shape) for place in rule.theirs]
-    cuts = list(rule.cuts(shapes, [len(tensor) for tensor in ours]))
-    for i, place in enumerate(rule.theirs):
+    begin = 0  # the first row of a tensor of theirs, among those of all
+    for place in rule.theirs:
         stored = tensors[place.name]
         values = stored.read()
         if values.dtype not in FLOATS:
             raise InputError(
-                f"{where}: {place.name} holds {values.dtype}, but weights are floating point "
+                f"{where}: {place.name} contains {values.dtype}, but weights are floating point "
                 "numbers; use a file that is not quantised in this way"
             )
-        for cut in cuts:
-            if cut.theirs == i:
-                target = ours[cut.ours].narrow(0, cut.place, cut.rows)
-                place.copy(values, target, cut.first)
+        end = begin + len(place.to_ours(torch.empty(stored.shape, device="meta")))
+        start = 0
+        for tensor in ours:
+            first, last = max(begin, start), min(end, start + len(tensor))
+            if first < last:
+                place.copy(values, tensor[first - start : last - start], first - begin)
+            start += len(tensor)
+        begin = end
         del values
         stored.release()
     for place, tensor in zip(rule.ours, ours, strict=True):
@@ -197,22 +183,18 @@ def _fill(
 
 
 def check_finite(values: Tensor, names: Sequence[str], weight: str, where: str) -> None:
-    """Refuse values that are not finite or far too large. Damaged bytes often are such numbers."""
+    """Refuse values that are not finite or far too large, as damaged bytes often are."""
     if not values.numel():
         return
     low, high = values.aminmax()
     if low >= -LARGEST_WEIGHT and high <= LARGEST_WEIGHT:  # False for NaN
         return
     kind = (
-        f"values beyond {LARGEST_WEIGHT:.0e}, which no weight has"
+        f"values beyond {LARGEST_WEIGHT:.0e}, too large for weights"
         if low.isfinite() and high.isfinite()
         else "values that are not finite (NaN or infinity)"
     )
     raise InputError(
-        f"{where}: {', '.join(names)} holds {kind}, so that {weight} could not be used; download "
-        "the model again"
+        f"{where}: {', '.join(names)} contains {kind}, so {weight} cannot be used; download the "
+        "model again"
     )
-
-
-def _moved_rows(place: Place, shape: tuple[int, ...]) -> int:
-    return len(place.to_ours(torch.empty(shape, device="meta")))

@@ -1,13 +1,12 @@
-"""Names and layouts of weights as data: what another tool calls a weight, what it is called here,
-and how the one becomes the other, both ways.
+"""Names and layouts of weights as data: another tool's names, our names, and how to convert between
+them in both directions.
 
-A rule joins tensors of theirs, row under row, into one that is cut into tensors of ours; mostly
-both are a single tensor. Before that each of theirs goes through steps, all of which can be undone;
-of ours, the columns may be what is joined (`Transpose`). A weight that they do not have is a
-constant.
+A rule concatenates their tensors along the rows and splits the result into ours; usually both are a
+single tensor. First, reversible steps change the layout of each of theirs; ours may be concatenated
+along the columns (`Transpose`). A weight that they do not have is a constant.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -18,7 +17,7 @@ from translucid.core.errors import InputError
 
 
 class LayoutChange(Protocol):
-    """A change of layout; `undo(apply(x))` is x. Impossible shapes raise ValueError or
+    """A change of layout with `undo(apply(x)) == x`. Impossible shapes raise ValueError or
     RuntimeError."""
 
     def apply(self, x: Tensor) -> Tensor: ...
@@ -38,9 +37,9 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows of queries or keys, by head: rotary positions turn dimension i with i + d/2 in their
-    layout and 2i with 2i + 1 in ours. rotary: how many dimensions of a head turn; not set: all.
-    still: how many heads follow that do not turn, the values in a fused projection."""
+    """Rows of queries or keys, by head: rotary positions rotate dimensions i and i + d/2 in their
+    layout, 2i and 2i + 1 in ours. rotary: rotated dimensions of a head; None: all. still: the
+    number of heads after them that are not rotated (values in a fused projection)."""
 
     heads: int
     rotary: int | None = None
@@ -53,7 +52,7 @@ class Pairs:
         return self._reorder(x, (-1, 2))
 
     def copy(self, x: Tensor, target: Tensor) -> None:
-        """apply(x) into a target, where all turn: without a tensor between."""
+        """Copy apply(x) into a target without an intermediate tensor, if all dimensions rotate."""
         pairs = target.unflatten(0, (self.heads, -1, 2))
         pairs.copy_(x.unflatten(0, (self.heads, 2, -1)).transpose(1, 2))
 
@@ -70,7 +69,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class ByHead:
-    """Rows that are q|k|v of the first head, then of the second; ours are all q, all k, all v."""
+    """Rows ordered by head, q|k|v of each; ours are all q, all k, all v."""
 
     heads: int
 
@@ -83,8 +82,8 @@ class ByHead:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Equal blocks of rows in another order: the gates of a recurrent cell. order: for each block
-    of ours, which of theirs it is."""
+    """Equal blocks of rows in another order: the gates of a recurrent cell. order: their block for
+    each of ours."""
 
     order: tuple[int, ...]
 
@@ -111,9 +110,9 @@ class OneRow:
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor in a rule. rows: how many it has, after the steps; needed where several join."""
+    """A tensor in a rule. rows: their number after the steps, needed to concatenate several."""
 
-    name: str  # {} stands for the number of a layer
+    name: str  # with {} for the number of a layer
     rows: int | None = None
     steps: tuple[LayoutChange, ...] = ()
 
@@ -128,7 +127,7 @@ class Place:
         return x
 
     def copy(self, x: Tensor, target: Tensor, first: int) -> None:
-        """Rows of to_ours(x), from this one on, into a target."""
+        """Copy rows of to_ours(x), starting with `first`, into a target."""
         match self.steps:
             case (Pairs(rotary=None, still=0) as pairs,) if len(target) == len(x):
                 pairs.copy(x, target)
@@ -141,35 +140,12 @@ Constant = Literal["zeros", "identity"]
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Their tensors, joined, are our tensors, joined. constant: the value of ours if they have no
-    such tensor."""
+    """Their tensors, concatenated, are ours, concatenated. constant: our value if they have no such
+    tensor."""
 
     theirs: tuple[Place, ...]
     ours: tuple[Place, ...]
     constant: Constant | None = None
-
-    def cuts(self, of_theirs: Sequence[int], of_ours: Sequence[int]) -> Iterator["RowRange"]:
-        """Which rows go where. of_theirs, of_ours: rows of the tensors."""
-        begin = 0
-        for i, rows in enumerate(of_theirs):
-            start = 0
-            for k, own in enumerate(of_ours):
-                first, last = max(begin, start), min(begin + rows, start + own)
-                if first < last:
-                    yield RowRange(i, first - begin, k, first - start, last - first)
-                start += own
-            begin += rows
-
-
-@dataclass(frozen=True)
-class RowRange:
-    """`rows` rows from `first` of their tensor number `theirs` are those from `place` of ours."""
-
-    theirs: int
-    first: int
-    ours: int
-    place: int
-    rows: int
 
 
 def rule(theirs: str, ours: str, *steps: LayoutChange) -> WeightRule:
@@ -213,8 +189,8 @@ def to_theirs(rules: Iterable[WeightRule], ours: Mapping[str, Tensor]) -> dict[s
             weight = ours[place.name]
             if not torch.equal(weight, constant_value(one.constant, weight.shape).to(weight)):
                 raise InputError(
-                    f"{place.name} is not {one.constant}, and they have no such weight; the model "
-                    "cannot be written in their layout"
+                    f"{place.name} is not {one.constant}, but the other tool has no such weight; "
+                    "the model cannot be written in its layout"
                 )
             continue
         whole = torch.cat([place.to_ours(ours[place.name]) for place in one.ours])

@@ -1,13 +1,13 @@
-"""The whole answer of a model in Hugging Face's layout, by the package transformers and here: the
-tokenizer's ids, then what a user sees: a label with its score, the token at a mask, a generated
-text, an embedding. The first difference is an error that shows both.
+"""Compare the outputs of a model in Hugging Face's layout with those of transformers: token ids,
+then labels with scores, the token at a mask, generated text, or an embedding. The first difference
+is an error that shows both.
 
-transformers gets a folder with links to those files alone that Translucid itself reads: no code, no
-pickle, no adapter, and nothing from the network.
+transformers receives a folder with links to only those files that Translucid reads: no code, no
+pickles, no adapters, and no network access.
 
-The first opening of a folder makes this comparison where transformers is installed; the result is
+The comparison runs when a folder is first opened and transformers is installed. The result is
 stored in the user's cache folder (XDG_CACHE_HOME, or ~/.cache) under the fingerprint of the
-folder's files, so that later openings do not repeat it. TRANSLUCID_VERIFY=off turns it off.
+folder's files, so it is not repeated. TRANSLUCID_VERIFY=off turns it off.
 """
 
 import hashlib
@@ -47,33 +47,33 @@ TEXTS = (
     "  Größe: 12,5 %\tnaïve ﬁne café",
     "日本語 and 😀 in one text",
 )
-TOKENS = 12  # that are generated
-MORE = {"language": TOKENS, "fill": 4}  # tokens beyond those of a text
+TOKENS = 12  # generated tokens
+MORE = {"language": TOKENS, "fill": 4}  # tokens in addition to those of a text
 CLOSE = 1e-3  # scores and probabilities
-LARGEST = 1 << 20  # that a number in a configuration may be
+LARGEST = 1 << 20  # number in a configuration
 UNBOUNDED = ("vocab_size", "token_id", "model_max_length")
 READ = (*DESCRIPTIONS, *SAFE, "added_tokens.json")
-# What tokenizer_config.json may name: classes of the families that are opened here.
+# Classes that tokenizer_config.json may name: those of the supported families.
 TOKENIZERS = ("Bart*", "Bert*", "CodeLlama*", "DistilBert*", "GPT2*", "GPTNeoX*", "Llama*",
               "M2M100*", "MBart*", "MPNet*", "Marian*", "MT5*", "Nllb*", "Pegasus*", "PreTrained*",
               "Qwen2*", "Roberta*", "T5*", "TokenizersBackend", "XLMRoberta*")  # fmt: skip
-GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # which know no family's options
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # without a family's options
 
-# Of the comparison when a folder is opened for the first time.
+# The comparison when a folder is first opened
 VARIABLE = "TRANSLUCID_VERIFY"
 OFF = ("off", "0", "no", "false")
-MOST_BYTES = 300 << 20  # of weights; above that it would take too long
-WHOLE = 4 << 20  # bytes of a file whose contents are part of the fingerprint
+MOST_BYTES = 300 << 20  # of weights; more would take too long
+WHOLE = 4 << 20  # bytes; the fingerprint contains the contents of smaller files
 FIRST_TEXTS = 2
 
 
 class NotCompared(Exception):
-    """The reason why a model could not be compared, which is not an error of the model."""
+    """The reason why a model could not be compared, although it may be correct."""
 
 
 def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) -> list[str]:
-    """What is the same, a line each; a difference is an InputError. NotCompared: transformers is
-    not installed, or does not open the folder."""
+    """Lines that state what is equal; a difference is an InputError. Raises NotCompared if
+    transformers is not installed, or does not open the folder."""
     with _as_transformers_sees_it(folder) as clean, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         resources = Resources(
@@ -108,7 +108,7 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(path.resolve())
         if not any(clean.glob("*.safetensors")):
-            raise NotCompared("its weights are no safetensors")
+            raise NotCompared("its weights are not safetensors")
         for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
             if (clean / name).exists():
                 _check_sizes(read_object(folder / name), name)
@@ -116,7 +116,7 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
 
 
 def _check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Refuse large numbers in a configuration, for which transformers would allocate memory."""
+    """Refuse large numbers, for which transformers would allocate memory."""
     for key, value in options.items():
         if isinstance(value, Mapping):
             _check_sizes(value, where)
@@ -157,7 +157,7 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
         return tokenizer, model.eval()
     except NotCompared:
         raise
-    except Exception as error:  # of any kind: it is a library that reads files of anyone
+    except Exception as error:  # any error of the other library
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise NotCompared(f"transformers does not open it ({reason[0][:200]})") from None
     finally:
@@ -168,7 +168,7 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Answers:
-    """One model in transformers and here; a method for each kind of answer."""
+    """One model in transformers and here, with a method for each kind of output."""
 
     tokenizer: Any
     model: Any
@@ -177,7 +177,7 @@ class _Answers:
     folder: Path  # for messages
 
     def ids(self, text: str) -> list[int]:
-        """The ids of a text, which both tokenizers give."""
+        """The ids of a text, which must be equal in both tokenizers."""
         own = reading(self.held)
         ours = own.frame(*TASKS[self.held.task].around)(own.encode(text))
         theirs = [int(i) for i in self.tokenizer(text)["input_ids"]]
@@ -188,7 +188,7 @@ class _Answers:
         return ours
 
     def context_length(self) -> int:
-        """Tokens that both can read, without the two rows before RoBERTa's first position."""
+        """The context length of both, without the two rows before RoBERTa's first position."""
         config = self.held.network.config
         assert isinstance(config, SequenceConfig)
         theirs = getattr(self.model.config, "max_position_embeddings", None)
@@ -197,9 +197,8 @@ class _Answers:
 
     def _differs(self, what: str) -> InputError:
         return InputError(
-            f"{self.folder}: {what}; to open it all the same, pass verify=False, or set "
-            "TRANSLUCID_VERIFY=off on the command line, and please report it with the model's "
-            "config"
+            f"{self.folder}: {what}; to open it anyway, pass verify=False, or set "
+            "TRANSLUCID_VERIFY=off on the command line; please report it with the model's config"
         )
 
     def _pipeline(self, kind: str, **options: Any) -> Any:
@@ -210,7 +209,7 @@ class _Answers:
         )
 
     def classify(self, text: str, ids: list[int]) -> None:
-        """The probability or score of every label, by what the pipeline applies to the logits."""
+        """Compare the score of every label."""
         function = self.held.statistics.get(FUNCTION, "softmax")
         usual = function_of(self.held.statistics.get(PROBLEM), len(self.held.labels))
         # A CrossEncoder's activation is not in the files that the pipeline reads.
@@ -227,7 +226,7 @@ class _Answers:
                 )
 
     def tag(self, text: str, ids: list[int]) -> None:
-        """Token by token: which spans they make is decided by the folder's scheme."""
+        """Compare token by token, since the tagging scheme determines the spans."""
         tagged = self._pipeline("token-classification", ignore_labels=[])(text)
         likely = self.held.network(torch.tensor([ids])).float().softmax(-1)[0]
         for one in tagged:
@@ -252,9 +251,9 @@ class _Answers:
             )
 
     def generate(self, text: str, ids: list[int]) -> None:
-        """Greedy decoding: beams depend on options that are not the model's."""
+        """Compare greedy decoding, which does not depend on search options."""
         own = writing(self.held)
-        # Padding and rows without a token are never written here, whatever their probability.
+        # Padding and rows without a token are never generated here.
         unwritten = [
             *own.special.never,
             *range(len(own), self.model.get_output_embeddings().out_features),
@@ -271,7 +270,7 @@ class _Answers:
         (decoded,) = generator.decode([text], beam_size=1, max_length=TOKENS + 1)
         ours = list(decoded.texts[0].tokens) if decoded.texts else []
         ours = ours[: next((i for i, token in enumerate(ours) if token in ends), len(ours))]
-        if ours[: TOKENS - 2] != theirs[: TOKENS - 2]:  # there the last may be forced to be the end
+        if ours[: TOKENS - 2] != theirs[: TOKENS - 2]:  # they may force the last to be the end
             shown = own.decode(i for i in theirs if i < len(own))
             raise self._differs(
                 f"{text!r} continues with {shown!r} (ids {theirs}) in transformers, but with "
@@ -308,8 +307,8 @@ _COMPARE: Mapping[str, tuple[Callable[[_Answers, str, list[int]], None], str]] =
 
 
 def compared(folder: Path, held: Bundle) -> str | None:
-    """A note for the user, None: transformers is not installed or the comparison is turned off.
-    A difference is an InputError."""
+    """A note for the user; None: transformers is not installed, or the comparison is off. A
+    difference is an InputError."""
     try:
         library = version("transformers")
     except PackageNotFoundError:
@@ -332,9 +331,9 @@ def compared(folder: Path, held: Bundle) -> str | None:
         note = f"not compared with transformers: {reason}; {remedy}"
     except TranslucidError:
         raise
-    except Exception as error:  # of the other library: opening must not fail because of it
+    except Exception as error:  # of the other library, which must not prevent opening
         note = f"not compared with transformers, which fails ({str(error)[:200]}); {remedy}"
-    with suppress(TranslucidError, OSError):  # a cache that cannot be written is no fault
+    with suppress(TranslucidError, OSError):  # the cache is optional
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({"note": note, "folder": str(folder)}) + "\n")
     return note
@@ -346,7 +345,7 @@ def _cache() -> Path:
 
 
 def _fingerprint(folder: Path, library: str) -> str:
-    """A hash of the contents of small files, and of size and modification time of others."""
+    """A hash of small files' contents, and of other files' size and modification time."""
     made = hashlib.sha256(f"{__version__} {library}".encode())
     for entry in sorted(entries(folder), key=lambda entry: entry.path):
         status = entry.stat()

@@ -1,8 +1,8 @@
-"""A text through a foreign model in the library it comes from and through ours, layer by layer, so
-that the first layer that differs is seen.
+"""Compare a foreign model with a reference implementation, layer by layer, to find the first layer
+that differs.
 
-Folders in Hugging Face's layout are computed by the package transformers, files of llama.cpp and
-llama2.c by the formulas written out on the tensors of the file, with none of our parts.
+The reference for Hugging Face's layout is the package transformers; for files of llama.cpp and
+llama2.c it is `plain_llama`, which shares no code with our parts.
 """
 
 import warnings
@@ -18,7 +18,6 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.interop.families.plan import ForeignModel, Options
-from translucid.interop.kinds import read_source
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
@@ -34,13 +33,13 @@ class _Sizes:
     kv_heads: int
     eps: float
     base: float  # of the rotary positions
-    halves: bool  # of a head turn, not its pairs
+    halves: bool  # rotary positions rotate halves of a head, not pairs
     window: int | None
 
 
 def plain_llama(source: ForeignModel, ids: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The vectors after the embedding and after each layer, the last of them normalised, and the
-    logits. ids: (length,)"""
+    """Hidden states after the embedding and after each layer, the last one normalised, and logits.
+    ids: (length,)"""
     sizes, modules = (_of_gguf if source.kind == "gguf" else _of_llama2c)(source)
     tensors = source.file.tensors
 
@@ -89,7 +88,7 @@ def plain_llama(source: ForeignModel, ids: Tensor) -> tuple[list[Tensor], Tensor
 
 
 def _turned(x: Tensor, sizes: _Sizes, factors: Tensor | None) -> Tensor:
-    """Position p turns pair i of a head by p / base^(2i / d). x: (length, heads, d)"""
+    """Rotate pair i of a head at position p by p / base^(2i / d). x: (length, heads, d)"""
     length, _, d_head = x.shape
     rates = sizes.base ** (-torch.arange(0, d_head, 2).double() / d_head)
     rates = rates if factors is None else rates / factors.double()
@@ -120,9 +119,8 @@ def _of_gguf(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
     scaled = own.text("rope.scaling.type", "none") != "none"
     if scaled or own.whole("rope.dimension_count", d_head) != d_head:
         raise InputError(
-            f"--verify {source.path}: scaled rotary positions, or of a part of a head, are not "
-            "written out here a second time; verify the model in Hugging Face's layout, or leave "
-            "--verify out"
+            f"--verify {source.path}: the reference implementation has no scaled or partial rotary "
+            "positions; verify the model in Hugging Face's layout, or leave --verify out"
         )
     sizes = _Sizes(
         own.whole("block_count"), heads, own.whole("attention.head_count_kv", heads),
@@ -134,8 +132,8 @@ def _of_gguf(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
 
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
-BOUND = 1e-4  # of the largest value, in float32: more is another model, not rounding
-# Which class of transformers computes what a task of ours does.
+BOUND = 1e-4  # largest relative difference that rounding in float32 explains
+# The class of transformers for each of our tasks.
 CLASSES = {
     "language": "AutoModelForCausalLM", "translate": "AutoModelForSeq2SeqLM",
     "fill": "AutoModelForMaskedLM", "classify": "AutoModelForSequenceClassification",
@@ -165,20 +163,20 @@ class LayerDifference:
 class _Reference:
     """The reference computation for a batch of one text."""
 
-    states: Mapping[str, Any]  # of each stack: after the embedding, and after each layer
+    states: Mapping[str, Any]  # by stack: after the embedding, and after each layer
     output: Tensor
     name: str  # of the output
 
 
-def differences(path: Path, held: Bundle) -> list[LayerDifference]:
+def differences(source: ForeignModel, held: Bundle) -> list[LayerDifference]:
     """Compare the hidden states after the embedding and after each layer, and the output."""
-    source, config = read_source(path), held.network.config
+    config = held.network.config
     if source.kind not in ("huggingface", "gguf", "llama2c") or not isinstance(
         config, TransformerConfig
     ):
         raise InputError(
-            f"--verify {path}: nothing here computes such a model a second time; compare it "
-            "in Hugging Face's layout, as GGUF and as llama2.c: leave --verify out"
+            f"--verify {source.path}: there is no second implementation to compare with; models in "
+            "Hugging Face's layout, GGUF and llama2.c's format can be compared: leave --verify out"
         )
     inputs = inputs_of(held, TEXT)
     with torch.inference_mode():
@@ -195,12 +193,12 @@ def differences(path: Path, held: Bundle) -> list[LayerDifference]:
 
 
 def first_wrong(compared: list[LayerDifference]) -> LayerDifference | None:
-    """The first difference that is more than rounding, if there is one."""
+    """The first difference that rounding does not explain, if there is one."""
     return next((d for d in compared if not d.relative < BOUND), None)
 
 
 def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
-    """A text as inputs of the task, with itself as the translation; cut to what fits."""
+    """A text as inputs of the task, with itself as the target, truncated to the context length."""
     config = held.network.config
     assert isinstance(config, SequenceConfig)
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
@@ -259,23 +257,22 @@ def pooled(states: Tensor, config: TransformerConfig) -> Tensor:
 
 
 def _opened(path: Path, task: str) -> Any:
-    """The model as transformers reads it; never runs code from the folder, never uses the
-    network."""
+    """Open a model with transformers, without its own code and without network access."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import transformers
     except ImportError:
         raise InputError(
-            "--verify compares with the package transformers, which is not installed; install it "
-            "with: pip install transformers, or leave --verify out"
+            "--verify needs the package transformers; install it with: pip install transformers, "
+            "or leave --verify out"
         ) from None
     options: dict[str, Any] = {
         "local_files_only": True, "trust_remote_code": False, "dtype": torch.float32,
     }  # fmt: skip
     try:
         model: Any = getattr(transformers, CLASSES[task]).from_pretrained(path, **options)
-    except Exception as error:  # whatever another library makes of a file that it refuses
+    except Exception as error:  # any error of the other library
         raise InputError(
             f"--verify: transformers cannot open {path} ({str(error)[:300]}); leave --verify out"
         ) from error

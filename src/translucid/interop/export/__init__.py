@@ -1,1 +1,1 @@
-"""Our models in the formats of other tools."""
+"""Write our models in the formats of other tools."""

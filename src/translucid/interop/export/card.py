@@ -1,5 +1,4 @@
-"""The card of an exported model: what it does, what it was trained on, how well it does, how to use
-it; with the metadata that the hub reads."""
+"""The card of an exported model: task, training data, scores and usage, with the hub's metadata."""
 
 import json
 import tomllib
@@ -20,8 +19,6 @@ MAX_RECIPE = 1 << 20
 
 PIPELINES = {"language": "text-generation", "translate": "translation",
              "classify": "text-classification", "tag": "token-classification"}  # fmt: skip
-LIBRARIES = {"huggingface": "transformers", "ctranslate2": "ctranslate2", "gguf": "gguf",
-             "onnx": "onnx"}  # fmt: skip
 USE = {
     ("huggingface", "language"): """\
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -81,17 +78,17 @@ print(labels[str(logits[0].argmax())])""",
 
 @dataclass(frozen=True)
 class About:
-    """What a run folder knows beyond the model in it."""
+    """Facts of a run folder about its model."""
 
     name: str = "model"
-    data: Mapping[str, Any] = field(default_factory=dict)  # which data, as its recipe names them
+    data: Mapping[str, Any] = field(default_factory=dict)  # the data that its recipe names
     recipe: str = ""  # the text of recipe.toml
     test: Mapping[str, Any] = field(default_factory=dict)  # test.json
     licence: str = ""
 
 
 def about(folder: Path | None, name: str, licence: str = "") -> About:
-    """folder: that a model was read from; None: it was in none. name: what it is to be called."""
+    """folder: where the model was read from, if anywhere. name: of the exported model."""
     run = None if folder is None else place(folder).parent
     if run is None or not present(run / "recipe.toml"):
         return About(name, licence=licence)
@@ -99,14 +96,14 @@ def about(folder: Path | None, name: str, licence: str = "") -> About:
     try:
         data = tomllib.loads(recipe).get("data", {})
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{run / 'recipe.toml'}: {error}; copy the run again, whole") from None
+        raise InputError(f"{run / 'recipe.toml'}: {error}; copy the complete run again") from None
     named = {key: data[key] for key in PLACES if isinstance(data, dict) and data.get(key)}
     test = read_object(run / "test.json") if present(run / "test.json") else {}
     return About(name, named, recipe, test, licence)
 
 
 def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
-    """The text of README.md; notes: what was done to the weights, a line each."""
+    """The text of README.md. notes: on changes to the weights, a line each."""
     use = USE.get((format, held.task), "")
     places = {"folder": about.name, "target": about.name}
     places["search"] = as_call(held)
@@ -128,10 +125,9 @@ def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
 
 
 def _metadata(held: Bundle, format: str, about: About) -> str:
-    """A licence that nobody has named is left for people to fill in."""
     lines = [
         f"license: {json.dumps(about.licence)}" if about.licence else "license: unknown",
-        f"library_name: {LIBRARIES[format]}",
+        f"library_name: {'transformers' if format == 'huggingface' else format}",
         *([f"pipeline_tag: {PIPELINES[held.task]}"] if held.task in PIPELINES else []),
         "tags:\n- translucid",
     ]
@@ -139,7 +135,7 @@ def _metadata(held: Bundle, format: str, about: About) -> str:
 
 
 def _scores(held: Bundle, about: About) -> str:
-    """Test scores with what makes them comparable, else those of the validation data."""
+    """Test scores with their signatures, or else validation scores."""
     if numbers := about.test.get("test"):
         title, notes = "Scores on the test data", about.test.get("notes") or []
     else:

@@ -1,5 +1,5 @@
-"""A model as a folder of CTranslate2: model.bin, config.json, vocabularies, and the tokenizer,
-which its engine does not read but its users need."""
+"""Write a model as a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer,
+which the engine does not read but users need."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ SPECS = {"encoder-decoder": ("TransformerSpec", 7), "decoder": ("TransformerDeco
 
 
 def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on what was done to the weights."""
+    """Fill the folder; notes on changes to the weights."""
     weights = _rewritten(weights)
     c = weights.config
     _check(c)
@@ -64,16 +64,16 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
     write_json(folder / "config.json", config)
     _write_vocabularies(held, c, folder)
-    if search_of(held):  # its engine reads no such file; its users may, and import does
+    if search_of(held):  # not read by its engine, but by users and by our import
         write_json(folder / FILE, as_theirs(held))
     return [
         f"written as {spec}", *weights.notes,
-        *searched(held, f"say so by call: translate_batch(..., {as_call(held)})"),
+        *searched(held, f"pass them in each call: translate_batch(..., {as_call(held)})"),
     ]  # fmt: skip
 
 
 def _rewritten(weights: Weights) -> Weights:
-    if weights.config.positions in ("sinusoidal", "none"):  # else it adds sinusoids of its own
+    if weights.config.positions in ("sinusoidal", "none"):  # otherwise it adds its own sinusoids
         weights = with_table(weights, LENGTH)
     elif weights.config.positions == "learned" and weights.config.first_position:
         first = weights.config.first_position
@@ -90,20 +90,20 @@ def _rewritten(weights: Weights) -> Weights:
 
 
 def _check(c: TransformerConfig) -> None:
-    """What cannot be said there, by its reason."""
+    """Refuse models that CTranslate2 cannot express, with the reason."""
     if c.shape not in SPECS or c.head != "language":
         raise InputError(
-            f"CTranslate2 has translators and language models, but this model is an {c.shape} "
+            f"CTranslate2 supports translation and language models, but this model is an {c.shape} "
             f"with head {c.head}; export to huggingface"
         )
     if c.positions == "alibi" and c.shape == "encoder-decoder":
         raise InputError(
-            "CTranslate2 has ALiBi in language models alone: its encoder knows none; train "
-            "with model.positions = rotary or sinusoidal"
+            "CTranslate2 supports ALiBi only in language models, not in encoders; train with "
+            "model.positions = rotary or sinusoidal"
         )
     if c.positions == "alibi" and c.heads & (c.heads - 1):
         raise InputError(
-            f"CTranslate2 has other ALiBi slopes for {c.heads} heads, which is no power of 2; "
+            f"CTranslate2 uses other ALiBi slopes for {c.heads} heads, which is not a power of 2; "
             "train with model.positions = rotary, or with model.heads = 4 or 8"
         )
 
@@ -117,7 +117,7 @@ def _aliases(c: TransformerConfig) -> dict[str, str]:
 
 
 def _tokens(held: Bundle) -> dict[str, Any]:
-    """Special tokens by name, and what the engine puts around a source."""
+    """Special tokens by name, and those that the engine adds to a source."""
     tokenizer = writing(held)
     names, special = list(tokenizer.vocab), tokenizer.special
     made: dict[str, Any] = {
@@ -145,7 +145,7 @@ def _write_vocabularies(held: Bundle, c: TransformerConfig, folder: Path) -> Non
     else:
         name = "shared_vocabulary" if held.task == "translate" else "vocabulary"
         write_json(folder / f"{name}.json", _names(first, c.vocab))
-    # The engine itself puts the end behind a source; what stands before a prompt it does not know.
+    # The engine itself adds the end of a source, but no token before a prompt.
     frame = Frame() if held.task == "translate" else first.frame(*TASKS[held.task].around)
     write_tokenizer(first, frame, folder)
 

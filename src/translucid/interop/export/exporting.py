@@ -1,5 +1,5 @@
-"""Export a model to the format of another tool. The folder appears only after the export was opened
-again and compared with the model."""
+"""Export a model to the format of another tool. The folder appears only once the export has been
+reopened and compared with the model."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -29,14 +29,14 @@ WRITERS: Mapping[str, Write] = {
     "gguf": gguf.write_file,
 }
 
-ONNX = "onnx"  # the only format for networks other than Transformers
+ONNX = "onnx"  # the only format for other networks than Transformers
 UNKNOWN = About()
 PLAIN = OnnxOptions()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written; notes on what was done to the weights."""
+    """The files of an export, and notes on changes to the weights."""
 
     format: str
     folder: Path
@@ -57,7 +57,7 @@ def export(
         )
     if options.named and format != ONNX:
         raise ConfigError(
-            f"{' and '.join(options.named)}: for the format onnx, not {format}; leave it out"
+            f"{' and '.join(options.named)}: only for the format onnx, not {format}; leave it out"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
         raise InputError(
@@ -89,13 +89,13 @@ def weights_of(held: Bundle) -> Weights:
     config = held.network.config
     if not isinstance(config, TransformerConfig):
         raise InputError(
-            f"a {type(config).__name__} is no Transformer, which this format is for; export to "
-            "onnx, or a model that was trained with model.kind = transformer"
+            f"this format is for Transformers, not for a {type(config).__name__}; export to onnx, "
+            "or export a model trained with model.kind = transformer"
         )
     if config.ensemble_size > 1:
         raise InputError(
-            f"an ensemble of {config.ensemble_size} networks is no single model; export one that "
-            "was trained with model.ensemble_size = 1"
+            f"an ensemble of {config.ensemble_size} networks cannot be exported as one model; "
+            "train with model.ensemble_size = 1"
         )
     tensors = {
         name: tensor.detach().float().cpu() for name, tensor in own_tensors(held.network).items()

@@ -1,5 +1,5 @@
-"""A Llama-like language model as llama.cpp's file: model.gguf, all weights in float32, with the
-tokenizer in its header. Other types are made of it with llama.cpp's own tools."""
+"""Write a Llama-like language model as model.gguf for llama.cpp: weights in float32, and the
+tokenizer in the header. llama.cpp's own tools quantise it."""
 
 import json
 from pathlib import Path
@@ -23,18 +23,18 @@ FILE = "model.gguf"
 
 
 def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on what was done to the weights."""
+    """Fill the folder; notes on changes to the weights."""
     facts = tokenizer_facts(held)
     c = weights.config
     if (c.shape, c.head) != ("decoder", "language"):
         raise InputError(
-            f"GGUF is for language models here, but this model is an {c.shape} with head {c.head}; "
-            "export to ctranslate2 or huggingface"
+            f"only language models can be exported to GGUF, but this model is an {c.shape} with "
+            f"head {c.head}; export to ctranslate2 or huggingface"
         )
     fit = fitted(weights, to_gguf, _plan)
     if not isinstance(fit, Fitted):
         raise InputError(
-            f"llama.cpp computes Llama-like models, and this is none: {reasons(fit)}; export to "
+            f"llama.cpp supports Llama-like models, which this is not: {reasons(fit)}; export to "
             "huggingface or ctranslate2"
         )
     name = {"general.name": folder.name.strip(".").removesuffix(".writing")}
@@ -44,7 +44,7 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
 
 
 def _plan(description: Description, weights: Weights) -> ImportPlan:
-    """How our reader understands the header."""
+    """The plan that our reader makes from the header."""
     c = weights.config
     tensors = dict.fromkeys([*description.names, *weights.tensors], placeholder())
     tensors["token_embd.weight"] = placeholder((c.vocab, c.d_model))
@@ -53,7 +53,7 @@ def _plan(description: Description, weights: Weights) -> ImportPlan:
 
 
 def tokenizer_facts(held: Bundle) -> dict[str, Any]:
-    """The tokenizer as the header holds it: pairs of bytes that are merged, as GPT-2 has them."""
+    """The tokenizer as metadata of the header: byte-level BPE, as in GPT-2."""
     tokenizer = next(iter(held.tokenizers.values()))
     spec = json.loads(tokenizer.spec)
     names = list(tokenizer.vocab)
@@ -80,11 +80,11 @@ def tokenizer_facts(held: Bundle) -> dict[str, Any]:
 
 
 def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:
-    """llama.cpp's name for how a text is split before its bytes are merged."""
+    """llama.cpp's name for how a text is split before BPE."""
     model, parts = spec["model"], list(steps(spec.get("pre_tokenizer")))
     if model["type"] == "BPE" and not spec.get("normalizer") and not model.get("byte_fallback"):
         if not model["merges"] and [part["type"] for part in parts] == ["ByteLevel"]:
-            return "gpt-2"  # bytes alone, however they are split
+            return "gpt-2"  # bytes only, so splitting does not matter
         for name, known in PRE_TOKENIZERS.items():
             if len(parts) == len(known) and all(
                 own.items() <= part.items() for own, part in zip(map(_deciding, known), parts,
@@ -92,11 +92,11 @@ def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:
             ):  # fmt: skip
                 return name if name != "default" else "gpt-2"
     raise InputError(
-        f"llama.cpp cannot split texts as this {tokenizer.kind} tokenizer does; it has byte pairs: "
-        "train with tokenizer.kind = bpe or bytes, or export to huggingface"
+        f"llama.cpp cannot split texts as this {tokenizer.kind} tokenizer does; train with "
+        "tokenizer.kind = bpe or bytes, or export to huggingface"
     )
 
 
 def _deciding(part: dict[str, Any]) -> dict[str, Any]:
-    """What of a step decides how it splits."""
+    """The options of a step that determine how it splits."""
     return {key: value for key, value in part.items() if key != "trim_offsets"}

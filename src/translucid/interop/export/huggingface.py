@@ -1,9 +1,9 @@
-"""A model as a folder in Hugging Face's layout: config.json, model.safetensors, the tokenizer; for
-a model that generates text, generation_config.json; for a sentence encoder, the modules of
+"""Write a model as a folder in Hugging Face's layout: config.json, model.safetensors, a tokenizer;
+for a generating model generation_config.json; for a sentence encoder the modules of
 sentence-transformers.
 
-Each family of Hugging Face describes the model as well as it can. The description is read again as
-if another tool had written it, and must be the same model.
+Each family describes the model as well as it can. The description is read again as if another tool
+had written it, and must yield the same model.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,13 +66,13 @@ FAMILIES: Mapping[Shape, Mapping[str, Describe]] = {
         for kind in ("bert", "roberta", "distilbert")
     },
 }  # fmt: skip
-OWN_TOKENIZER = ("qwen2",)  # transformers gives these their own class, whatever the folder says
+OWN_TOKENIZER = ("qwen2",)  # transformers ignores the tokenizer class of the folder
 MODULE = "sentence_transformers.models."
-STORED = ("marian", "pegasus")  # that keep their computed positions in the file
+STORED = ("marian", "pegasus")  # store their computed positions
 
 
 def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on what was done to the weights."""
+    """Fill the folder; notes on changes to the weights."""
     foreign = reading(held).kind == IMPORTED
     vector = weights.config.head == "embed"
     fit = family_of(without_pooling(weights) if vector else weights, foreign=foreign)
@@ -90,7 +90,7 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
             notes += searched(held, f"written to {FILE}, which generate() reads")
         else:
             write_json(folder / FILE, original)
-            notes.append(f"{FILE}: as it was when the model was opened")
+            notes.append(f"{FILE}: unchanged from the opened model")
     kind = config["model_type"]
     return [f"written as {kind}, {config['architectures'][0]}", *fit.weights.notes, *notes]
 
@@ -103,7 +103,7 @@ def tensors_of(fit: Fitted) -> dict[str, Tensor]:
     tensors = to_theirs(fit.plan.rules, ours)
     kind, config = fit.plan.family, fit.plan.config
     assert isinstance(config, TransformerConfig)
-    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # a copy, which is not used
+    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # an unused copy
         tensors["model.shared.weight"] = tensors["model.encoder.embed_tokens.weight"].clone()
     if kind in STORED:
         scheme = Sinusoidal(config.d_model, layout=config.sinusoid_layout)
@@ -129,7 +129,7 @@ def special_ids(held: Bundle) -> dict[str, Any]:
 
 
 def generation_of(held: Bundle, config: dict[str, Any]) -> dict[str, Any]:
-    """Tokens that begin and end a text, and tokens that it never contains."""
+    """First and last tokens of a text, and tokens that are never generated."""
     tokenizer = writing(held)
     made = {name: value for name, value in config.items() if name.endswith("_token_id")}
     rows = config.get("decoder_vocab_size", config["vocab_size"])
@@ -147,12 +147,12 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     } | encoder_heads.config_of(held.statistics)
 
 
-# ---- which family ----
+# ---- choice of the family ----
 
 
 def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) -> Fitted:
-    """The model as the family that needs the fewest rewrites. foreign: its tokenizer came with a
-    model. length: how long texts are expected to be."""
+    """The model as the family that needs the fewest rewrites. foreign: its tokenizer was imported.
+    length: the expected length of texts."""
     tried = {
         name: _tried(weights, describe, length)
         for name, describe in FAMILIES[weights.config.shape].items()
@@ -165,7 +165,7 @@ def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) 
     nearest = min(refused, key=lambda name: len(refused[name]))
     elsewhere = "; ctranslate2 may" if weights.config.head == "language" else ""
     raise InputError(
-        f"no family of Hugging Face computes what this model does: {nearest} is nearest, but "
+        f"no family of Hugging Face can express this model: {nearest} is nearest, but "
         f"{reasons(refused[nearest])}{elsewhere}"
     )
 
@@ -173,14 +173,14 @@ def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) 
 def _tried(weights: Weights, describe: Describe, length: int) -> Fitted | Differences:
     try:
         return fitted(weights, describe, _plan, length)
-    except InputError as error:  # sizes that the family cannot have
+    except InputError as error:  # impossible sizes for this family
         return {"sizes": (error, "others")}
 
 
 def _plan(description: Description, weights: Weights) -> ImportPlan:
-    """How the family's own reader understands a description."""
+    """The plan that the family's reader makes from a description."""
     names = [*description.names, *(f"#{i}" for i in range(len(weights.tensors)))]
-    # Each of another shape, so that none is read as a copy of another.
+    # Different shapes, so that no tensor is taken for a copy of another.
     stored = {name: placeholder((i,)) for i, name in enumerate(names)}
     config = description.config
     return plan_of_family(ForeignModel.described(config, "config.json", ModelFile({}, stored)))
@@ -190,18 +190,19 @@ def _plan(description: Description, weights: Weights) -> ImportPlan:
 
 
 def without_pooling(weights: Weights) -> Weights:
-    """The encoder, whose outputs are the vectors of the tokens."""
+    """The encoder, which outputs the vectors of the tokens."""
     config = weights.config
     if config.outputs is not None or config.pooling not in POOLING.values():
         raise InputError(
-            f"pooling {config.pooling}{'' if config.outputs is None else ' and a dense layer'}: "
-            f"written are {', '.join(POOLING.values())} without a dense layer; export to onnx"
+            f"pooling {config.pooling}{'' if config.outputs is None else ' and a dense layer'} is "
+            f"not supported; supported: {', '.join(POOLING.values())} without a dense layer: "
+            "export to onnx"
         )
     return weights.changed({}, head="none", normalise=False, pooling="mean")
 
 
 def write_modules(held: Bundle, folder: Path) -> list[str]:
-    """Write the modules after the encoder; a note on what they do."""
+    """Write the modules after the encoder; a note on them."""
     config = held.network.config
     assert isinstance(config, TransformerConfig)
     kinds = {"": "Transformer", "1_Pooling": "Pooling"}
@@ -223,5 +224,5 @@ def write_modules(held: Bundle, folder: Path) -> list[str]:
         (folder / path).mkdir(exist_ok=True)
     for name, content in files.items():
         write_json(folder / name, content)
-    return [f"sentence-transformers reads the folder: pooling {config.pooling}"
-            + ", then length 1" * config.normalise]  # fmt: skip
+    return [f"for sentence-transformers: pooling {config.pooling}"
+            + ", normalised to length 1" * config.normalise]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Open an export again and compare it: its tokenizers must give the same ids, and its weights the
-same outputs, for several texts.
+"""Reopen an export and compare it with the model: for several texts, the token ids and the outputs
+must be equal.
 
-Hugging Face's layout, CTranslate2's and GGUF are opened by our own readers, ONNX graphs by
-onnxruntime where that is installed (onnx/folder.py).
+Our own readers open Hugging Face's layout, CTranslate2 and GGUF; onnxruntime, if installed, opens
+ONNX graphs (onnx/folder.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,24 @@ TEXTS = (
     "  Größe: 12,5 %\tnaïve ﬁne",
     "don't </s> <pad> [MASK] 😀",
 )
-PIECES, PER_TEXT = 400, 20  # of the vocabulary, so that its own pieces occur in the texts
+PIECES, PER_TEXT = 400, 20  # pieces of the vocabulary in the texts
 FILES = {"gguf": gguf.FILE}  # formats that are one file rather than a folder
 
 
 def check_export(held: Bundle, format: str, folder: Path, named: Path) -> str:
-    """Raise if anything differs; a note otherwise. folder: where the export is; named: where it
-    will be."""
+    """Raise if anything differs; otherwise return a note. folder: of the export; named: its final
+    place."""
     try:
         again = import_model(folder / FILES.get(format, ""))
     except TranslucidError as error:
         reason = str(error).replace(str(folder), str(named))
         raise InputError(
-            f"the export to {format} cannot be opened again: {reason}; nothing was written: "
+            f"the export to {format} cannot be reopened: {reason}; nothing was written: "
             "please report it with the model's config.json"
         ) from error
     texts = _check_tokenizers(held, again.tokenizers, format)
     _check_outputs(held, again, format)
-    return f"opened again and compared: the same ids for {texts} texts, and the same outputs"
+    return f"reopened and compared: the same ids for {texts} texts, and the same outputs"
 
 
 def check_files(held: Bundle, folder: Path) -> None:
@@ -55,8 +55,8 @@ def check_files(held: Bundle, folder: Path) -> None:
 def _check_tokenizers(
     held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
 ) -> int:
-    """Raise if a text has other ids; the number of texts. framed: with the special tokens around
-    a text."""
+    """Raise if a text has different ids; the number of texts. framed: include the special tokens
+    around a text."""
     sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
     count = 0
     for side, chosen in sides.items():
@@ -77,10 +77,10 @@ def _check_tokenizers(
 
 
 def sample(tokenizer: Tokenizer) -> list[str]:
-    """Fixed texts, and texts of pieces spread over the vocabulary."""
+    """Fixed texts, and texts of pieces from the whole vocabulary."""
     source = tokenizer.source
     names = [name.replace("▁", " ").replace("Ġ", " ") for name in tokenizer.vocab]
-    if source is not None and source.data["model"]["type"] == "Unigram":  # pieces without a token
+    if source is not None and source.data["model"]["type"] == "Unigram":
         names += [piece.replace("▁", " ") for piece, _ in source.data["model"]["vocab"]
                   if piece not in tokenizer.vocab]  # fmt: skip
     ids = range(0, len(tokenizer), max(1, len(tokenizer) // PIECES))
@@ -107,7 +107,7 @@ def _check_outputs(held: Bundle, again: Bundle, format: str) -> None:
         )
         if not far.relative < BOUND:
             raise InputError(
-                f"the export to {format} computes something else: its outputs for {text[:40]!r} "
+                f"the export to {format} gives different results: its outputs for {text[:40]!r} "
                 f"differ by {far.largest:.1e} of {far.scale:.3g}; nothing was written: please "
                 "report it with the model's config.json"
             )

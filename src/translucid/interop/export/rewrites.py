@@ -1,8 +1,7 @@
-"""The same function with other weights: what a format cannot express is put into the weights
-instead.
+"""Rewrite weights so that a format can express the model, without changing its function.
 
 A scale is multiplied into a table, a missing bias becomes zeros, computed positions become a table,
-dimensions of the residual stream change places. Two configurations compute the same if they have no
+dimensions of the residual stream are reordered. Two configurations compute the same if they have no
 `differences`.
 """
 
@@ -14,18 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from translucid.interop.families.plan import Description, ImportPlan
+from translucid.interop.families.plan import Description, ImportPlan, effective
 from translucid.interop.formats.stored import StoredTensor
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 from translucid.parts.positions import Sinusoidal
 
 LENGTH = 2048  # rows of a table that replaces computed positions
-Differences = dict[str, tuple[object, object]]  # keys in which two models differ, with both values
+Differences = dict[str, tuple[object, object]]  # differing keys with both values
 OF_TRAINING = ("dropout", "word_dropout", "bias")  # `bias` is resolved into the keys of each place
 TABLES = ("encoder.embedding.table.weight", "decoder.embedding.table.weight")
 HEAD = "head.linear.weight"
-# Which axis of a weight is the residual stream; all others have none.
+# The axis of a weight that is the residual stream; other weights have none.
 STREAM = {
     0: (".gain", ".shift", ".output.weight", ".output.bias"),
     1: (".table.weight", ".positions.table", ".qkv.weight", ".query.weight", ".kv.weight",
@@ -37,7 +35,7 @@ OF_HEADS = (".query_norm.gain", ".key_norm.gain")
 
 @dataclass(frozen=True)
 class Weights:
-    """Configuration and tensors of a Transformer; notes: what was rewritten, a line each."""
+    """Configuration and tensors of a Transformer, and notes on rewrites."""
 
     config: TransformerConfig
     tensors: Mapping[str, Tensor]
@@ -46,7 +44,7 @@ class Weights:
     def changed(
         self, tensors: Mapping[str, Tensor], note: str | None = None, **keys: Any
     ) -> "Weights":
-        """With other keys, and these tensors beside or in place of those that there were."""
+        """A copy with other keys, and with tensors added or replaced."""
         config = TransformerConfig(**(self.config.model_dump() | keys))
         notes = self.notes if note is None or note in self.notes else (*self.notes, note)
         return Weights(config, {**self.tensors, **tensors}, notes)
@@ -59,7 +57,7 @@ class Weights:
 
 
 def without_scale(weights: Weights) -> Weights:
-    """sqrt(d_model) in the embedding table; a tied head keeps the table as it was."""
+    """Multiply the embedding table by sqrt(d_model); a tied head keeps the original."""
     if not weights.config.embedding_scale:
         return weights
     factor = math.sqrt(weights.config.d_model)
@@ -68,19 +66,19 @@ def without_scale(weights: Weights) -> Weights:
         note = "sqrt(d_model) is in the embedding table"
         return weights.changed(scaled, note, embedding_scale=False)
     scaled[HEAD] = weights.tensors[weights.output_table]
-    note = "sqrt(d_model) is in the embedding table, so that the output head, tied here, is its own"
+    note = "sqrt(d_model) is in the embedding table, so the output head, tied here, is separate"
     return weights.changed(scaled, note, embedding_scale=False, tied=False)
 
 
 def untied(weights: Weights) -> Weights:
-    """The head as a tensor of its own."""
+    """Make the tied head a separate tensor."""
     table = weights.tensors[weights.output_table]
-    return weights.changed({HEAD: table}, "the output head, tied here, is its own", tied=False)
+    return weights.changed({HEAD: table}, "the output head, tied here, is separate", tied=False)
 
 
 def in_halves(weights: Weights) -> Weights:
-    """Dimensions of the residual stream in another order, the even ones first: sinusoids that are
-    sine and cosine in turn become all sines, then all cosines."""
+    """Reorder the residual stream, even dimensions first: interleaved sines and cosines become all
+    sines, then all cosines."""
     d = weights.config.d_model
     order = torch.cat([torch.arange(0, d, 2), torch.arange(1, d, 2)])
 
@@ -96,7 +94,7 @@ def in_halves(weights: Weights) -> Weights:
 
 
 def with_table(weights: Weights, length: int) -> Weights:
-    """Computed positions, or none, as a table with this many rows."""
+    """Store computed positions, or none, as a table with `length` rows."""
     c = weights.config
     if c.positions == "sinusoidal":
         scheme = Sinusoidal(c.d_model, layout=c.sinusoid_layout, first=c.first_position)
@@ -111,7 +109,7 @@ def with_table(weights: Weights, length: int) -> Weights:
 
 
 def with_zeros(weights: Weights, key: str) -> Weights:
-    """Zeros for biases, or shifts of norms, that the model lacks."""
+    """Add zeros for missing biases, or for missing shifts of norms."""
     modules = {
         "qkv_bias": (".qkv", ".query", ".kv"),
         "attention_output_bias": ("attention.output",),
@@ -133,7 +131,7 @@ def with_zeros(weights: Weights, key: str) -> Weights:
 
 
 def with_all_heads(weights: Weights) -> Weights:
-    """Keys and values of grouped heads, once for every head."""
+    """Repeat keys and values of grouped heads for every head."""
     c = weights.config
     kept, times = c.kv_heads or c.heads, c.heads // (c.kv_heads or c.heads)
 
@@ -151,22 +149,22 @@ def with_all_heads(weights: Weights) -> Weights:
 
 
 def with_segments(weights: Weights, count: int) -> Weights:
-    """A table of segments that are all alike."""
+    """Add a segment table of zeros."""
     table = torch.zeros(count, weights.config.d_model)
     note = "segments are zeros"
     return weights.changed({"encoder.segments.table.weight": table}, note, segments=count)
 
 
 def with_two_tables(weights: Weights) -> Weights:
-    """The embedding of encoder and decoder, once for each."""
+    """Copy the shared embedding, for encoder and decoder."""
     table = weights.tensors[TABLES[0]].clone()
     note = "the embedding table of encoder and decoder is written twice"
     return weights.changed({TABLES[1]: table}, note, target_vocab=weights.config.vocab)
 
 
 def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights:
-    """Rewrite weights so that their configuration comes as close to `wanted` as possible. length:
-    rows of positions that become a table."""
+    """Rewrite weights so that their configuration is as close to `wanted` as possible. length: rows
+    of a table that replaces computed positions."""
     ours, theirs = meaning(weights.config), meaning(wanted)
 
     def differ(key: str, here: object, there: object) -> bool:
@@ -200,8 +198,8 @@ def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model as a format has it: its description, the rules that name its tensors, and the weights
-    rewritten for it."""
+    """A model in a format: its description, the rules for its tensors, and the rewritten
+    weights."""
 
     description: Description
     plan: ImportPlan
@@ -209,7 +207,7 @@ class Fitted:
 
 
 def placeholder(shape: tuple[int, ...] = ()) -> StoredTensor:
-    """A tensor of a description: it has a shape, but no values."""
+    """A tensor with a shape, but without values."""
     return StoredTensor(shape, "", 0, lambda: torch.empty(0))
 
 
@@ -219,10 +217,10 @@ def fitted(
     read: Callable[[Description, Weights], ImportPlan],
     length: int = LENGTH,
 ) -> Fitted | Differences:
-    """Describe a model in a format and read the description again as if it were another tool's:
-    it must compute the same. If rewriting cannot achieve that, the differences that remain."""
+    """Describe a model in a format, and check that reading the description yields the same model.
+    Returns the differences that rewriting cannot remove, if any."""
     wrong: Differences = {}
-    for _ in range(3):  # rewriting may change the description: a head that is untied
+    for _ in range(3):  # rewriting may change the description, such as an untied head
         description = describe(weights.config, length)
         plan = read(description, weights)
         assert isinstance(plan.config, TransformerConfig)
@@ -233,24 +231,13 @@ def fitted(
     return wrong
 
 
-# ---- what a configuration computes ----
+# ---- comparing configurations ----
 
 
 def meaning(config: TransformerConfig) -> dict[str, Any]:
-    """Every key that decides what is computed, with its value in effect: configurations that
-    compute the same are equal here."""
-    c = config
-    values = c.model_dump()
-    for name in ("qkv_bias", "attention_output_bias", "feedforward_bias"):
-        values[name] = c.bias if values[name] is None else values[name]
-    values |= {
-        "kv_heads": c.kv_heads or c.heads,
-        "d_head": c.head_size,
-        "d_ff": c.d_ff or 4 * c.d_model,
-        "norm_eps": c.norm_eps or EPSILON[c.norm],
-        "final_norm": c.has_final_norm,
-        "decoder_layers": c.decoder_layers or c.layers,
-    }
+    """Every key that affects the output, with its effective value; equal for configurations that
+    compute the same."""
+    c, values = config, effective(config)
     left_out = {*OF_TRAINING}
     if c.positions == "rotary":
         values |= {"rotary_high": c.rotary.high, "rotary_attention_factor": c.score_factor}
@@ -275,7 +262,7 @@ def meaning(config: TransformerConfig) -> dict[str, Any]:
 
 
 def differences(ours: TransformerConfig, theirs: TransformerConfig) -> Differences:
-    """The keys in which two models differ, each with both values."""
+    """The keys in which two models differ, with both values."""
     first, second = meaning(ours), meaning(theirs)
     return {
         name: (first.get(name), second.get(name))
@@ -285,6 +272,6 @@ def differences(ours: TransformerConfig, theirs: TransformerConfig) -> Differenc
 
 
 def reasons(keys: Differences) -> str:
-    """Differences as text; keys that only one of the models has follow from others."""
+    """Differences as text, without keys that only one of the models has."""
     shown = {key: both for key, both in keys.items() if None not in both} or keys
     return ", ".join(f"{key} = {ours} (there: {theirs})" for key, (ours, theirs) in shown.items())

@@ -1,5 +1,5 @@
-"""A tokenizer as transformers opens it: tokenizer.json with the template of the task, and which
-token has which role. AutoTokenizer gives the ids that the model was trained with."""
+"""Write tokenizers for transformers: tokenizer.json with the template of the task, and the roles of
+special tokens, so that AutoTokenizer gives the ids that the model was trained with."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ from translucid.tasks.registry import TASKS
 
 
 def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
-    """Write the tokenizers of a model, that of its input into the folder itself; notes."""
+    """Write the tokenizers of a model, the input's into the folder itself; notes."""
     for tokenizer in held.tokenizers.values():
         check_pieces(tokenizer)
     first = reading(held)
@@ -42,8 +42,8 @@ def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
 
 
 def check_pieces(tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer with pieces that are no tokens of the vocabulary (Marian's source.spm may
-    have some): a tokenizer.json would give them ids beyond the embedding table."""
+    """Refuse a tokenizer with pieces that are not in the vocabulary (Marian's source.spm may have
+    some): a tokenizer.json would give them ids beyond the embedding table."""
     source = tokenizer.source
     if source is None or source.tokens is None:
         return
@@ -66,7 +66,7 @@ def writing(held: Bundle) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
-    tokenizer.save(folder)  # pieces without a token included: CTranslate2 reads them as unknown
+    tokenizer.save(folder)  # with pieces that CTranslate2 reads as unknown
     spec = json.loads((folder / TOKENIZER).read_text("utf-8"))
     names = list(tokenizer.vocab)
     if not spec.get("post_processor"):
@@ -74,7 +74,7 @@ def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
         write_json(folder / TOKENIZER, spec, indent=1)
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     if tokenizer.kind != IMPORTED:
-        config["split_special_tokens"] = True  # as here: no text forges a special token
+        config["split_special_tokens"] = True  # as here: texts never contain special tokens
         if frame.prefix:
             config["bos_token"] = names[frame.prefix[0]]
     config["model_input_names"] = ["input_ids", "attention_mask"]
@@ -114,7 +114,7 @@ BEGIN = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
 
 
 def are_marian(held: Bundle) -> bool:
-    """Whether both tokenizers are sentencepiece models over a vocabulary of their own."""
+    """Whether both tokenizers are sentencepiece models with a separate vocabulary."""
     sources = [tokenizer.source for tokenizer in held.tokenizers.values()]
     return set(held.tokenizers) == {*SIDES} and all(
         source is not None
@@ -126,7 +126,7 @@ def are_marian(held: Bundle) -> bool:
 
 def write_marian(held: Bundle, folder: Path) -> list[str]:
     """Write source.spm, target.spm and vocab.json for MarianTokenizer: a tokenizer.json cannot
-    express that a piece is read as unknown, or that only the other side's texts have it."""
+    express that a piece is unknown, or occurs only on the other side."""
     vocabularies = [dict(held.tokenizers[side].vocab) for side in SIDES]
     apart = vocabularies[0] != vocabularies[1]
     for side in SIDES:
@@ -143,7 +143,7 @@ def write_marian(held: Bundle, folder: Path) -> list[str]:
 
 
 def pieces_of(tokenizer: Tokenizer) -> SentencePieceModel:
-    """The sentencepiece model of one side: pieces that its texts can have."""
+    """The sentencepiece model of one side, with the pieces that its texts can contain."""
     source = tokenizer.source
     assert source is not None
     hidden = {*source.hidden, *source.special_ids, source.special.unk}

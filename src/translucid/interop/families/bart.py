@@ -1,5 +1,5 @@
-"""BART and its relatives, which differ in options only: mBART, Marian (OPUS-MT), Pegasus, M2M100
-(NLLB). All have the modules of a Transformer encoder-decoder in fairseq under the same names.
+"""BART and relatives that differ only in options: mBART, Marian (OPUS-MT), Pegasus, M2M100 (NLLB).
+All use fairseq's module names for a Transformer encoder-decoder.
 """
 
 from collections.abc import Mapping
@@ -45,13 +45,13 @@ LAYER = {
 }
 SIDES = ("encoder", "decoder")
 HEAD, BIAS = "lm_head.weight", "final_logits_bias"
-COMPUTED = r"(model\.)?(encoder|decoder)\.embed_positions\.weights?"  # sinusoids, stored by some
-TABLES = r"(model\.)?(shared|(encoder|decoder)\.embed_tokens)\.weight"  # one, under three names
+COMPUTED = r"(model\.)?(encoder|decoder)\.embed_positions\.weights?"  # sinusoids
+TABLES = r"(model\.)?(shared|(encoder|decoder)\.embed_tokens)\.weight"
 
 
 def stack_modules(made: TransformerConfig, stack: str) -> dict[str, str]:
-    """The modules of an encoder or decoder, except its embedding, under the names that fairseq
-    introduced. stack: their common prefix."""
+    """Fairseq's names for the modules of an encoder or decoder, except its embedding. stack: their
+    common prefix."""
     modules = {role: f"{stack}layers.{{}}.{name}" for role, name in LAYER.items()}
     modules["final_norm"] = f"{stack}layer_norm"
     if made.embedding_norm:
@@ -71,7 +71,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     config.same_as({"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
                     "num_hidden_layers": "encoder_layers"})  # fmt: skip
     declared_tied = config.flag("tie_word_embeddings", True)
-    # Without its head, as BART was first published, the model has no prefix.
+    # BART was first published without its head, and then has no prefix.
     prefix = "" if any(name.startswith("encoder.layers.") for name in model.tensors) else "model."
     separate = _separate(config, model, prefix, tied=declared_tied)
     table = _shared_table(model, prefix, tied=declared_tied)
@@ -94,8 +94,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         target_vocab=config.whole("decoder_vocab_size", vocab) if separate else None,
         d_model=config.whole("d_model", 1024),
         heads=_alike(config, "attention_heads", 16),
-        layers=_layers(config, "encoder", model),
-        decoder_layers=_layers(config, "decoder", model),
+        layers=config.whole("encoder_layers", 12),
+        decoder_layers=config.whole("decoder_layers", 12),
         d_ff=_alike(config, "ffn_dim", 4096),
         activation=config.choice("activation_function", ACTIVATIONS, "relu" if many else "gelu"),
         norm_eps=1e-5,
@@ -126,8 +126,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
-    """Keys of early files, from when one class covered all these families; today the name of the
-    family implies their values."""
+    """Keys of early files, when one class covered all these families; today the family implies
+    their values."""
     before = options["placement"] == "pre"
     return {
         "normalize_before": before,
@@ -146,15 +146,10 @@ def _separate(config: Options, model: ForeignModel, prefix: str, *, tied: bool) 
 
 
 def _shared_table(model: ForeignModel, prefix: str, *, tied: bool) -> str:
-    """The tensor that holds the table of both sides; a file need not have it under all its
-    names."""
+    """The tensor with the table of both sides, under the first of its names that the file has."""
     usual = f"{prefix}shared.weight"
     names = [usual, *(f"{prefix}{side}.embed_tokens.weight" for side in SIDES)]
     return next((name for name in [*names, *[HEAD] * tied] if name in model.tensors), usual)
-
-
-def _layers(config: Options, side: str, model: ForeignModel) -> int:
-    return model.check_layers(config.whole(f"{side}_layers", 12))
 
 
 def _alike(config: Options, name: str, default: int) -> int:
@@ -171,7 +166,7 @@ ARCHITECTURES = {
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families. length: the longest text that it is meant for."""
+    """Describe a model as one of these families. length: the expected length of texts."""
     described: dict[str, Any] = {
         "model_type": kind,
         "architectures": [ARCHITECTURES[kind]],
@@ -196,6 +191,6 @@ def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
         described["share_encoder_decoder_embeddings"] = c.target_vocab is None and c.tied
         described["decoder_vocab_size"] = c.target_vocab or c.vocab
     names = [BIAS, *[HEAD] * (not c.tied)] if kind != "m2m_100" else [HEAD] * (not c.tied)
-    if not c.tied:  # there, either all tables are one or none are
+    if not c.tied:  # in these families, either all tables are shared or none
         names += [f"model.{side}.embed_tokens.weight" for side in layers]
     return Description(described, tuple(names))

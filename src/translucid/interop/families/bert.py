@@ -1,6 +1,6 @@
 """BERT, RoBERTa and DistilBERT: encoders with learned positions and a norm after each sum.
 
-They differ in names, in the number of the first position, and in the layer before the classes.
+They differ in names, in the index of the first position, and in the classification head.
 """
 
 import re
@@ -15,12 +15,12 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.rules import WeightRule, rule
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
 OF_BERT = {
     "embedding": "embeddings.word_embeddings",
@@ -49,20 +49,30 @@ OF_DISTILBERT = {
     "down": "transformer.layer.{}.ffn.lin2",
     "feedforward_norm": "transformer.layer.{}.output_layer_norm",
 }
+KEYS = {
+    "d_model": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "d_ff": "intermediate_size",
+    "norm_eps": "layer_norm_eps",
+    "segments": "type_vocab_size",
+}
+DISTILBERT_KEYS = {"d_model": "dim", "layers": "n_layers", "heads": "n_heads", "d_ff": "hidden_dim"}
+USUAL = {"d_model": 768, "layers": 12, "heads": 12, "d_ff": 3072, "norm_eps": 1e-12, "segments": 2}
 
 
 @dataclass(frozen=True)
 class Heads:
     """A family's names for the modules of its heads."""
 
-    dense: str  # of masked language modelling: dense, norm, and the bias of the output
+    dense: str  # masked language modelling: dense layer, norm, and output bias
     norm: str
     bias: str
-    pooled: str  # of classification: the dense layer, and the output
+    pooled: str  # classification: dense layer, and output
     classes: str
     activation: str  # between the two
-    output: str  # of masked language modelling: the output, which is a copy where it is tied
-    ignored: tuple[str, ...]  # heads of training
+    output: str  # masked language modelling: the output, a copy of the table if tied
+    ignored: tuple[str, ...]  # heads for pre-training
 
 
 HEADS = {
@@ -80,12 +90,12 @@ HEADS = {
         "classifier", "relu", "vocab_projector", (),
     ),
 }  # fmt: skip
-OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # where only hidden states are wanted
+OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # ignored by a model without a head
 IGNORED = (r".*embeddings\.position_ids",)
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    """Read a config.json. The architecture names the head; without one, the model returns hidden
+    """Read a config.json. `architectures` names the head; without one, the model returns hidden
     states."""
     config, kind = model.config, model.config.text("model_type")
     if kind == "distilbert":
@@ -95,13 +105,16 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     else:
         config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                       "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")  # fmt: skip
-    config.must_be("is_decoder", False, "a decoder made of an encoder")
-    config.must_be("position_embedding_type", "absolute", "positions relative to each other")
+    config.must_be("is_decoder", False, "an encoder used as a decoder")
+    config.must_be("position_embedding_type", "absolute", "relative positions")
     names, heads = (OF_DISTILBERT if kind == "distilbert" else OF_BERT), HEADS[kind]
     architecture = str(next(iter(config.get("architectures", [])), ""))
     task, head, labels = _head(architecture, config, heads)
     _check_outputs(labels, heads, config, model)
-    sizes = _distilbert_sizes(config) if kind == "distilbert" else _bert_sizes(config)
+    if kind == "distilbert":
+        sizes = config.keys(DISTILBERT_KEYS, USUAL | {"layers": 6}) | {"norm_eps": 1e-12}
+    else:
+        sizes = config.keys(KEYS, USUAL)
     first = config.id("pad_token_id", 1) + 1 if kind == "roberta" else 0
     positions = config.whole("max_position_embeddings", 512) - first
     prefix = f"{kind}." if any(name.startswith(f"{kind}.") for name in model.tensors) else ""
@@ -119,10 +132,10 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         embedding_norm=True,
         embedding_scale=False,
         dropout=0.0,
+        activation=_activation(config),
         **sizes,
         **head,
     )
-    model.check_layers(made.layers)
     modules = {role: prefix + name for role, name in names.items()}
     old = any(name.endswith("LayerNorm.gamma") for name in model.tensors)
     named = Names(modules, gain=".gamma", shift=".beta") if old else Names(modules)
@@ -142,7 +155,7 @@ def _head(
 ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """Task, keys of the configuration, labels."""
     if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
-        # RoBERTa's is GELU, whatever its layers have.
+        # RoBERTa's head always uses GELU.
         dense = "gelu" if config.text("model_type") == "roberta" else _activation(config)
         return "fill", {"head": "fill", "head_dense": dense}, ()
     if architecture.endswith("ForSequenceClassification"):
@@ -154,16 +167,16 @@ def _head(
         return "tag", {"head": "tag", "outputs": len(labels)}, labels
     if architecture.endswith("Model") or not architecture:
         return "none", {"head": "none"}, ()
-    raise InputError(
-        f"{config.where}: the head of {architecture[:60]} is not known here; those for masked "
-        "tokens, classes of texts, tags of tokens and hidden states are"
+    config.unsupported(
+        f"the head of {architecture[:60]}",
+        "masked tokens, text classification, token classification, hidden states",
     )
 
 
 def _check_outputs(
     labels: tuple[str, ...], heads: Heads, config: Options, model: ForeignModel
 ) -> None:
-    """Refuse labels whose number differs from the rows of the classifier."""
+    """Refuse a number of labels that differs from the rows of the classifier."""
     name = f"{heads.classes}.weight"
     stored = model.tensors.get(name, model.tensors.get("classifier.weight"))
     if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
@@ -179,7 +192,7 @@ def _labels(config: Options) -> tuple[str, ...]:
         return tuple(f"LABEL_{i}" for i in range(config.whole("num_labels", 2)))
     if not isinstance(names, dict) or not all(str(i) in {str(k) for k in names}
                                               for i in range(len(names))):  # fmt: skip
-        raise InputError(f"{config.where}: id2label does not number its labels from 0 on")
+        raise InputError(f"{config.where}: id2label does not number its labels from 0")
     by_number = {str(key): str(label) for key, label in names.items()}
     return tuple(by_number[str(i)] for i in range(len(names)))
 
@@ -189,33 +202,10 @@ def _activation(config: Options) -> str:
     return config.choice(name, ACTIVATIONS, "gelu")
 
 
-def _bert_sizes(config: Options) -> dict[str, Any]:
-    return {
-        "d_model": config.whole("hidden_size", 768),
-        "layers": config.whole("num_hidden_layers", 12),
-        "heads": config.whole("num_attention_heads", 12),
-        "d_ff": config.whole("intermediate_size", 3072),
-        "activation": _activation(config),
-        "norm_eps": config.number("layer_norm_eps", 1e-12),
-        "segments": config.whole("type_vocab_size", 2),
-    }
-
-
-def _distilbert_sizes(config: Options) -> dict[str, Any]:
-    return {
-        "d_model": config.whole("dim", 768),
-        "layers": config.whole("n_layers", 6),
-        "heads": config.whole("n_heads", 12),
-        "d_ff": config.whole("hidden_dim", 3072),
-        "activation": _activation(config),
-        "norm_eps": 1e-12,
-    }
-
-
 def _head_rules(config: TransformerConfig, heads: Heads, model: ForeignModel) -> list[WeightRule]:
     match config.head:
         case "fill":
-            # Its own bias is what an output adds; where that is a copy, files may have the other.
+            # The output has its own bias; if the output is a copy, files may name it differently.
             own = f"{heads.output}.bias"
             needed = not config.tied and heads.bias not in model.tensors
             bias = own if own in model.tensors or needed else heads.bias
@@ -246,24 +236,16 @@ ARCHITECTURES = {"classify": "ForSequenceClassification", "tag": "ForTokenClassi
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families, without its labels. length: rows of the table of
-    positions, if the model has no such table."""
+    """Describe a model as one of these families, without its labels. length: rows of the position
+    table, if the model has none."""
     rows = c.max_length if c.positions == "learned" else length
-    sizes: dict[str, Any] = {
-        "hidden_size": c.d_model,
-        "num_hidden_layers": c.layers,
-        "num_attention_heads": c.heads,
-        "intermediate_size": c.d_ff or 4 * c.d_model,
-        "hidden_act": name_of(c.activation, ACTIVATIONS),
-        "layer_norm_eps": c.norm_eps or EPSILON["layer"],
-        "type_vocab_size": max(c.segments, 1),
-    }
+    activation = name_of(c.activation, ACTIVATIONS)
     if kind == "distilbert":
-        sizes = {
-            "dim": c.d_model, "n_layers": c.layers, "n_heads": c.heads,
-            "hidden_dim": sizes["intermediate_size"], "activation": sizes["hidden_act"],
-        }  # fmt: skip
-    described = {
+        sizes = described(c, DISTILBERT_KEYS) | {"activation": activation}
+    else:
+        sizes = described(c, KEYS) | {"hidden_act": activation}
+        sizes["type_vocab_size"] = max(c.segments, 1)
+    config = {
         "model_type": kind,
         "architectures": [CLASSES[kind] + ARCHITECTURES.get(c.head, "Model")],
         "vocab_size": c.vocab,
@@ -271,9 +253,9 @@ def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
         **sizes,
     }
     if c.head == "fill" and not c.tied:
-        described["tie_word_embeddings"] = False
+        config["tie_word_embeddings"] = False
     if kind == "roberta":
-        described["pad_token_id"] = max(c.first_position - 1, 1)
+        config["pad_token_id"] = max(c.first_position - 1, 1)
     if c.outputs is not None:
-        described["id2label"] = {str(i): f"LABEL_{i}" for i in range(c.outputs)}
-    return Description(described, () if c.head == "none" else (f"{kind}.",))
+        config["id2label"] = {str(i): f"LABEL_{i}" for i in range(c.outputs)}
+    return Description(config, () if c.head == "none" else (f"{kind}.",))

@@ -1,9 +1,9 @@
-"""Models of CTranslate2, translators and language models: Transformers whose sizes are those of
-their tensors, and whose options are scalars beside them; what is missing has a fixed meaning.
+"""CTranslate2's translation and language models: Transformers whose sizes are those of their
+tensors. Options are scalars beside the tensors; a missing option has a fixed default.
 
-Without a table of positions it computes sinusoids of its own, starting at position 1, unless
-attention encodes positions. How texts are split is not stored in its vocabularies: at spaces, or
-between characters where all tokens are single characters.
+Without a table of positions, CTranslate2 computes sinusoids starting at position 1, unless
+attention encodes positions. Its vocabularies do not store how texts are split: at spaces, or
+between characters if all tokens are single characters.
 """
 
 import math
@@ -24,11 +24,11 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     alike,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.ctranslate2_file import read_ctranslate2
-from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import WeightRule, rule
 from translucid.interop.tokenizers import plain_vocabulary
 from translucid.interop.tokenizers.specs import ReadTokenizers
@@ -37,17 +37,17 @@ from translucid.interop.tokenizers.tokenizer_folder import read_tokenizers
 from translucid.models.transformer_config import TransformerConfig
 
 LAYOUT = "CTranslate2's format"
-HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # first files say it by the name alone
+HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # the first files store only this name
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "quick_gelu", 5: "tanh"}
 GATED = {1: "geglu_tanh", 2: "swiglu", 3: "geglu"}
-# Scalars that are read here, of a stack and of its attention, and those that change no number.
+# Scalars that are read, for a stack and for its attention, and those that change no output.
 READ = ("num_heads", "pre_norm", "activation", "scale_embeddings", "with_source_eos",
         "with_source_bos", "with_target_bos", "alibi")  # fmt: skip
 OF_ATTENTION = ("rotary_dim", "rotary_interleave", "rotary_base", "rotary_scaling_type",
                 "rotary_scaling_factor", "num_heads_kv", "head_dim")  # fmt: skip
 NEUTRAL = ("alignment_layer", "alignment_heads", "embeddings_merge", "user_decoder_start_tokens",
            "alibi_use_positive_positions")  # fmt: skip
-LINEAR = 0  # the type of rotary scaling that is known here
+LINEAR = 0  # the supported type of rotary scaling
 LAYER = {
     "attention_norm": "self_attention/layer_norm",
     "qkv": "self_attention/linear_0",
@@ -71,28 +71,26 @@ TABLES = {"encoder": "encoder/embeddings_0/weight", "decoder": "decoder/embeddin
 SIDES = ("encoder", "decoder")
 SHARED = ("shared_vocabulary", "vocabulary")
 UNKNOWN = "<unk>"
-SPECIAL = 4  # tokens in front may be special, which have longer names
-FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # names of rows that no text gives
+SPECIAL = 4  # the first tokens may be special, with longer names
+FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # rows that no text produces
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    folder = path if path.is_dir() else path.parent
+def read(origin: Origin) -> ForeignModel:
+    folder = origin.path
     file = read_ctranslate2(inside(folder, "model.bin", "a model"))
     facts = dict(file.metadata)
-    if present(folder / CONFIG):  # newer models have some of them there
+    if present(folder / CONFIG):  # where newer models store some options
         facts |= read_object(inside(folder, CONFIG, "a model"))
     return ForeignModel("ctranslate2", folder, Options(facts, str(folder)), file)
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    config, where, tensors = model.config, model.where, model.tensors
-    _check_scalars(model.file.metadata, where)
+    config, tensors = model.config, model.tensors
+    _check_scalars(model)
     layers = {side: count for side in SIDES if (count := model.count_layers(f"{side}/layer_", "/"))}
     if "decoder" not in layers:
-        raise InputError(
-            f"{where}: {model.file.metadata['spec'][:60]!r} has no decoder; translation and "
-            "language models of CTranslate2 can be opened"
-        )
+        spec = model.file.metadata["spec"][:60]
+        config.unsupported(f"{spec!r}, a model without a decoder,", "translation, language models")
     first = next(iter(layers))
     tables = {side: _embedding(model, side) for side in layers}
     vocab, d_model = tensors[tables[first]].shape
@@ -104,7 +102,7 @@ def plan(model: ForeignModel) -> ImportPlan:
     activation = _alike(config, layers, "activation", 0)
     names = GATED if gated else ACTIVATIONS
     if activation not in names:
-        raise InputError(f"{where}: activation {activation} cannot be computed here")
+        config.unsupported(f"activation {activation}")
     usual = config.get("num_heads", HEADS.get(config.text("spec")))
     heads = _alike(config, layers, "num_heads", usual)
     made = model.transformer(
@@ -143,7 +141,7 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> list[WeightRule]:
-    """Rules for the weights of a configuration. tables: the embedding of each stack."""
+    """Weight rules of a configuration. tables: the embedding of each stack."""
     translates = config.shape == "encoder-decoder"
     rules: list[WeightRule] = []
     for side in SIDES if translates else SIDES[1:]:
@@ -171,7 +169,7 @@ def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> l
 
 
 def scalars_of(c: TransformerConfig) -> dict[str, Any]:
-    """The options of a model as scalars, as closely as scalars can express them."""
+    """The options of a model as scalars, as far as scalars can express them."""
     gated = c.activation in GATED.values()
     numbers = {name: number for number, name in (GATED if gated else ACTIVATIONS).items()}
     attention: dict[str, Any] = {}
@@ -212,14 +210,14 @@ def scalars_of(c: TransformerConfig) -> dict[str, Any]:
     return scalars
 
 
-def _check_scalars(metadata: Mapping[str, object], where: str) -> None:
-    """Refuse scalars that change what the model computes and are not supported here."""
+def _check_scalars(model: ForeignModel) -> None:
+    """Refuse scalars that change the model's output and are not supported."""
     known = {*READ, *NEUTRAL, "spec", "revision"}
-    for name, value in metadata.items():
+    for name, value in model.file.metadata.items():
         scope, _, last = name.rpartition("/")
         right = last in known or (last in OF_ATTENTION and scope.endswith("attention"))
         if not right and value:
-            raise InputError(f"{where}: {name[:100]} = {value!r} cannot be computed here")
+            model.config.unsupported(f"{name[:100]} = {value!r}")
 
 
 def _embedding(model: ForeignModel, side: str) -> str:
@@ -227,7 +225,7 @@ def _embedding(model: ForeignModel, side: str) -> str:
         if name in model.tensors and len(model.tensors[name].shape) == 2:
             return name
     raise InputError(
-        f"{model.where}: {side}/embeddings/weight is missing; copy the file again, whole"
+        f"{model.where}: {side}/embeddings/weight is missing; copy the complete file again"
     )
 
 
@@ -235,7 +233,7 @@ def _alike(config: Options, layers: Mapping[str, int], name: str, default: int |
     names = [f"{side}/{name}" for side in layers]
     value = alike(config.where, {name: config.get(name, default) for name in names})
     if not isinstance(value, int):
-        raise InputError(f"{config.where}: {names[0]} = {value!r}, but a whole number is wanted")
+        config.refuse(names[0], value, "a whole number")
     return value
 
 
@@ -251,15 +249,13 @@ def _attention(
     if turning is None:
         return made
     if not _of_layers(config, layers, "rotary_interleave", 1):
-        raise InputError(
-            f"{config.where}: rotary_interleave = 0 (halves of a head that turn) cannot be "
-            "computed here; convert the model from its own format"
-        )
+        config.unsupported("rotary_interleave = 0 (halves of a head rotate)",
+                           "the model in its original format")  # fmt: skip
     if turning:
         made["rotary_fraction"] = turning / size
     scaled = _of_layers(config, layers, "rotary_scaling_type", None)
     if scaled not in (None, LINEAR):
-        raise InputError(f"{config.where}: rotary_scaling_type = {scaled} cannot be computed here")
+        config.unsupported(f"rotary_scaling_type = {scaled}")
     if scaled is not None:
         made["rotary_scaling"] = float(_of_layers(config, layers, "rotary_scaling_factor", 1.0))
     base = float(_of_layers(config, layers, "rotary_base", 10000.0))
@@ -273,10 +269,7 @@ def _of_layers(config: Options, layers: Mapping[str, int], name: str, default: A
         for i in range(count)
     }
     if len(values) > 1:
-        raise InputError(
-            f"{config.where}: {name} differs from layer to layer ({', '.join(map(str, values))}), "
-            "which cannot be computed here"
-        )
+        config.unsupported(f"{name} that differs between layers ({', '.join(map(str, values))})")
     return next(iter(values))
 
 
@@ -304,17 +297,15 @@ def _embedding_scale(config: Options, layers: Mapping[str, int], d_model: int) -
             return False
         if math.isclose(factor, math.sqrt(d_model), rel_tol=1e-6):
             return True
-    raise InputError(
-        f"{config.where}: scale_embeddings = {sorted(factors)} cannot be computed here; 1 or "
-        f"sqrt({d_model}) in both stacks can"
-    )
+    supported = f"1 or sqrt({d_model}) in both stacks"
+    config.unsupported(f"scale_embeddings = {sorted(factors)}", supported)
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """From the vocabularies beside model.bin, or a tokenizer.json that is there too."""
-    folder, config, files = model.folder, model.config, _files(model.folder)
+    """Read the vocabularies beside model.bin, or a tokenizer.json if there is one."""
+    folder, config, files = model.folder, model.config, _files(model)
     lists = {name: _tokens(path, plan.rows(name)) for name, path in files.items()}
-    if present(folder / "tokenizer.json"):
+    if model.find("tokenizer.json"):
         return _with_splitter(folder, config, lists, plan)
     source, target = lists.get("source") or lists["tokenizer"], lists.get("target")
     characters = all(_is_characters(tokens) for tokens in (source, target or source))
@@ -331,7 +322,7 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
         side = "tokenizer" if target is None else "source"
         special = made.tokenizers[side].special
         if special.bos is None or special.frame is None:
-            raise InputError(f"{folder}: sources begin with <s>, which the vocabulary lacks")
+            raise InputError(f"{folder}: sources begin with <s>, which is not in the vocabulary")
         frame = replace(special.frame, prefix=(special.bos,))
         made.tokenizers[side] = made.tokenizers[side].with_special(replace(special, frame=frame))
     return made
@@ -352,14 +343,14 @@ def _with_splitter(
         if len(tokens) != count:
             raise InputError(
                 f"{folder}: its vocabulary ({side}) has {len(tokens):,} tokens, but the embedding "
-                f"table has {count:,} rows; copy the vocabulary again, whole"
+                f"table has {count:,} rows; copy the complete vocabulary again"
             )
         if named := [token for token in tokens[known:] if not FILLER.fullmatch(token)]:
             raise InputError(
                 f"{folder}: {read.files[side]} has {known:,} tokens, but the vocabulary beside it "
-                f"({side}) {len(tokens):,}, among them {named[0][:60]!r}; copy both again, whole"
+                f"({side}) {len(tokens):,}, among them {named[0][:60]!r}; copy both again"
             )
-    if config.text("spec") == "TransformerDecoderSpec":  # whose users say what a text starts with
+    if config.text("spec") == "TransformerDecoderSpec":  # the caller adds the first token
         return read
     made, notes = {}, []
     for side, tokenizer in read.tokenizers.items():
@@ -377,37 +368,34 @@ def _with_splitter(
 
 
 def _known_alone(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
-    """Treat tokens that the vocabulary lacks as unknown, as the engine does."""
+    """Read tokens that are not in the vocabulary as unknown, as the engine does."""
     source, size = tokenizer.source, len(tokens)
     if source is None or len(tokenizer) <= size or list(tokenizer.vocab)[:size] != [*tokens]:
         return tokenizer
     return Tokenizer.imported(replace(source, tokens=size))
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def _files(model: ForeignModel) -> dict[str, Path]:
     """The vocabulary files by tokenizer name."""
-    shared = _file(folder, *SHARED)
+    shared = _file(model, *SHARED)
     if shared is not None:
         return {"tokenizer": shared}
-    files = {side: _file(folder, f"{side}_vocabulary") for side in ("source", "target")}
+    files = {side: _file(model, f"{side}_vocabulary") for side in ("source", "target")}
     if None in files.values():
         raise InputError(
-            f"{folder}: its vocabulary is missing; copy shared_vocabulary, or source_vocabulary "
-            "and target_vocabulary (.json or .txt), into the same folder"
+            f"{model.folder}: its vocabulary is missing; copy shared_vocabulary, or "
+            "source_vocabulary and target_vocabulary (.json or .txt), into the same folder"
         )
     return {side: path for side, path in files.items() if path}
 
 
-def _file(folder: Path, *names: str) -> Path | None:
-    for name in names:
-        for suffix in (".json", ".txt"):
-            if present(folder / (name + suffix)):
-                return inside(folder, name + suffix, "a vocabulary")
-    return None
+def _file(model: ForeignModel, *names: str) -> Path | None:
+    paths = (model.find(name + suffix) for name in names for suffix in (".json", ".txt"))
+    return next(filter(None, paths), None)
 
 
 def _tokens(path: Path, rows: int) -> list[str]:
-    """The tokens of a file. If it does not name the unknown token, that is in the last row."""
+    """The tokens of a file. Its unknown token, if not listed, has the last row."""
     tokens = plain_vocabulary.read_lines(path)
     return tokens if UNKNOWN in tokens or len(tokens) >= rows else [*tokens, UNKNOWN]
 
@@ -423,8 +411,8 @@ def _start(config: Options, target: Sequence[str]) -> str | None:
         return None if config.get("with_target_bos", 1) else "</s>"
     if start not in target:
         raise InputError(
-            f"{config.where}: decoder_start_token = {str(start)[:60]!r} is no token of the "
-            "target's vocabulary; the files do not belong together"
+            f"{config.where}: decoder_start_token = {str(start)[:60]!r} is not in the target "
+            "vocabulary; the files do not belong together"
         )
     return str(start)
 

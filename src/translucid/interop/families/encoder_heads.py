@@ -1,6 +1,6 @@
-"""What follows an encoder: the pooling of sentence-transformers folders (modules.json), and the
-function that a classifier applies to its logits (`problem_type` of config.json, and the activation
-of a CrossEncoder of sentence-transformers)."""
+"""Heads of encoders: the pooling of sentence-transformers folders (modules.json), and the function
+that a classifier applies to its logits (`problem_type` in config.json, or the activation of a
+CrossEncoder)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import inside, present, read_json, read_object
-from translucid.interop.families.plan import ImportPlan, Options, configured
+from translucid.core.untrusted_files import inside, read_json, read_object
+from translucid.interop.families.plan import ForeignModel, ImportPlan, Options, configured
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.label_scores import (
     FUNCTION,
@@ -31,35 +31,33 @@ OTHERS = ("pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
           "pooling_mode_weightedmean_tokens")  # fmt: skip
 
 
-def with_pooling(plan: ImportPlan, folder: Path) -> ImportPlan:
+def with_pooling(plan: ImportPlan, model: ForeignModel) -> ImportPlan:
     """Add the pooling that the folder describes to the plan of an encoder that returns hidden
     states."""
-    assert isinstance(plan.config, TransformerConfig)
-    where = str(folder / MODULES)
+    folder, where = model.folder, str(model.folder / MODULES)
     head: dict[str, Any] = {"head": "embed", "normalise": False}
     for kind, path in _modules(folder):
         if kind not in KINDS or (kind == "Transformer" and path):
             raise InputError(
-                f"{where}: a module {kind[:60]!r} at {path[:60]!r} cannot be computed here; "
-                f"{', '.join(KINDS)} can, with the encoder in the folder itself"
+                f"{where}: the module {kind[:60]!r} at {path[:60]!r} is not supported; supported: "
+                f"{', '.join(KINDS)}, with the encoder in the folder itself"
             )
         if kind == "Pooling":
             head["pooling"] = _pooling(inside(folder, path, where))
         head["normalise"] |= kind == "Normalize"
     if "pooling" not in head:
-        raise InputError(f"{where} names no module Pooling; copy the folder again, whole")
-    max_length = _max_length(folder)
+        raise InputError(f"{where} names no module Pooling; copy the complete folder again")
+    max_length = _max_length(model)
     limit = {} if max_length is None else {"max_length": max_length}
     note = f"the embedding of a text is {MADE[head['pooling']]}"
-    note += ", brought to length 1" * head["normalise"]
+    note += ", normalised to length 1" * head["normalise"]
     note += "" if max_length is None else f"; at most {max_length:,} tokens of a text are read"
     return replace(_embedding(plan, where, head), statistics=limit, notes=(*plan.notes, note))
 
 
 def with_mean(plan: ImportPlan, where: str) -> ImportPlan:
-    """Add mean pooling to the plan of an encoder that returns hidden states, if the folder names no
-    pooling."""
-    note = f"it names no pooling: the embedding of a text is taken to be {MADE['mean']}"
+    """Add mean pooling to the plan of an encoder whose folder names no pooling."""
+    note = f"the folder names no pooling, so the embedding of a text is {MADE['mean']}"
     pooled = _embedding(plan, where, {"head": "embed", "pooling": "mean"})
     return replace(pooled, notes=(*plan.notes, note))
 
@@ -70,11 +68,11 @@ def _embedding(plan: ImportPlan, where: str, head: dict[str, Any]) -> ImportPlan
     return replace(plan, task="embed", config=configured(TransformerConfig, where, values))
 
 
-def _max_length(folder: Path) -> int | None:
+def _max_length(model: ForeignModel) -> int | None:
     """The maximum number of tokens of a text, if the folder sets one."""
-    if not present(folder / SIZES):
+    file = model.find(SIZES)
+    if file is None:
         return None
-    file = inside(folder, SIZES, "a model")
     options = Options(read_object(file), str(file))
     return None if options.get("max_seq_length") is None else options.whole("max_seq_length")
 
@@ -85,7 +83,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     try:
         return [(str(m["type"]).rpartition(".")[2], str(m["path"])) for m in modules]
     except (TypeError, KeyError):
-        raise InputError(f"{folder / MODULES} is no list of modules with type and path") from None
+        raise InputError(f"{folder / MODULES} must list modules with type and path") from None
 
 
 def _pooling(folder: Path) -> str:
@@ -96,7 +94,7 @@ def _pooling(folder: Path) -> str:
     chosen = [ours for name, ours in POOLING.items() if options.flag(name, False)]
     if len(chosen) != 1:
         raise InputError(
-            f"{file}: {len(chosen)} ways of pooling at once; one of {', '.join(POOLING)} is wanted"
+            f"{file} sets {len(chosen)} kinds of pooling; expected one of {', '.join(POOLING)}"
         )
     return chosen[0]
 
@@ -115,10 +113,7 @@ def with_function(plan: ImportPlan, config: Options) -> ImportPlan:
     """Add to the plan of a classifier the function that is applied to its logits."""
     problem = config.get(PROBLEM)
     if problem is not None and problem not in PROBLEMS:
-        raise InputError(
-            f"{config.where}: {PROBLEM} = {str(problem)[:60]!r}, but one of "
-            f"{', '.join(PROBLEMS)} is wanted"
-        )
+        config.refuse(PROBLEM, problem, f"one of {', '.join(PROBLEMS)}")
     kept: dict[str, Any] = {} if problem is None else {PROBLEM: problem}
     function, why = function_of(problem, len(plan.labels)), f"{PROBLEM} = {problem}"
     if problem is None:
@@ -128,11 +123,11 @@ def with_function(plan: ImportPlan, config: Options) -> ImportPlan:
     named = section.get(KEY, config.get(OLD_KEY))
     notes = []
     if named is not None:
-        function, why = _activation(str(named), config.where), f"{KEY} = {named}"
+        function, why = _activation(str(named), config), f"{KEY} = {named}"
         where = SECTION if section.get(KEY) is not None else OLD_KEY
         kept[where] = config.get(where)
         notes.append(
-            "made for pairs of texts (a CrossEncoder of sentence-transformers); here it reads one "
+            "made for pairs of texts (a CrossEncoder of sentence-transformers), but used with one "
             "text"
         )
     if function == "softmax":
@@ -142,15 +137,11 @@ def with_function(plan: ImportPlan, config: Options) -> ImportPlan:
     return replace(plan, statistics=kept | {FUNCTION: function}, notes=(*plan.notes, *notes))
 
 
-def _activation(name: str, where: str) -> Function:
-    """The function of a class that sentence-transformers names, such as
-    torch.nn.modules.linear.Identity."""
+def _activation(name: str, config: Options) -> Function:
+    """The function of a class such as torch.nn.modules.linear.Identity."""
     kind = name.rpartition(".")[2]
     if kind not in ACTIVATIONS:
-        raise InputError(
-            f"{where}: the activation {name[:80]!r} of a CrossEncoder cannot be computed here; "
-            f"{', '.join(ACTIVATIONS)} can"
-        )
+        config.unsupported(f"the CrossEncoder activation {name[:80]!r}", ", ".join(ACTIVATIONS))
     return ACTIVATIONS[kind]
 
 

@@ -1,35 +1,32 @@
-"""Checkpoints of fairseq: RoBERTa, and the Transformer encoder-decoder that BART's family was made
-from, with the same names.
+"""Checkpoints of fairseq: RoBERTa, and the Transformer encoder-decoder from which BART and its
+relatives took their names.
 
-Options of training are in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors.
-How texts are split into tokens is not stored: at spaces, or between characters where all tokens are
-single characters. Read in facebookresearch/fairseq: models/transformer/transformer_decoder.py at
+Training options are in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors. How
+texts are split is not stored: at spaces, or between characters if all tokens are single characters.
+Source, in facebookresearch/fairseq: models/transformer/transformer_decoder.py at
 0e86c2b (scale, positions, norms, tied head, the older name embed_out), transformer_encoder.py at
 0066c08 and transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
 modules/transformer_sentence_encoder.py at 00bc279 (its older stack); multihead_attention.py at
-00bc279 (the older in_proj), gelu.py at 2519cd4. What cannot be computed here is refused by the
-names of its tensors where it has some (projected embeddings, base layers, noise by blocks), else by
-the name of its option.
+00bc279 (the older in_proj), gelu.py at 2519cd4. Errors about unsupported parts (projected
+embeddings, base layers, block noise) name their tensors, or else their option.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import inside, present
 from translucid.interop.families.bart import stack_modules
 from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     alike,
     shared_tables,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import Place, WeightRule, rule
 from translucid.interop.tokenizers import plain_vocabulary
 from translucid.interop.tokenizers.specs import ReadTokenizers
@@ -41,8 +38,8 @@ ACTIVATIONS = {"relu": "relu", "relu_squared": "relu_squared", "gelu": "gelu", "
 LAYOUT = "a checkpoint"
 PAD = 1  # the second of the four special tokens, in every dictionary
 SIDES = ("encoder", "decoder")
-MODEL = "model."  # what all its tensors' names begin with
-STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa's, by version
+MODEL = "model."  # prefix of all tensors
+STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa, by version
 IGNORED = (
     r"model\.(encoder|decoder)\.version",
     r"model\..*embed_positions\.(_float_tensor|weights)",  # sinusoids, or a trace of them
@@ -50,30 +47,29 @@ IGNORED = (
     r"(?!model\.).*",  # the state of training
 )
 DICTIONARY = "dict.txt"
-START = "</s>"  # what a decoder starts with
-MASK = "<mask>"  # has a row behind the dictionary's, in models of masked tokens
+START = "</s>"  # the first token of a decoder
+MASK = "<mask>"  # has a row after those of the dictionary in masked language models
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    assert checkpoint is not None
-    return ForeignModel("fairseq", path, Options(checkpoint.metadata, str(path)), checkpoint)
+def read(origin: Origin) -> ForeignModel:
+    file = origin.checkpoint
+    assert file is not None
+    return ForeignModel("fairseq", origin.path, Options(file.metadata, str(origin.path)), file)
 
 
 def plan(model: ForeignModel) -> ImportPlan:
     args = _arguments(model.config)
     args.must_be("quant_noise_scalar", 0, "weights that are rounded to 8 bits")
     for side in SIDES:
-        args.must_be(f"{side}_layers_to_keep", None, "layers left out of those in the file")
+        args.must_be(f"{side}_layers_to_keep", None, "some layers of the file are left out")
         args.must_be(f"{side}_xformers_att_config", None, "another attention")
     for stack in STACKS:
         if f"{stack}embed_tokens.weight" in model.tensors:
             return _roberta(args, model, stack)
     if all(model.count_layers(f"{MODEL}{side}.layers.") for side in SIDES):
         return _encoder_decoder(args, model)
-    raise InputError(
-        f"{model.where}: arch = {str(args.get('arch', args.get('_name')))[:60]!r} cannot be "
-        "computed here; RoBERTa and Transformer encoder-decoders of fairseq can"
-    )
+    arch = str(args.get("arch", args.get("_name")))[:60]
+    args.unsupported(f"arch = {arch!r}", "fairseq's RoBERTa and Transformer encoder-decoders")
 
 
 def _arguments(config: Options) -> Options:
@@ -82,9 +78,10 @@ def _arguments(config: Options) -> Options:
         return config.part("args")
     model = _plain(config.part("cfg").get("model"))
     if not isinstance(model, dict):
-        raise InputError(f"{config.where}: neither args nor cfg says what the model is; copy the "
-                         "file again, whole")  # fmt: skip
-    for group in (*SIDES, "quant_noise"):  # the newest write them in groups
+        raise InputError(
+            f"{config.where}: neither args nor cfg describes the model; copy the file again"
+        )
+    for group in (*SIDES, "quant_noise"):  # nested in the newest files
         if isinstance(model.get(group), dict):
             model |= {f"{group}_{name}": value for name, value in model[group].items()}
     return Options(model, config.where)
@@ -182,7 +179,7 @@ def _encoder_decoder(args: Options, model: ForeignModel) -> ImportPlan:
 
 
 def _positions(args: Options, model: ForeignModel, stack: str, *, learned: bool) -> dict[str, Any]:
-    """Our options for positions."""
+    """Options of positions."""
     if args.flag("no_token_positional_embeddings", False):
         return {"positions": "none"}
     if learned:
@@ -220,19 +217,19 @@ def _both(args: Options, name: str, default: Any) -> Any:
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """From dict.txt, or one dictionary for each language."""
+    """Read dict.txt, or one dictionary for each language."""
     languages = _languages(model.config)
     if languages is None:
-        return _masked(model.folder, plan.rows("source"))
+        return _masked(model, plan.rows("source"))
     files = [f"dict.{language}.txt" for language in languages]
     source, target = (
-        _tokens(model.folder, file, plan.rows(side))
+        _tokens(model, file, plan.rows(side))
         for file, side in zip(files, ("source", "target"), strict=True)
     )
     if plan.shared and source != target:
         raise InputError(
             f"{model.folder}: the dictionaries differ, but the model has one embedding table; copy "
-            "those that belong to it"
+            "the dictionaries that belong to it"
         )
     split = plain_vocabulary.split_of([*source, *target])
     return plain_vocabulary.tokenizers(
@@ -241,8 +238,8 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
     )  # fmt: skip
 
 
-def _masked(folder: Path, rows: int) -> ReadTokenizers:
-    tokens = _tokens(folder, DICTIONARY, rows)
+def _masked(model: ForeignModel, rows: int) -> ReadTokenizers:
+    tokens = _tokens(model, DICTIONARY, rows)
     if MASK not in tokens and len(tokens) + 1 == rows:
         tokens.append(MASK)
     split = plain_vocabulary.split_of(tokens)
@@ -256,7 +253,7 @@ def _masked(folder: Path, rows: int) -> ReadTokenizers:
 
 
 def _languages(config: Options) -> tuple[str, str] | None:
-    """Source and target language as set for training; None: there is one language."""
+    """Source and target language; None: there is one language."""
     groups = [config.get("args"), config.get("cfg")]
     if isinstance(groups[1], dict):
         groups += [groups[1].get(name) for name in ("task", "model")]
@@ -268,10 +265,6 @@ def _languages(config: Options) -> tuple[str, str] | None:
     return None
 
 
-def _tokens(folder: Path, name: str, rows: int) -> list[str]:
-    if not present(folder / name):
-        raise InputError(
-            f"{folder / name} is missing; copy the dictionaries that fairseq-preprocess wrote into "
-            "the folder of the checkpoint"
-        )
-    return plain_vocabulary.read_fairseq(inside(folder, name, "a dictionary"), rows)
+def _tokens(model: ForeignModel, name: str, rows: int) -> list[str]:
+    remedy = "copy the dictionaries of fairseq-preprocess into the folder of the checkpoint"
+    return plain_vocabulary.read_fairseq(model.need(name, remedy), rows)

@@ -1,7 +1,6 @@
 """GPT-2: learned positions, layer norm before each sub-layer, a tied head.
 
-Its linear layers store their weights as (inputs, outputs), and one of them computes queries, keys
-and values at once.
+Its linear layers store their weights as (inputs, outputs); one computes queries, keys and values.
 """
 
 from translucid.interop.families.plan import (
@@ -9,11 +8,11 @@ from translucid.interop.families.plan import (
     Description,
     ForeignModel,
     ImportPlan,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
 MODULES = {
     "embedding": "wte",
@@ -26,38 +25,44 @@ MODULES = {
     "up": "h.{}.mlp.c_fc",
     "down": "h.{}.mlp.c_proj",
 }
-# The causal mask, and the value that hidden scores get.
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "n_embd",
+    "d_ff": "n_inner",
+    "layers": "n_layer",
+    "heads": "n_head",
+    "norm_eps": "layer_norm_epsilon",
+    "max_length": "n_positions",
+}
+USUAL = {"vocab": 50257, "d_model": 768, "layers": 12, "heads": 12, "norm_eps": 1e-5,
+         "max_length": 1024}  # fmt: skip
+# The causal mask, and the value of masked scores.
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)",)
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    config, d_model = model.config, model.config.whole("n_embd", 768)
+    config = model.config
+    usual = USUAL | {"d_ff": 4 * config.whole("n_embd", USUAL["d_model"])}
     config.ignore("n_ctx", "summary_activation", "summary_proj_to_labels", "summary_type",
                   "summary_use_proj")  # fmt: skip
     config.same_as({"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
                     "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"})  # fmt: skip
-    config.must_be("scale_attn_weights", True, "scores that are not divided by sqrt(d_head)")
+    config.must_be("scale_attn_weights", True, "scores not divided by sqrt(d_head)")
     config.must_be("scale_attn_by_inverse_layer_idx", False, "scores divided by the layer's number")
     config.must_be("reorder_and_upcast_attn", False, "attention in another order")
-    config.must_be("add_cross_attention", False, "cross-attention in a decoder by itself")
-    # Without its head, as the first files were, the model has no prefix.
+    config.must_be("add_cross_attention", False, "cross-attention without an encoder")
+    # The first files have no head, and then no prefix.
     prefix = "" if "wte.weight" in model.tensors else "transformer."
     head = model.output_head("lm_head.weight", f"{prefix}wte.weight", default=True)
     made = model.transformer(
         shape="decoder",
         head="language",
-        vocab=config.whole("vocab_size", 50257),
-        d_model=d_model,
-        heads=config.whole("n_head", 12),
-        layers=model.check_layers(config.whole("n_layer", 12)),
-        d_ff=config.whole("n_inner", 4 * d_model),
         activation=config.choice("activation_function", ACTIVATIONS, "gelu_new"),
-        norm_eps=config.number("layer_norm_epsilon", 1e-5),
         positions="learned",
-        max_length=config.whole("n_positions", 1024),
         embedding_scale=False,
         dropout=0.0,
         tied=head.tied,
+        **config.keys(KEYS, usual),
     )
     modules = {role: prefix + name for role, name in MODULES.items()}
     rules = stack_rules(made, "decoder", made.layers, Names(modules, transposed=True))
@@ -69,20 +74,14 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as GPT-2. length: rows of the table of positions, if the model has no such
-    table."""
+    """Describe a model as GPT-2. length: rows of the position table, if the model has none."""
     return Description(
         {
             "model_type": "gpt2",
             "architectures": ["GPT2LMHeadModel"],
-            "vocab_size": c.vocab,
-            "n_embd": c.d_model,
-            "n_inner": c.d_ff or 4 * c.d_model,
-            "n_layer": c.layers,
-            "n_head": c.heads,
+            **described(c, KEYS),
             "n_positions": c.max_length if c.positions == "learned" else length,
             "activation_function": name_of(c.activation, ACTIVATIONS),
-            "layer_norm_epsilon": c.norm_eps or EPSILON["layer"],
             "tie_word_embeddings": c.tied,
         }
     )

@@ -1,7 +1,7 @@
 """Folders in Hugging Face's layout: config.json, weights in one file or several, a tokenizer.
 
-`model_type` in config.json names the family; the family's options decide everything else. Every key
-is honoured (its family has read it), known to be irrelevant (listed here), or refused by name.
+`model_type` in config.json names the family. Every key is either read by the family, known to be
+irrelevant (listed here), or refused by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     check_family,
 )
 from translucid.interop.formats.safetensors_file import read_safetensors
@@ -30,7 +31,7 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 from translucid.interop.tokenizers.tokenizer_folder import read_tokenizers
 
 LAYOUT = "Hugging Face's layout"
-# The file that reads each family: it has from_huggingface().
+# The module with from_huggingface() of each family.
 FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), "llama"),
     "gpt2": "gpt2", "gpt_neox": "neox",
@@ -38,7 +39,7 @@ FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "m2m_100"), "bart"),
     **dict.fromkeys(("t5", "mt5"), "t5"),
 }  # fmt: skip
-# Keys that change training, precision, speed or bookkeeping, but no output.
+# Keys that do not change the output: training, precision, speed, bookkeeping.
 IRRELEVANT = frozenset({
     "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
     "_commit_hash", "_flash_attn_2_enabled", "_name_or_path", "_num_labels", "adapters",
@@ -49,21 +50,21 @@ IRRELEVANT = frozenset({
     "torch_dtype", "torchscript", "transformers.js_config", "transformers_version",
     "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache", "use_return_dict",
     "architectures", "model_type", "model_max_length", "experts_implementation",
-    # rates of dropout, and how weights are drawn
+    # dropout, and initialisation
     "activation_dropout", "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop",
     "classif_dropout", "classifier_dropout", "decoder_layerdrop", "dropout", "dropout_rate",
     "embd_pdrop", "encoder_layerdrop", "hidden_dropout", "hidden_dropout_prob", "init_std",
     "initializer_factor", "initializer_range", "layerdrop", "qa_dropout", "resid_pdrop",
     "seq_classif_dropout", "summary_first_dropout",
 })  # fmt: skip
-# Which tokens have a role: the tokenizer reads them, not the network.
+# Special tokens, which the tokenizer reads.
 TOKENS = frozenset({
     "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id", "mask_token_id",
     "pad_token_id", "sep_token_id", "unk_token_id",
 })  # fmt: skip
-# How texts are searched for, which older files keep here.
+# Search options, which older files store here.
 GENERATION = (*FIELDS, "forced_decoder_ids", "return_legacy_cache", "trace_request")
-# Keys that would change the output, with the values at which they do not.
+# Keys that change the output, with the values at which they do not.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "add_cross_attention": (False,), "cross_attention_hidden_size": (), "is_decoder": (False,),
     "pruned_heads": ({},), "tie_encoder_decoder": (False,), "use_mrope": (False,),
@@ -74,49 +75,42 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 }  # fmt: skip
 Read = Callable[[Path], ModelFile]
 SINGLE = dict(zip(WEIGHT_FILES, (read_safetensors, read_torch), strict=True))
-SHARDED: Mapping[str, Read] = {f"{name}.index.json": read for name, read in SINGLE.items()}
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    folder = path if path.is_dir() else path.parent
-    file = inside(folder, CONFIG, "a model")
-    config = read_object(file)
-    classes = config.get("architectures")
+def read(origin: Origin) -> ForeignModel:
+    folder, file = origin.path, origin.path / CONFIG
+    classes = origin.config.get("architectures")
     if classes is not None and not (
         isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     ):
         raise InputError(
-            f"{file}: architectures = {str(classes)[:100]}, but a list of names is wanted; copy "
-            "the file again"
+            f"{file}: architectures = {str(classes)[:100]}, expected a list of names; copy it again"
         )
-    return ForeignModel("huggingface", folder, Options(config, str(file)), read_weights(folder))
+    options = Options(origin.config, str(file))
+    return ForeignModel("huggingface", folder, options, read_weights(folder))
 
 
 def plan(model: ForeignModel) -> ImportPlan:
     config = model.config
     experts = config.get("num_local_experts", config.get("num_experts", 0))
     if isinstance(experts, int) and experts > 1:
-        raise InputError(f"{config.where} is {MIXTURE}, which cannot be computed here")
+        config.unsupported(MIXTURE)
     if config.get("quantization_config"):
-        raise InputError(
-            f"{config.where}: the weights are quantised (quantization_config); use the "
-            "model as it was before, or as GGUF"
-        )
+        config.unsupported("quantization_config (quantised weights)", "the original model, GGUF")
     made = plan_of_family(model)
     made = replace(made, notes=(*made.notes, *check_keys(config, made, model.ignored_keys)))
-    pooled = made.task == "none" and present(model.folder / encoder_heads.MODULES)
-    return encoder_heads.with_pooling(made, model.folder) if pooled else made
+    pooled = made.task == "none" and model.find(encoder_heads.MODULES)
+    return encoder_heads.with_pooling(made, model) if pooled else made
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    config = read_object(inside(model.folder, CONFIG, "a model"))
-    # A file need not say it for a family that always is one.
-    config |= {"is_encoder_decoder": plan.translates}
+    # A file need not contain this key if the family always is one.
+    config = {**model.config.values, "is_encoder_decoder": plan.translates}
     return read_tokenizers(model.folder, config, max(plan.rows("source"), plan.rows("target")))
 
 
 def plan_of_family(model: ForeignModel) -> ImportPlan:
-    """What the family of a config.json makes of it; no other family is imported."""
+    """The plan of the family that config.json names; no other family is imported."""
     name = FAMILIES[check_family(model.config, "model_type", FAMILIES)]
     family = import_module(f"translucid.interop.families.{name}")
     made: ImportPlan = family.from_huggingface(model)
@@ -124,23 +118,20 @@ def plan_of_family(model: ForeignModel) -> ImportPlan:
 
 
 def check_keys(config: Options, plan: ImportPlan, allowed: Sequence[str] = ()) -> list[str]:
-    """Refuse keys of unknown meaning. allowed: keys to ignore at the user's request; each gives a
-    note."""
+    """Refuse keys of unknown meaning. allowed: keys that the user asked to ignore."""
     config.ignore(*IRRELEVANT, *TOKENS, *GENERATION)
-    config.must_be("is_encoder_decoder", plan.translates, f"not as a {plan.family} model is built")
+    config.must_be("is_encoder_decoder", plan.translates, f"impossible for {plan.family} models")
     if plan.task != "classify":
         config.ignore("problem_type")
     notes = []
     if config.get("auto_map") is not None:
-        notes.append("auto_map in config.json names code of the folder, which is never run")
+        notes.append("auto_map in config.json names code of the folder, which is never executed")
     unread = config.unread()
     for name in allowed:
         if name not in unread:
             known = nearest(name, unread, 1)
             hint = f"; did you mean {known[0]}?" if known else ""
-            raise InputError(
-                f"--ignore-key {name}: {config.where} has no such key of unknown meaning{hint}"
-            )
+            raise InputError(f"--ignore-key {name}: not an unknown key of {config.where}{hint}")
         notes.append(f"ignored as you asked: {name} = {_shown(unread.pop(name))} in config.json")
     unknown = {k: value for k, value in unread.items() if value not in NEUTRAL.get(k, ())}
     if unknown:
@@ -148,9 +139,9 @@ def check_keys(config: Options, plan: ImportPlan, allowed: Sequence[str] = ()) -
         more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
         options = " ".join(f"--ignore-key {key}" for key in list(unknown)[:8])
         raise InputError(
-            f"{config.where}: {shown}{more}: Translucid does not know what this does to a "
-            f"{plan.family} model, which might compute something else; if you know that it changes "
-            f"no output, import the model with: translucid import FOLDER OUT {options}"
+            f"{config.where}: {shown}{more}: unknown for a {plan.family} model, whose output it "
+            "might change; if you know that it does not, import the model with: translucid import "
+            f"FOLDER OUT {options}"
         )
     return notes
 
@@ -161,17 +152,17 @@ def _shown(value: object) -> str:
 
 
 def read_weights(folder: Path) -> ModelFile:
-    """All tensors of the folder. Shards are mapped, so only the tensors that are used are read."""
+    """All tensors of the folder, mapped, so only those that are used are read."""
     for name, read in SINGLE.items():
         if present(folder / name):
             return read(inside(folder, name, "a model"))
         index = f"{name}.index.json"
         if present(folder / index):
-            return _read_shards(folder, index, SHARDED[index])
+            return _read_shards(folder, index, read)
     others = sorted(path.name for path in folder.iterdir() if path.suffix in (".h5", ".msgpack"))
     remedy = f"it has {others[0]}: save the model as safetensors" if others else "copy it again"
     raise InputError(
-        f"{folder} holds no weights: none of {', '.join([*SINGLE, *SHARDED])} is there; {remedy}"
+        f"{folder} contains no weights ({', '.join(SINGLE)}, or either with .index.json); {remedy}"
     )
 
 
@@ -179,7 +170,7 @@ def _read_shards(folder: Path, index: str, read: Read) -> ModelFile:
     content = read_object(inside(folder, index, "a model"))
     shards = content.get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(n, str) for n in shards.values()):
-        raise InputError(f"{folder / index} lacks a weight_map that says which file has what")
+        raise InputError(f"{folder / index} has no weight_map that assigns tensors to files")
     files = {
         name: read(inside(folder, name, str(folder / index)))
         for name in dict.fromkeys(shards.values())

@@ -1,26 +1,27 @@
-"""Transformers of JoeyNMT: a checkpoint with the tensors; beside it config.yaml with the options,
-and a vocabulary for each side.
+"""Transformers of JoeyNMT: a checkpoint with the tensors, config.yaml with the options, and a
+vocabulary for each side.
 
-Read in joeynmt/joeynmt: model.py at 0d63508 (tied tables, the head in the decoder), decoders.py at
-e0cfa7d (layer_norm, no bias in the head), encoders.py at c6f2ab9 and transformer_layers.py at
-c5ec042 (1.x: always pre-norm) and 0d6d2b9 (2.x: alpha, pre or post), vocabulary.py at 0ae2902.
+Source, in joeynmt/joeynmt: model.py at 0d63508 (tied tables, the head in the decoder),
+decoders.py at e0cfa7d (layer_norm, no bias in the head), encoders.py at c6f2ab9 and
+transformer_layers.py at c5ec042 (1.x: always pre-norm) and 0d6d2b9 (2.x: alpha, pre or post),
+vocabulary.py at 0ae2902.
 """
 
 from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import inside, present, read_text
+from translucid.core.untrusted_files import inside, read_text
 from translucid.interop.families.plan import (
     ACTIVATIONS,
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     alike,
     shared_tables,
 )
 from translucid.interop.families.stack import Names, stack_rules
-from translucid.interop.formats.stored import ModelFile
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.rules import WeightRule
 from translucid.interop.tokenizers import plain_vocabulary
@@ -29,8 +30,8 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 
 LAYOUT = "a checkpoint"
 OPTIONS = "config.yaml"
-LARGEST = 64 << 10  # bytes of it: the reader takes a second for so many
-MOST_BRACKETS = 1000  # the reader's time grows with the square of their depth
+LARGEST = 64 << 10  # bytes of config.yaml, which take a second to parse
+MAX_BRACKETS = 1000  # parsing time grows with the square of their depth
 VOCABULARIES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 MODEL = "model_state."
 TABLES = {
@@ -46,12 +47,12 @@ IGNORED = (
 )
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    """path: the checkpoint, or its folder."""
-    path = _checkpoint(path) if path.is_dir() else path
+def read(origin: Origin) -> ForeignModel:
+    """Read the checkpoint, or the best one of a folder."""
+    path = _checkpoint(origin.path) if origin.path.is_dir() else origin.path
     file = inside(path.parent, OPTIONS, "a model")
     options = Options(read_yaml(file), str(file))
-    return ForeignModel("joeynmt", path, options, checkpoint or read_torch(path))
+    return ForeignModel("joeynmt", path, options, origin.checkpoint or read_torch(path))
 
 
 def _checkpoint(folder: Path) -> Path:
@@ -75,15 +76,10 @@ def plan(model: ForeignModel) -> ImportPlan:
     for side, stack in stacks.items():
         kind = stack.text("type", "recurrent")
         if kind != "transformer":
-            raise InputError(
-                f"{config.where}: model.{side}.type = {kind[:40]!r} cannot be opened here; "
-                "transformer can"
-            )
+            config.unsupported(f"model.{side}.type = {kind[:40]!r}", "transformer")
         if stack.get("alpha", 1.0) != 1:
-            raise InputError(
-                f"{config.where}: model.{side}.alpha = {str(stack.get('alpha'))[:40]} (a weight "
-                "of the residual connection) cannot be computed here; 1.0 can"
-            )
+            alpha = f"model.{side}.alpha = {str(stack.get('alpha'))[:40]}"
+            config.unsupported(f"{alpha} (a weight of the residual connection)", "1.0")
     layers = {side: model.count_layers(f"{MODEL}{side}.layers.") for side in TABLES}
     # One matrix for both vocabularies, and one for the decoder's input and output.
     shared, tied = (options.flag(name, False) for name in ("tied_embeddings", "tied_softmax"))
@@ -126,16 +122,16 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _placement(stacks: dict[str, Options], *, last: bool) -> str:
-    """Whether norms come before or after the sub-layers. last: a norm follows the stacks, which
-    only pre-norm models have."""
+    """Whether norms come before or after the sub-layers. last: the stacks end with a norm, as only
+    pre-norm stacks do."""
     if last:
         return "pre"
     if not _both(stacks, "layer_norm", ""):
-        # Versions 2.0 to 2.2 take it for post; 2.3 takes the encoder for pre without a last norm.
+        # The default is post in 2.0 to 2.2; in 2.3 the encoder is pre without a final norm.
         raise InputError(
-            f"{stacks['encoder'].where} names no layer_norm for encoder and decoder, and versions "
-            "of JoeyNMT take that differently; write layer_norm: post into both of them if the "
-            "model was trained with a version from 2.0 to 2.2"
+            f"{stacks['encoder'].where} sets no layer_norm for encoder and decoder, whose default "
+            "depends on the version of JoeyNMT; set layer_norm: post for both if the model was "
+            "trained with version 2.0, 2.1 or 2.2"
         )
     return "post"
 
@@ -151,43 +147,38 @@ def _both(stacks: dict[str, Options], name: str, default: Any) -> Any:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, by the package PyYAML; nothing but plain values is built."""
+    """The mapping in a YAML file. PyYAML's safe loader builds only plain values."""
     try:
         import yaml  # type: ignore[import-untyped]
     except ImportError:
         raise InputError(
-            f"{path} is YAML, which needs the package PyYAML: pip install pyyaml"
+            f"{path}: reading YAML needs the package PyYAML: pip install pyyaml"
         ) from None
-    text = read_text(path, LARGEST, "it should hold a configuration")
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise InputError(f"{path} has more than {MOST_BRACKETS} brackets; it is no configuration")
+    text = read_text(path, LARGEST, "it should be a configuration")
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        raise InputError(f"{path} has more than {MAX_BRACKETS} brackets; it is not a configuration")
     try:
-        # References could make a short text a huge value.
+        # References could expand a short text into a huge value.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError(f"{path} refers to parts of itself (*name); write them out")
+            raise InputError(f"{path} contains references (*name); write the values out")
         value = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is not YAML ({str(error)[:200]}); mend it there") from None
+        raise InputError(f"{path} is not valid YAML ({str(error)[:200]}); correct it") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path} holds no keys and values; copy it again")
+        raise InputError(f"{path} contains no keys and values; copy it again")
     return value
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """From one token per line. Texts are split at spaces, as subwords were separated before
-    training; in character vocabularies, ▁ is a space."""
-    lists = []
-    for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True):
-        if not present(model.folder / name):
-            raise InputError(
-                f"{model.folder / name} is missing; copy src_vocab.txt and trg_vocab.txt into the "
-                "folder of the checkpoint"
-            )
-        path = inside(model.folder, name, "a vocabulary")
-        lists.append(plain_vocabulary.read_lines(path, plan.rows(side)))
-    source, target = lists
+    """Read one token per line. Texts are split at spaces, as before training; in character
+    vocabularies, ▁ is a space."""
+    remedy = "copy src_vocab.txt and trg_vocab.txt into the folder of the checkpoint"
+    source, target = (
+        plain_vocabulary.read_lines(model.need(name, remedy), plan.rows(side))
+        for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True)
+    )
     splits = [_split(model.config, side) for side in VOCABULARIES]
     one = plan.shared and source == target and splits[0] == splits[1]
     return plain_vocabulary.tokenizers(
@@ -198,5 +189,5 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 def _split(config: Options, side: str) -> Split:
     data = config.part("data")
-    level = data.part(side).get("level", data.get("level"))  # older files have one for both
+    level = data.part(side).get("level", data.get("level"))  # one for both sides in older files
     return "marked" if level == "char" else "space"

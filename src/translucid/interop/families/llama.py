@@ -1,28 +1,28 @@
-"""Llama and its relatives, which differ in options only: Mistral, Qwen2, Qwen3, SmolLM.
+"""Llama and relatives that differ only in options: Mistral, Qwen2, Qwen3, SmolLM.
 
-RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. Hugging Face stores queries
-and keys so that rotary positions turn halves of a head; llama2.c (llama2c.py) and the Llama files
-of llama.cpp (llama_cpp.py) store them in pairs, as Translucid does.
+RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. In Hugging Face's layout,
+rotary positions rotate halves of a head; in llama2.c, llama.cpp's Llama files and Translucid, they
+rotate neighbouring pairs.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from translucid.core.errors import InputError
 from translucid.interop.families.plan import (
     GATED,
     Description,
     ForeignModel,
     ImportPlan,
     Options,
+    described,
+    effective,
     name_of,
 )
 from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
-PERMUTED = "rows of queries and keys reordered: halves of a head that turn are pairs here"
+PERMUTED = "rows of queries and keys reordered: rotary positions rotate pairs here, not halves"
 HUGGING_FACE = Names(
     {
         "embedding": "model.embed_tokens",
@@ -41,8 +41,18 @@ HUGGING_FACE = Names(
     },
     halves=True,
 )
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "d_head": "head_dim",
+    "norm_eps": "rms_norm_eps",
+}
 IGNORED = (r".*rotary_emb\.inv_freq",)
-COMMON: Mapping[str, Any] = {  # of all relatives, whatever file they come in
+COMMON: Mapping[str, Any] = {  # of all relatives, in every format
     "shape": "decoder", "head": "language", "norm": "rms", "placement": "pre",
     "embedding_scale": False, "dropout": 0.0, "bias": False,
 }  # fmt: skip
@@ -52,7 +62,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     """Read a config.json; `model_type` sets the defaults."""
     config, kind = model.config, model.config.text("model_type")
     heads = config.whole("num_attention_heads")
-    d_model = config.whole("hidden_size")
+    d_head = 128 if kind == "qwen3" else max(config.whole("hidden_size") // heads, 1)
+    usual = {"kv_heads": _kv_heads(config, kind, heads), "d_head": d_head, "norm_eps": 1e-6}
     config.ignore("max_position_embeddings", *UNREAD[kind])
     attention_bias = kind == "qwen2"
     if kind in ("llama", "qwen3"):
@@ -63,21 +74,14 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         config.must_be("mlp_bias", False, "biases that this family does not have")
     head = model.output_head("lm_head.weight", "model.embed_tokens.weight", default=False)
     made = model.transformer(
-        vocab=config.whole("vocab_size"),
-        d_model=d_model,
-        heads=heads,
-        kv_heads=config.whole("num_key_value_heads", _kv_heads(config, kind, heads)),
-        d_head=config.whole("head_dim", 128 if kind == "qwen3" else max(d_model // heads, 1)),
-        layers=model.check_layers(config.whole("num_hidden_layers")),
-        d_ff=config.whole("intermediate_size"),
         activation=config.choice("hidden_act", GATED, "silu"),
-        norm_eps=config.number("rms_norm_eps", 1e-6),
         qkv_bias=attention_bias,
         attention_output_bias=attention_bias and kind != "qwen2",
         feedforward_bias=config.flag("mlp_bias", False),
         qk_norm=kind == "qwen3",
         tied=head.tied,
         window=_window(config, kind),
+        **config.keys(KEYS, usual),
         **COMMON,
         **rotary_options(config),
     )
@@ -101,39 +105,29 @@ ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families. length: the longest text that it is meant for."""
-    qkv, output, forward = (
-        c.bias if bias is None else bias
-        for bias in (c.qkv_bias, c.attention_output_bias, c.feedforward_bias)
-    )
-    described: dict[str, Any] = {
+    """Describe a model as one of these families. length: the expected length of texts."""
+    values = effective(c)
+    config: dict[str, Any] = {
         "model_type": kind,
         "architectures": [f"{ARCHITECTURES[kind]}ForCausalLM"],
-        "vocab_size": c.vocab,
-        "hidden_size": c.d_model,
-        "intermediate_size": c.d_ff or 4 * c.d_model,
-        "num_hidden_layers": c.layers,
-        "num_attention_heads": c.heads,
-        "num_key_value_heads": c.kv_heads or c.heads,
-        "head_dim": c.head_size,
+        **described(c, KEYS),
         "hidden_act": name_of(c.activation, GATED),
-        "rms_norm_eps": c.norm_eps or EPSILON["rms"],
         "tie_word_embeddings": c.tied,
         "max_position_embeddings": length,
         **rotary_keys(TransformerConfig(**(c.model_dump() | {"rotary_fraction": 1.0}))),
     }
     if kind in ("llama", "qwen3"):
-        described["attention_bias"] = qkv or output
+        config["attention_bias"] = values["qkv_bias"] or values["attention_output_bias"]
     if kind == "llama":
-        described["mlp_bias"] = forward
+        config["mlp_bias"] = values["feedforward_bias"]
     if kind == "mistral":
-        described["sliding_window"] = c.window
+        config["sliding_window"] = c.window
     elif c.window is not None and kind != "llama":
-        described |= {
+        config |= {
             "sliding_window": c.window, "use_sliding_window": True, "max_window_layers": 0,
             "layer_types": ["sliding_attention"] * c.layers,
         }  # fmt: skip
-    return Description(described)
+    return Description(config)
 
 
 def _window(config: Options, kind: str) -> int | None:
@@ -142,21 +136,13 @@ def _window(config: Options, kind: str) -> int | None:
         return None
     if kind == "mistral":
         config.ignore("layer_types")
-        return config.whole("sliding_window", 4096) if _windowed(config) else None
+        off = config.has("sliding_window") and config.get("sliding_window") is None  # null
+        return None if off else config.whole("sliding_window", 4096)
     types = config.get("layer_types", [])
     if not isinstance(types, list) or len({str(t) for t in types}) > 1:
-        raise InputError(
-            f"{config.where}: layer_types differ from layer to layer, which cannot be computed here"
-        )
+        config.unsupported("layer_types that differ between layers")
     windowed = types[:1] == ["sliding_attention"]
     used = config.flag("use_sliding_window", False) and not types
     if used and config.whole("max_window_layers", 28) < config.whole("num_hidden_layers"):
-        raise InputError(
-            f"{config.where}: sliding_window in some layers only, which cannot be computed here"
-        )
+        config.unsupported("sliding_window in some layers only")
     return config.whole("sliding_window", 4096) if windowed else None
-
-
-def _windowed(config: Options) -> bool:
-    """Whether Mistral's window is on; null turns it off."""
-    return config.get("sliding_window") is not None or not config.has("sliding_window")

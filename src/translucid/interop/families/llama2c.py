@@ -1,9 +1,8 @@
 """Models of llama2.c: a file with a few sizes, then all weights in a fixed order, without names;
-and its tokenizer.bin, the pieces of a sentencepiece BPE model with their scores.
+and tokenizer.bin, the pieces of a sentencepiece BPE model with their scores.
 
-The first files have seven numbers and nothing else; newer ones begin with "24ka" and a version: 1
-is float32, 2 is int8 in groups, each with a scale. The names here are those of the model in that
-repository.
+The header of the first files is seven numbers; newer files begin with "24ka" and a version: 1 is
+float32, 2 is int8 in groups with a scale each. Names of tensors are those of llama2.c's model.
 """
 
 import re
@@ -16,13 +15,13 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import inside, open_regular, present
+from translucid.core.untrusted_files import open_regular
 from translucid.data.tokenizers.imported import MOST_TOKENS
 from translucid.data.tokenizers.pipelines import WORD_START
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families.llama import COMMON
-from translucid.interop.families.plan import TIED, ForeignModel, ImportPlan, Options
+from translucid.interop.families.plan import TIED, ForeignModel, ImportPlan, Options, Origin
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.stored import (
     Cursor,
@@ -70,9 +69,9 @@ UNK, BOS, EOS = range(3)
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    file = read_llama2c(path)
-    return ForeignModel("llama2c", path, Options(file.metadata, str(path)), file)
+def read(origin: Origin) -> ForeignModel:
+    file = read_llama2c(origin.path)
+    return ForeignModel("llama2c", origin.path, Options(file.metadata, str(origin.path)), file)
 
 
 def plan(model: ForeignModel) -> ImportPlan:
@@ -98,12 +97,12 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """The tokenizer is a file of its own, beside the model."""
+    """Read the tokenizer file beside the model."""
     rows = plan.rows("tokenizer")
     names = ("tokenizer.bin", f"tok{rows}.bin")
     for name in names:
-        if present(model.folder / name):
-            return tokenizer(inside(model.folder, name, str(model.path)), rows)
+        if path := model.find(name):
+            return tokenizer(path, rows)
     raise InputError(
         f"{model.path}: its tokenizer is missing; put {' or '.join(names)} into the same folder"
     )
@@ -118,7 +117,7 @@ def read_llama2c(path: Path) -> ModelFile:
         version = cursor.number("<i")
         if version not in (1, 2):
             raise InputError(
-                f"{path}: llama2.c version {version}; the versions 0, 1 and 2 can be read: export "
+                f"{path}: llama2.c version {version}; supported are versions 0, 1 and 2: export "
                 "the model again"
             )
     else:
@@ -153,8 +152,8 @@ def _check_sizes(path: Path, sizes: dict[str, int]) -> None:
         wrong = ["n_heads"]
     if wrong:
         raise InputError(
-            f"{path} is no llama2.c model: its header would say {wrong[0]} = {sizes[wrong[0]]} "
-            f"({_shown(sizes)})"
+            f"{path} is not a llama2.c model: its header would contain {wrong[0]} = "
+            f"{sizes[wrong[0]]} ({_shown(sizes)})"
         )
 
 
@@ -186,7 +185,7 @@ def _first_layout(sizes: dict[str, int], shared: bool) -> Iterator[tuple[str, Sh
             yield from _of_layers(sizes, "ffn_norm", (dim,))
         yield from _of_layers(sizes, part, shape)
     yield "norm.weight", (dim,)
-    for table in ("freqs_cos", "freqs_sin"):  # of rotary positions: computed anew
+    for table in ("freqs_cos", "freqs_sin"):  # of rotary positions; not read
         yield table, (sizes["max_seq_len"], dim // sizes["n_heads"] // 2)
     if not shared:
         yield "output.weight", (vocab, dim)
@@ -207,8 +206,7 @@ def _later_layout(sizes: dict[str, int], shared: bool) -> Iterator[tuple[str, Sh
 def _grouped(
     file: MappedFile, start: int, shape: Shape, group: int, name: str
 ) -> tuple[StoredTensor, int]:
-    """int8 values followed by one scale for each `group` of them, and the offset of the next
-    tensor."""
+    """int8 values followed by one scale per `group`, and the offset of the next tensor."""
     count = checked_size(shape, f"{file.path}: {name}")
     if group <= 0 or count % group:
         raise InputError(f"{file.path}: groups of {group} do not divide {name} of {list(shape)}")
@@ -226,7 +224,7 @@ def _grouped(
 
 
 def tokenizer(path: Path, tokens: int | None = None) -> ReadTokenizers:
-    """tokens: the number that the model's header gives; the file itself has none."""
+    """tokens: their number in the model's header; the file does not contain it."""
     pieces = read_tokenizer(path)
     if tokens is not None and len(pieces) != tokens:
         raise InputError(
@@ -234,7 +232,7 @@ def tokenizer(path: Path, tokens: int | None = None) -> ReadTokenizers:
             "that belongs to the model"
         )
     model = SentencePieceModel(pieces, "bpe", byte_fallback=True, one_space=False)
-    # A story begins with <s>, and where the next one would begin it ends.
+    # A story begins with <s>, and ends where the next one would begin.
     special = SpecialTokens(bos=BOS, eos=BOS, start=(BOS,), frame=Frame((BOS,)), ends=(EOS,))
     made = Tokenizer.imported(sentencepiece.imported(model, special, str(path)))
     return ReadTokenizers({"tokenizer": made}, [note_of(special, model.names)])
@@ -247,7 +245,7 @@ def read_tokenizer(path: Path) -> list[Piece]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     pieces: list[Piece] = []
-    place = 4  # behind the length of the longest piece
+    place = 4  # after the length of the longest piece
     while place < len(raw):
         if place + 8 > len(raw) or len(pieces) == MOST_TOKENS:
             raise InputError(f"{path} ends in the middle of token {len(pieces)}; copy it again")
@@ -256,7 +254,7 @@ def read_tokenizer(path: Path) -> list[Piece]:
         if not 0 <= size <= len(raw) - place:
             raise InputError(
                 f"{path}: token {len(pieces)} has {size} bytes, but {len(raw) - place} are left; "
-                "it is no tokenizer.bin of llama2.c, or damaged"
+                "it is not a tokenizer.bin of llama2.c, or damaged"
             )
         text = raw[place : place + size].decode("utf-8", errors="replace")
         kind = {UNK: UNKNOWN, BOS: CONTROL, EOS: CONTROL}.get(len(pieces), NORMAL)
@@ -266,5 +264,5 @@ def read_tokenizer(path: Path) -> list[Piece]:
         pieces.append((name, score, kind))
         place += size
     if len(pieces) <= EOS:
-        raise InputError(f"{path} holds {len(pieces)} tokens; it is no tokenizer.bin of llama2.c")
+        raise InputError(f"{path} has {len(pieces)} tokens; it is not a tokenizer.bin of llama2.c")
     return pieces

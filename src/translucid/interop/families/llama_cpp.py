@@ -1,7 +1,6 @@
-"""Files of llama.cpp (GGUF): Llama, Qwen2 and Qwen3 by the facts of the header, and the tokenizer
-in its metadata `tokenizer.ggml.*`."""
+"""Files of llama.cpp (GGUF): Llama, Qwen2 and Qwen3, described by the header's metadata, with the
+tokenizer in `tokenizer.ggml.*`."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,16 +14,18 @@ from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families.llama import COMMON, PERMUTED
 from translucid.interop.families.plan import (
+    MIXTURE,
     TIED,
     Description,
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     check_family,
+    described,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.formats.gguf_file import read_gguf
-from translucid.interop.formats.stored import ModelFile
 from translucid.interop.rules import rule
 from translucid.interop.tokenizers import sentencepiece
 from translucid.interop.tokenizers.sentencepiece import (
@@ -68,6 +69,14 @@ MODULES = {
     "up": "blk.{}.ffn_up",
     "down": "blk.{}.ffn_down",
 }
+KEYS = {
+    "d_model": "embedding_length",
+    "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv",
+    "d_head": "attention.key_length",
+    "layers": "block_count",
+    "d_ff": "feed_forward_length",
+}
 KEY = "tokenizer.ggml."
 DIGITS = {"type": "Digits", "individual_digits": True}
 GPT2 = [byte_level(use_regex=True)]
@@ -78,7 +87,7 @@ def _pattern(pattern: str) -> list[Part]:
     return [split_on(pattern), byte_level(use_regex=False)]
 
 
-# How text is split before its bytes are merged, by the name that the file gives.
+# How text is split before its bytes are merged, by llama.cpp's names.
 PRE_TOKENIZERS: dict[str, list[Part]] = {
     **dict.fromkeys(("default", "gpt-2", "phi-2", "jina-es", "jina-de", "mpt", "olmo"), GPT2),
     **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), DIGITS_APART),
@@ -89,8 +98,9 @@ PRE_TOKENIZERS: dict[str, list[Part]] = {
 }  # fmt: skip
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    """path: the file, or a folder with one."""
+def read(origin: Origin) -> ForeignModel:
+    """Read the file, or the only one of a folder."""
+    path = origin.path
     if path.is_dir():
         path = inside(path, next(path.glob("*.gguf")).name, "a model")
     file = read_gguf(path)
@@ -98,24 +108,19 @@ def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    """From the header. In Llama's files, queries and keys are stored in pairs."""
+    """Read the header. Rotary positions rotate pairs in Llama's files, halves in the others."""
     kind = check_family(model.config, "general.architecture", ARCHITECTURES)
     own = Options(model.file.metadata, model.where, f"{kind}.")
     if own.get("expert_count", 0):
-        raise InputError(f"{model.where} is a mixture of experts, which cannot be computed here")
-    heads, d_model = own.whole("attention.head_count"), own.whole("embedding_length")
-    d_head = own.whole("attention.key_length", max(d_model // heads, 1))
+        own.unsupported(MIXTURE)
+    heads = own.whole("attention.head_count")
+    usual = max(own.whole("embedding_length") // heads, 1)
+    d_head = own.whole("attention.key_length", usual)
     if own.get("attention.value_length", d_head) != d_head:
-        raise InputError(f"{model.where}: keys and values of different sizes cannot be computed")
+        own.unsupported("a model with keys and values of different sizes")
     table = model.tensors.get("token_embd.weight")
     made = model.transformer(
         vocab=table.shape[0] if table is not None and table.shape else own.whole("vocab_size"),
-        d_model=d_model,
-        heads=heads,
-        kv_heads=own.whole("attention.head_count_kv", heads),
-        d_head=d_head,
-        layers=model.check_layers(own.whole("block_count")),
-        d_ff=own.whole("feed_forward_length"),
         activation="swiglu",
         norm_eps=round_off(own.number("attention.layer_norm_rms_epsilon")),
         qkv_bias="blk.0.attn_q.bias" in model.tensors,
@@ -124,6 +129,7 @@ def plan(model: ForeignModel) -> ImportPlan:
         qk_norm="blk.0.attn_q_norm.weight" in model.tensors,
         tied="output.weight" not in model.tensors,
         window=own.get("attention.sliding_window"),
+        **own.keys(KEYS, {"kv_heads": heads, "d_head": d_head}),
         **COMMON,
         **_gguf_rotary(own, model, d_head),
     )
@@ -142,18 +148,12 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 
 def to_gguf(c: TransformerConfig, length: int) -> Description:
-    """The facts of a header, and tensors whose presence is part of the description. Only
-    llama.cpp's Llama has biases everywhere."""
+    """Describe a model as the metadata of a header. Only llama.cpp's Llama has all biases."""
     kind = "qwen3" if c.qk_norm else "llama"
-    turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp opens no Llama that turns less
+    turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp opens no Llama with less
     facts: dict[str, Any] = {
         "context_length": length,
-        "embedding_length": c.d_model,
-        "block_count": c.layers,
-        "feed_forward_length": c.d_ff or 4 * c.d_model,
-        "attention.head_count": c.heads,
-        "attention.head_count_kv": c.kv_heads or c.heads,
-        "attention.key_length": c.head_size,
+        **described(c, KEYS),
         "attention.value_length": c.head_size,
         "attention.layer_norm_rms_epsilon": c.norm_eps or EPSILON["rms"],
         "rope.dimension_count": int(c.head_size * turning),
@@ -196,7 +196,7 @@ def _gguf_rotary(own: Options, model: ForeignModel, d_head: int) -> dict[str, An
         made["rotary_fraction"] = turning / d_head
     if "rope_freqs.weight" in model.tensors:
         return made | _llama3_scaling(own, model, made["rotary_base"], turning)
-    # The second is an older name; llama.cpp takes none, and 0, for 1.
+    # The second is an older name. In llama.cpp, a missing value and 0 mean 1.
     named = [name for name in ("rope.scaling.factor", "rope.scale_linear") if own.get(name)]
     factor = round_off(own.number(named[0])) if named else 1.0
     method = own.text("rope.scaling.type", "linear")
@@ -216,15 +216,11 @@ def _gguf_rotary(own: Options, model: ForeignModel, d_head: int) -> dict[str, An
                 "rotary_low": round_off(own.number("rope.scaling.yarn_beta_slow", 1.0)),
                 "rotary_high": round_off(own.number("rope.scaling.yarn_beta_fast", 32.0)),
             }
-    raise InputError(
-        f"{own.where}: rope.scaling.type = {method[:40]!r} cannot be computed here; none, linear "
-        "and yarn can"
-    )
+    own.unsupported(f"rope.scaling.type = {method[:40]!r}", "none, linear, yarn")
 
 
 def _llama3_scaling(own: Options, model: ForeignModel, base: float, turning: int) -> dict[str, Any]:
-    """Llama 3 stores a factor for every frequency; check that they follow from its usual
-    settings."""
+    """Llama 3 stores a factor for every frequency; check them against its usual settings."""
     factors = model.tensors["rope_freqs.weight"].read().double()
     options: dict[str, Any] = {
         "rotary_method": "llama3", "rotary_scaling": round_off(float(factors.max())),
@@ -251,9 +247,7 @@ def _read(metadata: dict[str, Any]) -> ReadTokenizers:
     values = {k.removeprefix(KEY): v for k, v in metadata.items() if k.startswith(KEY)}
     kind, tokens = values.get("model"), values.get("tokens")
     if kind not in _MAKERS:
-        raise InputError(
-            f"{KEY}model = {kind!r}: known tokenizers of GGUF files are {', '.join(_MAKERS)}"
-        )
+        raise InputError(f"{KEY}model = {kind!r} is not supported; supported: {', '.join(_MAKERS)}")
     whole = isinstance(tokens, list) and 0 < len(tokens) <= MOST_TOKENS
     if not whole or not all(isinstance(token, str) for token in tokens or ()):
         raise InputError(f"{KEY}tokens must be a list of at most {MOST_TOKENS:,} texts")
@@ -280,7 +274,7 @@ def _numbers(values: dict[str, Any], key: str, size: int, otherwise: float) -> l
             f"{KEY}{key}: {length}, but there are {size:,} tokens; the file is damaged"
         )
     if not all(isinstance(number, int | float) for number in numbers):
-        raise InputError(f"{KEY}{key} holds something that is no number; the file is damaged")
+        raise InputError(f"{KEY}{key} contains something other than numbers; the file is damaged")
     return numbers
 
 
@@ -295,7 +289,7 @@ def _roles(values: dict[str, Any], pieces: list[Piece], kind: str) -> SpecialTok
     numbers = (i for i, piece in enumerate(pieces) if piece[2] == UNKNOWN)
     unk = role("unknown") if role("unknown") is not None else next(numbers, None)
     if kind == "gpt2" or any(piece[2] == BYTE for piece in pieces):
-        unk = None  # bytes spell everything
+        unk = None  # bytes represent any text
     if kind == "bert":
         start, end = (next((i for i, p in enumerate(pieces) if p[0] == name), None)
                       for name in ("[CLS]", "[SEP]"))  # fmt: skip
@@ -328,12 +322,12 @@ def _byte_level(values: dict[str, Any], pieces: list[Piece], special: SpecialTok
     name = values.get("pre", "default")
     if name not in PRE_TOKENIZERS:
         raise InputError(
-            f"{KEY}pre = {name!r}: how it splits text is not known here; known are "
-            f"{', '.join(PRE_TOKENIZERS)}: take the model's folder with its tokenizer.json"
+            f"{KEY}pre = {name!r} is not supported; supported: {', '.join(PRE_TOKENIZERS)}: use "
+            "the model's folder with its tokenizer.json"
         )
     merges = values.get("merges")
     if not isinstance(merges, list) or not all(isinstance(m, str) and " " in m for m in merges):
-        raise InputError(f"{KEY}merges must be a list of pairs with a space between")
+        raise InputError(f"{KEY}merges must be a list of pairs separated by a space")
     vocab = {piece: i for i, (piece, _, _) in enumerate(pieces)}
     text = spec_text(
         bpe(vocab, [merge.split(" ", 1) for merge in merges], whole_pieces=name == "llama-bpe"),

@@ -1,4 +1,4 @@
-"""Weights that no tool describes, such as a torch state dict: the user writes a mapping file.
+"""Weights without a description, such as a torch state dict: the user writes a mapping file.
 
 task = "translate"
 weights = "model.pt"                    # beside the mapping file; or `import WEIGHTS --mapping`
@@ -14,8 +14,8 @@ d_model = 128
 tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
 
 In names, {i} is the number of a layer and * the last part (weight or bias), the same on both sides;
-norms here have gain and shift where torch's have weight and bias. Names with | between them are
-tensors that are joined, row under row, or with `columns` side by side.
+our norms have gain and shift where torch's have weight and bias. Names separated by | are tensors
+to concatenate along the rows, or with `columns` along the columns.
 """
 
 import re
@@ -27,14 +27,14 @@ from typing import Any, Literal
 
 from translucid.core.config import EXPLAINED, Config, key
 from translucid.core.errors import ConfigError, InputError, nearest
-from translucid.core.untrusted_files import inside, open_regular, read_text
+from translucid.core.untrusted_files import inside, read_text
 from translucid.data.tokenizers.files import MAX_FILE
 from translucid.data.tokenizers.imported import Imported
 from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.interop.families.plan import ForeignModel, ImportPlan, Options
+from translucid.interop.families.plan import ForeignModel, ImportPlan, Options, Origin
 from translucid.interop.formats.safetensors_file import read_safetensors
-from translucid.interop.formats.stored import TORCH, ModelFile
+from translucid.interop.formats.stored import TORCH, open_weights
 from translucid.interop.formats.torch_file import read_torch
 from translucid.interop.rules import (
     Blocks,
@@ -56,12 +56,12 @@ from translucid.models.build import config_from
 from translucid.models.sequence_config import SequenceConfig
 
 LAYOUT = "the form that a mapping file describes"
-LARGEST = 1 << 20  # bytes: the reader of TOML takes a second for each MB
-MOST_NAMES = 2000  # lines of [names]: layers are counted by {i}
-# A key such as a.b.c, for which the reader's time grows with the square of its parts.
+LARGEST_MAPPING = 1 << 20  # bytes: parsing TOML takes a second for each MB
+MAX_NAMES = 2000  # lines of [names]; {i} stands for all layers
+# A key such as a.b.c, whose parsing time grows with the square of its parts.
 MANY_PARTS = re.compile(r"""(?:\.[ \t]*[\w"'-]{1,40}[ \t]*){100}""")
 TOKENIZERS = ("tokenizer", "source", "target")
-SHAPES = {  # and the head, of a task
+SHAPES = {  # shape and head of each task
     "translate": ("encoder-decoder", "language"), "language": ("decoder", "language"),
     "classify": ("encoder", "classify"), "tag": ("encoder", "tag"),
 }  # fmt: skip
@@ -80,28 +80,26 @@ class TokenizerTable(Config):
     )
     split: Literal["space", "characters", "spaced"] = key(
         "space",
-        "how a list's tokens are found in text: spaced are characters, and spaces are left out",
+        "how to split text into tokens of a list; spaced: characters, without spaces",
     )
-    pad: str | None = key(None, "token that fills a batch up")
+    pad: str | None = key(None, "token for padding")
     bos: str | None = key(None, "token that begins a text")
     eos: str | None = key(None, "token that ends a text")
-    unk: str | None = key(None, "token for what is not in the vocabulary")
-    mask: str | None = key(None, "token that hides another")
-    before: list[str] = key([], "tokens in front of every text that is read")
-    after: list[str] = key([], "tokens behind every text that is read")
-    start: list[str] | None = key(
-        None, "tokens that a decoder starts with; not set: bos, or else eos"
-    )
+    unk: str | None = key(None, "token for unknown words")
+    mask: str | None = key(None, "token that masks another")
+    before: list[str] = key([], "tokens before every input text")
+    after: list[str] = key([], "tokens after every input text")
+    start: list[str] | None = key(None, "first tokens of a decoder; default: bos, or else eos")
 
 
 class MappingFile(Config):
     """A mapping file, except its tables of tokens."""
 
-    task: Literal["translate", "language", "classify", "tag"] = key(..., "what the model does")
+    task: Literal["translate", "language", "classify", "tag"] = key(..., "the task of the model")
     weights: str | None = key(None, "file with the weights, in the folder of this one")
-    model: dict[str, Any] = key(..., "keys of a recipe, kind among them")
+    model: dict[str, Any] = key(..., "keys of a recipe, including kind")
     names: dict[str, Any] = key(..., "our names, and theirs")
-    ignored: list[str] = key([], "tensors that hold no weights; * stands for anything")
+    ignored: list[str] = key([], "tensors that are not weights; * matches anything")
     labels: list[str] = key([], "labels of a classifier or tagger, in the order of its outputs")
 
 
@@ -109,20 +107,20 @@ KEYS = ", ".join((*MappingFile.model_fields, *TOKENIZERS))
 
 
 def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
-    """The file, and its tables of tokens by name."""
-    text = read_text(path, LARGEST, "a mapping file is a short text")
+    """Read the file, and its tables of tokens by name."""
+    text = read_text(path, LARGEST_MAPPING, "a mapping file is a short text")
     if MANY_PARTS.search(text):
-        raise InputError(f"{path}: a key of 100 parts and more; it is no mapping file")
+        raise InputError(f"{path}: a key with 100 parts or more; it is not a mapping file")
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not TOML ({str(error)[:200]}); mend it there") from None
+        raise InputError(f"{path} is not TOML ({str(error)[:200]}); correct it") from None
     if len(values) > len(MappingFile.model_fields) + len(TOKENIZERS) + EXPLAINED:
         raise InputError(f"{path} has {len(values):,} keys; a mapping file has {KEYS}")
     names = values.get("names")
-    if isinstance(names, dict) and len(names) > MOST_NAMES:
+    if isinstance(names, dict) and len(names) > MAX_NAMES:
         raise InputError(
-            f"{path}: {len(names):,} lines in [names], above the limit of {MOST_NAMES:,}; write "
+            f"{path}: {len(names):,} lines in [names], above the limit of {MAX_NAMES:,}; write "
             "{i} for the number of a layer"
         )
     tables = {name: values.pop(name) for name in TOKENIZERS if name in values}
@@ -148,31 +146,30 @@ def _table(name: str, values: object) -> TokenizerTable:
     return table
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
-    """path: a mapping file that names its weights."""
-    held, _ = read_mapping(path)
-    if held.weights is None:
+def read(origin: Origin) -> ForeignModel:
+    """Read a mapping file that names its weights."""
+    return read_with(origin.path)
+
+
+def read_with(path: Path, weights: Path | None = None) -> ForeignModel:
+    """Read a mapping file. weights: a file of torch or safetensors; None: the mapping names it."""
+    held, tables = read_mapping(path)
+    if weights is None and held.weights is None:
         raise InputError(
             f'{path} names no weights; add weights = "FILE", a file in the same folder, '
             "or use translucid import WEIGHTS OUT --mapping MAPPING"
         )
-    return read_with(path, inside(path.parent, held.weights, str(path)))
-
-
-def read_with(mapping: Path, weights: Path) -> ForeignModel:
-    """weights: a file with tensors, of torch or safetensors."""
-    weights = weights.resolve()
-    try:
-        with open_regular(weights, 1 << 62) as file:
-            begin = file.read(4)
-    except FileNotFoundError:
-        raise InputError(f"{weights} is missing") from None
+    weights = (weights or inside(path.parent, held.weights, str(path))).resolve()
+    with open_weights(weights) as file:
+        begin = file.read(4)
     tensors = read_torch(weights) if begin in TORCH else read_safetensors(weights)
-    return ForeignModel("mapping", mapping, Options({}, str(mapping)), tensors)
+    described = Options({"mapping": held, "tables": tables}, str(path))
+    return ForeignModel("mapping", path, described, tensors)
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    (held, tables), where = read_mapping(model.path), model.where
+    held: MappingFile = model.config.get("mapping")
+    tables, where = model.config.get("tables"), model.where
     rules = [
         one
         for ours, theirs in held.names.items()
@@ -199,7 +196,7 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _wildcards(pattern: str) -> str:
-    """A regular expression without backtracking across stars, which could take forever."""
+    """A regular expression that does not backtrack across stars, which could take forever."""
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
         return first
@@ -207,7 +204,7 @@ def _wildcards(pattern: str) -> str:
 
 
 def _rows(rules: Sequence[WeightRule], model: ForeignModel, ours: str) -> int | None:
-    """Rows of an embedding table, if it is a tensor of its own."""
+    """Rows of an embedding table, if it is a single tensor."""
     for one in rules:
         if [place.name for place in one.ours] == [ours] and len(one.theirs) == 1:
             place = one.theirs[0]
@@ -231,8 +228,8 @@ def _rules(ours: str, theirs: object, model: ForeignModel, where: str) -> list[W
             pass
         case _:
             raise InputError(
-                f"{where} = {str(theirs)[:100]}; a name is wanted, or {{ from = name, steps = "
-                f"[...], columns = true }}, or {{ constant = {' or '.join(map(repr, CONSTANTS))} }}"
+                f"{where} = {str(theirs)[:100]}, expected a name, {{ from = name, steps = [...], "
+                f"columns = true }} or {{ constant = {' or '.join(map(repr, CONSTANTS))} }}"
             )
     patterns = [part.strip() for part in source.split("|")]
     rules = []
@@ -259,7 +256,7 @@ def _matches(pattern: str, model: ForeignModel, where: str) -> list[tuple[str, s
     if not parts_of_names:
         close = nearest(pattern.replace("{i}", "0").replace("*", "weight"), model.tensors, 1)
         hint = f"; the nearest is {close[0][:100]}" if close else ""
-        raise InputError(f"{where} = {pattern!r}, but no tensor is called so{hint}")
+        raise InputError(f"{where} = {pattern!r}, but no tensor has this name{hint}")
     return parts_of_names
 
 
@@ -302,13 +299,13 @@ def _steps(steps: object, where: str) -> tuple[LayoutChange, ...]:
             case "blocks", [_, *_] if sorted(values) == list(range(len(values))):
                 made.append(Blocks(tuple(values)))
             case _:
-                raise InputError(f"{where}: steps: {str(step)[:60]!r}; those known are {STEPS}")
+                raise InputError(f"{where}: steps: {str(step)[:60]!r}; supported: {STEPS}")
     return tuple(made)
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """Lists of tokens, or files of other tools beside the mapping file."""
-    where, (_, tables) = model.path, read_mapping(model.path)
+    """Make tokenizers from lists of tokens, or from files beside the mapping file."""
+    where, tables = model.path, model.config.get("tables")
     made: dict[str, Tokenizer] = {}
     notes = []
     for name, table in tables.items():
@@ -344,9 +341,7 @@ def _plain(
     plain_vocabulary.check_tokens(tokens)
     special = _special_tokens(tokens, table, what)
     if special.unk is None:
-        raise InputError(
-            f"{what}: no token stands for what is not in the vocabulary; name one with unk = ..."
-        )
+        raise InputError(f"{what}: no token represents unknown words; name one with unk = ...")
     spec = plain_vocabulary.plain_spec(tokens, table.split, special)
     return Tokenizer.imported(Imported(spec, special)), tokens
 
@@ -356,7 +351,7 @@ def _special_tokens(tokens: Sequence[str], table: TokenizerTable, what: str) -> 
 
     def number(name: str) -> int:
         if name not in ids:
-            raise InputError(f"{what}: {name[:60]!r} has a role, but is none of its tokens")
+            raise InputError(f"{what}: {name[:60]!r} has a role, but is not one of its tokens")
         return ids[name]
 
     def role(name: str, token: str | None) -> int | None:

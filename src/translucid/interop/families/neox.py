@@ -1,17 +1,18 @@
-"""GPT-NeoX and Pythia: attention and feed-forward side by side, rotary positions in a part of each
-head, queries, keys and values of one head after the other in a single matrix."""
+"""GPT-NeoX and Pythia: attention and feed-forward in parallel, rotary positions in a part of each
+head, and one matrix with queries, keys and values head by head."""
 
 from translucid.interop.families.plan import (
     ACTIVATIONS,
     Description,
     ForeignModel,
     ImportPlan,
+    described,
+    effective,
     name_of,
 )
-from translucid.interop.families.rotary import OlderNames, rotary_keys, rotary_options
+from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
 NAMES = Names(
     {
@@ -27,7 +28,16 @@ NAMES = Names(
     halves=True,
     by_head=True,
 )
-# The causal mask, the value that hidden scores get, and computed frequencies.
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "norm_eps": "layer_norm_eps",
+    "parallel_residual": "use_parallel_residual",
+}
+# The causal mask, the value of masked scores, and computed frequencies.
 IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
 NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
 
@@ -35,24 +45,18 @@ NOTE = "rows of queries, keys and values reordered: head by head there, all quer
 def from_huggingface(model: ForeignModel) -> ImportPlan:
     config = model.config
     config.ignore("max_position_embeddings", "is_decoder")
-    rotary = rotary_options(config, OlderNames("rotary_emb_base", "rotary_pct", 0.25))
+    rotary = rotary_options(config, partial=True)
     head = model.output_head("embed_out.weight", "gpt_neox.embed_in.weight", default=False)
     made = model.transformer(
         shape="decoder",
         head="language",
-        vocab=config.whole("vocab_size"),
-        d_model=config.whole("hidden_size"),
-        heads=config.whole("num_attention_heads"),
-        layers=model.check_layers(config.whole("num_hidden_layers")),
-        d_ff=config.whole("intermediate_size"),
         activation=config.choice("hidden_act", ACTIVATIONS, "gelu"),
-        norm_eps=config.number("layer_norm_eps", 1e-5),
-        parallel_residual=config.flag("use_parallel_residual", True),
         qkv_bias=config.flag("attention_bias", True),
         attention_output_bias=config.flag("attention_bias", True),
         embedding_scale=False,
         dropout=0.0,
         tied=head.tied,
+        **config.keys(KEYS, {"norm_eps": 1e-5, "parallel_residual": True}),
         **rotary,
     )
     rules = stack_rules(made, "decoder", made.layers, NAMES)
@@ -63,21 +67,15 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as GPT-NeoX. length: the longest text that it is meant for."""
-    biased = [c.bias if bias is None else bias for bias in (c.qkv_bias, c.attention_output_bias)]
+    """Describe a model as GPT-NeoX. length: the expected length of texts."""
+    values = effective(c)
     return Description(
         {
             "model_type": "gpt_neox",
             "architectures": ["GPTNeoXForCausalLM"],
-            "vocab_size": c.vocab,
-            "hidden_size": c.d_model,
-            "intermediate_size": c.d_ff or 4 * c.d_model,
-            "num_hidden_layers": c.layers,
-            "num_attention_heads": c.heads,
+            **described(c, KEYS),
             "hidden_act": name_of(c.activation, ACTIVATIONS),
-            "layer_norm_eps": c.norm_eps or EPSILON["layer"],
-            "use_parallel_residual": c.parallel_residual,
-            "attention_bias": any(biased),
+            "attention_bias": values["qkv_bias"] or values["attention_output_bias"],
             "tie_word_embeddings": c.tied,
             "max_position_embeddings": length,
             "rotary_pct": c.rotary_fraction,

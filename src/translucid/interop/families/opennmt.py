@@ -1,13 +1,13 @@
 """Checkpoints of OpenNMT-py: Transformers, and recurrent networks with Luong's attention.
 
-`opt` holds the options of training; sizes are those of the tensors. With `save_format:
-safetensors`, and from its converters, NAME.pt holds options and vocabularies, and NAME.safetensors
-(or shards, NAME.00.safetensors and so on) the weights. How texts are split into tokens is not
-stored: at spaces, or between characters where all tokens are single characters.
+`opt` contains the training options; sizes are those of the tensors. With `save_format:
+safetensors`, and from its converters, NAME.pt contains options and vocabularies, NAME.safetensors
+(or shards, NAME.00.safetensors and so on) the weights. How texts are split is not stored: at
+spaces, or between characters if all tokens are single characters.
 
-Read in OpenNMT/OpenNMT-py: models/model_saver.py and models/model.py of 3.x; of recurrent networks
+Source, in OpenNMT/OpenNMT-py: models/model_saver.py and models/model.py of 3.x; for recurrent nets
 decoders/decoder.py at ad3df21, encoders/rnn_encoder.py and modules/global_attention.py at 0b19be4,
-modules/stacked_rnn.py at d30366e; of Transformers decoders/transformer.py at 0421281 (0.x) and
+modules/stacked_rnn.py at d30366e; for Transformers decoders/transformer.py at 0421281 (0.x) and
 7c4e025 (2.x), encoders/transformer.py,
 modules/position_ffn.py and rmsnorm.py at 0436cdd (3.x), embeddings.py and multi_headed_attn.py at
 7bfc6b6, model_builder.py at 154fb5d (which reads the oldest norms, a_2 and b_2, into torch's), and
@@ -23,6 +23,7 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    Origin,
     shared_tables,
 )
 from translucid.interop.families.stack import Names, stack_rules
@@ -39,7 +40,7 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 NORMS = {"standard": "layer", "rms": "rms"}
 LAYOUTS = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
 GATED = {"silu": "swiglu", "gated-silu": "swiglu", "gated-gelu": "geglu"}
-MODEL = "model."  # what its tensors' names begin with, but for the output layer's
+MODEL = "model."  # prefix of all tensors except those of the output layer
 TABLES = {side: f"{MODEL}{side}.embeddings.make_embedding.emb_luts.0.weight"
           for side in ("encoder", "decoder")}  # fmt: skip
 STACKS = {
@@ -53,30 +54,31 @@ IGNORED = (
     r"model\.decoder\.transformer_layers\.\d+\.mask",
     r"optim\..*",
 )
-# Of recurrent networks.
+# Recurrent networks
 CELLS = {"LSTM": "lstm", "GRU": "gru"}
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 ENCODER, DECODER, LUONG = (f"{MODEL}{name}." for name in ("encoder.rnn", "decoder.rnn",
                                                           "decoder.attn"))  # fmt: skip
-FED = f"{DECODER}layers."  # cells of their own, where each step needs the output of the one before
-WEIGHTS, GENERATOR = "model", "generator"  # where the one file has the weights
+FED = f"{DECODER}layers."  # single cells, if each step needs the previous output
+WEIGHTS, GENERATOR = "model", "generator"  # keys of the weights in a single file
 SUFFIX = ".safetensors"
 MAX_DEPTH = 12
-LIST = "itos"  # what torchtext calls the tokens by their ids
+LIST = "itos"  # torchtext's name for the list of tokens
 
 
-def read(path: Path, checkpoint: ModelFile | None) -> ForeignModel:
+def read(origin: Origin) -> ForeignModel:
+    path, checkpoint = origin.path, origin.checkpoint
     assert checkpoint is not None
     options = Options(checkpoint.metadata, str(path))
     return ForeignModel("opennmt", path, options, with_weights(path, checkpoint))
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    where, opt = model.where, model.config.part("opt")
+    opt = model.config.part("opt")
     opt.must_be("copy_attn", False, "tokens copied from the source")
     opt.must_be("generator_function", "softmax", "another output than softmax")
-    opt.must_be("model_type", "text", "sources that are no text")
-    opt.must_be("model_task", "seq2seq", "a model that is no encoder-decoder")
+    opt.must_be("model_type", "text", "sources that are not text")
+    opt.must_be("model_task", "seq2seq", "not an encoder-decoder")
     shared = opt.flag("share_embeddings", False)
     tied = opt.flag("share_decoder_embeddings", False)
     # The output layer is part of a sequence in older files.
@@ -99,10 +101,9 @@ def plan(model: ForeignModel) -> ImportPlan:
         case (("rnn" | "brnn"), ("rnn" | "ifrnn")):
             made, rules = _recurrent(opt, model, common)
         case _:
-            raise InputError(
-                f"{where}: encoder_type = {stacks[0][:40]!r} with decoder_type = "
-                f"{stacks[1][:40]!r} cannot be computed here; transformer with transformer, and "
-                "rnn or brnn with rnn can"
+            opt.unsupported(
+                f"encoder_type = {stacks[0][:40]!r} with decoder_type = {stacks[1][:40]!r}",
+                "transformer with transformer, rnn or brnn with rnn",
             )
     if made.head_bias:
         rules.append(rule(f"{head}.bias", "head.linear.bias"))
@@ -115,7 +116,7 @@ def _transformer(
     opt: Options, model: ForeignModel, common: dict[str, Any]
 ) -> tuple[TransformerConfig, list[WeightRule]]:
     tensors = model.tensors
-    if opt.get("self_attn_type") != "scaled-dot-flash":  # the same, by another kernel
+    if opt.get("self_attn_type") != "scaled-dot-flash":  # the same, computed by another kernel
         opt.must_be("self_attn_type", "scaled-dot", "another attention")
     opt.must_be("max_relative_positions", 0, "positions relative to each other, or rotary")
     opt.must_be("relative_positions_buckets", 0, "a bias by distance")
@@ -174,9 +175,9 @@ def _transformer(
 def _recurrent(
     opt: Options, model: ForeignModel, common: dict[str, Any]
 ) -> tuple[RecurrentConfig, list[WeightRule]]:
-    """An encoder in one or both directions, whose last states the decoder starts from layer by
-    layer, and Luong's attention, whose output the decoder may be fed."""
-    tensors, where = model.tensors, opt.where
+    """An encoder in one or both directions, a decoder that starts from its last states, and Luong's
+    attention, optionally with input feeding."""
+    tensors = model.tensors
     opt.must_be("bridge", False, "a trained layer between encoder and decoder")
     opt.must_be("context_gate", None, "a gate between source and target")
     opt.must_be("coverage_attn", False, "attention that counts what it has read")
@@ -184,17 +185,12 @@ def _recurrent(
     opt.must_be("global_attention_function", "softmax", "another attention than softmax")
     attention = opt.text("global_attention", "general")
     if attention not in ("general", "dot", "none"):
-        raise InputError(
-            f"{where}: global_attention = {attention[:40]!r} cannot be computed here (its output "
-            "has no tanh); general, dot and none can"
-        )
+        opt.unsupported(f"global_attention = {attention[:40]!r} (without tanh in its output)",
+                        "general, dot, none")  # fmt: skip
     both = f"{ENCODER}weight_ih_l0_reverse" in tensors
     feeding = f"{FED}0.weight_ih" in tensors
     if feeding and attention == "none":
-        raise InputError(
-            f"{where}: input_feed = 1 with global_attention = 'none' (a decoder that is fed its "
-            "own state) cannot be computed here; input_feed = 0 can"
-        )
+        opt.unsupported("input_feed = 1 with global_attention = 'none'", "input_feed = 0")
     gates = 4 if opt.choice("rnn_type", CELLS, "LSTM") == "lstm" else 3
     layers = sum(f"{ENCODER}weight_ih_l{i}" in tensors for i in range(len(tensors)))
     own = (
@@ -203,10 +199,8 @@ def _recurrent(
         else sum(f"{DECODER}weight_ih_l{i}" in tensors for i in range(len(tensors)))
     )
     if layers != own:
-        raise InputError(
-            f"{where}: {layers} layers in the encoder and {own} in the decoder; recurrent "
-            "networks can be opened here whose stacks are equally deep"
-        )
+        opt.unsupported(f"a recurrent network with {layers} layers in the encoder and {own} in the "
+                        "decoder", "the same number in both")  # fmt: skip
     first = f"{FED}0.weight_hh" if feeding else f"{DECODER}weight_hh_l0"
     made = model.recurrent(
         cell=opt.choice("rnn_type", CELLS, "LSTM"),
@@ -252,8 +246,8 @@ def with_weights(path: Path, checkpoint: ModelFile) -> ModelFile:
     )
     if not names:
         raise InputError(
-            f"{path} holds options and vocabularies, but no weights; put {path.stem}{SUFFIX}, or "
-            f"its shards {path.stem}.00{SUFFIX} and so on, into the same folder"
+            f"{path} contains options and vocabularies, but no weights; put {path.stem}{SUFFIX}, "
+            f"or its shards {path.stem}.00{SUFFIX} and so on, into the same folder"
         )
     tensors: dict[str, StoredTensor] = {}
     for name in names:
@@ -262,7 +256,7 @@ def with_weights(path: Path, checkpoint: ModelFile) -> ModelFile:
             if placed in tensors:
                 raise InputError(
                     f"{path}: {key[:200]} is in {name} and in another of {', '.join(names)[:200]}; "
-                    "leave those of one model in the folder"
+                    "keep the files of one model only"
                 )
             tensors[placed] = tensor
     return ModelFile(checkpoint.metadata, checkpoint.tensors | tensors)
@@ -277,8 +271,8 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
     source, target = (_tokens(sides.get(side)) for side in ("src", "tgt"))
     if source is None or target is None:
         raise InputError(
-            f"{model.config.where}: its vocabularies (src and tgt) are missing; copy the file "
-            "again, whole"
+            f"{model.where}: its vocabularies (src and tgt) are missing; copy the complete file "
+            "again"
         )
     start = sides.get("decoder_start_token")
     return plain_vocabulary.tokenizers(
@@ -294,11 +288,11 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 
 def _tokens(value: Any, depth: int = 0) -> list[str] | None:
-    """The first list of tokens within a vocabulary's objects."""
+    """The first list of tokens in the objects of a vocabulary."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, list) and value and all(isinstance(token, str) for token in value):
-        return value if depth == 0 else None  # elsewhere it may be names of anything
+        return value if depth == 0 else None  # deeper lists may be other names
     if isinstance(value, dict):
         inside = value.get(LIST)
         if isinstance(inside, list) and all(isinstance(token, str) for token in inside):

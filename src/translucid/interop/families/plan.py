@@ -1,9 +1,8 @@
-"""What every reader of foreign models works with: the model as it was found (`ForeignModel` with
-its `Options`) and what becomes of it here (`ImportPlan`: a configuration, and rules for the
-weights).
+"""A foreign model as stored (`ForeignModel` with its `Options`), and how to build it here
+(`ImportPlan`: a configuration, and rules for the weights).
 
-`Options` refuses missing keys and wrong types by name and remembers which keys were read, so that
-the others can be refused too.
+`Options` names missing keys and wrong types in its errors, and records which keys were read, so
+that unknown keys can be refused.
 """
 
 import re
@@ -15,30 +14,32 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import torch
 
 from translucid.core.errors import ConfigError, InputError, nearest
+from translucid.core.untrusted_files import inside, present
 from translucid.interop.formats.stored import ModelFile, StoredTensor
 from translucid.interop.rules import WeightRule, rule
 from translucid.models.build import ModelConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.parts.norms import EPSILON
 
 MISSING = object()
-# Of Hugging Face's layout: the description, and the weights where they are in one file.
+# Hugging Face's layout: the description, and the weights if they are in a single file.
 CONFIG, WEIGHT_FILES = "config.json", ("model.safetensors", "pytorch_model.bin")
 
 
 class Options:
-    """A config.json, or the facts of a header. where: its name, for messages."""
+    """A config.json, or the metadata of a header. where: its name, for messages."""
 
     def __init__(self, values: Mapping[str, Any], where: str, prefix: str = "") -> None:
-        self._values, self.where, self._prefix = values, where, prefix
+        self.values, self.where, self._prefix = values, where, prefix
         self._read: set[str] = set()
         self._parts: dict[str, Options] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value as it is in the file; null counts as missing."""
+        """The value in the file; null counts as missing."""
         self._read.add(self._prefix + name)
-        value = self._values.get(self._prefix + name)
+        value = self.values.get(self._prefix + name)
         return default if value is None else value
 
     def whole(self, name: str, default: Any = MISSING) -> int:
@@ -60,7 +61,7 @@ class Options:
     def within(
         self, name: str, default: float, least: float, most: float, *, whole: bool = False
     ) -> Any:
-        """A number from least to most; a whole one is an int, others are floats."""
+        """A number from least to most: an int if whole, otherwise a float."""
         value = self.get(name, default)
         kinds = (int,) if whole else (int, float)
         if type(value) not in kinds or not least <= value <= most:
@@ -87,25 +88,41 @@ class Options:
             self.refuse(name, value, "an object")
         return self._parts.setdefault(name, Options(value, f"{self.where}: {name}"))
 
+    def keys(
+        self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Keys of a TransformerConfig. keys: their names by ours. usual: defaults by our names."""
+        made: dict[str, Any] = {}
+        for ours, theirs in keys.items():
+            default = (usual or {}).get(ours, MISSING)
+            match ours:
+                case "norm_eps":
+                    made[ours] = self.number(theirs, default)
+                case "parallel_residual":
+                    made[ours] = self.flag(theirs, default)
+                case _:
+                    made[ours] = self.whole(theirs, default)
+        return made
+
     def has(self, name: str) -> bool:
         """Whether the file has a key, even if its value is null."""
-        return self._prefix + name in self._values
+        return self._prefix + name in self.values
 
     def ignore(self, *names: str) -> None:
-        """Count keys as read: they do not change what this model computes."""
+        """Mark keys as read: they do not change the model's output."""
         self._read.update(self._prefix + name for name in names)
 
     def same_as(self, names: Mapping[str, str]) -> None:
-        """Count second names of keys as read where both have the same value. names: the second
-        name, and the key that is read."""
+        """Mark aliases as read where both keys have the same value. names: the key that is read,
+        by its alias."""
         self.ignore(*(second for second, name in names.items() if self.get(name) is not None
-                      and self._values.get(self._prefix + second) == self.get(name)))  # fmt: skip
+                      and self.values.get(self._prefix + second) == self.get(name)))  # fmt: skip
 
     def unread(self) -> dict[str, Any]:
         """Keys that have a value and were never asked for; those of a part as `part.key`."""
         unread = {
             key: value
-            for key, value in self._values.items()
+            for key, value in self.values.items()
             if key not in self._read and value is not None
         }
         for name, part in self._parts.items():
@@ -113,14 +130,10 @@ class Options:
         return unread
 
     def must_be(self, name: str, allowed: object, meaning: str) -> None:
-        """Refuse a value that changes what the model computes and that no option of ours
-        expresses."""
+        """Refuse a value that changes the model's output and that none of our options expresses."""
         value = self.get(name, allowed)
         if value != allowed:
-            raise InputError(
-                f"{self.where}: {name} = {str(value)[:100]!r} ({meaning}) cannot be computed here; "
-                f"{allowed!r} can"
-            )
+            self.unsupported(f"{name} = {str(value)[:100]!r} ({meaning})", repr(allowed))
 
     def choice(self, name: str, names: Mapping[str, str], default: Any = MISSING) -> str:
         """Translate one of their names into ours."""
@@ -133,18 +146,22 @@ class Options:
         value = self.get(name, default)
         if value is MISSING:
             raise InputError(
-                f"{self.where}: {self._prefix}{name} is missing, without which the model cannot be "
-                "built; copy the file again, whole"
+                f"{self.where}: {self._prefix}{name} is missing, but the model cannot be built "
+                "without it; copy the complete file again"
             )
         return value
 
-    def refuse(self, name: str, value: object, wanted: str) -> NoReturn:
+    def refuse(self, name: str, value: object, expected: str) -> NoReturn:
         raise InputError(
-            f"{self.where}: {self._prefix}{name} = {str(value)[:100]!r}, but {wanted} is wanted"
+            f"{self.where}: {self._prefix}{name} = {str(value)[:100]!r}, expected {expected}"
         )
 
+    def unsupported(self, what: str, supported: str = "") -> NoReturn:
+        hint = f"; supported: {supported}" if supported else ""
+        raise InputError(f"{self.where}: {what} is not supported{hint}")
 
-ACTIVATIONS = {  # of a plain feed-forward layer, by the names that transformers has for them
+
+ACTIVATIONS = {  # of a plain feed-forward layer, by their names in transformers
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
     "quick_gelu": "quick_gelu", "relu2": "relu_squared",
@@ -156,8 +173,29 @@ GATED = {  # of a gated one
 
 
 def name_of(activation: str, names: Mapping[str, str]) -> str:
-    """The first of their names for one of our activations, or their first name if there is none."""
+    """Their first name for one of our activations; if they have none, their first activation."""
     return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))
+
+
+def effective(c: TransformerConfig) -> dict[str, Any]:
+    """Every key of a configuration, with the values in effect of keys that are not set."""
+    biases = ("qkv_bias", "attention_output_bias", "feedforward_bias")
+    values = c.model_dump()
+    return values | {
+        **{name: c.bias if values[name] is None else values[name] for name in biases},
+        "kv_heads": c.kv_heads or c.heads,
+        "d_head": c.head_size,
+        "d_ff": c.d_ff or 4 * c.d_model,
+        "norm_eps": c.norm_eps or EPSILON[c.norm],
+        "final_norm": c.has_final_norm,
+        "decoder_layers": c.decoder_layers or c.layers,
+    }
+
+
+def described(c: TransformerConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """The values in effect under their names: the reverse of `Options.keys`."""
+    values = effective(c)
+    return {theirs: values[ours] for ours, theirs in keys.items()}
 
 
 Configured = TypeVar("Configured", TransformerConfig, RecurrentConfig)
@@ -167,14 +205,14 @@ Configured = TypeVar("Configured", TransformerConfig, RecurrentConfig)
 class ImportPlan:
     """Everything needed to open a model, apart from its tensors and tokenizers."""
 
-    family: str  # for people
+    family: str  # for messages
     task: str
     config: ModelConfig
     rules: list[WeightRule]
     ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
     labels: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what was done to the weights, a line each
-    statistics: Mapping[str, Any] = field(default_factory=dict)  # what its task has to know
+    notes: tuple[str, ...] = ()  # on changes to the weights, a line each
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # for its task
 
     def rows(self, tokenizer: str) -> int:
         """Rows of the embedding table of a tokenizer: "tokenizer", "source" or "target"."""
@@ -194,14 +232,14 @@ class ImportPlan:
 
 
 class Description(NamedTuple):
-    """A model of ours as a family describes it, as closely as it can; reading the description again
+    """One of our models in a family's terms, as closely as possible; reading the description again
     shows whether it is the same model. names: tensors whose presence is part of the description."""
 
     config: dict[str, Any]  # the contents of config.json, without the special tokens
     names: tuple[str, ...] = ()
 
 
-# Why a family is not read, where more than work is missing.
+# Families with parts that Translucid does not have.
 MIXTURE, STATE_SPACE = "a mixture of experts", "a state space model"
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -214,18 +252,14 @@ REFUSED: Mapping[str, str] = {
 
 
 def check_family(config: Options, key: str, families: Iterable[str]) -> str:
-    """The name of the family, under this key; refuses one that is not among the families."""
-    name, where, known = config.text(key), config.where, list(families)
+    """The name of the family under this key, which must be one of the families."""
+    name, known = config.text(key), list(families)
     if name in REFUSED:
-        raise InputError(f"{where}: {key} = {name!r} is {REFUSED[name]}, which cannot be computed "
-                         "here")  # fmt: skip
+        config.unsupported(f"{key} = {name!r}, {REFUSED[name]},")
     if name not in known:
         close = nearest(name, known, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(
-            f"{where}: {key} = {name[:60]!r} is a family that is not known here; "
-            f"{', '.join(known)} are{hint}"
-        )
+        config.unsupported(f"the family {key} = {name[:60]!r}", ", ".join(known) + hint)
     return name
 
 
@@ -237,7 +271,7 @@ TIED = "the output head is the embedding table"
 
 
 class TiedTables(NamedTuple):
-    """What the plan of a model has for its embedding tables and its output head."""
+    """The part of a plan about embedding tables and the output head."""
 
     rules: list[WeightRule]
     ignored: tuple[str, ...]  # copies
@@ -246,8 +280,8 @@ class TiedTables(NamedTuple):
 
 
 def shared_tables(tables: Mapping[str, str], head: str, *, shared: bool, tied: bool) -> TiedTables:
-    """Tables and head of an encoder-decoder. tables, head: the tensors. shared: one table for both
-    sides. tied: the output head is the decoder's table."""
+    """Tables and head of an encoder-decoder. tables, head: names of tensors. shared: encoder and
+    decoder have one table. tied: the output head is the decoder's table."""
     encoder, decoder = tables["encoder"], tables["decoder"]
     rules, ignored, notes = [rule(encoder, "encoder.embedding.table.weight")], [], []
     if shared:
@@ -268,28 +302,49 @@ def alike(where: str, values: Mapping[str, Any]) -> Any:
     first, *others = values.values()
     if first is None or any(value != first for value in others):
         shown = ", ".join(f"{name} = {str(value)[:40]}" for name, value in values.items())
-        raise InputError(f"{where}: {shown}; one value for encoder and decoder is needed")
+        raise InputError(f"{where}: {shown}; encoder and decoder must have the same value")
     return first
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A model at a path, with what was read to find out which tool wrote it."""
+
+    path: Path  # the file, or the folder
+    kind: str | None = None  # see kinds.py; None: one of our own, or not a known tool's
+    config: Mapping[str, Any] = field(default_factory=dict)  # Hugging Face's config.json
+    checkpoint: ModelFile | None = None
 
 
 @dataclass(frozen=True)
 class ForeignModel:
     """A model of another tool: its description, and its tensors, which are not read yet."""
 
-    kind: str  # see kinds.py
-    path: Path  # the file, or the folder
+    kind: str
+    path: Path
     config: Options
     file: ModelFile
-    ignored_keys: tuple[str, ...] = ()  # of config.json, which the user knows to be irrelevant
+    ignored_keys: tuple[str, ...] = ()  # of config.json, at the user's request
 
     @property
     def folder(self) -> Path:
         return self.path if self.path.is_dir() else self.path.parent
 
+    def find(self, name: str) -> Path | None:
+        """A file of the model's folder; None: there is none."""
+        there = present(self.folder / name)
+        return inside(self.folder, name, str(self.path)) if there else None
+
+    def need(self, name: str, remedy: str) -> Path:
+        """A file that must be in the model's folder."""
+        path = self.find(name)
+        if path is None:
+            raise InputError(f"{self.folder / name} is missing; {remedy}")
+        return path
+
     @classmethod
     def described(cls, config: Mapping[str, Any], where: str, file: ModelFile) -> "ForeignModel":
-        """A model that is not stored yet, as a description of it would be read. where: for
-        messages."""
+        """A model that is not stored, with this description. where: for messages."""
         return cls("", Path(), Options(config, where), file)
 
     @property
@@ -302,31 +357,29 @@ class ForeignModel:
         return self.file.tensors
 
     def transformer(self, **options: Any) -> TransformerConfig:
-        """A configuration of ours; a wrong one is an error that names the file."""
-        return configured(TransformerConfig, self.where, options)
+        """Our configuration; an error names the file."""
+        made = configured(TransformerConfig, self.where, options)
+        for layers in (made.layers, made.decoder_layers or 0):
+            if layers > len(self.tensors):  # before a rule is made for every layer
+                raise InputError(
+                    f"{self.where}: {layers:,} layers, but the weights are only "
+                    f"{len(self.tensors):,} tensors; use the configuration that belongs to them"
+                )
+        return made
 
     def recurrent(self, **options: Any) -> RecurrentConfig:
         return configured(RecurrentConfig, self.where, options)
 
     def rows(self, name: str) -> int:
-        """How many rows a tensor has that the sizes of the model are read from."""
+        """The number of rows of a tensor."""
         if name not in self.tensors or not self.tensors[name].shape:
-            raise InputError(f"{self.where}: {name} is missing; copy the file again, whole")
+            raise InputError(f"{self.where}: {name} is missing; copy the complete file again")
         return self.tensors[name].shape[0]
 
     def count_layers(self, prefix: str, end: str = ".") -> int:
-        """How many layers have tensors. end: what follows a layer's number in their names."""
+        """The number of layers with tensors. end: what follows a layer's number in their names."""
         pattern = re.compile(re.escape(prefix) + r"(\d+)" + re.escape(end))
         return len({match[1] for name in self.tensors if (match := pattern.match(name))})
-
-    def check_layers(self, layers: int) -> int:
-        """Refuse more layers than tensors, before a rule is made for every layer."""
-        if layers > len(self.tensors):
-            raise InputError(
-                f"{self.where}: {layers:,} layers, but the weights hold only "
-                f"{len(self.tensors):,} tensors; the configuration is not that of these weights"
-            )
-        return layers
 
     def are_equal(self, one: str, other: str) -> bool:
         """Whether two tensors hold the same values, or one of them is not stored."""
@@ -339,16 +392,16 @@ class ForeignModel:
         return in_file == (second.file, second.start) or torch.equal(first.read(), second.read())
 
     def check_copy(self, copy: str, table: str) -> None:
-        """Refuse a copy of a shared table that is another table."""
+        """Refuse a copy of a shared table with different values."""
         if not self.are_equal(copy, table):
             raise InputError(
-                f"{self.where}: {copy} and {table} should be one table, but hold different values; "
-                "save the model again with transformers, or set tie_word_embeddings to what it is"
+                f"{self.where}: {copy} and {table} should be one table, but have different values; "
+                "save the model again with transformers, or correct tie_word_embeddings"
             )
 
     def output_head(self, head: str, table: str, *, default: bool) -> TiedTables:
-        """The output head of a config.json. head, table: the tensors. default: of
-        tie_word_embeddings. Copies that differ are two tensors, whatever that key says."""
+        """The output head of a config.json. head, table: names of tensors. default: of
+        tie_word_embeddings. If the tensors differ, they are not tied, regardless of that key."""
         declared = self.config.flag("tie_word_embeddings", default)
         if declared and self.are_equal(head, table):
             return TiedTables([], (re.escape(head),), (TIED,), True)
@@ -357,7 +410,7 @@ class ForeignModel:
 
 
 def configured(kind: type[Configured], where: str, options: Mapping[str, Any]) -> Configured:
-    """A configuration of ours, from the options of a file; where: its name."""
+    """Our configuration from the options of a file. where: its name."""
     try:
         return kind(**options)
     except ConfigError as error:

@@ -1,11 +1,9 @@
-"""Rotary positions as transformers' config.json describes them, in its two generations:
-`rope_theta` with `rope_scaling`, or both in `rope_parameters`."""
+"""Rotary positions in the config.json of transformers, in both versions: `rope_theta` with
+`rope_scaling`, or both in `rope_parameters`."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
-from translucid.core.errors import InputError
 from translucid.interop.families.plan import Options
 from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.rotary_scaling import yarn_attention_factor
@@ -14,54 +12,36 @@ METHODS = ("default", "linear", "dynamic", "llama3", "yarn")
 LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-@dataclass(frozen=True)
-class OlderNames:
-    """A family's names for its keys before transformers 5, and its default fraction of rotary
-    dimensions in a head."""
-
-    base: str
-    fraction: str
-    usual_fraction: float
-
-
-def rotary_options(config: Options, older: OlderNames | None = None) -> dict[str, Any]:
-    """Keys of a TransformerConfig. older: for a family with older names, which also supports
-    partial rotary positions."""
+def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
+    """Keys of a TransformerConfig. partial: for GPT-NeoX, which rotates a part of each head and had
+    other names for its keys before transformers 5."""
     scaling, parameters = config.part("rope_scaling"), config.part("rope_parameters")
-    named = scaling if config.get("rope_scaling") else parameters  # as transformers has it
+    named = scaling if config.get("rope_scaling") else parameters  # as in transformers
     if any(isinstance(named.get(kind), dict) for kind in LAYER_TYPES):
-        raise InputError(
-            f"{named.where}: rotary positions that differ from layer to layer cannot be computed "
-            "here; use a model in which all layers have the same"
-        )
-    base = named.number("rope_theta", config.number(older.base if older else "rope_theta", 10000.0))
+        named.unsupported("rotary positions that differ between layers", "the same in all layers")
+    older = "rotary_emb_base" if partial else "rope_theta"
+    base = named.number("rope_theta", config.number(older, 10000.0))
     made: dict[str, Any] = {"positions": "rotary", "rotary_base": base}
     fraction = 1.0
-    if older:
-        usual = config.number(older.fraction, older.usual_fraction)
+    if partial:
+        usual = config.number("rotary_pct", 0.25)
         fraction = named.number("partial_rotary_factor", usual)
-        config.must_be("rope_theta", base, f"another base than {older.base}")
+        config.must_be("rope_theta", base, f"another base than {older}")
     else:
-        named.must_be("partial_rotary_factor", fraction, "only a part of each head turns")
-    config.must_be("partial_rotary_factor", fraction, "another part of each head turns")
+        named.must_be("partial_rotary_factor", fraction, "only a part of each head rotates")
+    config.must_be("partial_rotary_factor", fraction, "another part of each head rotates")
     if fraction != 1:
         made["rotary_fraction"] = fraction
     method = named.text("rope_type", named.get("type", "default"))
     named.ignore("type")  # the older name
     if method not in METHODS:
-        raise InputError(
-            f"{named.where}: rope_type = {method[:40]!r} cannot be computed here; "
-            f"{', '.join(METHODS)} can"
-        )
+        named.unsupported(f"rope_type = {method[:40]!r}", ", ".join(METHODS))
     if named is scaling:
         parameters.ignore(*config.get("rope_parameters", {}))  # not read by transformers either
     if method == "default":
         return made
     if method == "yarn" and fraction != 1:
-        raise InputError(
-            f"{named.where}: rope_type = 'yarn' cannot be computed here where only a part of each "
-            f"head turns (partial_rotary_factor = {fraction})"
-        )
+        named.unsupported(f"rope_type = 'yarn' with partial_rotary_factor = {fraction}")
     made |= {"rotary_method": method, "rotary_scaling": named.number("factor")}
     context = config.get("max_position_embeddings")
     match method:
@@ -76,12 +56,12 @@ def rotary_options(config: Options, older: OlderNames | None = None) -> dict[str
             made["rotary_low"] = named.number("beta_slow", 1.0)
             made["rotary_high"] = named.number("beta_fast", 32.0)
             made["rotary_attention_factor"] = _yarn_factor(named)
-            named.must_be("truncate", True, "ends of the ramp that are not whole")
+            named.must_be("truncate", True, "ends of the ramp that are not whole numbers")
     return made
 
 
 def rotary_keys(c: TransformerConfig) -> dict[str, Any]:
-    """Keys of a config.json, in both generations."""
+    """Keys of a config.json, in both versions."""
     parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": c.rotary_base}
     keys: dict[str, Any] = {"rope_theta": c.rotary_base, "rope_parameters": parameters}
     if c.rotary_fraction != 1:

@@ -1,7 +1,7 @@
-"""The weights of one Transformer stack as rules: a family supplies the names of its modules, and
-the configuration says which of them there are.
+"""Weight rules of a Transformer stack: a family supplies the names of its modules, and the
+configuration decides which of them exist.
 
-Roles of modules, {} being the layer's number:
+Roles of modules, with {} for the number of the layer:
     embedding positions segments embedding_norm final_norm
     query key value | qkv, output, query_norm key_norm, attention_norm
     cross_query cross_key cross_value | cross_query cross_kv | cross_qkv, cross_output, cross_norm
@@ -30,13 +30,13 @@ class Names:
     """A family's names for the modules of a stack, and how it stores their weights."""
 
     modules: Mapping[str, str]
-    weight: str = ".weight"  # what follows a module's name
+    weight: str = ".weight"  # suffix of a module's name
     bias: str = ".bias"
     gain: str = ".weight"
     shift: str = ".bias"
     transposed: bool = False  # linear layers are (inputs, outputs)
-    halves: bool = False  # rotary positions turn i with i + d/2
-    by_head: bool = False  # a fused qkv has the rows of one head after the other
+    halves: bool = False  # rotary positions rotate dimensions i and i + d/2
+    by_head: bool = False  # the rows of a fused qkv are ordered by head
 
 
 def stack_rules(
@@ -102,7 +102,7 @@ class _Stack:
     def _cross_attention(self) -> list[WeightRule]:
         c, modules, ours = self.config, self.names.modules, "layers.{}.cross_attention"
         bias, key_value = self._has_bias(c.qkv_bias), self.rows["key"] + self.rows["value"]
-        if "cross_qkv" in modules:  # in one piece, which is two here
+        if "cross_qkv" in modules:  # one tensor there, two here
             rules = []
             for kind, suffix in (("weight", self.names.weight), ("bias", self.names.bias)):
                 if kind == "weight" or bias:

@@ -1,13 +1,12 @@
-"""T5, T5 1.1 (Flan-T5) and mT5: biases by relative distance, RMS norm before each sub-layer, scores
-that are not divided by sqrt(d_head), no biases anywhere.
+"""T5, T5 1.1 (Flan-T5) and mT5: relative position biases, RMS norm before each sub-layer, scores
+not divided by sqrt(d_head), linear layers without bias.
 
-The first T5 has one table for everything, and scales what the head reads; 1.1 has a head of its
-own and a gated feed-forward layer.
+The first T5 has one table for embeddings and head, and scales the input of the head; 1.1 has a
+separate head and a gated feed-forward layer.
 """
 
 import re
 
-from translucid.core.errors import InputError
 from translucid.interop.families.plan import (
     ACTIVATIONS,
     GATED,
@@ -16,14 +15,13 @@ from translucid.interop.families.plan import (
     ForeignModel,
     ImportPlan,
     Options,
+    described,
     name_of,
 )
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.interop.rules import rule
 from translucid.models.transformer_config import TransformerConfig
-from translucid.parts.norms import EPSILON
 
-KINDS = ("t5", "mt5")
 ATTENTION = {
     "attention_norm": "layer.0.layer_norm",
     "query": "layer.0.SelfAttention.q",
@@ -41,9 +39,24 @@ CROSS = {
 PLAIN = {"up": "wi", "down": "wo"}
 GATE = {"gate": "wi_0", "up": "wi_1", "down": "wo"}
 SHARED, HEAD = "shared.weight", "lm_head.weight"
+KEYS = {
+    "vocab": "vocab_size",
+    "d_model": "d_model",
+    "heads": "num_heads",
+    "d_head": "d_kv",
+    "layers": "num_layers",
+    "decoder_layers": "num_decoder_layers",
+    "d_ff": "d_ff",
+    "norm_eps": "layer_norm_epsilon",
+    "relative_buckets": "relative_attention_num_buckets",
+    "relative_distance": "relative_attention_max_distance",
+}
+USUAL = {"vocab": 32128, "d_model": 512, "heads": 8, "d_head": 64, "layers": 6, "d_ff": 2048,
+         "norm_eps": 1e-6, "relative_buckets": 32, "relative_distance": 128}  # fmt: skip
+USUAL_MT5 = USUAL | {"vocab": 250112, "heads": 6, "layers": 8, "d_ff": 1024}
 IGNORED = (
     r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
-    # A bias of cross-attention, which old files have and which is never read.
+    # A bias of cross-attention in old files, which is never read.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
 
@@ -51,40 +64,32 @@ IGNORED = (
 def from_huggingface(model: ForeignModel) -> ImportPlan:
     config, kind = model.config, model.config.text("model_type")
     multilingual = kind == "mt5"
-    # mT5 is tied if its head is the table, whatever its key says.
+    # mT5 is tied if its head equals the table, regardless of this key.
     config.ignore("n_positions", *["tie_word_embeddings"] * multilingual)
     config.same_as({"hidden_size": "d_model", "num_attention_heads": "num_heads",
                     "head_dim": "d_kv", "num_hidden_layers": "num_layers"})  # fmt: skip
     activation, gated = _activation(config, "gated-gelu" if multilingual else "relu")
-    # transformers 5 writes tie_word_embeddings = true always, and what it once meant beside it.
+    # transformers 5 always writes tie_word_embeddings = true; scale_decoder_outputs replaces it.
     scaled = not multilingual and config.flag(
         "scale_decoder_outputs", config.flag("tie_word_embeddings", True)
     )
-    d_model = config.whole("d_model", 512)
-    layers = config.whole("num_layers", 8 if multilingual else 6)
+    usual = USUAL_MT5 if multilingual else USUAL
+    layers = config.whole("num_layers", usual["layers"])
+    sizes = config.keys(KEYS, usual | {"decoder_layers": layers})
     made = model.transformer(
         shape="encoder-decoder",
         head="language",
-        vocab=config.whole("vocab_size", 250112 if multilingual else 32128),
-        d_model=d_model,
-        heads=config.whole("num_heads", 6 if multilingual else 8),
-        d_head=config.whole("d_kv", 64),
-        layers=model.check_layers(layers),
-        decoder_layers=model.check_layers(config.whole("num_decoder_layers", layers)),
-        d_ff=config.whole("d_ff", 1024 if multilingual else 2048),
         activation=activation,
         norm="rms",
-        norm_eps=config.number("layer_norm_epsilon", 1e-6),
         placement="pre",
         positions="relative",
-        relative_buckets=config.whole("relative_attention_num_buckets", 32),
-        relative_distance=config.whole("relative_attention_max_distance", 128),
         embedding_scale=False,
         scaled=False,
         bias=False,
-        logit_scale=d_model**-0.5 if scaled else 1.0,
+        logit_scale=sizes["d_model"] ** -0.5 if scaled else 1.0,
         dropout=0.0,
         tied=model.are_equal(HEAD, SHARED),
+        **sizes,
     )
     for side in ("encoder", "decoder"):
         model.check_copy(f"{side}.embed_tokens.weight", SHARED)
@@ -111,46 +116,34 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _activation(config: Options, default: str) -> tuple[str, bool]:
-    """Our name, and whether it is gated. "gated-gelu" has always meant the tanh approximation."""
+    """Our name, and whether it is gated. "gated-gelu" means the tanh approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
     kind = "gelu_new" if name == "gated-gelu" else kind
     names = GATED if gate else ACTIVATIONS
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
-        raise InputError(
-            f"{config.where}: feed_forward_proj = {name[:60]!r}, but one of "
-            f"{', '.join(allowed)} is wanted"
-        )
-    # transformers stores what it made of it, and follows that: it may say the same only.
+        config.refuse("feed_forward_proj", name[:60], f"one of {', '.join(allowed)}")
+    # transformers also stores these two keys and follows them, so they must agree.
     config.must_be("dense_act_fn", kind, f"another function than {name} in feed_forward_proj")
     config.must_be("is_gated_act", bool(gate), f"not as {name} in feed_forward_proj")
     return names[kind], bool(gate)
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as T5. length: the longest text that it is meant for."""
+    """Describe a model as T5. length: the expected length of texts."""
     gated = c.activation in GATED.values()
     names = {"gelu_new": "geglu_tanh"} | GATED if gated else ACTIVATIONS
     kind = name_of(c.activation, names)
     scaled = c.logit_scale != 1
-    described = {
+    config = {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
         "is_encoder_decoder": True,
-        "vocab_size": c.vocab,
-        "d_model": c.d_model,
-        "d_kv": c.head_size,
-        "d_ff": c.d_ff or 4 * c.d_model,
-        "num_heads": c.heads,
-        "num_layers": c.layers,
-        "num_decoder_layers": c.decoder_layers or c.layers,
+        **described(c, KEYS),
         "feed_forward_proj": f"gated-{'gelu' if kind == 'gelu_new' else kind}" if gated else kind,
-        "layer_norm_epsilon": c.norm_eps or EPSILON["rms"],
-        "relative_attention_num_buckets": c.relative_buckets,
-        "relative_attention_max_distance": c.relative_distance,
         "scale_decoder_outputs": scaled,
         "tie_word_embeddings": scaled,
         "n_positions": length,
     }
-    return Description(described, () if c.tied else (SHARED, HEAD))
+    return Description(config, () if c.tied else (SHARED, HEAD))

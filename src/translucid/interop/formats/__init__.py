@@ -1,1 +1,1 @@
-"""Files with tensors in them: one reader per format, none of which runs anything."""
+"""File formats of tensors: one reader each. No reader executes code from a file."""

@@ -1,7 +1,7 @@
 """CTranslate2's model.bin: variables by name, some in int8 or int16 with a scale, then aliases.
 
-Scalars are options of the model, such as how many heads it has: they are metadata here. A quantised
-weight comes out as float32: weight / weight_scale, a scale for each row (int8) or one (int16).
+Scalars are options of the model, such as the number of heads, and become metadata. A quantised
+weight is read as float32: weight / weight_scale, with one scale per row (int8) or one (int16).
 """
 
 import struct
@@ -28,7 +28,7 @@ OF_TYPE = dict(enumerate((
     torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16,
 )))  # fmt: skip
 MOST_ALIASES = 8  # of a tensor, on average
-SCALE = "_scale"  # after the name of the weight that it belongs to
+SCALE = "_scale"  # suffix of the weight's name
 
 
 def read_ctranslate2(path: Path) -> ModelFile:
@@ -38,9 +38,8 @@ def read_ctranslate2(path: Path) -> ModelFile:
     version = cursor.number("<I")
     if version not in VERSIONS:
         raise InputError(
-            f"{path}: begins with {version}, but CTranslate2's model.bin has a version from "
-            f"{VERSIONS[0]} to {VERSIONS[-1]} there; it is another kind of file, or convert the "
-            "model again"
+            f"{path} begins with {version}, not with a version of CTranslate2's model.bin from "
+            f"{VERSIONS[0]} to {VERSIONS[-1]}; convert the model again, or give another file"
         )
     metadata: dict[str, Any] = {"spec": _string(cursor), "revision": cursor.number("<I")}
     stored: dict[str, tuple[torch.dtype, StoredTensor]] = {}
@@ -51,7 +50,7 @@ def read_ctranslate2(path: Path) -> ModelFile:
         for _ in range(cursor.check_count(cursor.number("<I"), 4, "aliases")):
             alias, name = _string(cursor), _string(cursor)
             if name not in stored:
-                raise InputError(f"{path}: {alias[:100]} stands for {name[:100]}, which is missing")
+                raise InputError(f"{path}: {alias[:100]} refers to {name[:100]}, which is missing")
             stored[alias] = stored[name]
     tensors: dict[str, StoredTensor] = {}
     for name, (dtype, tensor) in stored.items():
@@ -75,14 +74,14 @@ def _variable(cursor: Cursor, version: int) -> tuple[str, torch.dtype, StoredTen
     kind, count = cursor.number("<B"), cursor.number("<I")
     types = OF_TYPE if version >= 4 else OF_SIZE
     if kind not in types:
-        raise InputError(f"{file.path}: {name[:100]} is of the unknown type {kind}")
+        raise InputError(f"{file.path}: {name[:100]} has the unknown type {kind}")
     dtype = types[kind]
     length = count if version >= 4 else count * dtype.itemsize
     tensor = file.tensor(cursor.place, dtype, shape, name)
     if tensor.nbytes != length:
         raise InputError(
-            f"{file.path}: {name[:100]} of shape {list(shape)} and {dtype} is said to take "
-            f"{length:,} bytes, which do not fit; the file is damaged: copy it again"
+            f"{file.path}: {name[:100]} of shape {list(shape)} and {dtype} does not take "
+            f"{length:,} bytes, as declared; the file is damaged: copy it again"
         )
     cursor.place += length
     return name, dtype, tensor
@@ -119,7 +118,7 @@ def write_ctranslate2(
     tensors: Mapping[str, Tensor],
     aliases: Mapping[str, str],
 ) -> None:
-    """Version 6. aliases: further names of tensors."""
+    """Write version 6. aliases: further names of tensors."""
     numbers = {dtype: number for number, dtype in OF_TYPE.items()}
     variables = {**{name: torch.from_numpy(np.asarray(value)) for name, value in scalars.items()},
                  **tensors}  # fmt: skip

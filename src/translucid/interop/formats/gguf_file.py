@@ -1,8 +1,8 @@
-"""GGUF, the format of llama.cpp: typed facts about the model, then tensors, many of them quantised.
+"""GGUF, the format of llama.cpp: typed metadata, then tensors, which may be quantised.
 
-Versions 2 and 3, little-endian. Tensors name their axes from the innermost on. The package gguf
-makes an object of every number in an array and follows nested arrays without a limit (a hostile
-header of 4 MB takes 3 GB and minutes, or ends in a RecursionError), so its reader is not used.
+Versions 2 and 3, little-endian. Tensors list their innermost axis first. The reader of the package
+gguf creates an object for every number in an array and follows nested arrays without a limit (a
+hostile header of 4 MB takes 3 GB and minutes, or ends in a RecursionError), so it is not used.
 """
 
 import struct
@@ -15,6 +15,7 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.interop.formats.gguf_quants import PLAIN, QUANTS, bytes_of, unpack
 from translucid.interop.formats.stored import (
+    GGUF,
     Cursor,
     MappedFile,
     ModelFile,
@@ -23,7 +24,6 @@ from translucid.interop.formats.stored import (
     checked_size,
 )
 
-MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
            12: "d"}  # fmt: skip
@@ -32,18 +32,18 @@ FLOAT32, ALIGNMENT = 0, 32  # of what is written
 
 
 def read_gguf(path: Path) -> ModelFile:
-    """All facts of the header as a dictionary, and the tensors."""
+    """The metadata and the tensors."""
     file = MappedFile(path)
     cursor = Cursor(file)
-    if cursor.take(4) != MAGIC:
+    if cursor.take(4) != GGUF:
         raise InputError(f"{path} does not begin with GGUF; it is another kind of file")
     version = cursor.number("<I")
     if version not in VERSIONS:
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS
         reason = "written for a big-endian machine" if swapped else f"version {version}"
         raise InputError(
-            f"{path} is a GGUF file of another kind ({reason}); versions 2 and 3, little-endian, "
-            "can be read: convert the model again with a newer llama.cpp"
+            f"{path}: this kind of GGUF file ({reason}) is not supported; supported: versions 2 "
+            "and 3, little-endian: convert the model again with a newer llama.cpp"
         )
     tensor_count = cursor.check_count(cursor.number("<Q"), 24, "tensors")
     fact_count = cursor.check_count(cursor.number("<Q"), 13, "facts")
@@ -54,7 +54,7 @@ def read_gguf(path: Path) -> ModelFile:
     infos = [_info(cursor) for _ in range(tensor_count)]
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if type(alignment) is not int or not 0 < alignment <= 1 << 16:
-        raise InputError(f"{path}: general.alignment = {alignment!r}, which is none")
+        raise InputError(f"{path}: general.alignment = {alignment!r} is not an alignment")
     base = -(-cursor.place // alignment) * alignment
     tensors = {name: _tensor(file, base + place, name, shape, kind)
                for name, shape, kind, place in infos}  # fmt: skip
@@ -63,9 +63,9 @@ def read_gguf(path: Path) -> ModelFile:
 
 
 def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Version 3, all tensors in float32."""
+    """Write version 3, with all tensors in float32."""
     with path.open("xb") as file:
-        file.write(MAGIC + struct.pack("<IQQ", VERSIONS[-1], len(tensors), len(metadata)))
+        file.write(GGUF + struct.pack("<IQQ", VERSIONS[-1], len(tensors), len(metadata)))
         for name, value in metadata.items():
             file.write(_packed_text(name) + _packed(value))
         place = 0
@@ -89,8 +89,7 @@ def _packed_text(text: str) -> bytes:
 
 
 def _packed(value: Any) -> bytes:
-    """A fact with its type in front: texts, truth values, whole numbers, numbers, lists of one
-    kind."""
+    """A value after its type: a string, bool, int, float, or list of one type."""
     match value:
         case bool():
             return struct.pack("<I?", 7, value)
@@ -105,17 +104,16 @@ def _packed(value: Any) -> bytes:
         case [] | [str(), *_]:
             texts = b"".join(map(_packed_text, value))
             return struct.pack("<IIQ", ARRAY, STRING, len(value)) + texts
-    raise TypeError(f"{value!r} cannot be written as a fact")
+    raise TypeError(f"{value!r} cannot be written as metadata")
 
 
 def _string(cursor: Cursor) -> str:
     length = cursor.number("<Q")
-    # Tokens of a byte-level vocabulary are text, too; a file that has others shows them.
     return cursor.take(length, "a text of its header").decode("utf-8", errors="replace")
 
 
 def _strings(cursor: Cursor, count: int) -> list[str]:
-    """Many texts, such as the tokens of a vocabulary, in one tight loop."""
+    """Many strings, such as the tokens of a vocabulary, in one tight loop."""
     mapping, unpack = cursor.file.mapping, struct.Struct("<Q").unpack_from
     place, texts = cursor.place, []
     try:
@@ -125,7 +123,7 @@ def _strings(cursor: Cursor, count: int) -> list[str]:
             texts.append(mapping[place - length : place].decode("utf-8", errors="replace"))
     except (struct.error, OverflowError):
         place = cursor.file.size + 1
-    cursor.take(place - cursor.place, "a text of its header")  # says so where the file ends before
+    cursor.take(place - cursor.place, "a text of its header")  # raises if the file is too short
     return texts
 
 
@@ -135,7 +133,7 @@ def _value(cursor: Cursor, kind: int, name: str) -> Any:
     if kind == STRING:
         return _string(cursor)
     if kind != ARRAY:
-        raise InputError(f"{cursor.file.path}: {name[:100]} is of the unknown type {kind}")
+        raise InputError(f"{cursor.file.path}: {name[:100]} has the unknown type {kind}")
     inner, count = cursor.number("<I"), cursor.number("<Q")
     if inner in NUMBERS:
         form = NUMBERS[inner]
@@ -144,8 +142,8 @@ def _value(cursor: Cursor, kind: int, name: str) -> Any:
         return list(struct.unpack(f"<{count}{form}", taken))
     if inner != STRING:
         raise InputError(
-            f"{cursor.file.path}: {name[:100]} is an array of type {inner}; arrays of numbers and "
-            "of texts can be read"
+            f"{cursor.file.path}: {name[:100]} is an array of type {inner}; supported: arrays of "
+            "numbers and of strings"
         )
     cursor.check_count(count, 8, f"texts of {name[:100]}")
     return _strings(cursor, count)

@@ -1,13 +1,12 @@
-"""Blocks of quantised weights as numbers: llama.cpp's types.
+"""Dequantise llama.cpp's types.
 
-A block of 32 weights has one scale d, and for the types that end in 1 an offset m as well:
+A block of 32 weights has one scale d, and in types that end in 1 also an offset m:
 w = d q (Q8_0), d (q - 8) (Q4_0), d q + m (Q4_1), d (q - 16) (Q5_0), d q + m (Q5_1).
 
 A block of 256 weights (k-quants) has a scale d in float16, and each group of 16 or 32 weights in it
-a small whole number s: w = d s q; in Q2_K, Q4_K and Q5_K a second scale and whole number give what
-is subtracted: w = d s q - d' s'. The bits of q and s lie in several places of a block. IQ4_NL and
-IQ4_XS look q up in a table that is finer near zero. Types that need large tables (IQ1 to IQ3) or
-are rare are left to the package gguf.
+a small integer s: w = d s q. Q2_K, Q4_K and Q5_K have a second pair: w = d s q - d' s'. The bits of
+q and s are spread over the block. IQ4_NL and IQ4_XS look q up in a table that is finer near zero.
+Rare types, and types with large tables (IQ1 to IQ3), are left to the package gguf.
 """
 
 from collections.abc import Callable
@@ -24,13 +23,13 @@ from translucid.interop.formats.stored import MappedFile
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 PLAIN = {0: torch.float32, 1: torch.float16, 28: torch.float64, 30: torch.bfloat16}
-AT_ONCE = 1 << 22  # weights that are unpacked at once: some 20 MB
+AT_ONCE = 1 << 22  # weights that are unpacked at once: about 20 MB
 IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
                dtype=np.float32)  # fmt: skip
 
 
 class Quant(NamedTuple):
-    """A type of quantised tensors: blocks of `weights` weights in `size` bytes."""
+    """A quantisation type: blocks of `weights` weights in `size` bytes."""
 
     name: str
     weights: int
@@ -39,24 +38,24 @@ class Quant(NamedTuple):
 
 
 def bytes_of(kind: int, shape: tuple[int, ...], what: str) -> int:
-    """How many bytes a tensor of this type takes."""
+    """The size of a tensor of this type in bytes."""
     if kind not in QUANTS:
         names = ", ".join(quant.name for quant in QUANTS.values())
         raise InputError(
-            f"{what[:300]} has the quantisation type {kind}, which is unknown; F32, F16, BF16, "
-            f"{names} can be read: convert the model to one of these"
+            f"{what[:300]} has the unknown quantisation type {kind}; supported: F32, F16, BF16, "
+            f"{names}: convert the model to one of these"
         )
     quant = QUANTS[kind]
     if not shape or shape[-1] % quant.weights:
         raise InputError(
-            f"{what[:300]} of shape {list(shape)} is no whole number of {quant.name} blocks of "
+            f"{what[:300]} of shape {list(shape)} cannot be divided into {quant.name} blocks of "
             f"{quant.weights}; the file is damaged: download it again"
         )
     return int(np.prod(shape, dtype=object)) // quant.weights * quant.size
 
 
 def unpack(file: MappedFile, start: int, kind: int, size: int, what: str) -> Tensor:
-    """The weights as float32, block after block."""
+    """The weights as float32."""
     _, weights, length, decode = QUANTS[kind]
     decode = decode or _from_package(kind, what)
     result = np.empty((size // weights, weights), dtype=np.float32)
@@ -88,12 +87,12 @@ def _from_package(kind: int, what: str) -> Callable[[Bytes], Floats]:
 
 
 def _half(raw: Bytes) -> Floats:
-    """Two bytes of each block as a number of 16 bits."""
+    """Two bytes of each block as a float16."""
     return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
 
 
 def _fields(raw: Bytes, width: int, bits: int) -> Bytes:
-    """Whole numbers of so many bits: of `width` bytes first the lowest of each, then the next."""
+    """Integers of `bits` bits: the lowest of each of `width` bytes, then the next of each."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
     numbers = (raw.reshape(len(raw), -1, 1, width) >> shifts) & np.uint8((1 << bits) - 1)
     return numbers.reshape(len(raw), -1)
@@ -136,7 +135,7 @@ def _iq4_xs(raw: Bytes) -> Floats:
 
 
 def _with_minimum(raw: Bytes, numbers: NDArray[np.integer[Any]]) -> Floats:
-    """Of Q4_K and Q5_K, whose scales and minima have 6 bits: four in one place, two in another."""
+    """Q4_K and Q5_K, whose scales and minima have 4 bits in one place and 2 in another."""
     one, two, both = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
     scales = np.concatenate([one & 63, both & 15 | one >> 6 << 4], axis=1)
     minima = np.concatenate([two & 63, both >> 4 | two >> 6 << 4], axis=1)

@@ -1,12 +1,12 @@
-"""Pickles without their programs: a pickle says which functions to call, and this reader calls none
-but a handful of its own.
+"""Read pickles without executing them: a pickle names functions to call, and this reader calls only
+a few of its own.
 
-An object of a class that is not known here becomes a `Foreign`: its name and what was written about
-it. That opens checkpoints whose vocabularies and options are objects of the tool that saved them,
-and there is nothing to trust.
+An object of an unknown class becomes a `Foreign` with its class name and contents. This opens
+checkpoints whose vocabularies and options are objects of the tool that saved them, without trusting
+the file (`torch.load(weights_only=True)` refuses them).
 
-A few bytes can name one object many times, so that to hash, print or copy it takes forever. Keys
-are therefore plain values (or tuples of them), and what is copied is counted.
+A few bytes can refer to one object many times, so that hashing, printing or copying it takes
+forever. Keys are therefore plain values (or tuples of them), and copies are counted.
 """
 
 import pickle
@@ -17,19 +17,19 @@ from typing import Any, ClassVar
 
 from translucid.core.errors import InputError
 
-# Not offered by pickles of tensors, and ways to reach something that is not written in the file.
+# Not used by pickles of tensors, and ways to reach objects outside the file.
 REFUSED = (
     pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.INST, pickle.OBJ, pickle.PERSID,
     pickle.NEXT_BUFFER, pickle.READONLY_BUFFER, pickle.BYTEARRAY8,
 )  # fmt: skip
 LARGEST_INT = 128  # bits: a seed has 64
-MOST_PARTS = 64  # of a tuple that is a key
-MOST_COPIES = 1 << 18  # values that may be copied from one object to another, besides the file's
+MOST_PARTS = 64  # of a tuple used as a key
+MOST_COPIES = 1 << 18  # values copied between objects, in addition to one per byte of the file
 PLAIN = str | bytes | int | float | None
 
 
 class Foreign:
-    """What was written about an object of a class that is not known here."""
+    """The contents of an object of an unknown class."""
 
     class_name = "?"
 
@@ -45,7 +45,7 @@ class Foreign:
 
     arguments: tuple[object, ...]
     attributes: dict[str, Any]
-    entries: list[Any]  # of something like a list or a dictionary
+    entries: list[Any]  # of a list or dictionary
 
     def __setitem__(self, key: object, value: object) -> None:
         self.entries.append((key, value))
@@ -70,18 +70,18 @@ def name_of(key: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a short text, at once, however often its parts contain each other."""
+    """A value as a short text, without following values that contain each other."""
     parts = value if isinstance(value, tuple) and len(value) <= MOST_PARTS else (value,)
     if not all(isinstance(part, PLAIN) for part in parts):
         return f"<{type(value).__name__}>"
     for part in parts:
         if isinstance(part, int) and part.bit_length() > LARGEST_INT:
-            raise pickle.UnpicklingError(f"it holds a whole number of {part.bit_length():,} bits")
+            raise pickle.UnpicklingError(f"it contains an integer of {part.bit_length():,} bits")
     return str(value)[:200]
 
 
 def _checked_key(key: object) -> None:
-    """Refuse what could take forever to hash: tuples that hold tuples."""
+    """Refuse keys that could take forever to hash: tuples that contain tuples."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > MOST_PARTS or not all(isinstance(part, PLAIN | Foreign) for part in parts):
         raise pickle.UnpicklingError(f"it has a key of type {type(key).__name__}")
@@ -126,7 +126,7 @@ KNOWN: dict[tuple[str, str], Any] = {
 
 
 class InertUnpickler(pickle._Unpickler):
-    """The reader in Python, whose table of remembered objects no file can make huge."""
+    """Python's own unpickler in Python, whose memo a file cannot make huge."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class InertUnpickler(pickle._Unpickler):
         known: Mapping[tuple[str, str], Any],
         storage: Callable[[Any], Any] | None = None,
     ) -> None:
-        """known: what else may be named; storage: what stands for a tensor's values."""
+        """known: further names that a pickle may use. storage: returns the values of a tensor."""
         super().__init__(file, encoding="utf-8")
         self._known_names = KNOWN | dict(known)
         self._callable = {id(value) for value in self._known_names.values() if callable(value)}
@@ -154,17 +154,17 @@ class InertUnpickler(pickle._Unpickler):
 
     def persistent_load(self, identity: Any) -> Any:
         if self._storage is None:
-            raise pickle.UnpicklingError("it names something outside of itself")
+            raise pickle.UnpicklingError("it refers to something outside the file")
         return self._storage(identity)
 
     def _charge(self, *values: object) -> None:
-        """Count what is copied: a short instruction may name a long list again and again."""
+        """Count copied values: short instructions may copy a long list again and again."""
         self._copied += sum(len(v) for v in values if isinstance(v, Sized))
         if self._copied > self._most:
             raise pickle.UnpicklingError(f"it copies more than {self._most:,} values")
 
     def _reduce(self) -> None:
-        """REDUCE and NEWOBJ: a call of something known, or of a `Foreign`."""
+        """REDUCE and NEWOBJ: call a known function, or make a `Foreign`."""
         arguments = self.stack.pop()
         function = self.stack[-1]
         known = id(function) in self._callable
@@ -175,17 +175,17 @@ class InertUnpickler(pickle._Unpickler):
         self.stack[-1] = function(*arguments)
 
     def _reduce_with_options(self) -> None:
-        self.stack.pop()  # the options, of which a `Foreign` makes nothing
+        self.stack.pop()  # the options, which a `Foreign` ignores
         self._reduce()
 
     def _build(self) -> None:
-        """BUILD: the usual one would set attributes of whatever stands there."""
+        """BUILD: Python's version would set attributes of any object."""
         state = self.stack.pop()
         target = self.stack[-1]
         if isinstance(target, Foreign):
             self._charge(*(state if isinstance(state, tuple) else (state,)))
             target.set_state(state)
-        elif not isinstance(target, dict):  # whose attributes are of no use here
+        elif not isinstance(target, dict):  # whose attributes are ignored
             raise pickle.UnpicklingError(f"it changes {type(target).__name__}")
 
     def _set_item(self) -> None:
@@ -213,9 +213,9 @@ class InertUnpickler(pickle._Unpickler):
         self.stack[-1].update(_set(items))
 
     def _refuse(self) -> None:
-        raise pickle.UnpicklingError("it uses an instruction that no checkpoint needs")
+        raise pickle.UnpicklingError("it uses an instruction that checkpoints do not need")
 
-    # The instructions and what carries them out, as the base class has them.
+    # Attributes of the base class.
     stack: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
@@ -240,7 +240,7 @@ def load_inert(
     known: Mapping[tuple[str, str], Any] | None = None,
     storage: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """What one pickle holds, from where the file stands; where: for the message."""
+    """Load one pickle from the current position of the file. where: for messages."""
     try:
         return InertUnpickler(file, known or {}, storage).load()
     except InputError:

@@ -1,8 +1,8 @@
 """safetensors: eight bytes with the length of a JSON header, the header, the values.
 
-The package of this name reads and checks the header, so that what it refuses is refused here:
-tensors that overlap, holes between them, bytes behind the last. The values are mapped, as in all
-formats; the package would keep what it has read in memory.
+The package safetensors reads and checks the header: it refuses overlapping tensors, gaps between
+them and bytes after the last. The values are mapped, as in all formats; the package would keep them
+in memory.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from translucid.core.errors import InputError
 from translucid.interop.formats.stored import Cursor, MappedFile, ModelFile, StoredTensor
 
-LARGEST_HEADER = 4 << 20  # bytes: some 40,000 tensors
+LARGEST_HEADER = 4 << 20  # bytes: about 40,000 tensors
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
@@ -27,8 +27,8 @@ def read_safetensors(path: Path) -> ModelFile:
     length = Cursor(file).number("<Q")
     if length > LARGEST_HEADER:
         raise InputError(
-            f"{path}: a header of {length:,} bytes, above the limit of {LARGEST_HEADER:,}; this is "
-            "no safetensors file, or it is damaged"
+            f"{path}: a header of {length:,} bytes, above the limit of {LARGEST_HEADER:,}; it is "
+            "not a safetensors file, or damaged"
         )
     tensors: dict[str, StoredTensor] = {}
     place = 8 + length  # of the next tensor: they follow each other without gaps
@@ -40,14 +40,13 @@ def read_safetensors(path: Path) -> ModelFile:
                 dtype, shape = described.get_dtype(), tuple(described.get_shape())
                 if dtype not in DTYPES:
                     raise InputError(
-                        f"{path}: {name[:200]} holds {dtype}; {', '.join(DTYPES)} can be read: "
-                        "save the model in one of these"
+                        f"{path}: {name[:200]} has the type {dtype}; supported: "
+                        f"{', '.join(DTYPES)}: save the model in one of these"
                     )
                 tensors[name] = file.tensor(place, DTYPES[dtype], shape, name)
                 place += tensors[name].nbytes
     except (SafetensorError, OSError) as error:
         raise InputError(
-            f"{path} is no safetensors file, or it is damaged ({str(error)[:200]}); download it "
-            "again"
+            f"{path} is not a safetensors file, or damaged ({str(error)[:200]}); download it again"
         ) from None
     return ModelFile(dict(metadata or {}), tensors)

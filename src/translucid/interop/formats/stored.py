@@ -1,12 +1,15 @@
-"""Tensors where they lie: a file is mapped into memory, and a tensor is a view of it.
+"""Tensors as views of a memory-mapped file.
 
-Whatever a file declares is compared with its size before anything is made of it.
+Everything that a file declares is checked against its size before it is used.
 """
 
 import mmap
+import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,23 +20,36 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import open_regular
 
-LARGEST = 1 << 62  # bytes: a mapping takes no memory by itself
+LARGEST = 1 << 62  # bytes: mapping a file takes no memory
 MAX_AXES = 8
-# What torch.save writes begins like this: a zip, or before torch 1.6 a pickle.
+# How files begin: those of llama.cpp, and those of torch.save (a zip; before torch 1.6 a pickle).
+GGUF = b"GGUF"
 TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
+
+
+@contextmanager
+def open_weights(path: Path) -> Iterator[BufferedReader]:
+    """Open a regular file of any size; errors name it."""
+    try:
+        with open_regular(path, LARGEST) as file:
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor that has not been read: what it will be, and how to get it."""
+    """A tensor that has not been read yet."""
 
     shape: tuple[int, ...]
-    dtype: str  # as the file calls it
+    dtype: str  # the name in the file
     nbytes: int  # in the file
-    read: Callable[[], Tensor]  # a view of the file, or values that were unpacked from it
-    release: Callable[[], None] = lambda: None  # the pages of the file may leave memory
-    file: "MappedFile | None" = None  # where its values lie as they are; None: they are unpacked
-    start: int = 0  # the byte of that file at which they begin
+    read: Callable[[], Tensor]  # a view of the file, or unpacked values
+    release: Callable[[], None] = lambda: None  # lets the pages of the file leave memory
+    file: "MappedFile | None" = None  # with its values unchanged; None: they are unpacked
+    start: int = 0  # their first byte in that file
 
     @property
     def size(self) -> int:
@@ -42,28 +58,21 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a file holds: facts about the model, and its tensors by name."""
+    """The contents of a file: metadata, and tensors by name."""
 
     metadata: dict[str, Any]
     tensors: dict[str, StoredTensor]
 
 
 class MappedFile:
-    """A regular file as memory. Copy-on-write, so that a view may be a tensor like any other."""
+    """A regular file, mapped copy-on-write, so that a view can be an ordinary tensor."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with open_regular(path, LARGEST) as file:
-                self.mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        except FileNotFoundError:
-            raise InputError(f"{path} is missing") from None
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path} is empty; copy it again, whole") from None
+        with open_weights(path) as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise InputError(f"{path} is empty; copy it again")
+            self.mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self.size = len(self.mapping)
 
     def bytes(self, start: int, count: int, what: str) -> bytes:
@@ -71,12 +80,12 @@ class MappedFile:
         return self.mapping[start : start + count]
 
     def view(self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str) -> Tensor:
-        """A tensor at this place of the file."""
+        """A tensor at this offset of the file."""
         count = checked_size(shape, f"{self.path}: {what}")
         self._check(start, count * dtype.itemsize, what)
         if not count:
             return torch.empty(shape, dtype=dtype)
-        if start % dtype.itemsize:  # torch reads only where its type may begin
+        if start % dtype.itemsize:  # torch needs aligned values
             raw = torch.frombuffer(
                 self.mapping, dtype=torch.uint8, count=count * dtype.itemsize, offset=start
             )
@@ -86,7 +95,7 @@ class MappedFile:
     def tensor(
         self, start: int, dtype: torch.dtype, shape: tuple[int, ...], what: str
     ) -> StoredTensor:
-        """A tensor to be read later; its place is checked now."""
+        """A tensor to read later; its offset is checked now."""
         size = checked_size(shape, f"{self.path}: {what}") * dtype.itemsize
         self._check(start, size, what)
         return StoredTensor(
@@ -101,7 +110,7 @@ class MappedFile:
 
     def release(self, start: int, count: int) -> None:
         """Let the pages of a region leave memory; they can be read again."""
-        begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages that are ours alone
+        begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # only whole pages inside the region
         end = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
         if end > begin and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)
@@ -115,7 +124,7 @@ class MappedFile:
 
 
 def rows_in_place(tensors: Sequence[StoredTensor]) -> Tensor | None:
-    """One view of float32 tensors that follow each other in a file; None: they do not."""
+    """One view of float32 tensors that are adjacent in a file; None: they are not."""
     file, start, end = tensors[0].file, tensors[0].start, tensors[0].start
     for tensor in tensors:
         if tensor.file is not file or tensor.start != end or tensor.dtype != "float32":
@@ -128,13 +137,13 @@ def rows_in_place(tensors: Sequence[StoredTensor]) -> Tensor | None:
 
 
 class Cursor:
-    """Reads the values of a binary header, one after the other."""
+    """Reads the values of a binary header in order."""
 
     def __init__(self, file: MappedFile, place: int = 0) -> None:
         self.file, self.place = file, place
 
     def number(self, form: str, what: str = "its header") -> Any:
-        """One value, written as `struct` calls it."""
+        """One value. form: its format in the module struct."""
         size = struct.calcsize(form)
         (value,) = struct.unpack(form, self.take(size, what))
         return value
@@ -145,19 +154,19 @@ class Cursor:
         return taken
 
     def check_count(self, count: int, smallest: int, what: str) -> int:
-        """A number of things that follow, none of which takes less than `smallest` bytes."""
+        """Check a declared number of items that take at least `smallest` bytes each."""
         if count < 0 or count * smallest > self.file.size - self.place:
             raise InputError(
                 f"{self.file.path} declares {count:,} {what}, more than the rest of the file can "
-                "hold; it was cut short or damaged: copy or download it again"
+                "contain; it was cut short or damaged: copy or download it again"
             )
         return count
 
 
 def checked_size(shape: tuple[int, ...], what: str) -> int:
-    """How many values a tensor of this shape has, if it can be one."""
+    """The number of values of a tensor of this shape; refuses impossible shapes."""
     if len(shape) > MAX_AXES or any(type(n) is not int or n < 0 for n in shape):
-        raise InputError(f"{what[:300]} has the shape {str(list(shape))[:100]}, which is none")
+        raise InputError(f"{what[:300]} has the impossible shape {str(list(shape))[:100]}")
     size = prod(shape)
     if size >= 1 << 62:
         raise InputError(f"{what[:300]} has the shape {list(shape)}, larger than any tensor")
@@ -165,9 +174,8 @@ def checked_size(shape: tuple[int, ...], what: str) -> int:
 
 
 def check_total(path: Path, tensors: dict[str, StoredTensor], most: int = 1) -> None:
-    """Refuse tensors that lie over each other, so that a small file would fill the memory.
-
-    most: how many tensors may have the same values, on average."""
+    """Refuse overlapping tensors, with which a small file would fill the memory. most: tensors
+    that may share the same values, on average."""
     total, size = sum(tensor.nbytes for tensor in tensors.values()), path.stat().st_size
     if total > most * size:
         raise InputError(

@@ -1,8 +1,7 @@
-"""What torch.save wrote: a zip with a pickle and the values of tensors; before torch 1.6, pickles
-end to end.
+"""Files of torch.save: a zip with a pickle and the values of tensors; before torch 1.6, a series of
+pickles.
 
-Nothing of the file is run, whatever it says (see `pickles`); tensors are views of the mapped file,
-whichever device they were saved from.
+Nothing in the file is executed (see `pickles`). Tensors are views of the mapped file.
 """
 
 import pickle
@@ -17,26 +16,26 @@ from typing import IO, Any
 import torch
 
 from translucid.core.errors import InputError
-from translucid.core.untrusted_files import open_regular
 from translucid.interop.formats.pickles import Foreign, load_inert, name_of, shown
 from translucid.interop.formats.stored import (
-    LARGEST,
+    TORCH,
     Cursor,
     MappedFile,
     ModelFile,
     StoredTensor,
     check_total,
     checked_size,
+    open_weights,
 )
 
 LARGEST_PICKLE = 16 << 20
-LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: some 50,000 tensors
-MOST_VISITS = 100_000  # of lists, dicts and objects, besides one for every 8 bytes of the pickle
+LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: about 50,000 tensors
+MOST_VISITS = 100_000  # of lists, dicts and objects, in addition to one per 8 bytes of the pickle
 LEAVES = (str, float, bytes, bool, type(None))
-MOST_USES = 8  # of the values of a file by its tensors: embeddings may have several names
+MOST_USES = 8  # tensors per value: embeddings may have several names
 LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 MAX_DEPTH = 100
-INSIDE_MODULES = {"_modules", "_parameters", "_buffers"}  # where a pickled module keeps things
+INSIDE_MODULES = {"_modules", "_parameters", "_buffers"}  # attributes of a pickled module
 STORAGES = {
     "DoubleStorage": torch.float64, "FloatStorage": torch.float32, "HalfStorage": torch.float16,
     "BFloat16Storage": torch.bfloat16, "LongStorage": torch.int64, "IntStorage": torch.int32,
@@ -47,17 +46,17 @@ STORAGES = {
 
 @dataclass(frozen=True)
 class _Storage:
-    """Values that tensors are views of."""
+    """Values of which tensors are views."""
 
     key: str
     dtype: torch.dtype
     count: int
-    first: int = 0  # where it begins in a storage that it is a part of
+    first: int = 0  # its offset, if it is a part of another storage
 
 
 @dataclass(frozen=True)
 class _Held:
-    """What a file holds: objects, and place and length of the values by their key."""
+    """The contents of a file: objects, and offset and length of the values by their key."""
 
     content: Any
     places: dict[str, tuple[int, int]]
@@ -73,17 +72,13 @@ class _Tensor:
 
 
 def read_torch(path: Path) -> ModelFile:
-    """Everything that is no tensor as metadata; tensors by the keys that lead to them."""
-    try:
-        with open_regular(path, LARGEST) as file:
-            is_zip = file.read(4) == b"PK\x03\x04"
-            file.seek(0)
-            held = _read_zip(path, file) if is_zip else _read_legacy(path, file)
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    walk = _Walk(MappedFile(path), held)
+    """Tensors by their path of keys; everything else as metadata."""
+    mapped = MappedFile(path)
+    with open_weights(path) as file:
+        is_zip = file.read(4) == TORCH[0]
+        file.seek(0)
+        held = _read_zip(mapped, file) if is_zip else _read_legacy(mapped, file)
+    walk = _Walk(mapped, held)
     metadata = walk.of(held.content, (), ())
     check_total(path, walk.tensors, MOST_USES)
     facts = metadata if isinstance(metadata, dict) else {"content": metadata}
@@ -94,7 +89,7 @@ def _rebuild(storage: _Storage, offset: int, shape: Any, strides: Any, *rest: ob
     if not isinstance(storage, _Storage) or type(offset) is not int:
         raise TypeError("a tensor without its values")
     if not all(type(n) is int for sizes in (shape, strides) for n in sizes):
-        raise TypeError("a tensor whose sizes are no numbers")
+        raise TypeError("a tensor whose sizes are not integers")
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
@@ -116,26 +111,27 @@ KNOWN: Mapping[tuple[str, str], Any] = {
 
 def _storage(identity: Any) -> Any:
     match identity:
-        case ("module", kind, *_):  # a class with its source code, which nobody reads
+        case ("module", kind, *_):  # a class with its source code, which is ignored
             return kind
         case ("storage", torch.dtype() as dtype, str(key), _, int(count), *rest):
             view = rest[0] if rest else None
             if view is None:
                 return _Storage(key, dtype, count)
-            _, first, count = view  # a part of a storage, in files before torch 1.6
+            _, first, count = view  # part of a storage, before torch 1.6
             if type(first) is not int or type(count) is not int:
-                raise TypeError("a part of the values that is not given by numbers")
+                raise TypeError("a part of the values that is not given by integers")
             return _Storage(key, dtype, count, first)
-    raise TypeError(f"values of an unknown kind: {shown(identity)}")
+    raise TypeError(f"values of an unknown type: {shown(identity)}")
 
 
-def _read_zip(path: Path, file: IO[bytes]) -> _Held:
+def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
+    path, cursor = mapped.path, Cursor(mapped)
     try:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         if end and end[zipfile._ECD_SIZE] > LARGEST_DIRECTORY:  # type: ignore[attr-defined]
             raise InputError(
                 f"{path}: the table of its entries takes more than {LARGEST_DIRECTORY:,} bytes, "
-                "which no model needs; save the model as safetensors"
+                "more than a model needs; save the model as safetensors"
             )
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
@@ -148,7 +144,7 @@ def _read_zip(path: Path, file: IO[bytes]) -> _Held:
             if len(pickled) != 1:
                 raise InputError(
                     f"{path} is a zip without the data.pkl that torch.save writes; give the file "
-                    "that holds the weights"
+                    "with the weights"
                 )
             prefix = pickled[0].removesuffix("data.pkl")
             order = entries.get(prefix + "byteorder")
@@ -164,7 +160,6 @@ def _read_zip(path: Path, file: IO[bytes]) -> _Held:
             f"{path} is a damaged zip ({str(error)[:100]}); copy or download it again"
         ) from None
     content = load_inert(BytesIO(text), str(path), KNOWN, _storage)
-    cursor = Cursor(MappedFile(path))
     places = {}
     for name, info in entries.items():
         if name.startswith(prefix + "data/"):
@@ -174,8 +169,8 @@ def _read_zip(path: Path, file: IO[bytes]) -> _Held:
     return _Held(content, places, len(text))
 
 
-def _read_legacy(path: Path, whole: IO[bytes]) -> _Held:
-    where, file = str(path), BytesIO(whole.read(LARGEST_PICKLE))
+def _read_legacy(mapped: MappedFile, whole: IO[bytes]) -> _Held:
+    path, where, file = mapped.path, str(mapped.path), BytesIO(whole.read(LARGEST_PICKLE))
     if load_inert(file, where) != LEGACY_MAGIC or load_inert(file, where) != LEGACY_PROTOCOL:
         raise InputError(f"{path} was not written by torch.save; it is another kind of file")
     system = load_inert(file, where)
@@ -191,10 +186,10 @@ def _read_legacy(path: Path, whole: IO[bytes]) -> _Held:
 
     content = load_inert(file, where, KNOWN, note)
     keys = load_inert(file, where)
-    cursor, places = Cursor(MappedFile(path), file.tell()), {}
+    cursor, places = Cursor(mapped, file.tell()), {}
     for key in keys if isinstance(keys, list) else ():
         if not isinstance(key, str):
-            raise InputError(f"{path}: values under a key that is no text; copy it again")
+            raise InputError(f"{path}: values under a key that is not text; copy it again")
         length = cursor.number("<q") * sizes.get(key, 1)
         places[key] = (cursor.place, length)
         cursor.file.bytes(cursor.place + length, 0, f"the values {key[:100]}")
@@ -203,8 +198,7 @@ def _read_legacy(path: Path, whole: IO[bytes]) -> _Held:
 
 
 class _Walk:
-    """Goes through the objects of a pickle; puts its tensors aside, under the keys that lead to
-    them."""
+    """Walks the objects of a pickle and collects its tensors by their path of keys."""
 
     def __init__(self, mapped: MappedFile, held: _Held) -> None:
         self.tensors: dict[str, StoredTensor] = {}
@@ -213,7 +207,7 @@ class _Walk:
         self._visits, self._most = 0, MOST_VISITS + held.size // 8
 
     def of(self, value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> Any:
-        """The value without its tensors. An object that others share is there for each of them."""
+        """The value without its tensors. A shared object is repeated."""
         if type(value) in LEAVES:
             return value
         self._visits += type(value) is not int
@@ -227,7 +221,7 @@ class _Walk:
             self.tensors[name] = _stored(value, name, self._mapped, self._held.places)
             return None
         if len(above) > MAX_DEPTH or id(value) in above:
-            return None  # a circle of objects, which no weights are in
+            return None  # a cycle of objects, which contains no weights
         above = (*above, id(value))
         try:
             named = dict(_named(value))
@@ -247,7 +241,7 @@ class _Walk:
 
 
 def _short(value: Any) -> Any:
-    """Whole numbers and truth values, which are looked at by `shown`; of other things a text."""
+    """An integer or bool as it is; anything else as text."""
     text = shown(value)
     return value if isinstance(value, int) else text
 
@@ -278,7 +272,7 @@ def _stored(
     end = (storage.first + storage.count) * storage.dtype.itemsize
     if size and (last >= storage.count or size > storage.count or end > length):
         raise InputError(
-            f"{what[:300]} of shape {list(tensor.shape)} needs more values than the file holds for "
+            f"{what[:300]} of shape {list(tensor.shape)} needs more values than the file has for "
             "it; it was cut short or damaged: copy or download it again"
         )
     whole = mapped.tensor(

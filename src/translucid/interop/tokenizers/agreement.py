@@ -1,18 +1,18 @@
-"""Vocabulary, labels and weight tables of an opened model: they belong together, or it is an
-error that names both sizes. A cut vocabulary shifts or loses tokens without any other sign.
+"""Check that vocabulary, labels and embedding tables of a model have matching sizes. A truncated
+vocabulary shifts or loses tokens without any other sign.
 
-A tool decides how many rows an embedding table may have beyond the tokens of its vocabulary:
+The tool determines how many rows an embedding table may have beyond its vocabulary:
 
-- none: the tool makes the table from the vocabulary file, filler tokens included (fairseq,
-  JoeyNMT, OpenNMT-py, CTranslate2, GGUF, llama2.c)
+- none: fairseq, JoeyNMT, OpenNMT-py, CTranslate2, GGUF and llama2.c make the table from the
+  vocabulary file, including filler tokens
 - padding: up to the next multiple of 8, 16, ... or 128, at most one row in 100 (BERT's vocab.txt,
   Marian's vocab.json)
-- some: rows kept for tokens of later training (Hugging Face's other files: T5 has 32,128 rows for
-  32,100 tokens, Qwen2 290 more, DeepSeek 2,385 more)
-- any: the mapping file, in which the user lists the tokens, decides
+- some: rows reserved for later training (Hugging Face's other files: T5 has 32,128 rows for 32,100
+  tokens, Qwen2 290 more, DeepSeek 2,385 more)
+- any: the user lists the tokens in a mapping file
 
-Fewer rows than tokens are an error, with one exception in Hugging Face's files: the last tokens are
-special tokens that no text produces and that have no role (bart-large-cnn has no row for <mask>).
+Fewer rows than tokens are an error, with one exception in Hugging Face's files: the last tokens may
+be special tokens without a role that no text produces (bart-large-cnn has no row for <mask>).
 """
 
 from collections import Counter
@@ -23,12 +23,12 @@ from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
 
-LEAST, LARGEST = 8, 128  # that a table's rows are padded to a multiple of
-SOME = 1024  # rows, or one in 20, whichever is more
+LEAST, LARGEST = 8, 128  # rows are padded to a multiple of a power of 2 in this range
+SOME = 1024  # spare rows, or one in 20 if that is more
 
 
 def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path) -> list[str]:
-    """Notes on rows without a token. rows: of the embedding table, by tokenizer."""
+    """Notes on rows without a token. rows: those of the embedding table, by tokenizer."""
     notes = []
     for name, tokenizer in read.tokenizers.items():
         tokens, count = len(tokenizer), rows[name]
@@ -37,13 +37,13 @@ def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path
         if not _allowed(read.spare, count - tokens, count):
             raise InputError(
                 f"{path}: {file} has {tokens:,} tokens, but the embedding table has {count:,} "
-                f"rows{_wanted(read.spare)}; copy the vocabulary that belongs to "
-                "these weights again, whole"
+                f"rows{_wanted(read.spare)}; copy the complete vocabulary of "
+                "these weights"
             )
         if tokens < count:
             side = "" if len(read.tokenizers) == 1 else f"{name}: "
             notes.append(f"{side}{count - tokens:,} of {count:,} rows of the embedding table have "
-                         f"no token in {file}, and are never generated")  # fmt: skip
+                         f"no token in {file} and are never generated")  # fmt: skip
     return notes
 
 
@@ -58,7 +58,7 @@ def without_unused(read: ReadTokenizers, rows: Mapping[str, int]) -> ReadTokeniz
             lost = tokenizer.source.names[rows[name] :]
             more = f" and {len(lost) - 3:,} more" if len(lost) > 3 else ""
             notes.append(f"special tokens without a row in the embedding table, which this model "
-                         f"cannot read or write: {', '.join(lost[:3])}{more}")  # fmt: skip
+                         f"cannot use: {', '.join(lost[:3])}{more}")  # fmt: skip
             tokenizers[name] = Tokenizer.imported(shorter)
     return read._replace(tokenizers=tokenizers, notes=notes)
 
@@ -83,11 +83,11 @@ def _wanted(spare: Spare) -> str:
 
 
 def check_labels(labels: Sequence[str], path: Path) -> None:
-    """Refuse labels of which two are equal: an answer would not say which of them it means."""
+    """Refuse equal labels, which would make predictions ambiguous."""
     label, count = (Counter(labels).most_common(1) or [("", 0)])[0]
     if count > 1:
         places = [str(i) for i, name in enumerate(labels) if name == label]
         raise InputError(
-            f"{path}: the label {label[:60]!r} is given to {count} outputs ({', '.join(places)}); "
-            "give each output a label of its own (id2label in config.json)"
+            f"{path}: {count} outputs have the label {label[:60]!r} ({', '.join(places)}); "
+            "give each output its own label (id2label in config.json)"
         )

@@ -1,5 +1,4 @@
-"""Marian's two sentencepiece models over one vocabulary, or over one each: source.spm, target.spm,
-vocab.json."""
+"""Marian's two sentencepiece models (source.spm, target.spm) over one or two vocabularies."""
 
 import re
 from dataclasses import replace
@@ -22,7 +21,7 @@ from translucid.interop.tokenizers.sentencepiece import (
 from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
 from translucid.interop.tokenizers.tokenizer_config import RoleFiles, note_of
 
-_LANGUAGE = re.compile(r">>.+<<")  # what a text for a model of many languages begins with
+_LANGUAGE = re.compile(r">>.+<<")  # first token of a text for a multilingual model
 SIDES = ("source", "target")
 
 
@@ -38,7 +37,7 @@ def tokenizers(folder: Path, files: RoleFiles) -> ReadTokenizers:
         names = [token for token, _ in sorted(vocab.items(), key=lambda item: item[1])]
         notes.append(note_of(tokenizer.special, names, side))
         if lacking:
-            notes.append(f"{side}: {lacking:,} pieces of {side}.spm are not in the vocabulary, and "
+            notes.append(f"{side}: {lacking:,} pieces of {side}.spm are not in the vocabulary and "
                          "are read as unknown")  # fmt: skip
     names_of = {"source": "vocab.json", "target": own.name if present(own) else "vocab.json"}
     return ReadTokenizers(made, notes, "padding", names_of)
@@ -75,7 +74,7 @@ def _roles(vocab: dict[str, int], files: RoleFiles) -> SpecialTokens:
         for role, usual in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))
     )
     if eos is None:
-        raise InputError("vocab.json has no </s>, which ends a text; it belongs to another model")
+        raise InputError("vocab.json has no </s> to end a text; it belongs to another model")
     start = files.decoder_start() or ([] if pad is None else [pad])
     if wrong := [i for i in start if i >= len(vocab)]:
         raise InputError(
@@ -97,5 +96,5 @@ def _roles(vocab: dict[str, int], files: RoleFiles) -> SpecialTokens:
 def _vocabulary(path: Path) -> dict[str, int]:
     vocab = read_object(path)
     if sorted(map(str, vocab.values())) != sorted(map(str, range(len(vocab)))) or not vocab:
-        raise InputError(f"{path} must number its tokens from 0 on without gaps")
+        raise InputError(f"{path} must number its tokens from 0 without gaps")
     return vocab

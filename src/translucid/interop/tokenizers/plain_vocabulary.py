@@ -1,4 +1,4 @@
-"""Plain vocabularies: a list of tokens, for texts that were split before (CTranslate2, fairseq,
+"""Plain vocabularies: lists of tokens for texts that are already split (CTranslate2, fairseq,
 OpenNMT, JoeyNMT)."""
 
 from collections import Counter
@@ -22,12 +22,12 @@ from translucid.interop.tokenizers.specs import (
 from translucid.interop.tokenizers.tokenizer_config import NAMES, by_name, note_of
 
 MAX_FILE = 128 << 20
-# spaced: between characters, and spaces are no tokens; marked: so, with ▁ for a space
+# spaced: characters, without spaces; marked: characters, with ▁ for a space
 Split = Literal["space", "characters", "spaced", "marked"]
 WAYS: Mapping[Split, str] = {
-    "space": "at spaces alone: {} keeps no splitter, so split them before as for its training",
+    "space": "at spaces only: {} stores no tokenizer, so split texts first as for training",
     "characters": "between characters",
-    "spaced": "between characters, spaces left out",
+    "spaced": "between characters, without spaces",
     "marked": "between characters, with ▁ for a space",
 }
 SPECIAL = {name for names in NAMES.values() for name in names}
@@ -44,9 +44,9 @@ def tokenizers(
     tool: str = "the tool",
     files: Sequence[str] = ("its vocabulary", "its vocabulary"),
 ) -> ReadTokenizers:
-    """One tokenizer, or with target one for each side. target_split: not given: as split. start:
-    the token that a decoder starts with; not given: that of a text's beginning. source_end: whether
-    a source ends with the end token. tool, files: for messages; where the tokens come from."""
+    """One tokenizer, or with target one for each side. target_split: None: as split. start: the
+    first token of a decoder; None: the beginning-of-text token. source_end: whether a source ends
+    with the end token. tool, files: where the tokens come from, for messages."""
     sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []
@@ -67,10 +67,10 @@ def read_lines(path: Path, rows: int | None = None) -> list[str]:
     if path.suffix == ".json":
         tokens = read_json(path)
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
-            raise InputError(f"{path} holds no list of tokens")
+            raise InputError(f"{path} must be a list of tokens")
         check_room(path, len(tokens), rows)
         return tokens
-    lines = read_text(path, MAX_FILE, "save it so").split("\n")
+    lines = read_text(path, MAX_FILE, "save it as UTF-8").split("\n")
     lines = lines[:-1] if lines[-1] == "" else lines
     check_room(path, len(lines), rows)
     return [line.removesuffix("\r") for line in lines]
@@ -82,14 +82,14 @@ def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
     for number, line in enumerate(read_lines(path, rows), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
         if len(fields) != 2 or not fields[1].isdigit():
-            raise InputError(f"{path}, line {number}: {line[:80]!r}; a token and its count are "
-                             "needed")  # fmt: skip
+            raise InputError(f"{path}, line {number}: {line[:80]!r}, expected a token and its "
+                             "count")  # fmt: skip
         tokens.append(fields[0])
     return tokens
 
 
 def split_of(tokens: Sequence[str]) -> Split:
-    """How texts are split: if all tokens are characters, texts have spaces between them."""
+    """How texts are split: between characters if all tokens are single characters."""
     single = all(len(token) == 1 for token in tokens if token.lower() not in SPECIAL)
     return "spaced" if single else "space"
 
@@ -97,14 +97,14 @@ def split_of(tokens: Sequence[str]) -> Split:
 def check_tokens(tokens: Sequence[str]) -> None:
     if len(set(tokens)) < len(tokens):
         twice = Counter(tokens).most_common(1)[0][0]
-        raise InputError(f"the vocabulary holds {twice!r} twice; a token has one place in it")
+        raise InputError(f"the vocabulary contains {twice!r} twice; each token must be unique")
 
 
 def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTokens:
     check_tokens(tokens)
     pad, bos, eos, unk, mask = (by_name(tokens, role) for role in NAMES)
     if start is not None and start not in tokens:
-        raise InputError(f"start = {start!r} is no token of the vocabulary")
+        raise InputError(f"start = {start!r} is not in the vocabulary")
     first = bos if start is None else tokens.index(start)
     begins = next((i for i in (first, eos) if i is not None), None)
     return SpecialTokens(
@@ -120,7 +120,7 @@ def plain_spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> s
     roles = (special.pad, special.bos, special.eos, special.mask)
     unk = None if special.unk is None else tokens[special.unk]
     if unk is None:
-        raise InputError("the vocabulary has no <unk>, for words that it lacks; add one")
+        raise InputError("the vocabulary has no <unk> for unknown words; add one")
     model = {
         "type": "WordLevel", "unk_token": unk,
         "vocab": {token: i for i, token in enumerate(tokens)},

@@ -1,15 +1,14 @@
 """Sentencepiece models: unigram (Kudo 2018, https://arxiv.org/abs/1804.10959) and BPE (Sennrich et
-al. 2016, https://arxiv.org/abs/1508.07909) on text in which ▁ stands for a space.
+al. 2016, https://arxiv.org/abs/1508.07909) on text with ▁ for spaces.
 
-No text is split into control pieces, as in the library itself; pieces that a user defined are found
-anywhere. One thing differs from the library: its table of normalised characters is looked up
-cluster by cluster, so that a character with marks of six bytes or more (three accents on one,
-Hangul in single signs) may stay apart where it would be composed.
+As in the library, no text is split into control pieces, and user-defined pieces are found anywhere.
+One difference: the table of normalised characters is applied per grapheme cluster, so a character
+with marks of six bytes or more (three accents, decomposed Hangul) may not be composed.
 
 A .model file is a protocol buffer (https://protobuf.dev/programming-guides/encoding) with the
-fields of sentencepiece_model.proto in https://github.com/google/sentencepiece. They are read here,
-since the package sentencepiece gives neither the table of characters nor the options of its
-normaliser without the package protobuf.
+fields of sentencepiece_model.proto in https://github.com/google/sentencepiece. The package
+sentencepiece gives access to neither the character table nor the normaliser's options without the
+package protobuf, so the file is read here.
 """
 
 import base64
@@ -24,18 +23,15 @@ from translucid.core.errors import InputError
 from translucid.core.untrusted_files import open_regular
 from translucid.data.tokenizers.imported import Imported, check_pieces
 from translucid.data.tokenizers.pipelines import WORD_START
-from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
-from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.data.tokenizers.special_tokens import SpecialTokens
 from translucid.interop.tokenizers.specs import (
     Part,
-    ReadTokenizers,
     bpe,
     replace_pattern,
     replace_text,
     spec_text,
     split_on,
 )
-from translucid.interop.tokenizers.tokenizer_config import note_of
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 MAX_FILE = 64 << 20
@@ -48,7 +44,7 @@ _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 @dataclass
 class SentencePieceModel:
-    """A sentencepiece model, read from any kind of file."""
+    """A sentencepiece model from any kind of file."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: ModelKind = "unigram"
@@ -56,7 +52,7 @@ class SentencePieceModel:
     space_behind: bool = False  # ▁ marks the end of a word
     charsmap: bytes = b""
     add_prefix: bool = True
-    one_space: bool = True  # runs of spaces become one, those around a text none
+    one_space: bool = True  # merge runs of spaces, strip those around a text
     escape: bool = True  # a space becomes ▁
     roles: dict[str, int] = field(default_factory=dict)  # unk, bos, eos, pad
 
@@ -129,10 +125,10 @@ def parse(raw: bytes, where: str) -> SentencePieceModel:
             f"{where} is not a sentencepiece model that can be read ({error}); copy it again"
         ) from None
     if not model.pieces:
-        raise InputError(f"{where} holds no pieces; give a sentencepiece .model file")
+        raise InputError(f"{where} contains no pieces; give a sentencepiece .model file")
     names = model.names
-    if "" in names or len(set(names)) < len(names):  # sentencepiece refuses it, too
-        raise InputError(f"{where} has a piece that is empty or twice there; copy it again")
+    if "" in names or len(set(names)) < len(names):  # which sentencepiece refuses too
+        raise InputError(f"{where} has an empty or repeated piece; copy it again")
     kinds = [kind for _, _, kind in model.pieces]
     model.roles = {
         name: i
@@ -205,27 +201,14 @@ def _varint(raw: bytes, place: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_space` takes away
-
-
-def tokenizer(path: Path) -> ReadTokenizers:
-    """The tokenizer of a .model file alone; no tokens are added around a text."""
-    model = read_model(path)
-    roles = model.roles
-    special = SpecialTokens(
-        pad=roles.get("pad"), bos=roles.get("bos"), eos=roles.get("eos"),
-        unk=None if model.byte_fallback else model.unknown,
-        frame=Frame(), never=() if "pad" not in roles else (roles["pad"],),
-    )  # fmt: skip
-    made = Tokenizer.imported(imported(model, special, str(path)))
-    return ReadTokenizers({"tokenizer": made}, [note_of(special, model.names)])
+AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_space` strips
 
 
 def with_mask_tokens(
     model: SentencePieceModel, sentence: str, token: str, offset: int
 ) -> SentencePieceModel:
-    """Pegasus's vocabulary: after padding and end it has `offset` tokens of its pre-training,
-    which its .model file lacks. sentence, token: those that hide a sentence and a token."""
+    """Pegasus's vocabulary: after padding and end it has `offset` tokens for pre-training, which
+    are not in its .model file. sentence, token: the masks for a sentence and a token."""
     own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
     pieces = [*model.pieces[:2], *((name, 0.0, CONTROL) for name in own), *model.pieces[2:]]
     roles = {role: i if i < 2 else i + len(own) for role, i in model.roles.items()}
@@ -240,13 +223,13 @@ def imported(
 
 def spec(model: SentencePieceModel, where: str, *, added: Iterable[Part] = ()) -> str:
     """The tokenizer.json of a model."""
-    check_pieces(model.names, where)  # merges take the square of a piece's length
+    check_pieces(model.names, where)  # merging time grows with the square of a piece's length
     if model.kind not in ("unigram", "bpe") or model.space_behind or not model.escape:
         raise InputError(
             f"{where}: a sentencepiece model of kind {model.kind}"
             f"{' with the space behind a word' if model.space_behind else ''}"
             f"{'' if model.escape else ' without ▁ for a space'}; unigram and bpe models with ▁ in "
-            "front are read: train one of these"
+            "front are supported: train one of these"
         )
     control = {i: piece for i, (piece, _, kind) in enumerate(model.pieces) if kind == CONTROL}
     user = [piece for piece, _, kind in model.pieces if kind == USER_DEFINED]
@@ -255,7 +238,7 @@ def spec(model: SentencePieceModel, where: str, *, added: Iterable[Part] = ()) -
         splits = [split_on("|".join(map(re.escape, by_length(user))))] if user else []
     else:
         part = unigram_of(model)
-        # A byte that is spelt out in a text is no byte.
+        # A byte token that is written out in a text is not a byte.
         splits = [split_on("<(?=0x[0-9A-F]{2}>)", "MergedWithPrevious")] if (
             model.byte_fallback
         ) else []  # fmt: skip
@@ -292,7 +275,7 @@ def unigram_of(model: SentencePieceModel) -> Part:
     best = max((score for _, score, kind in model.pieces if kind == NORMAL), default=0.0)
     scores: list[list[str | float]] = []
     for piece, score, kind in model.pieces:
-        if kind == USER_DEFINED:  # the library's bonus, so that it is always taken
+        if kind == USER_DEFINED:  # the library's bonus, so that it always wins
             score = len(piece.encode()) * best - 0.1
         scores.append([piece, score if kind in (NORMAL, USER_DEFINED, BYTE) else 0.0])
     return {
@@ -312,7 +295,7 @@ def bpe_of(pieces: Sequence[Piece], *, byte_fallback: bool) -> Part:
 
 
 def merges_of(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """All pairs of pieces that form another piece, ordered by its score."""
+    """All pairs of pieces that form another piece, best score first."""
     known = {piece: i for i, (piece, _, _) in enumerate(pieces)}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece, score, kind in pieces:

@@ -1,4 +1,4 @@
-"""A tokenizer.json from its parts, for files that come in another form."""
+"""Build a tokenizer.json from parts, for other kinds of files."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,15 +12,13 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 Part = dict[str, Any]
 
 
-# How many rows a tool's embedding tables may have beyond its tokens: see agreement.py.
+# Rows that a tool's embedding tables may have beyond its tokens: see agreement.py.
 Spare = Literal["none", "padding", "some", "any"]
-
-
-UNUSED = 1024  # special tokens beyond the table, before agreement.py looks at each of them
+UNUSED = 1024  # special tokens without a row, before agreement.py checks each of them
 
 
 class ReadTokenizers(NamedTuple):
-    """The tokenizers found beside a model, notes for the user, and the files they came from."""
+    """The tokenizers of a model, notes for the user, and the files they come from."""
 
     tokenizers: dict[str, Tokenizer]  # "tokenizer", or "source" and "target"
     notes: list[str]
@@ -29,19 +27,19 @@ class ReadTokenizers(NamedTuple):
 
 
 def check_room(file: Path | str, tokens: int, rows: int | None, *, unused: int = 0) -> None:
-    """Refuse a vocabulary with more tokens than the embedding table has rows, before a tokenizer
-    is built from it. rows: None where the table is not known. unused: tokens that may need no row,
-    since no text produces them."""
+    """Refuse a vocabulary with more tokens than rows in the embedding table, before a tokenizer is
+    built from it. rows: None: not known. unused: tokens without a row that are allowed, since no
+    text produces them."""
     if rows is not None and tokens > rows + unused:
         raise InputError(
             f"{file} has {tokens:,} tokens, but the embedding table has {rows:,} rows; copy the "
-            "vocabulary that belongs to these weights again, whole"
+            "complete vocabulary of these weights"
         )
 
 
 @contextmanager
 def damaged(where: str) -> Iterator[None]:
-    """Report files of an unexpected form as one error that names them."""
+    """Turn errors about malformed files into one that names them."""
     try:
         yield
     except TranslucidError:
@@ -49,7 +47,7 @@ def damaged(where: str) -> Iterator[None]:
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError,
             ValueError) as error:  # fmt: skip
         raise InputError(
-            f"{where} holds no tokenizer that can be read: {type(error).__name__}: "
+            f"{where} contains no readable tokenizer: {type(error).__name__}: "
             f"{str(error)[:200]}; copy its files again"
         ) from error
 
@@ -63,8 +61,8 @@ def spec_text(
     control: Mapping[int, str] | None = None,
     added: Iterable[Part] = (),
 ) -> str:
-    """The text of a tokenizer.json. control: tokens that are no text, by id. added: tokens that
-    are looked for in text before it is split."""
+    """The text of a tokenizer.json. control: tokens that no text produces, by id. added: tokens
+    that are matched before a text is split."""
     special = [token(i, name, special=True) for i, name in sorted((control or {}).items())]
     spec = {
         "version": "1.0", "truncation": None, "padding": None,
@@ -84,7 +82,7 @@ def token(i: int, content: str, *, special: bool) -> Part:
 
 
 def added_token(i: int, content: str) -> Part:
-    """A token that is ordinary text and is matched before the text is split."""
+    """A token of ordinary text that is matched before the text is split."""
     return token(i, content, special=False)
 
 
@@ -115,7 +113,7 @@ def bpe(
     vocab: Mapping[str, int], merges: Sequence[Sequence[str]], *, unk: str | None = None,
     byte_fallback: bool = False, whole_pieces: bool = False,
 ) -> Part:  # fmt: skip
-    """whole_pieces: text that is a token already is not merged from its parts."""
+    """whole_pieces: text that equals a token is not merged from its parts."""
     return {
         "type": "BPE", "dropout": None, "unk_token": unk, "continuing_subword_prefix": None,
         "end_of_word_suffix": None, "fuse_unk": unk is not None, "byte_fallback": byte_fallback,
@@ -127,8 +125,8 @@ def word_piece_spec(
     tokens: Sequence[str], *, unk: str, control: Mapping[int, str], lowercase: bool,
     strip_accents: bool | None = None, chinese: bool = True, added: Iterable[Part] = (),
 ) -> str:  # fmt: skip
-    """The tokenizer.json of a vocabulary; pieces inside a word begin with ##. added: tokens that
-    are looked for in text before it is split."""
+    """The tokenizer.json of a WordPiece vocabulary. added: tokens that are matched before a text is
+    split."""
     model = {
         "type": "WordPiece", "unk_token": unk, "continuing_subword_prefix": "##",
         "max_input_chars_per_word": 100,

@@ -1,6 +1,5 @@
-"""The files beside a Hugging Face tokenizer: which token has which role, by the names and ids that
-they give, and the options of tokenizer_config.json, every key of which is honoured, known to be
-irrelevant, or refused by name."""
+"""The files beside a Hugging Face tokenizer: roles of special tokens, and tokenizer_config.json,
+every key of which is honoured, known to be irrelevant, or refused by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from translucid.data.tokenizers.special_tokens import Frame, SpecialTokens
 from translucid.data.tokenizers.surface import steps
 
 Config = Mapping[str, Any]
-MOST_AROUND = 64  # special tokens in front of a text, and behind it
+MOST_AROUND = 64  # special tokens before or after a text
 NAMES = {
     "pad": ("<pad>", "[pad]", "<blank>", "<|pad|>"),
     "bos": ("<s>", "<bos>", "<sos>", "[bos]", "<|startoftext|>"),
@@ -24,8 +23,8 @@ NAMES = {
 
 @dataclass
 class RoleFiles:
-    """What config.json, generation_config.json, tokenizer_config.json and special_tokens_map.json
-    hold; empty where there is no such file."""
+    """The contents of config.json, generation_config.json, tokenizer_config.json and
+    special_tokens_map.json; empty: there is no such file."""
 
     config: Config = field(default_factory=dict)
     generation: Config = field(default_factory=dict)
@@ -42,7 +41,7 @@ class RoleFiles:
         return None
 
     def ids(self, key: str) -> list[int]:
-        """Ids that the model's files give; an end may be several."""
+        """Ids in the model's files; there may be several end tokens."""
         for source in (self.generation, self.config):
             value = source.get(key)
             ids = value if isinstance(value, list) else [value]
@@ -52,11 +51,11 @@ class RoleFiles:
         return []
 
     def generating(self, key: str) -> Any:
-        """A value that concerns generation: from generation_config.json alone, if it exists."""
+        """A value for generation: from generation_config.json only, if it exists."""
         return (self.generation or self.config).get(key)
 
     def decoder_start(self) -> list[int]:
-        """The tokens that a decoder starts with: one, and one that is forced to follow."""
+        """The first tokens of a decoder: one, and a second if it is forced."""
         start = self.ids("decoder_start_token_id")[:1] or self.ids("bos_token_id")[:1]
         forced = self.generating("forced_bos_token_id") is not None
         return [*start, *(self.ids("forced_bos_token_id")[:1] if forced else [])]
@@ -73,7 +72,7 @@ def by_name(tokens: Sequence[str], role: str) -> int | None:
 
 
 def first_ids(tokens: Sequence[str]) -> dict[str, int]:
-    """The id of each token; the first of those with the same name."""
+    """The id of each token; the first of equal ones."""
     return dict(zip(reversed(tokens), reversed(range(len(tokens))), strict=True))
 
 
@@ -81,9 +80,9 @@ def special_tokens(
     tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool,
     fixed: bool = False,
 ) -> SpecialTokens:  # fmt: skip
-    """Roles of a tokenizer with these tokens. frame: of its own template, where it has one.
-    spells_all: any text can be written in its pieces, so that nothing is unknown. fixed: the frame
-    is that of a tokenizer.json."""
+    """Roles of these tokens. frame: from the tokenizer's template, if it has one. spells_all: its
+    pieces can represent any text, so nothing is unknown. fixed: the frame comes from a
+    tokenizer.json."""
     ids = first_ids(tokens)
 
     def role(name: str) -> int | None:
@@ -98,7 +97,7 @@ def special_tokens(
     eos_ids = [i for i in files.ids("eos_token_id") if i < len(tokens)]
     if eos is None and eos_ids:
         eos = eos_ids[0]
-    if eos_ids and eos not in eos_ids:  # the model's own word of how its texts end
+    if eos_ids and eos not in eos_ids:  # the model's files decide how its texts end
         eos = eos_ids[0]
     unk = None if spells_all else role("unk")
     fixed = fixed or (cls is not None and sep is not None)
@@ -140,9 +139,8 @@ def _frame(
 def _with_flags(
     frame: Frame, files: RoleFiles, bos: int | None, eos: int | None, *, fixed: bool
 ) -> Frame:
-    """`add_bos_token` and `add_eos_token` decide where no file describes the frame. fixed: one
-    does; then they may say the same only, since versions of transformers differ in which they
-    follow."""
+    """Apply `add_bos_token` and `add_eos_token`. fixed: a file describes the frame, and they must
+    agree with it, since versions of transformers differ in which they follow."""
     prefix, suffix = frame.prefix, frame.suffix
     add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
     if add_bos is not None and bos is not None:
@@ -166,12 +164,12 @@ def _check_language(frame: Frame, files: RoleFiles, ids: Mapping[str, int]) -> N
     if number is not None and number not in (*frame.prefix, *frame.suffix):
         raise InputError(
             f"tokenizer_config.json: src_lang = {language[:60]!r}, but the tokenizer's own "
-            "template adds no such token to a text; save the tokenizer again with that language"
+            "template does not add this token; save the tokenizer again with that language"
         )
 
 
 def template(processor: Any, ids: Mapping[str, int]) -> Frame | None:
-    """The frame of a tokenizer.json's post-processor; None: it defines none."""
+    """The frame that the post-processor of a tokenizer.json defines, if any."""
     if not isinstance(processor, Mapping):
         return None
     match processor.get("type"):
@@ -213,8 +211,8 @@ def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> l
 def _numbered(token: Any) -> int:
     if isinstance(token, list) and len(token) == 2 and isinstance(token[1], int):
         return token[1]
-    raise InputError(f"the template of the tokenizer names {str(token)[:80]}; a token and its id "
-                     "are needed")  # fmt: skip
+    raise InputError(f"the template of the tokenizer names {str(token)[:80]}, expected a token "
+                     "and its id")  # fmt: skip
 
 
 def note_of(special: SpecialTokens, tokens: Sequence[str], side: str = "") -> str:
@@ -225,7 +223,7 @@ def note_of(special: SpecialTokens, tokens: Sequence[str], side: str = "") -> st
 
     frame = special.frame or Frame()
     around = [
-        f"begin with {named(frame.prefix)}" if frame.prefix else "get no token in front",
+        f"begin with {named(frame.prefix)}" if frame.prefix else "get no token before them",
         f"end with {named(frame.suffix)}" if frame.suffix else "",
     ]
     what = f"{side} texts" if side else "texts"
@@ -236,14 +234,14 @@ def note_of(special: SpecialTokens, tokens: Sequence[str], side: str = "") -> st
 
 
 FILE = "tokenizer_config.json"
-# Keys that are read where the tokenizer is made.
+# Keys that are read when the tokenizer is built.
 HONOURED = frozenset({
     "add_bos_token", "add_eos_token", "add_prefix_space", "added_tokens_decoder",
     "clean_up_tokenization_spaces", "do_lower_case", "extra_ids", "mask_token_sent", "offset",
     "src_lang", "strip_accents", "tokenize_chinese_chars", "tokenizer_class",
 })  # fmt: skip
-# Keys that change neither the ids of a text nor the text of ids. Special tokens are never found in
-# texts here, so it does not matter which of them there are, and what is beside them.
+# Keys that change neither encoding nor decoding. Special tokens are never matched in texts here, so
+# it does not matter which there are, and how spaces around them are treated.
 IRRELEVANT = frozenset({
     "_commit_hash", "additional_special_tokens", "backend", "chat_template", "device_map",
     "errors", "extra_special_tokens", "from_slow", "full_tokenizer_file", "is_fast", "is_local",
@@ -263,7 +261,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "wordpieces_prefix": ("##",), "clean_text": (True,), "remove_space": (True,),
     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": (False,),
 }  # fmt: skip
-# Classes whose ids follow from the files alone; others split texts in ways of their own.
+# Classes whose ids follow from the files alone; others split texts differently.
 OF_FILES: Mapping[str, tuple[str, ...]] = {
     "vocab.txt": ("Bert", "DistilBert", "Electra"),
     "merges.txt": ("GPT2", "Roberta", "Bart", "Longformer", "LED"),
@@ -285,9 +283,8 @@ def check_keys(held: Mapping[str, Any], folder: Path) -> None:
     if unknown:
         shown = ", ".join(f"{key} = {str(value)[:60]!r}" for key, value in unknown.items())
         raise InputError(
-            f"{folder / FILE}: {shown[:400]}: Translucid does not know what this does to texts, "
-            "which might get other ids; if you know that it changes none, remove it from a copy of "
-            "the file"
+            f"{folder / FILE}: {shown[:400]}: unknown, and might change token ids; if you know "
+            "that it does not, remove it from a copy of the file"
         )
 
 
@@ -302,13 +299,13 @@ def check_class(files: RoleFiles, kind: str, folder: Path) -> None:
     if otherwise or (name and plain not in known):
         option = f"model_type = {model_type!r}" if otherwise else f"tokenizer_class = {name[:60]!r}"
         raise InputError(
-            f"{folder / FILE}: {option} with {kind} alone: how it splits texts is not in these "
-            "files; save the tokenizer again with transformers, which writes tokenizer.json"
+            f"{folder / FILE}: {option} with {kind} alone: these files do not define how texts are "
+            "split; save the tokenizer again with transformers, which writes tokenizer.json"
         )
 
 
 def with_options(data: dict[str, Any], files: RoleFiles, folder: Path) -> dict[str, Any]:
-    """A tokenizer.json with the options that tokenizer_config.json gives for its steps."""
+    """A tokenizer.json with the options of tokenizer_config.json applied."""
     options = {
         ours: value
         for theirs, ours in (("do_lower_case", "lowercase"), ("strip_accents", "strip_accents"),
@@ -321,15 +318,15 @@ def with_options(data: dict[str, Any], files: RoleFiles, folder: Path) -> dict[s
     if isinstance(wanted, bool) and actual is not None and wanted != actual:
         if data["pre_tokenizer"] is None or data["pre_tokenizer"]["type"] != "ByteLevel":
             raise InputError(
-                f"{folder / FILE}: add_prefix_space = {wanted}, but the tokenizer's own file puts "
-                f"{'a' if actual else 'no'} space in front of a text; make them agree"
+                f"{folder / FILE}: add_prefix_space = {wanted}, but the tokenizer's own file adds "
+                f"{'a' if actual else 'no'} space before a text; make them agree"
             )
         data = data | {"pre_tokenizer": data["pre_tokenizer"] | {"add_prefix_space": wanted}}
     return data
 
 
 def _adds_space(data: Mapping[str, Any]) -> bool | None:
-    """Whether a space is added in front of a text; None: spaces are not part of tokens."""
+    """Whether a space is added before a text; None: spaces are not part of tokens."""
     adds: bool | None = None
     for step in (*steps(data.get("normalizer")), *steps(data.get("pre_tokenizer"))):
         match step.get("type"):
@@ -345,11 +342,11 @@ def _adds_space(data: Mapping[str, Any]) -> bool | None:
 
 
 def clean_up_note(data: Mapping[str, Any], files: RoleFiles) -> list[str]:
-    """transformers applies it to WordPiece, which does the same by itself, and to Unigram."""
+    """A note on this option, which transformers applies to Unigram; WordPiece needs none."""
     on = files.tokenizer.get("clean_up_tokenization_spaces") is True
     if not on or data["model"]["type"] not in ("Unigram", "WordLevel"):
         return []
     return [
-        f"{FILE}: clean_up_tokenization_spaces = true is not applied: a space that the model "
-        "writes in front of . , ? ! or 's stays"
+        f"{FILE}: clean_up_tokenization_spaces = true is not applied: spaces that the model "
+        "generates before . , ? ! or 's remain"
     ]

@@ -1,4 +1,4 @@
-"""The tokenizer of a folder in Hugging Face's layout, from any of the files that it may come in."""
+"""The tokenizer of a folder in Hugging Face's layout, from any kind of file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -60,14 +60,14 @@ class Spec(NamedTuple):
     names: Mapping[str, str] = {}  # the usual tokens of some roles
     file: str = "tokenizer.json"  # that holds the vocabulary
     spare: Spare = "some"
-    fixed: bool = False  # the frame is written down, so flags beside it cannot change it
+    fixed: bool = False  # the file defines the frame, so flags cannot change it
 
 
 def read_tokenizers(
     folder: Path, config: Mapping[str, Any] | None = None, rows: int | None = None
 ) -> ReadTokenizers:
-    """config: what config.json holds; not given, it is read. rows: of the largest embedding table,
-    where it is known; a vocabulary with more tokens is refused before it is built."""
+    """config: the contents of config.json; None: read it. rows: of the largest embedding table, if
+    known; a vocabulary with more tokens is refused before it is built."""
     with damaged(str(folder)):
         return _read(folder, config, rows)
 
@@ -81,7 +81,7 @@ def _read(folder: Path, config: Mapping[str, Any] | None, rows: int | None) -> R
     check_keys(files.tokenizer, folder)
     if all(present(folder / f"{side}.spm") for side in marian.SIDES):
         return marian.tokenizers(folder, files)
-    if present(folder / TARGET / "tokenizer.json"):  # as models of ours are exported
+    if present(folder / TARGET / "tokenizer.json"):  # as our export writes it
         source = _one(folder, files, rows)
         target = _read(folder / TARGET, files.config, rows)
         return ReadTokenizers(
@@ -150,13 +150,13 @@ def _spec(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     if there("vocab.txt"):
         return _word_pieces(folder, files, rows)
     raise InputError(
-        f"{folder} holds no tokenizer that is known here; looked for {', '.join(LOOKED_FOR)}: copy "
-        "these files of the model too"
+        f"{folder} contains no known tokenizer; looked for {', '.join(LOOKED_FOR)}: copy these "
+        "files of the model too"
     )
 
 
 def _whole(path: Path, files: RoleFiles) -> Spec:
-    """A tokenizer.json, to which tokenizer_config.json may add tokens."""
+    """A tokenizer.json, with tokens that tokenizer_config.json adds."""
     text = read_text(path, MAX_FILE, "copy it again")
     model = Imported.read(text, str(path))
     data = model.data
@@ -216,7 +216,7 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     check_class(files, "a sentencepiece model", path.parent)
     text = sentencepiece.spec(model, str(path), added=outside)
     made = Imported.read(text, str(path.with_name("tokenizer.json")))
-    with_options(made.data, files, path.parent)  # refused where they do not agree
+    with_options(made.data, files, path.parent)  # raises if they do not agree
     return Spec(made, frame, model.hidden, roles, path.name)
 
 
@@ -226,8 +226,8 @@ def _with_mask_tokens(
     offset = files.tokenizer.get("offset", 103)
     if not isinstance(offset, int) or not 0 <= offset < 1000:
         raise InputError(
-            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, but a "
-            "whole number from 0 to 999 is needed"
+            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, expected "
+            "a whole number from 0 to 999"
         )
     sentence = str(files.tokenizer.get("mask_token_sent") or "<mask_1>")
     return sentencepiece.with_mask_tokens(model, sentence, files.name("mask") or "<mask_2>", offset)
@@ -247,7 +247,7 @@ def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     lines = lines[1:] if lines and lines[0].startswith("#version") else lines
     merges = [line.split(" ") for line in lines if line]
     if wrong := [pair for pair in merges if len(pair) != 2]:
-        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}; a pair is needed")
+        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}, expected a pair")
     usual = {"bos": "<s>", "eos": "</s>", "pad": "<pad>", "mask": "<mask>"}
     if "<s>" not in vocab:
         usual = dict.fromkeys(("bos", "eos"), "<|endoftext|>")
@@ -258,7 +258,7 @@ def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     control = {i: piece for piece, i in vocab.items() if piece in named}
     hidden = files.name("mask") or usual.get("mask")
     mask = next((i for i, piece in control.items() if piece == hidden), None)
-    strips = {"lstrip": True}  # it stands for a token that begins with a space
+    strips = {"lstrip": True}  # it replaces a token that begins with a space
     masks = [] if mask is None else [token(mask, control.pop(mask), special=True) | strips]
     prefix = bool(files.tokenizer.get("add_prefix_space"))
     text = spec_text(
@@ -281,7 +281,7 @@ def _word_pieces(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     named = {role: files.name(role) or name for role, name in usual.items()}
     if named["unk"] not in tokens:
         raise InputError(
-            f"{folder / 'vocab.txt'} has no {named['unk']}, for words that it lacks; it is no "
+            f"{folder / 'vocab.txt'} has no {named['unk']} for unknown words; it is not a "
             "WordPiece vocabulary"
         )
     control = {i: piece for i, piece in enumerate(tokens) if piece in named.values()}

@@ -1,1 +1,1 @@
-"""Models of ours as ONNX graphs, written node by node."""
+"""Export to ONNX graphs, built node by node."""

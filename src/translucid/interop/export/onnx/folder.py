@@ -1,5 +1,5 @@
-"""A model as a folder of ONNX graphs, with its tokenizer and config.json. onnxruntime runs the
-graphs and compares them with the network: a whole batch, a prompt, and steps after it."""
+"""Write a model as a folder of ONNX graphs, with its tokenizer and config.json, and compare the
+graphs, run by onnxruntime, with the network: a whole batch, a prompt, and steps after it."""
 
 import json
 from collections.abc import Mapping
@@ -36,16 +36,16 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 
-LARGEST = 1 << 30  # bytes of one file; larger models have their weights in another
+LARGEST = 1 << 30  # bytes of one file; larger models store their weights separately
 ROWS, COMPARED = 3, 9  # texts that are compared, and tokens of each
-FOR_DECODER = ("past_", "source_")  # how the names of an encoder's outputs for its decoder begin
+FOR_DECODER = ("past_", "source_")  # prefixes of the encoder's outputs for the decoder
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """traced: every point of the trace is an output. verify: fail if onnxruntime, which compares
-    the graphs with the network, is not installed."""
+    """traced: every trace point is an output. verify: fail if onnxruntime is not installed, so that
+    the graphs cannot be compared with the network."""
 
     int8: bool = False
     traced: bool = False
@@ -58,13 +58,13 @@ class OnnxOptions:
 
 
 def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
-    """Fill the folder; notes on what was done."""
+    """Fill the folder; notes for the user."""
     models = graphs_of(held, traced=options.traced, length=LENGTH)
     for name, model in models.items():
         _write(model, folder / f"{name}.onnx", int8=options.int8)
     write_json(folder / "config.json", _config(held))
     files = " and ".join(f"{name}.onnx" for name in models)
-    notes = [f"written as {files}, opset {OPSET}; batch and length are free"]
+    notes = [f"written as {files}, opset {OPSET}; batch size and length are dynamic"]
     own = held.network.config
     if isinstance(own, TransformerConfig) and own.positions not in AS_THEY_ARE:
         notes.append(f"{own.positions} positions are a table of {LENGTH:,} positions")
@@ -72,7 +72,7 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
         notes.append("all tokens are in segment 0")
     if options.traced:
         count = sum(len(model.graph.output) for model in models.values())
-        notes.append(f"points of the trace are outputs: {count} outputs in all")
+        notes.append(f"trace points are outputs: {count} outputs in total")
     if options.int8:
         notes.append("weights of matrix multiplications are int8 (dynamic quantisation)")
     if held.tokenizers:
@@ -80,16 +80,16 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
         _read_whole_texts(folder)
         check_files(held, folder)
     if STEP in models:
-        notes += searched(held, "a loop of your own decides")
+        notes += searched(held, "your own decoding loop must apply them")
     if options.verify or find_spec("onnxruntime") is not None:
         notes.append(compared(held, folder, exact=not options.int8))
     else:
-        notes.append("the graphs were not compared with the model: onnxruntime is not installed")
+        notes.append("not compared with the model: onnxruntime is not installed")
     return notes
 
 
 def _read_whole_texts(folder: Path) -> None:
-    """Turn off truncation and padding, which the tokenizer.json of another tool may ask for."""
+    """Turn off truncation and padding that an imported tokenizer.json may set."""
     for path in folder.rglob(TOKENIZER):
         spec = json.loads(path.read_text("utf-8"))
         if spec.get("padding") or spec.get("truncation"):
@@ -156,7 +156,7 @@ class Session:
         return dict(zip(names, self._session.run(names, arrays | dict(state or {})), strict=True))
 
     def first_state(self, rows: int) -> Values:
-        """The first state of a decoder without a source: zeros, and no past."""
+        """The initial state of a decoder without a source: zeros, and an empty past."""
         free = {"batch": rows, "past": 0}
         return {
             value.name: np.zeros([free.get(size, size) for size in value.shape], dtype=np.float32)
@@ -166,20 +166,20 @@ class Session:
 
 
 def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
-    """Compare graphs and network; a note on the largest difference. exact: raise if it is more
-    than rounding."""
+    """Compare graphs and network; a note on the largest difference. exact: raise an error if it is
+    more than rounding."""
     ours, theirs = _both(held, folder)
     scale = float(ours.abs().max())
     largest = float((ours - theirs).abs().max())
     difference = LayerDifference("onnxruntime", largest, scale)
     if exact and not difference.relative <= BOUND:
         raise InputError(
-            f"onnxruntime computes something else: {largest:.1e} of {scale:.3g}, more than "
-            f"rounding ({BOUND:.0e}); please report this with the model's config.json"
+            f"onnxruntime's outputs differ by {largest:.1e} of {scale:.3g}, more than rounding "
+            f"({BOUND:.0e}); please report this with the model's config.json"
         )
     version = onnxruntime_package().__version__
     return (
-        f"onnxruntime {version} against this network: largest difference {largest:.1e}, of "
+        f"onnxruntime {version} compared with the network: largest difference {largest:.1e}, of "
         f"outputs up to {scale:.3g}"
     )
 

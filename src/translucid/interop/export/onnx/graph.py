@@ -1,9 +1,9 @@
 """Build an ONNX graph node by node. A value is the name of a tensor in the graph.
 
-Why not torch.onnx.export: with dynamo=True a prototype gave equal Transformers, trace points and
-cached steps included, in 15 of 16 cases (torch 2.13), but took 7 to 16 s of processor time for one
-or two layers, where this takes hundredths of a second; and padded recurrent networks fail, so this
-builder would stay beside it. With dynamo=False the encoders that were tried failed.
+torch.onnx.export is not used: with dynamo=True, a prototype gave equal Transformers, including
+trace points and cached steps, in 15 of 16 cases (torch 2.13), but took 7 to 16 s of processor time
+for one or two layers instead of hundredths of a second, and padded recurrent networks failed. With
+dynamo=False, the encoders that were tried failed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from translucid.parts.activations import ActivationName
 
 OPSET = 20  # the first with Gelu
 IR_VERSION = 9  # its own: what reads the one reads the other
-LOWEST = -3e38  # a score that is never chosen
+LOWEST = -3e38  # score of masked positions
 Kind = Literal["float32", "int64", "bool", "int32"]
 KINDS: Mapping[Kind, int] = {"float32": 1, "int32": 6, "int64": 7, "bool": 9}  # of ONNX
-Scanned = tuple[str, Kind, int]  # a value, its kind, and how many axes it has within the loop
-# Names of axes whose size is free.
+Scanned = tuple[str, Kind, int]  # a value, its kind, and its number of axes inside the loop
+# Names of dynamic axes
 BATCH, QUERIES, KEYS, PAST, SOURCE = "batch", "queries", "keys", "past", "source_length"
 INSTALL = f"install it with: {install_command('onnx')}"
 
@@ -44,8 +44,8 @@ class _Output:
 
 
 class Graph:
-    """Nodes and constants. weights: of the network, by name. traced: every point of the trace
-    becomes an output, computed step by step where a fused node would hide it."""
+    """Nodes and constants. weights: of the network, by name. traced: every trace point becomes an
+    output, computed step by step instead of by a fused node."""
 
     def __init__(
         self, weights: Mapping[str, Tensor], *, traced: bool = False, outer: "Graph | None" = None
@@ -69,13 +69,13 @@ class Graph:
         self._outputs[name] = _Output(value, kind)
 
     def point(self, name: str, value: str, kind: Kind = "float32", *, rank: int = 2) -> str:
-        """A point of the trace. rank: how many axes it has within a loop, which has to know."""
+        """A trace point. rank: its number of axes inside a loop."""
         if self.traced:
             self._outputs[name] = _Output(value, kind, rank)
         return value
 
     def ranked(self, value: str, rank: int, kind: Kind = "float32") -> str:
-        """A value with `rank` axes, where onnx cannot infer it."""
+        """A value with `rank` axes, which onnx cannot infer."""
         axes = [f"{value}_{i}" for i in range(rank)]
         self._ranks.append(self.onnx.helper.make_tensor_value_info(value, KINDS[kind], axes))
         return value
@@ -171,8 +171,8 @@ class Graph:
         return self.op({"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}[name], x)
 
     def softmax(self, scores: str, mask: str, at: str | None = None) -> str:
-        """Softmax over the last axis where mask is true; a row with nothing to see gives zeros.
-        at: the part whose points are traced."""
+        """Softmax over the last axis where mask is true; a fully masked row gives zeros. at: the
+        part whose points are traced."""
         if not self.traced or at is None:
             kept = self.op("Where", mask, scores, self.number(LOWEST))
             pattern = self.op("Softmax", kept, axis=-1)
@@ -196,7 +196,7 @@ class Graph:
         *, backward: bool = False,
     ) -> tuple[list[str], list[str]]:  # fmt: skip
         """A loop over axis 1. body(graph, states, inputs at a position) returns the new states and
-        the outputs at the position, (batch, size) each. Its points become points of this graph."""
+        the outputs there, (batch, size) each. Its trace points become points of this graph."""
         inner = Graph(self.weights, traced=self.traced, outer=self)
         names = []
         for part, kind, rank in (*states, *inputs):
@@ -223,7 +223,7 @@ class Graph:
             assert result.rank is not None
             self.ranked(value, result.rank + (i >= len(states)), result.kind)
         for (name, point), value in zip(points.items(), outputs[first:], strict=True):
-            if point.rank == 3:  # (rows, 1, ...): a part that reads a text of one token
+            if point.rank == 3:  # (rows, 1, ...): a part that reads one token
                 value = self.op("Squeeze", value, self.ints(2))
             self.point(name, value, point.kind)
         return outputs[: len(states)], outputs[len(states) : first]

@@ -1,5 +1,5 @@
-"""The graphs of a network: one that labels a text, or two that generate one. Here are also the
-embeddings below a stack and the heads on top of it.
+"""The graphs of a network: one that labels texts, or two that generate them; with the embeddings
+and heads that all stacks share.
 
 Shapes: ids, mask (batch, length); x (batch, length, d_model).
 """
@@ -26,12 +26,11 @@ from translucid.tasks.model_folder import Bundle
 SequenceNetwork = EncoderModel | DecoderModel | EncoderDecoderModel
 MODEL, ENCODER, STEP = "model", "encoder", "decoder_step"  # names of files
 AS_THEY_ARE = ("learned", "alibi", "none")  # other positions become tables of a fixed length
-WIDTH = 3  # of the filters over characters, as parts.characters has it
+WIDTH = 3  # of the filters over characters, as in parts.characters
 
 
 def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
-    """The graphs by the names of their files. length: how many positions the tables have that
-    replace a computation."""
+    """The graphs by file name. length: rows of the tables that replace computed positions."""
     network = held.network
     weights = {name: value.detach().float().cpu() for name, value in network.state_dict().items()}
     if isinstance(network, MLP):
@@ -45,7 +44,7 @@ def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
     if isinstance(c, TransformerConfig) and POSITIONS.source(c.positions) is not None:
         *others, last = (name for name in POSITIONS.names() if POSITIONS.source(name) is None)
         raise InputError(
-            f"positions = {c.positions!r} of your own have no ONNX graph; train with "
+            f"your own positions = {c.positions!r} have no ONNX graph; train with "
             f"model.positions = {', '.join(others)} or {last}"
         )
     if c.head != "language":
@@ -57,7 +56,7 @@ def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
 
 
 def _labels(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """A model that reads a text whole and labels it."""
+    """A model that labels a whole text."""
     c, side = network.config, "encoder" if network.config.shape == "encoder" else "decoder"
     outputs, ids, mask, state = _read(network, g, side, length)
     g.output(*head(g, c, outputs, mask, ids, state))
@@ -65,7 +64,7 @@ def _labels(network: SequenceNetwork, g: Graph, length: int) -> Any:
 
 
 def _encoder(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """Reads the source, and makes the first state of the decoder."""
+    """Reads the source and computes the initial state of the decoder."""
     c = network.config
     outputs, _, mask, state = _read(network, g, "encoder", length)
     if isinstance(c, RecurrentConfig):
@@ -93,7 +92,7 @@ def _read(
 
 
 def _step(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """Generates: reads the newest tokens, after those before them."""
+    """Reads the newest tokens and predicts the next."""
     c = network.config
     ids = g.input("ids", "int64", (BATCH, QUERIES))
     mask = g.input("mask", "bool", (BATCH, KEYS))
@@ -180,7 +179,7 @@ def _characters(g: Graph) -> str:
 
 
 def _windows(g: Graph, around: str, x: str) -> list[str]:
-    """The first character of each window, the second, ...: (batch, length, windows, ...)."""
+    """The first character of each window, the second, and so on: (batch, length, windows, ...)."""
     many = g.op("Add", g.size(x, 2), g.ints(WIDTH - 1))
     return [g.slice(around, g.ints(i), g.op("Add", many, g.ints(i)), 2) for i in range(WIDTH)]
 

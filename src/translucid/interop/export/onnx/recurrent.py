@@ -1,10 +1,10 @@
 """A recurrent network as ONNX graphs: an encoder, and a decoder that takes and returns its state.
 
-Layers are ONNX's own RNN, LSTM and GRU nodes, which know the length of each text; where every gate
+Layers are ONNX's RNN, LSTM and GRU nodes, which support texts of different lengths; if every gate
 is traced, they are a loop over the formulas of the cell.
 
 Shapes: x (batch, length, inputs); mask (batch, length); states (layers * directions, batch,
-hidden). Of the decoder's mask (batch, past + queries) only the newest tokens count.
+hidden). Only the newest tokens of the decoder's mask (batch, past + queries) count.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from translucid.interop.export.onnx.graph import BATCH, SOURCE, Graph, Scanned
 from translucid.models.recurrent import RecurrentConfig
 from translucid.parts.recurrent_cells import CellName
 
-# Blocks of rows as ONNX has them, by their numbers as torch has them.
+# Order of the blocks of rows in ONNX, by their index in torch.
 BLOCKS: dict[CellName, tuple[int, ...]] = {
     "lstm": (0, 3, 1, 2),
     "gru": (1, 0, 2),
@@ -77,7 +77,7 @@ class OnnxRecurrent:
     # ---- ONNX's own nodes ----
 
     def _fused(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
-        """The nodes expect padding on the right: tokens are moved there, and back afterwards."""
+        """The nodes expect padding on the right: move tokens to the left, and back afterwards."""
         real = g.cast(mask, "int64")
         count = g.op("ReduceSum", real, g.ints(1), keepdims=1)  # (batch, 1)
         tokens = g.op("Sub", g.op("CumSum", real, g.index(1)), g.ints(1))
@@ -105,7 +105,7 @@ class OnnxRecurrent:
         index = g.ranked(g.op("Expand", place, g.op("Shape", x)), 3, "int64")
         x = g.op("GatherElements", x, index, axis=1)
         x = g.op("Mul", x, g.axes(g.cast(mask, "float32"), 2))
-        # A text without a token was run for one: its state stays.
+        # An empty text was processed as one token: restore its state.
         some = g.op("Greater", g.axes(count, 0), g.ints(0))
         stacked = (g.op("Concat", *layers, axis=0) for layers in zip(*ends, strict=True))
         kept = (g.op("Where", some, *both) for both in zip(stacked, state.parts, strict=True))
@@ -180,7 +180,7 @@ class OnnxRecurrent:
     def _masked_step(
         self, g: Graph, x: str, mask: str, now: list[str], layer: int, way: str
     ) -> tuple[str, list[str]]:
-        """Output and state of one layer; at padding the output is zero and the state stays."""
+        """Output and state of one layer; at padding, the output is zero and the state unchanged."""
         real = g.axes(mask, 1)  # (batch, 1)
         after = self._step(g, x, now, layer, way)
         kept = [g.op("Where", real, *both) for both in zip(after, now, strict=True)]
@@ -257,7 +257,7 @@ def read(g: Graph, c: RecurrentConfig, side: str, x: str, mask: str) -> tuple[st
 
 
 def start(g: Graph, c: RecurrentConfig, outputs: str, mask: str, state: OnnxState) -> None:
-    """The first state of a decoder: the encoder's output, projected once, and its last state."""
+    """The initial state of a decoder: the projected encoder output, and its last state."""
     if c.attention != "none":
         keys = g.linear("decoder.alignment.key", outputs)
         g.output("source_keys", keys)
@@ -327,8 +327,8 @@ def step(g: Graph, c: RecurrentConfig, x: str, mask: str) -> str:
 def aligned(
     g: Graph, c: RecurrentConfig, hidden: str, source: Projected, *, in_loop: bool = False
 ) -> str:
-    """Outputs of attention for the decoder's states (batch, queries, hidden). in_loop: the keys
-    are the same at all positions, so they are not traced at this one."""
+    """Outputs of attention for the decoder's states (batch, queries, hidden). in_loop: do not trace
+    the keys, which are the same at all positions."""
     at, (keys, values, mask) = "decoder.alignment", source
     if not in_loop:
         g.point(f"{at}.key", keys)
@@ -352,8 +352,8 @@ def aligned(
 def _fed(
     g: Graph, c: RecurrentConfig, x: str, mask: str, state: OnnxState, fed: str, source: Projected
 ) -> tuple[str, OnnxState, str]:
-    """Input feeding: each position reads the output of the one before, the first of them `fed`.
-    Outputs, the state after them, and the last output."""
+    """Input feeding: each position reads the previous output, the first one `fed`. Returns outputs,
+    the state after them, and the last output."""
     g.point("decoder.alignment.key", source[0])
     stack = stack_of(c, "decoder")
 

@@ -1,7 +1,7 @@
 """A Transformer as ONNX graphs: an encoder, and a decoder that takes and returns keys and values.
 
-The decoder handles prompts and single steps alike: `mask` covers past and new tokens, and without a
-past the keys and values it takes have length 0. Every layer has the points of its parts.
+The decoder handles prompts and single steps: `mask` covers past and new tokens, and an empty past
+has length 0. Every layer has the trace points of its parts.
 
 Shapes: x (batch, queries, d_model); per head (batch, heads, queries, d_head); mask (batch,
 past + queries); past_keys, past_values (layers, batch, kv_heads, past, d_head).
@@ -24,7 +24,7 @@ from translucid.parts.positions import Alibi, NoPositions
 
 @dataclass(frozen=True)
 class OnnxLayout:
-    """What all layers of a stack share."""
+    """Values that all layers of a stack share."""
 
     mask: str  # broadcasts to (batch, heads, queries, keys)
     bias: str | None = None
@@ -32,8 +32,8 @@ class OnnxLayout:
 
 
 class OnnxStack:
-    """One stack, written into a graph. positions: the network's own. length: how many positions
-    the tables have that replace a computation."""
+    """One stack, built into a graph. positions: the network's own. length: rows of the tables that
+    replace computed positions."""
 
     def __init__(
         self, graph: Graph, config: TransformerConfig, side: str, positions: NoPositions,
@@ -98,7 +98,7 @@ class OnnxStack:
     # ---- positions and masks ----
 
     def _placed(self, x: str, places: str) -> str:
-        """x with its positions added, as a table has them."""
+        """x plus its positions, from a table."""
         g, c, side = self.g, self.c, self.side
         if type(self.positions).add is not NoPositions.add:
             length = c.max_length if self.positions.limited else self.length
@@ -127,7 +127,7 @@ class OnnxStack:
         return self.g.op("Sub", self.g.axes(places, 1), self.g.axes(asked, 2))
 
     def _bias(self, places: str, asked: str) -> str | None:
-        """What is added to the scores, by the offset alone: (batch, heads, queries, keys)."""
+        """A bias of the scores that depends only on the offset: (batch, heads, queries, keys)."""
         g, name = self.g, f"{self.side}.positions.bias"
         if isinstance(self.positions, Alibi):
             distance = g.axes(g.cast(g.op("Abs", self._offset(places, asked)), "float32"), 1)
@@ -155,8 +155,7 @@ class OnnxStack:
 
 
 def start(g: Graph, c: TransformerConfig, outputs: str, mask: str) -> None:
-    """The first state of a decoder: keys and values of the encoder's output, projected once, and
-    an empty past."""
+    """The initial decoder state: keys and values of the encoder's output, and an empty past."""
     layers, heads = c.decoder_layers or c.layers, c.kv_heads or c.heads
     both: tuple[list[str], list[str]] = ([], [])
     for i in range(layers):
@@ -198,7 +197,6 @@ def step(stack: OnnxStack, x: str, mask: str) -> str:
 
 
 def norm(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
-    """The norm of this name."""
     eps = c.norm_eps or EPSILON[c.norm]
     if c.norm == "none":
         return g.point(f"{name}.output", x)
@@ -220,7 +218,7 @@ def _normalised(g: Graph, kind: NormName, name: str, x: str, eps: float) -> str:
         mean = _mean(g, x)
         centred = g.op("Sub", x, mean)
         variance = _mean(g, g.op("Mul", centred, centred))
-    else:  # batch: the statistics of training
+    else:  # batch: statistics from training
         shape = g.op("Shape", x)
         mean, variance = (
             g.op("Expand", g.weight(f"{name}.running_{part}"), shape)
@@ -320,7 +318,7 @@ def attend(
 
 
 def _repeated(g: Graph, c: TransformerConfig, x: str, groups: int) -> str:
-    """Each head of (batch, kv_heads, keys, d_head) `groups` times in a row."""
+    """Repeat each head of (batch, kv_heads, keys, d_head) `groups` times."""
     many = g.op("Concat", *[g.axes(x, 2)] * groups, axis=2)
     return g.op("Reshape", many, g.shape(g.size(x, 0), g.ints(c.heads), g.size(x, 2), g.size(x, 3)))
 
@@ -331,7 +329,7 @@ def _head_norm(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
 
 
 def _turned(g: Graph, c: TransformerConfig, x: str, turns: tuple[str, str]) -> str:
-    """Rotary positions: pairs of dimensions, rotated."""
+    """Rotate pairs of dimensions (rotary positions)."""
     paired = int(c.head_size * c.rotary_fraction)
     even, odd = (
         g.op("Slice", x, g.ints(start), g.ints(paired), g.ints(3), g.ints(2)) for start in (0, 1)
