@@ -87,7 +87,7 @@ def test_a_page_that_waits_is_told_why_nothing_opens(leaf: Page) -> None:  # noq
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("there", "said"), [
-    (False, "nothing: there is no such folder; give one that training wrote"),
+    (False, "nothing: no such folder; give a run or model folder"),
     (True, "nothing is no model folder: it holds no"),
 ])  # fmt: skip
 def test_the_command_ends_with_what_was_wrong(tmp_path: Path, there: bool, said: str) -> None:
