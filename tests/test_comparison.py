@@ -263,4 +263,4 @@ def test_mistakes_on_the_command_line(tmp_path: Path, files: list[str]) -> None:
     assert "nowhere: no such model or file" in run("compare", *PAIR, "nowhere").stderr
     scored = run("evaluate", PAIR[0], PAIR[1], cwd=tmp_path)
     assert scored.returncode == 2
-    assert "models are compared by: translucid compare " in scored.stderr
+    assert "to compare models: translucid compare " in scored.stderr

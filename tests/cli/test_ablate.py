@@ -94,7 +94,10 @@ def test_metric_is_computed_by_default_except_for_translation(folder: Path) -> N
             "did you mean gates?",
         ),
         (["c", "--data", "a.tsv", "--of", "heads"], "no heads to switch off; it has layers, gates"),
-        (["c", "--data", "a.tsv", "--figure", "f.gif"], "a figure ends in .svg, .png, .pdf"),
+        (
+            ["c", "--data", "a.tsv", "--figure", "f.gif"],
+            "--figure f.gif: must end in .svg, .png, .pdf",
+        ),
         (["c", "--data", "a.tsv", "--limit", "0"], "--limit"),
         (["nowhere", "--data", "a.tsv"], "nowhere"),
     ],

@@ -155,7 +155,7 @@ def test_colour_only_on_terminals(models: dict[str, str]) -> None:
         ("regress", ["1", "--layer", "7"], ["layer = 7: the model has one layer, number 0"]),
         ("regress", ["1", "--head", "0"], ["head = 0: the model has no attention heads"]),
         ("regress", ["1", "--html", "page.pdf"], ["--html page.pdf: ", ".html\n"]),
-        ("regress", ["1", "--html", "no/a.html"], ["no/a.html: there is no folder no; make it"]),
+        ("regress", ["1", "--html", "no/a.html"], ["no/a.html: no such folder no"]),
         ("nowhere", ["1"], ["nowhere"]),
     ],
 )

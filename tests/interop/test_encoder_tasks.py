@@ -272,7 +272,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     out = str(tmp_path / "again.tsv")
     for words, message in (
         (["--nearest", "a", "--out", out], "--nearest and --out were both given; leave one out"),
-        (["--text", "a", "--out", out], f"--out {out}: with --text, .npy is written only; give a"),
+        (["--text", "a", "--out", out], f"--out {out}: with --text, only .npy"),
     ):
         refused = run("embed", folder, *([str(file)] if "--text" not in words else []), *words)
         assert refused.returncode == 2

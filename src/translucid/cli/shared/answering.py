@@ -99,11 +99,11 @@ def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
 def digest_of_model(folder: Path) -> str:
     """A digest of the model, independent of its path."""
     from translucid.core.atomic_files import MANIFEST, digest_of
-    from translucid.interop.kinds import kind_of
+    from translucid.interop.kinds import identify
     from translucid.tasks.model_folder import place
 
     # Another tool's weights have no manifest and may be too large to hash: use size and date.
-    if folder.is_file() or kind_of(folder) is not None:
+    if folder.is_file() or identify(folder).kind is not None:
         files = sorted(folder.iterdir()) if folder.is_dir() else [folder]
         facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
