@@ -35,7 +35,7 @@ def export(
     """Export a model to another tool.
 
     Writes the model with its tokenizer and a model card, and prints how the weights were converted.
-    A model that the tool cannot compute is refused with the reason. See docs/interop.md.
+    A model that the tool cannot compute is refused with the reason. See docs/guides/interop.md.
 
     Example: translucid export demo:generate --to huggingface --out exported/toy
     """
