@@ -273,7 +273,7 @@ def test_every_option_has_an_effect_somewhere() -> None:
         *DecodingConfig.model_fields
     }
     kept = {*DataConfig().reading()}
-    assert {key for task in shipped for key in task.traits.data_keys} == kept
+    assert {key for task in shipped for key in task.data_keys} == kept
 
 
 def test_without_test_data_a_file_is_asked_for(tmp_path: Path) -> None:
