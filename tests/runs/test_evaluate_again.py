@@ -269,9 +269,7 @@ def test_an_option_without_effect_is_refused(option: str, tmp_path: Path) -> Non
 def test_every_option_has_an_effect_somewhere() -> None:
     """A key that is kept with a model decides the score of at least one task."""
     shipped = [TASKS[name].traits for name in TASKS.names()]
-    assert {key for task in shipped for key in task.traits.decoding_keys} == {
-        *DecodingConfig.model_fields
-    }
+    assert {key for task in shipped for key in task.decoding_keys} == {*DecodingConfig.model_fields}
     kept = {*DataConfig().reading()}
     assert {key for task in shipped for key in task.data_keys} == kept
 
