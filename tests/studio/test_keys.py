@@ -402,6 +402,7 @@ def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None:
     assert page.inner.is_visible("aside.panel")
     page.changed(lambda: press(page, "i"))
     assert page.inner.is_hidden("aside.panel")
+    page.changed(lambda: press(page, "i"))  # the next test has the same page
 
 
 # ---- sizes ----
