@@ -242,8 +242,8 @@ def test_debug_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "none.py"], "--code none.py: there is no such Python file"),
-        (["info", "x", "--code", "data.tsv"], "--code data.tsv: there is no such Python file"),
+        (["train", "none.py"], "--code none.py: no such Python file"),
+        (["info", "x", "--code", "data.tsv"], "--code data.tsv: no such Python file"),
         (["train", "empty.py"], "empty.py: registers 0 tasks; "),
         (["train", "alik"], "no such recipe: alik;"),
     ],

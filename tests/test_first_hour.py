@@ -138,7 +138,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     assert "did you mean houses.csv?" in answer.stderr
     answer = run("translate", "translate", "pairs.tsv", cwd=tmp_path)
     assert answer.returncode == 2
-    command = answer.stderr.strip().rpartition("translations: ")[2]
+    command = answer.stderr.strip().rpartition("table: ")[2]
     assert command == "translucid predict translate pairs.tsv"
     table = run(*shlex.split(command)[1:], cwd=tmp_path)
     assert table.stdout.splitlines()[0] == "source\ttarget\ttranslation\tnote", table

@@ -97,7 +97,7 @@ def test_trained_demo_is_reused_only_for_its_task(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns == before
     other = run("demo", "--task", "tag", "--out", "mine", *QUICK, cwd=tmp_path)
     assert other.returncode == 2
-    assert "mine holds a model for task regress, not tag; choose another folder" in other.stderr
+    assert "model for task regress, not tag; choose another folder" in other.stderr
     anew = run(*words, "--again", cwd=tmp_path)
     assert anew.returncode == 0, anew.stderr
     assert (tmp_path / "mine" / "best" / "model.safetensors").stat().st_mtime_ns != before

@@ -106,7 +106,7 @@ def test_without_a_word_about_itself_a_scheme_has_no_switch_no_terms_and_no_pict
     assert not [one for one in switches(network) if one.kind == "positions"]
     assert not DecodeStep.fits(network)
     for show in (position_table, position_gram):
-        with pytest.raises(InputError, match="Silent, a scheme of your own"):
+        with pytest.raises(InputError, match="Silent, your own"):
             show(network)
 
 

@@ -474,7 +474,7 @@ def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
 
 def _head(ran: Ran, scope: str) -> dict[str, Any]:
     part, (x, *_) = ran.module(scope), ran.calls[scope]
-    found = {"x": x, "logit_scale": ran.network.config.logit_scale}
+    found = {"x": getattr(x, "outputs", x), "logit_scale": ran.network.config.logit_scale}
     if hasattr(part, "linear"):
         found |= linear(part.linear, "W", "b")
     if getattr(part, "dense", None) is not None:

@@ -90,7 +90,7 @@ def test_a_stopped_cross_validation_continues_where_it_was(folder: Path) -> None
         )  # fmt: skip
     assert not (folder / "cv/folds.json").exists()
     assert cross_validate(chosen, folder / "cv", 2, quiet=True).valid == whole.valid
-    with pytest.raises(InputError, match=r"holds fold-2|begun with data\.fold"):
+    with pytest.raises(InputError, match=r"holds fold-2|started with data\.fold"):
         cross_validate(chosen, folder / "cv", 3, quiet=True)
 
 

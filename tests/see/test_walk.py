@@ -485,7 +485,7 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
         ("seq2seq", {"layer": 1}, "layer = 1: the model has one layer, number 0"),
         ("transformer", {"head": 2}, "head = 2: the model has attention heads 0 to 1"),
         ("gru", {"head": 0}, "head = 0: the model has no attention heads; leave it out"),
-        ("gru", {"top": 0}, "top = 0: at least 1 answer is shown"),
+        ("gru", {"top": 0}, "top = 0: show at least 1 answer"),
     ],
 )
 def test_wrong_options_are_refused(name: str, options: dict[str, int], message: str) -> None:

@@ -386,7 +386,7 @@ WRONG_NUMBERS = {
     "terms": "address: required",
     "terms?address=head.logits": "head.logits has the shape (1, 7,",
     "terms?address=head.logits[0,0]": "[0, 0] is not in it",
-    "terms?address=head.logits[0,0,*]": "is no address",
+    "terms?address=head.logits[0,0,*]": "is not an address",
     "terms?address=head.logits[0,0,100000]": "for each axis",
     "terms?address=head.logits[0,0," + "9" * 5000 + "]": "one whole number for each axis",
     "terms?address=head.logit[0]": "did you mean head.logits",

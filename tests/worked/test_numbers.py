@@ -67,7 +67,7 @@ def test_a_row_a_column_and_one_number() -> None:
         (" ; ", "x is empty"),
         ("1;;2", "x: row 2 is empty"),
         ([], "x is empty"),
-        ("1,5 2,5", "x: '1,5 2,5' may have decimal .*; write 1.5 2.5, or 1 5 2 5$"),
+        ("1,5 2,5", "x: '1,5 2,5' may contain decimal .*; write 1.5 2.5, or 1 5 2 5$"),
         ("-1,5, 2,5", "x: '-1,5, 2,5' may .* write -1.5 2.5, or -1 5 2 5$"),
         ("−1,5 2", "x: '-1,5 2' may .* write -1.5 2, or -1 5 2$"),
         ("1 2; 0,5 3,25", "x, row 2: '0,5 3,25' may .* write 0.5 3.25, or 0 5 3 25$"),
