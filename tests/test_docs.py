@@ -32,7 +32,8 @@ def blocks(page: Path, language: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.name not in NEEDS_MODELS], ids=lambda page: page.name
 )
-def test_python_examples(page: Path) -> None:
+def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
     names: dict[str, object] = {}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for code in blocks(page, "python"):
