@@ -29,11 +29,19 @@ def blocks(page: Path, language: str) -> Iterator[str]:
     )
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the examples of a page run: they may write files, and read those of the checkout."""
+    for name in ("examples", "recipes"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.name not in NEEDS_MODELS], ids=lambda page: page.name
 )
-def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # some write files
+def test_python_examples(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     names: dict[str, object] = {}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for code in blocks(page, "python"):
@@ -59,22 +67,20 @@ SMALL = ["training.steps=2", "training.device=cpu", "model.d_model=16", "model.t
 
 @pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.name)
 def test_commands_print_what_the_page_shows(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands of a page run one after the other in one folder."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("examples", "recipes"):
-        (tmp_path / name).symlink_to(ROOT / name)
     for command, output in commands(page):
         words = shlex.split(command)[1:]
-        ran = run(*words, *(SMALL if words[0] == "train" else ()), cwd=tmp_path)
+        ran = run(*words, *(SMALL if words[0] == "train" else ()), cwd=folder)
         assert ran.returncode == 0, (command, ran.stderr)
         if words[0] != "train":
             pattern = re.escape(output.strip()).replace(r"\.\.\.", ".*")
             assert re.fullmatch(pattern, ran.stdout.strip(), re.DOTALL), (command, ran.stdout)
         if words[0] == "data":
-            for path in (tmp_path / "corpus").glob("*.??"):
+            for path in (folder / "corpus").glob("*.??"):
                 lines = path.read_text("utf-8").splitlines(keepends=True)
                 path.write_text("".join(lines[:40]), "utf-8")
 
