@@ -505,7 +505,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("positions", {"rotary": True, "d": 4}, "d is for sinusoidal positions"),
         ("positions", {"rotary": True, "q": "1 2"}, "k is missing"),
         ("positions", {"rotary": True, "q": "1 2", "k": "1"}, "q has 2 values and k has 1"),
-        ("positions", {"rotary": True, "q": "1", "k": "1"}, "rotary positions turn pairs"),
+        ("positions", {"rotary": True, "q": "1", "k": "1"}, "rotary positions rotate pairs"),
         ("positions", {"rotary": True, "pairs": "1 2 3"}, "pairs is 1 x 3: each row is two"),
         ("positions", {"rotary": True, "pairs": "1 -2"}, "pairs: -2 is not a position"),
         ("mlp", {"x": "1 2"}, "w and v are missing: a network needs x, w and v"),
