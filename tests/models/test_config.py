@@ -46,7 +46,7 @@ ROTARY = LANGUAGE | {"positions": "rotary", "d_model": 8, "heads": 2}
         (ROTARY | {"d_head": 3}, "d_head 3 is odd"),
         (
             ROTARY | {"rotary_method": "dynamic", "rotary_length": 8, "d_head": 2},
-            "dynamic needs 4 dimensions.*not 2",
+            "dynamic needs at least 4 .*not 2",
         ),
         (ROTARY | {"rotary_attention_factor": 1.5, "scaled": False}, "needs scaled = true"),
     ],

@@ -82,7 +82,7 @@ class ShortRows:
 
 class JoinedProjections:
     """Within `used()`, a decoder computes the keys and values of all its cross-attention layers by
-    one matrix multiplication. The plain twin is `TransformerDecoder.project`; decoders with
+    one matrix multiplication. The plain counterpart is `TransformerDecoder.project`; decoders with
     subclasses of our parts keep it."""
 
     def __init__(self, network: nn.Module) -> None:

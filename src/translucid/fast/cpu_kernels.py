@@ -2,7 +2,7 @@
 (`cpu_kernels.c`) for processors with AVX-512 and VNNI.
 
 They are compiled when the package is installed, if there is a C compiler (`hatch_build.py`). If
-they are not `available`, the plain twins are used: `fast.plain_kernels`, and torch's matrix
+they are not `available`, the plain counterparts are used: `fast.plain_kernels`, and torch's matrix
 multiplication in `fast.packed_linear`.
 """
 

@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing on a CPU, together with its gradient, some rows at a time.
 
-The logits of these rows stay in the cache, which the plain twin (`tasks.loss.plain_cross_entropy`)
-reads from memory for each of its operations.
+The logits of these rows stay in the cache, which the plain counterpart
+(`tasks.loss.plain_cross_entropy`) reads from memory for each of its operations.
 """
 
 from collections.abc import Sequence

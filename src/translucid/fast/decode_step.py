@@ -1,9 +1,9 @@
 """A fast decoding step of a Transformer: one token per row, without a trace.
 
-The plain twin is `TransformerDecoder.step`, with the same weights, state and results. This step
-reads the weights of a model and calls none of its parts, so it supports only the models of `known`.
-It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be captured as
-a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
+The plain counterpart is `TransformerDecoder.step`, with the same weights, state and results. This
+step reads the weights of a model and calls none of its parts, so it supports only the models of
+`known`. It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be
+captured as a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Faster dropout, on a CPU and in compiled layers. The plain twin is `nn.Dropout`.
+"""Faster dropout, on a CPU and in compiled layers. The plain counterpart is `nn.Dropout`.
 
 On a CPU, torch draws on one core, 13 ns per value: a fifth of the processor time of a small
 Transformer's training step on one core and a third of its time on two. For large tensors, numpy

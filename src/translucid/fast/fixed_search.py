@@ -1,7 +1,7 @@
 """Beam search in tensors with fixed addresses and shapes, so that a graph can replay it.
 
-Batches are padded to a few sizes, and finished sentences keep their rows. The plain twin is the
-search of `generate.beam_search`, which also supports constraints on the tokens so far.
+Batches are padded to a few sizes, and finished sentences keep their rows. The plain counterpart is
+the search of `generate.beam_search`, which also supports constraints on the tokens so far.
 """
 
 from collections.abc import Callable

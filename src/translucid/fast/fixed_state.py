@@ -1,7 +1,7 @@
 """A decoder state for CUDA graphs, with fixed tensors and shapes.
 
-The plain twin is the state of `parts.cache`. The index of the next slot is a tensor, which the
-graph itself increments, and every step reads the same number of slots.
+The plain counterpart is the state of `parts.cache`. The index of the next slot is a tensor, which
+the graph itself increments, and every step reads the same number of slots.
 """
 
 from dataclasses import replace

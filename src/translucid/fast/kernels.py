@@ -1,7 +1,7 @@
 """GPU kernels for one decoding step, where torch would launch several kernels or copy data.
 
-Each has a plain twin of the same name in `fast.plain_kernels`. This module needs Triton, which
-torch installs on Linux with CUDA.
+Each has a plain counterpart of the same name in `fast.plain_kernels`. This module needs Triton,
+which torch installs on Linux with CUDA.
 """
 
 import torch

@@ -1,5 +1,5 @@
 """All layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between. The
-plain twin is the loop over branches in `fast.decode_step`."""
+plain counterpart is the loop over branches in `fast.decode_step`."""
 
 import ctypes
 from ctypes import c_long, c_void_p

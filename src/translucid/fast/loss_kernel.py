@@ -1,6 +1,6 @@
 """Cross-entropy on a GPU: logits are read once forward and once backward, never stored as float32.
 
-The plain twin is `tasks.loss.plain_cross_entropy`. This module needs Triton.
+The plain counterpart is `tasks.loss.plain_cross_entropy`. This module needs Triton.
 """
 
 from collections.abc import Sequence

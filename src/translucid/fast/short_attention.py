@@ -2,7 +2,7 @@
 
 Kernels for long rows use tiles of 64 to 128 positions, mostly empty for short rows, and three
 passes backward. Here a program holds all scores of a head, so that q, k and v are read once forward
-and once backward. The plain twin is `parts.attention.fused`. This module needs Triton.
+and once backward. The plain counterpart is `parts.attention.fused`. This module needs Triton.
 """
 
 from typing import Any

@@ -317,8 +317,8 @@ class EncoderDecoderModel(DecoderNetwork):
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Set evaluation mode within the block, then restore the mode of every module. A network that is
-    in evaluation mode already is not modified, so that threads can share it."""
+    """Set evaluation mode within the block, then restore the mode of every module. A network
+    already in evaluation mode is not changed, so that threads can share it."""
     training = [module for module in network.modules() if module.training]
     if training:
         network.eval()
