@@ -176,7 +176,7 @@ class Rounds:
         self.number += 1
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
-        """The same as `_select`."""
+        """Do the same as `_select` with one GPU kernel."""
         from translucid.fast.beam_kernel import select_and_follow
 
         settings = self.settings
