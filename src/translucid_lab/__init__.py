@@ -1,4 +1,4 @@
-"""The lab: claims of textbooks as experiments that measure, draw and give a verdict.
+"""The lab: experiments that test textbook claims, draw a figure and give a verdict.
 
 Import what an experiment of your own needs from here; `translucid lab new NAME` writes one.
 """

@@ -1,4 +1,4 @@
-"""`translucid lab ...`: claims of textbooks, measured."""
+"""The commands `translucid lab ...`, which test textbook claims by experiments."""
 
 import json
 import shlex
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from translucid_lab.engine.runner import Failure
 
 app = typer.Typer(
-    help="Test claims of textbooks by experiments.",
+    help="Test textbook claims by experiments.",
     epilog="Example: translucid lab run C46",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Results = Annotated[
-    Path, typer.Option("--results", help="Output folder of `lab run`; the results that come with "
-                       "the package fill the gaps.")
+    Path, typer.Option("--results", help="Output folder of `lab run`; missing results are taken "
+                       "from the package.")
 ]  # fmt: skip
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 @app.command("list")
@@ -82,7 +82,7 @@ def run(
             help="Claim ids (C46), experiment names (softmax-scale) or your own files (mine.py)."
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all experiments of the lab.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run all of the lab's experiments.")] = False,
     real: Annotated[
         bool,
         typer.Option("--real", help="Test on real data, in the folder TRANSLUCID_SHARED."),
@@ -92,7 +92,10 @@ def run(
         typer.Option(min=1, help="Number of seeds; a verdict requires the number set by the rule."),
     ] = None,
     first_seed: Annotated[
-        int, typer.Option(min=0, help="First seed; rules were written without seeds from 1000 on.")
+        int,
+        typer.Option(
+            min=0, help="First seed; seeds from 1000 on were not used to write the rules."
+        ),
     ] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less; never refutes a claim.")
@@ -106,7 +109,8 @@ def run(
     The numbers of every seed are stored. Run the same command again to resume a stopped run; seeds
     are measured again only if the code of the experiment has changed.
 
-    Results with another --first-seed do not replace a verdict; `lab show` prints them beside it.
+    Results with a different --first-seed do not replace a verdict; `lab show` prints them beside
+    it.
 
     Example: translucid lab run C46 C34 --quick
 
@@ -180,7 +184,8 @@ def show(
 
 
 def _look(row: "Evidence", folder: Path) -> list[tuple[str, str]]:
-    """The result of a quick run, or of another number of seeds, beside the verdict."""
+    """The result of a quick run, or with a different number of seeds, to show beside the
+    verdict."""
     from translucid_lab.engine.results import QUICK, read
 
     look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None
@@ -239,9 +244,10 @@ def report(
     ] = False,
     results: Results = RUNS,
 ) -> None:
-    """Write one page with every claim: verdict, figure, numbers, rule and code.
+    """Write one HTML page with all claims, verdicts and figures.
 
-    The page is a single file that loads nothing, so you can mail, print or project it.
+    For each claim, it shows the verdict, figure, numbers, rule and code. The page is a single file
+    that loads no other files, so you can mail, print or project it.
 
     Example: translucid lab report --out report
     """
@@ -263,7 +269,9 @@ def report(
 def new(
     name: Annotated[str, typer.Argument(help="Name of the experiment: letters, digits, _ and -.")],
 ) -> None:
-    """Write an experiment to start from: NAME.py, which runs as it is.
+    """Write a template for your own experiment to NAME.py.
+
+    The file runs as it is; change its measurement and its rule.
 
     Example: translucid lab new longer-words
     """
@@ -271,11 +279,11 @@ def new(
     from translucid_lab.engine.experiment import write_template
 
     path = write_template(name, experiments())
-    typer.echo(f"{path}: an experiment that runs; change its measurement and its rule")
+    typer.echo(f"{path}: a working experiment; change its measurement and its rule")
     typer.echo(f"next: translucid lab run {shlex.quote(str(path))} --quick")
 
 
-# ---- what was asked for ----
+# ---- the requested experiments and claims ----
 
 
 def _chosen(words: Sequence[str], every: bool, real: bool) -> "list[Experiment]":

@@ -48,7 +48,7 @@ def print_summary(results: "Sequence[Kept]", out: Path, seconds: float) -> None:
     if any(kept.quick for kept in results):
         typer.echo("a quick run measures less: it never refutes a claim or replaces a full result")
     elif any(aside.get(kept.experiment) == kept for kept in results):
-        typer.echo("not the number of seeds that the rule requires: full results are not replaced")
+        typer.echo("the rule requires a different number of seeds: full results are not replaced")
     first = next(iter(results[0].findings))
     where = [] if out == RUNS else ["--results", str(out)]
     if counts.total() == 1:
@@ -106,7 +106,7 @@ def print_wrapped(text: str, indent: int) -> None:
 
 
 def fit_to_terminal(text: str, before: int) -> str:
-    """Shorten a row to one line of the terminal; not in a pipe."""
+    """Shorten text to fit one line of the terminal; unchanged if the output is not a terminal."""
     room = _columns() - before
     if not sys.stdout.isatty() or len(text) <= room:
         return text
@@ -164,7 +164,7 @@ def kept_as_dict(kept: "Kept", only: str | None = None) -> dict[str, Any]:
     return values
 
 
-EVERY = 5.0  # seconds between two lines without a terminal
+EVERY = 5.0  # seconds between progress lines if the output is not a terminal
 
 
 class SeedMeter:
@@ -175,7 +175,7 @@ class SeedMeter:
         self._totals = Counter(job.experiment.name for job in jobs)
         self._done: Counter[str] = Counter()
         self._to_measure = sum(job.experiment.seconds for job in jobs if not job.kept)
-        self._measured = 0.0  # of those expected seconds
+        self._measured = 0.0  # expected seconds of the seeds measured so far
         self._show_running()
 
     @property
@@ -190,7 +190,7 @@ class SeedMeter:
         self._show_running()
 
     def _left(self) -> str:
-        """The remaining time, from the expected seconds of the seeds and the pace so far."""
+        """The remaining time, estimated from the expected seconds per seed and the speed so far."""
         if not self._measured:
             return ""
         rest = (self._to_measure - self._measured) * self.seconds / self._measured

@@ -38,7 +38,7 @@ EXAMPLES = sorted(
 GROUPS = [words for words, c in commands(PROGRAM) if hasattr(c, "commands")]
 
 
-@pytest.mark.parametrize("group", [words for words in GROUPS if words != ("lab",)])
+@pytest.mark.parametrize("group", GROUPS)
 def test_summaries_fit_a_line_of_80_columns(
     group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ ROTARY = LANGUAGE | {"positions": "rotary", "d_model": 8, "heads": 2}
         (TRANSLATE | {"parallel_residual": True}, "not pre and encoder-decoder"),
         (TAGS | {"positions": "relative", "relative_distance": 16}, "make the distance larger"),
         (TAGS | {"norm": "batch", "norm_bias": False}, "batch norm has a shift"),
-        (TRANSLATE | {"segments": 2}, "segments = 2 is for shape encoder, not .*leave it out"),
+        (TRANSLATE | {"segments": 2}, "segments = 2 is for shape encoder, not .*omit it"),
         (LANGUAGE | {"d_model": 12, "positions": "rotary"}, "d_model / heads = 3.*make it even"),
         (ROTARY | {"rotary_method": "yarn"}, "yarn needs rotary_length"),
         (
@@ -46,7 +46,7 @@ ROTARY = LANGUAGE | {"positions": "rotary", "d_model": 8, "heads": 2}
         (ROTARY | {"d_head": 3}, "d_head 3 is odd"),
         (
             ROTARY | {"rotary_method": "dynamic", "rotary_length": 8, "d_head": 2},
-            "dynamic needs 4 dimensions.*not 2",
+            "dynamic needs at least 4 .*not 2",
         ),
         (ROTARY | {"rotary_attention_factor": 1.5, "scaled": False}, "needs scaled = true"),
     ],
@@ -88,7 +88,7 @@ def test_an_impossible_recurrent_model_is_refused(options: dict[str, Any], messa
         (TAGS | {"head_bias": True}, "head_bias = true is for head language, not head tag"),
         (TAGS | {"logit_scale": 0.5}, "logit_scale = 0.5 is for head language"),
         (TAGS | {"head_dense": "tanh"}, "head_dense = 'tanh' is for head classify or fill or emb"),
-        (STATES | {"normalise": True}, "normalise = true is for head embed.*leave it out"),
+        (STATES | {"normalise": True}, "normalise = true is for head embed.*omit it"),
         (LANGUAGE | {"characters": 4}, "characters = 4 .*encoder with head tag, not shape decoder"),
         (LABELS | {"characters": 4}, "not shape encoder with head classify; leave it out"),
         (LABELS | {"characters": -1}, "characters = -1: .*greater than or equal to 0"),

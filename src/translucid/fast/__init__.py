@@ -1,1 +1,1 @@
-"""Fast paths with the same results. Each has a plain twin, and a test that the two agree."""
+"""Faster code with the same results. Each has a plain counterpart, and a test that both agree."""

@@ -57,7 +57,8 @@ def with_plans(wanted: bool) -> Iterator[None]:
 
 
 class ShortRows:
-    """Within `used()`, attention over short rows uses `short_attention`; subclasses do not."""
+    """Within `used()`, attention over short rows uses `short_attention`, except in subclasses of
+    the library's attention."""
 
     def __init__(self, network: nn.Module) -> None:
         kinds = (SelfAttention, CrossAttention)
@@ -82,8 +83,8 @@ class ShortRows:
 
 class JoinedProjections:
     """Within `used()`, a decoder computes the keys and values of all its cross-attention layers by
-    one matrix multiplication. The plain twin is `TransformerDecoder.project`; decoders with
-    subclasses of our parts keep it."""
+    one matrix multiplication. The plain counterpart is `TransformerDecoder.project`; decoders with
+    subclasses of the library's parts keep it."""
 
     def __init__(self, network: nn.Module) -> None:
         decoders = [part for part in network.modules() if type(part) is TransformerDecoder]

@@ -1,7 +1,7 @@
 """Beam selection after a model's step, as one GPU kernel with one program per source.
 
-The plain twin is `choose` and `settled` of `generate.beam` and `follow` of the state, about fifty
-small kernels that take longer to launch than to run. This module needs Triton.
+The plain counterpart is `choose` and `settled` of `generate.beam` and `follow` of the state, about
+fifty small kernels that take longer to launch than to run. This module needs Triton.
 """
 
 import torch

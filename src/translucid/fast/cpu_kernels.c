@@ -1,6 +1,6 @@
 /* What a decoding step does most, for processors with AVX-512 and VNNI: matrix multiplication in
    float32 and in 8 bits, attention of the newest tokens, sums with norms. `fast/cpu_kernels.py` calls it; the
-   plain twins are in `fast/plain_kernels.py` and `fast/packed_linear.py`.
+   plain counterparts are in `fast/plain_kernels.py` and `fast/packed_linear.py`.
 
    No Python and no torch in here: pointers and sizes come in, so one file serves all versions of
    both. Where a compiler or a processor lacks the instructions, `supported` says so. */

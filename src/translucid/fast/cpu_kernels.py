@@ -2,7 +2,7 @@
 (`cpu_kernels.c`) for processors with AVX-512 and VNNI.
 
 They are compiled when the package is installed, if there is a C compiler (`hatch_build.py`). If
-they are not `available`, the plain twins are used: `fast.plain_kernels`, and torch's matrix
+they are not `available`, the plain counterparts are used: `fast.plain_kernels`, and torch's matrix
 multiplication in `fast.packed_linear`.
 """
 
@@ -48,7 +48,7 @@ def reason() -> str:
         library = ctypes.CDLL(str(library_path()))
     except OSError as error:
         return f"not loaded: {error}"
-    return "" if library.supported() else "not made for this processor: no AVX-512 with VNNI"
+    return "" if library.supported() else "this processor does not have AVX-512 with VNNI"
 
 
 def available() -> bool:
@@ -94,7 +94,7 @@ class CompiledRows:
         self.address, self.run = ctypes.addressof(self.layer), function("linear")
 
     def with_relu(self) -> "CompiledRows":
-        """The same followed by max(0, y), on the same weights."""
+        """The same layer followed by max(0, y), sharing the weights."""
         return CompiledRows(self.parts, self.inputs, self.outputs, relu=True)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -106,12 +106,14 @@ class CompiledRows:
         x, rows = x.contiguous(), x.shape[0]
         y = torch.empty(rows, self.outputs)
         if not self.run(self.address, x.data_ptr(), rows, y.data_ptr(), torch.get_num_threads()):
-            raise MemoryError(f"no memory for {rows} rows of {self.inputs} inputs in 8 bits")
+            raise MemoryError(
+                f"not enough memory for {rows} rows of {self.inputs} inputs in 8 bits"
+            )
         return y
 
 
 def float_rows(weight: Tensor, bias: Tensor | None) -> CompiledRows:
-    """In float32."""
+    """Prepare a linear layer for multiplication in float32."""
     outputs, inputs = weight.shape
     filled = F.pad(weight.detach(), (0, 0, 0, -outputs % BLOCK))
     blocks = filled.view(-1, BLOCK, inputs).transpose(1, 2).contiguous()
@@ -119,7 +121,8 @@ def float_rows(weight: Tensor, bias: Tensor | None) -> CompiledRows:
 
 
 def int8_rows(q: Tensor, scales: Tensor, bias: Tensor) -> CompiledRows:
-    """W = scales * q, and x rounded to 8 bits row by row."""
+    """Prepare a linear layer W = scales * q for multiplication in 8 bits; x is rounded to 8 bits
+    row by row."""
     outputs, inputs = q.shape
     filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, -outputs % BLOCK))
     blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
@@ -196,11 +199,11 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None = None,
 ) -> Tensor:
-    """As `plain_kernels.attend_newest`; seen: from `visible` or `visible_source`."""
+    """Like `plain_kernels.attend_newest`. seen: from `visible` or `visible_source`."""
     out = torch.empty(q.shape)
     job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
     if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
-        raise MemoryError(f"no memory for attention over {keys.shape[2]} slots")
+        raise MemoryError(f"not enough memory for attention over {keys.shape[2]} slots")
     del held  # needed until now
     return out
 

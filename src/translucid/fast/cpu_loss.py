@@ -1,7 +1,7 @@
-"""Cross-entropy with label smoothing on a CPU, together with its gradient, some rows at a time.
+"""Cross-entropy with label smoothing on a CPU, together with its gradient, in batches of rows.
 
-The logits of these rows stay in the cache, which the plain twin (`tasks.loss.plain_cross_entropy`)
-reads from memory for each of its operations.
+The logits of these rows stay in the cache, which the plain counterpart
+(`tasks.loss.plain_cross_entropy`) reads from memory for each of its operations.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ CHUNK = 2**18  # logits at a time
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """The sum over all targets that are not ignored; logits (targets, classes)."""
+    """The sum of the losses of all targets that are not ignored. logits: (targets, classes)."""
 
     @staticmethod
     def forward(

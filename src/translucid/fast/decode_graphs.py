@@ -82,7 +82,8 @@ class Graphs:
         return graph
 
     def _moving(self) -> list[Tensor]:
-        """The tensors that a round changes, except the caches, where it writes the same again."""
+        """The tensors that a round changes, except the caches, where it writes the same values
+        again."""
         r, timeline = self.rounds, self.rounds.timeline
         mine = [r.tokens, r.parents, r.token_log_probs, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
@@ -153,7 +154,7 @@ class DecodeGraphs(threading.local):
             return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
     def look_at(self, model: Model) -> Snapshot:
-        """A snapshot of the model; drops graphs of another model or of one changed since."""
+        """Return a snapshot of the model; discard graphs of a different or a changed model."""
         if self.network is None or not self.network.holds(model):
             with ON_THE_GPU:
                 self.graphs.clear()

@@ -1,9 +1,9 @@
 """A fast decoding step of a Transformer: one token per row, without a trace.
 
-The plain twin is `TransformerDecoder.step`, with the same weights, state and results. This step
-reads the weights of a model and calls none of its parts, so it supports only the models of `known`.
-It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be captured as
-a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
+The plain counterpart is `TransformerDecoder.step`, with the same weights, state and results. This
+step reads the weights of a model and calls none of its parts, so it supports only the models of
+`known`. It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be
+captured as a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
 """
 
 import math
@@ -34,7 +34,7 @@ from translucid.parts.norms import NoNorm, Residual
 from translucid.parts.positions import Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
-D_HEADS = (16, 32, 64, 128)  # for which the GPU's kernels are made
+D_HEADS = (16, 32, 64, 128)  # head sizes that the GPU kernels support
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class DecodeStep:
             self.filled[: weight.shape[0]].copy_(weight.detach())
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Logits (rows, 1, vocab) for the newest tokens (rows, 1), which are added to the state."""
+        """Add new tokens (rows, 1) to the state and return their logits (rows, 1, vocab)."""
         timeline = state.timeline
         assert timeline is not None
         positions = timeline.counts.clone()  # (sources, beams)
@@ -146,7 +146,7 @@ class DecodeStep:
         return logits[:, None]
 
     def _side_by_side(self, now: Now, x: Tensor) -> Tensor:
-        """Layers with a parallel residual; x becomes the sum."""
+        """Apply layers with a parallel residual; x is changed in place to the sum."""
         add_norm, count = self.kernels.add_norm, len(self.branches) // len(self.decoder.layers)
         for first in range(0, len(self.branches), count):
             *attentions, (alone, norm) = self.branches[first : first + count]
@@ -281,7 +281,8 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
 
 
 def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
-    """On a GPU our kernel, on a CPU the product without the overhead of a module."""
+    """The matrix product of a linear layer: on a GPU Translucid's kernel, on a CPU torch's function
+    without the overhead of a module."""
     return of_rows(layer) if _on_cpu(kernels) else partial(kernels.linear, layer)
 
 
@@ -300,9 +301,9 @@ def _scale(part: MultiHead) -> float:
 
 
 # The step computes what the parts of a decoder compute, so each part must be one that it knows, in
-# a place where it expects it. Our parts declare these places in `decode_slots`, the names that they
-# may have in the module around them; subclasses, which may compute something else, do not inherit
-# them. `SLOTS` adds the classes of torch and the linear layers of `fast.packed_linear`.
+# a place where it expects it. The library's parts declare these places in `decode_slots`: the names
+# they may have in the module that contains them. Subclasses, which may compute something else, do
+# not inherit them. `SLOTS` adds torch's classes and the linear layers of `fast.packed_linear`.
 LINEAR = AdaptedLinear.decode_slots
 SLOTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Linear: (*LINEAR, "base", "down", "up"),

@@ -1,4 +1,4 @@
-"""Faster dropout, on a CPU and in compiled layers. The plain twin is `nn.Dropout`.
+"""Faster dropout, on a CPU and in compiled layers. The plain counterpart is `nn.Dropout`.
 
 On a CPU, torch draws on one core, 13 ns per value: a fifth of the processor time of a small
 Transformer's training step on one core and a third of its time on two. For large tensors, numpy
@@ -22,7 +22,7 @@ STEPS = 2**16  # probabilities are multiples of 1 / STEPS
 
 
 class LargeDropout:
-    """Within `used()`, dropout of large tensors draws with numpy."""
+    """Within `used()`, dropout of large tensors uses numpy's random generator."""
 
     def __init__(self, network: nn.Module) -> None:
         self._parts = [part for part in network.modules() if type(part) is nn.Dropout]
@@ -50,7 +50,7 @@ BITS = 24  # probabilities are multiples of 1 / 2**BITS
 
 
 class HashedDropout:
-    """Within `used()`, dropout in the layers of a Transformer draws hashes."""
+    """Within `used()`, dropout in the layers of a Transformer uses hashes as random numbers."""
 
     def __init__(self, network: nn.Module, device: torch.device) -> None:
         layers = [part for part in network.modules() if type(part) is Layer]
@@ -60,7 +60,7 @@ class HashedDropout:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """One pass, with seeds from torch's generator of the device."""
+        """Use hashed dropout for one forward pass, with seeds from the device's torch generator."""
         shape = (len(self._parts),)
         seeds = torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=self._device)
         for part, seed in zip(self._parts, seeds.unbind(), strict=True):

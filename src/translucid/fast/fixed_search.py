@@ -1,7 +1,7 @@
 """Beam search in tensors with fixed addresses and shapes, so that a graph can replay it.
 
-Batches are padded to a few sizes, and finished sentences keep their rows. The plain twin is the
-search of `generate.beam_search`, which also supports constraints on the tokens so far.
+Batches are padded to a few sizes, and finished sentences keep their rows. The plain counterpart is
+the search of `generate.beam_search`, which also supports constraints on the tokens so far.
 """
 
 from collections.abc import Callable
@@ -176,7 +176,7 @@ class Rounds:
         self.number += 1
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
-        """The same as `_select`."""
+        """Do the same as `_select` with one GPU kernel."""
         from translucid.fast.beam_kernel import select_and_follow
 
         settings = self.settings

@@ -1,7 +1,7 @@
 """A decoder state for CUDA graphs, with fixed tensors and shapes.
 
-The plain twin is the state of `parts.cache`. The index of the next slot is a tensor, which the
-graph itself increments, and every step reads the same number of slots.
+The plain counterpart is the state of `parts.cache`. The index of the next slot is a tensor, which
+the graph itself increments, and every step reads the same number of slots.
 """
 
 from dataclasses import replace
@@ -13,7 +13,8 @@ from translucid.parts.cache import DecoderState, KVCache, Timeline
 
 
 class FixedTimeline(Timeline):
-    """`taken` counts the slots that Python has reserved, `cursor` those of the graph."""
+    """A timeline with fixed tensors: `taken` counts the slots that Python has reserved, `cursor`
+    those that the graph has used."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         super().__init__(sources, capacity, device)
@@ -23,7 +24,7 @@ class FixedTimeline(Timeline):
 
     @property
     def everything_seen(self) -> bool:
-        """Never: there are unused slots after those in use."""
+        """Always False, since there are unused slots after those in use."""
         return False
 
     @property
@@ -74,7 +75,7 @@ def with_fixed_timeline(state: DecoderState) -> DecoderState:
 def restart(state: DecoderState, other: DecoderState) -> None:
     """Continue from another state with one beam, in the tensors of this one."""
     assert isinstance(state.timeline, FixedTimeline), "not a state in fixed shapes"
-    assert other.timeline is not None, "the other state is of another kind of model"
+    assert other.timeline is not None, "the other state is of a different kind of model"
     taken = other.timeline.taken
     for mine, its in zip(state.layers, other.layers, strict=True):
         if isinstance(mine, KVCache) and isinstance(its, KVCache):

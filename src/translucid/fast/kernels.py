@@ -1,7 +1,7 @@
 """GPU kernels for one decoding step, where torch would launch several kernels or copy data.
 
-Each has a plain twin of the same name in `fast.plain_kernels`. This module needs Triton, which
-torch installs on Linux with CUDA.
+Each has a plain counterpart of the same name in `fast.plain_kernels`. This module needs Triton,
+which torch installs on Linux with CUDA.
 """
 
 import torch
@@ -241,7 +241,7 @@ def _rotate(
 def rotate_newest(
     x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
 ) -> None:
-    """As `plain_kernels.rotate_newest`."""
+    """Rotate queries and keys in place, like `plain_kernels.rotate_newest`."""
     d = 2 * cos.shape[1]
     cos, sin = cos.float(), sin.float()
     _rotate[(x.shape[0],)](
@@ -294,7 +294,7 @@ NAMES = {ACTIVATIONS[name]: name for name in KNOWN}  # of the activations in `_f
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """activation(W x + b) for x (rows, inputs), with our own kernel for few rows."""
+    """activation(W x + b) for x (rows, inputs), with Translucid's own kernel for few rows."""
     rows, inputs = x.shape
     if rows > FEW or not isinstance(layer, nn.Linear):
         return plain_kernels.linear(layer, x, activation)

@@ -1,5 +1,5 @@
 """All layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between. The
-plain twin is the loop over branches in `fast.decode_step`."""
+plain counterpart is the loop over branches in `fast.decode_step`."""
 
 import ctypes
 from ctypes import c_long, c_void_p
@@ -25,7 +25,7 @@ class LayerOperation(ctypes.Structure):
 
 
 class LayersAtOnce:
-    """The layers of a decoder that `fits`."""
+    """Runs all layers of a decoder that `fits`."""
 
     def __init__(self, decoder: TransformerDecoder, scales: list[tuple[float, float]]) -> None:
         self.decoder, self.scales = decoder, scales  # of self- and cross-attention, by layer
@@ -54,7 +54,7 @@ class LayersAtOnce:
         self.x.copy_(x)
         rows, threads = x.shape[0], torch.get_num_threads()
         if not self.run(self.operations, len(self.operations), rows, start, threads):
-            raise MemoryError(f"no memory for a step of {rows} rows")
+            raise MemoryError(f"not enough memory for a step of {rows} rows")
         return self.h
 
     def _prepare(self, state: DecoderState, seen: Tensor | None, shape: torch.Size) -> None:

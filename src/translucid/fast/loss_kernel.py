@@ -1,6 +1,6 @@
 """Cross-entropy on a GPU: logits are read once forward and once backward, never stored as float32.
 
-The plain twin is `tasks.loss.plain_cross_entropy`. This module needs Triton.
+The plain counterpart is `tasks.loss.plain_cross_entropy`. This module needs Triton.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def loss_forward(
     logits, targets, losses, log_zs, row_stride, classes, ignore, smoothing, allowed, never,
     NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row: log Z by a running maximum, then its loss."""
+    """Compute the loss of one row, with log Z by a running maximum."""
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * row_stride
     top = -float("inf")
@@ -53,7 +53,7 @@ def loss_backward(
     logits, targets, log_zs, factor, gradient, row_stride, classes, ignore, smoothing, allowed,
     never, NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of some logits of a row: factor (p - target probability)."""
+    """Compute the gradient of a block of a row's logits: factor (p - target probability)."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < classes

@@ -1,4 +1,4 @@
-"""Linear layers in other layouts: packed for a CPU, in float32 or int8; or padded, so that an
+"""Linear layers in special layouts: packed for a CPU, in float32 or int8; or padded, so that an
 output head with an odd vocabulary size trains at full speed on a GPU.
 
 `F.linear` rearranges the weights for the processor's kernel at every call; packed layers do it
@@ -26,7 +26,7 @@ from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
 from translucid.parts.embedding import LanguageHead
 
-LARGEST = 119  # of q: the maximum of 16 * high + low, each from -8 to 7
+LARGEST = 119  # largest value of q: the maximum of 16 * high + low, each from -8 to 7
 # Rows up to which two 4-bit multiplications are faster than one 8-bit multiplication.
 # 37 layers of a Transformer, d_model 512, on a Neoverse N1: 1 row 3.7 ms against 7.3, 2 rows 6.1
 # against 7.3, 3 rows 8.1 against 7.7.

@@ -71,13 +71,13 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """activation(W x + b)"""
+    """A linear layer followed by an activation: activation(W x + b)."""
     y = layer(x)
     return y if activation == "identity" else ACTIVATIONS[cast(ActivationName, activation)](y)
 
 
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """A feed-forward layer."""
+    """Apply a feed-forward layer to h."""
     return part(h)
 
 
@@ -120,7 +120,7 @@ def top_and_normaliser(
 
 
 def _by_source(x: Tensor, sources: int, beams: int, d: int) -> Tensor:
-    """(rows, heads * d) as (sources, heads, beams, d)."""
+    """Reshape (rows, heads * d) to (sources, heads, beams, d)."""
     if beams == 1:
         return x.view(sources, -1, 1, d)
     return x.view(sources, beams, -1, d).transpose(1, 2)

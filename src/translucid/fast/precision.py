@@ -1,5 +1,5 @@
-"""Copies of a network for decoding in another precision, with LoRA adapters merged, and how much
-their outputs differ from the original's."""
+"""Copies of a network for decoding in a different precision, with LoRA adapters merged, and how
+much their outputs differ from the original's."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -26,8 +26,8 @@ N = TypeVar("N", bound=Network)
 
 
 def prepare(network: N, precision: Precision = "auto") -> N:
-    """A copy for decoding. On a CPU its linear layers are packed, in float32 or int8; on a GPU it
-    is in float32 or bfloat16. Auto: float32 on a CPU, bfloat16 on a GPU.
+    """Copy a network for decoding. On a CPU its linear layers are packed, in float32 or int8; on a
+    GPU it is in float32 or bfloat16. Auto: float32 on a CPU, bfloat16 on a GPU.
 
     The copy has all trace points. It does not change when the network is trained further, and can
     be neither moved nor saved.
@@ -47,7 +47,7 @@ def prepare(network: N, precision: Precision = "auto") -> N:
 def _checked(network: Network, precision: Precision, device: torch.device) -> Precision:
     """The precision, with "auto" resolved; raises if the network cannot have it on this device."""
     if any(isinstance(part, PackedLinear | Int8Linear) for part in network.modules()):
-        raise InputError("the network is prepared already; prepare the original")
+        raise InputError("the network is already prepared for decoding; prepare the original")
     if precision == "auto":
         return "bfloat16" if device.type == "cuda" and has_bf16(device) else "float32"
     if precision == "bfloat16" and not has_bf16(device):
@@ -84,7 +84,7 @@ class PrecisionDifference:
 
     mean: float
     most: float
-    changed: float  # fraction of the positions where another token is the most probable
+    changed: float  # fraction of the positions where a different token is the most probable
     places: int
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ class Merged:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copy weights that have been trained since."""
+        """Update the copy if the original weights have been trained since."""
         if self._own is None:
             return
         there = dict(self.model.named_parameters())

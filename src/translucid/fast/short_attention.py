@@ -2,7 +2,7 @@
 
 Kernels for long rows use tiles of 64 to 128 positions, mostly empty for short rows, and three
 passes backward. Here a program holds all scores of a head, so that q, k and v are read once forward
-and once backward. The plain twin is `parts.attention.fused`. This module needs Triton.
+and once backward. The plain counterpart is `parts.attention.fused`. This module needs Triton.
 """
 
 from typing import Any
@@ -22,7 +22,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 def short_attention(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
 ) -> Tensor:
-    """As `fused`, which handles long rows and everything else that this kernel does not."""
+    """Attention like `fused`, which is called for long rows and other cases that this kernel does
+    not support."""
     fits = (
         layout.bias is None
         and q.shape[1] == k.shape[1]
@@ -255,7 +256,7 @@ _attend.register_autograd(_gradients, setup_context=_keep)
 
 
 class _Attention(torch.autograd.Function):
-    """The same operation for eager calls."""
+    """`short_attention` as an autograd function, for calls outside torch.compile."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:

@@ -57,7 +57,7 @@ def _methods(kind: Any) -> frozenset[str]:
 
 
 def _as_written(kind: type) -> bool:
-    """Whether a class of ours or torch's has the methods of its source file."""
+    """Whether a class of Translucid or torch still has the methods of its source file."""
     if not kind.__module__.startswith((*OURS, TORCHS)):
         return False
     return all(
@@ -67,7 +67,7 @@ def _as_written(kind: type) -> bool:
 
 
 def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
-    """The methods of our classes, and the forward and call methods of torch's."""
+    """The methods of Translucid's classes, and the forward and call methods of torch's."""
     for owner in kind.__mro__:
         if owner.__module__.startswith(OURS):
             methods = list(vars(owner).values())
@@ -118,7 +118,7 @@ class Snapshot:
 
 @contextmanager
 def swapped(parts: Sequence[nn.Module], name: str, method: Callable[..., Any]) -> Iterator[None]:
-    """Within the block, `part.name(...)` is `method(part, ...)`."""
+    """Replace a method within the block: `part.name(...)` calls `method(part, ...)`."""
     for part in parts:
         vars(part)[name] = types.MethodType(method, part)
     try:

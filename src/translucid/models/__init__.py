@@ -1,4 +1,4 @@
-"""The models: perceptron, MLP, recurrent, Transformer. `build(config)` makes one."""
+"""The models: perceptron, MLP, recurrent, Transformer. `build(config)` creates one."""
 
 from translucid.models.autoregressive import GenerationInputs as GenerationInputs
 from translucid.models.base import DecoderModel as DecoderModel

@@ -37,7 +37,7 @@ def check_adapters(network: Network, patterns: Sequence[str]) -> None:
         if not any(fnmatchcase(name, pattern) for name in layers):
             close = nearest(pattern.replace("*", ""), layers) or layers[:1]
             raise ConfigError(
-                f"model.lora_where: {pattern!r} names no linear layer of the model; did you mean "
+                f"model.lora_where: {pattern!r} matches no linear layer of the model; did you mean "
                 f"{' or '.join(close)}?"
             )
 
@@ -48,8 +48,8 @@ def is_adapted(network: nn.Module) -> bool:
 
 @torch.no_grad()
 def merge(network: Network) -> None:
-    """Add the adapters' weights to their layers and remove the adapters. The network computes the
-    same up to rounding."""
+    """Add the adapters' weights to their layers and remove the adapters. The network's outputs stay
+    the same up to rounding."""
     if not is_adapted(network):
         return
     for name, module in list(network.named_modules()):

@@ -22,11 +22,11 @@ class GenerationInputs:
 
     rows: int
     source: Tensor | None = None  # (rows, source length)
-    mask: Tensor | None = None  # of the source, True at real tokens; None: no padding
+    mask: Tensor | None = None  # source mask, True at real tokens; None: no padding
 
     @classmethod
     def of(cls, source: Tensor, mask: Tensor | None = None) -> "GenerationInputs":
-        """Inputs of an encoder-decoder; source and mask: (rows, source length)."""
+        """Create the inputs for an encoder-decoder. source, mask: (rows, source length)."""
         return cls(len(source), source, mask)
 
     @property
@@ -40,19 +40,20 @@ class GenerationInputs:
 
 
 class GenerationState(Protocol):
-    """What a model remembers of the tokens so far."""
+    """The state of a model after the tokens so far."""
 
     @property
     def length(self) -> int: ...
 
     def expand(self, beams: int) -> None:
-        """Continue every row in `beams` beams."""
+        """Split every row into `beams` beams."""
 
     def follow(self, parents: Tensor) -> None:
-        """Beam j of row i now continues its beam parents[i, j]: (rows, beams)."""
+        """Make beam j of row i continue beam parents[i, j] of the same row. parents: (rows,
+        beams)."""
 
     def select(self, sources: Tensor) -> None:
-        """Row i is now what row sources[i] was; rows may repeat or be left out."""
+        """Replace row i by row sources[i]; rows may be repeated or omitted."""
 
 
 S = TypeVar("S", bound=GenerationState)
@@ -65,16 +66,16 @@ class AutoregressiveModel(Protocol[S]):
     def vocab(self) -> int: ...
     @property
     def max_length(self) -> int | None:
-        """The most tokens the model can read or generate; None: no limit."""
+        """The maximum number of tokens the model can read or generate; None: no limit."""
 
     @property
     def device(self) -> torch.device: ...
 
     def start(self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE) -> S:
-        """A fresh state for sequences of up to `capacity` tokens."""
+        """Create a state for sequences of up to `capacity` tokens."""
 
     def step(
         self, tokens: Tensor, state: S, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """Logits (rows, queries, vocab) for the newest tokens (rows, queries), which are added
-        to the state. mask: (rows, queries), True at real tokens."""
+        """Add new tokens (rows, queries) to the state and return their logits (rows, queries,
+        vocab). mask: (rows, queries), True at real tokens."""

@@ -6,7 +6,8 @@
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
 
 Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None without padding.
-Each family supplies an Encoder and a Decoder. `autoregressive` describes decoding.
+Each family (recurrent, Transformer) supplies an Encoder and a Decoder. The module `autoregressive`
+describes decoding.
 """
 
 from collections.abc import Iterator
@@ -34,25 +35,25 @@ from translucid.parts.ngrams import NGramFeatures
 class Encoder(nn.Module):
     """Reads a whole sequence: `encoder(tokens, trace)` returns Encoded."""
 
-    packs = False  # can a row hold several texts (sequence packing)?
+    packs = False  # whether a row can hold several texts (sequence packing)
     d_output: int
     embedding: Embedding
 
     def input_parts(self) -> dict[str, InputPart]:
-        """The parts that make token vectors in addition to the embedding, by name."""
+        """The parts that contribute to token vectors in addition to the embedding, by name."""
         parts = self.named_children()
         return {name: part for name, part in parts if isinstance(part, InputPart)}
 
     def check(self, tokens: Tokens) -> None:
-        """Raise if an input part lacks its input, or if no part reads one of the inputs."""
+        """Raise if the input of an input part is missing or wrong, or if no part reads an input."""
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
-                    f"{name} were given, but this model reads only {reads}; build it with {name}, "
-                    "or leave them out"
+                    f"got {name}, but this model reads only {reads}; build it with {name}, or "
+                    "omit them"
                 )
         for name, part in parts.items():
             part.check(tokens, tokens.more.get(name))
@@ -68,8 +69,8 @@ class Encoder(nn.Module):
         return x
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The trace point that holds the token vectors after all input parts, or after those in
-        front of `before`."""
+        """The trace point that holds the token vectors after all input parts, or after those that
+        precede `before`."""
         parts = self.input_parts()
         names = list(parts)[: list(parts).index(before)] if before else list(parts)
         added = [name for name in names if parts[name].adds()]
@@ -77,7 +78,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, optionally with the output of an encoder: whole, by
+    """Reads a sequence from left to right, optionally with the output of an encoder: at once, by
     `decoder(ids, mask, encoder_output, trace)`, which returns Encoded, or step by step."""
 
     d_output: int
@@ -90,7 +91,7 @@ class Decoder(nn.Module):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """A fresh state for this many rows."""
+        """Create a state for this many rows."""
         raise NotImplementedError
 
     def step(
@@ -100,8 +101,8 @@ class Decoder(nn.Module):
         mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Outputs (rows, queries, d_output) for the newest tokens (rows, queries); the state
-        moves on."""
+        """Return outputs (rows, queries, d_output) for new tokens (rows, queries), and update the
+        state."""
         raise NotImplementedError
 
     def embedded(self, at: Scope, before: str = "") -> str:
@@ -128,13 +129,13 @@ class Network(nn.Module):
     def output_point(self) -> str:
         """The trace point that holds the network's output."""
         raise InputError(
-            f"{type(self).__name__} does not define output_point; give it this property: the "
-            "name of the trace point that holds its outputs"
+            f"{type(self).__name__} does not define output_point; add this property: the name of "
+            "the trace point that holds its outputs"
         )
 
 
 class EncoderModel(Network):
-    """Labels a text or each of its tokens, or makes vectors of them."""
+    """Labels a text or each of its tokens, or computes their vectors."""
 
     config: SequenceConfig
 
@@ -156,8 +157,8 @@ class EncoderModel(Network):
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """more: inputs of further input parts. With `characters` in the config: characters
-        (batch, length, characters), each byte of a word + 1, 0 after its end."""
+        """Compute the head's outputs. more: inputs of further input parts. With `characters` in the
+        config: characters (batch, length, characters), each byte of a word + 1, 0 after its end."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
@@ -177,10 +178,10 @@ class EncoderModel(Network):
 
 
 class AutoregressiveNetwork(Network, Generic[S]):
-    """An `AutoregressiveModel` with weights: one network, or several."""
+    """An `AutoregressiveModel` with weights: one network or an ensemble."""
 
     config: SequenceConfig
-    vocab: int  # of the text that it generates
+    vocab: int  # vocabulary size of the generated text
 
     @property
     def max_length(self) -> int | None:
@@ -200,7 +201,7 @@ class AutoregressiveNetwork(Network, Generic[S]):
 
 
 def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> LanguageHead:
-    """The head that turns a decoder's outputs into logits."""
+    """Build the head that computes logits from a decoder's outputs."""
     tied = decoder.embedding if config.tied else None
     return LanguageHead(
         decoder.d_output, vocab, bias=config.head_bias, scale=config.logit_scale, tied=tied
@@ -208,7 +209,7 @@ def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> 
 
 
 class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
-    """One decoder and its head."""
+    """A network with one decoder and its head."""
 
     decoder: Decoder
     head: nn.Module
@@ -220,7 +221,7 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
         mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (rows, queries, vocab) for the newest tokens, one or a whole prompt."""
+        """Return logits (rows, queries, vocab) for new tokens: one per row, or a whole prompt."""
         inputs.check_trace(trace)
         inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
@@ -262,7 +263,7 @@ class DecoderModel(DecoderNetwork):
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> DecoderState:
-        """A fresh state for texts of up to `capacity` tokens; hand it to `step`."""
+        """Create a state for texts of up to `capacity` tokens; pass it to `step`."""
         check_generation(inputs, with_source=False)
         return self.decoder.start(inputs.rows, capacity)
 
@@ -289,7 +290,7 @@ class EncoderDecoderModel(DecoderNetwork):
         """Logits (batch, target length, vocab); each position sees the target up to itself.
 
         For a Transformer, a row may hold several pairs: then both masks are torch.long and hold
-        the number of each token's pair, from 1 on, and 0 at padding."""
+        the number of each token's pair, starting at 1, and 0 at padding."""
         packed = self.encoder.packs and inputs.are_packed(source_mask, target_mask)
         inputs.check_ids(target, target_mask, self.vocab, "target", packed=packed)
         encoder_output = self._read(source, source_mask, trace, packed=packed)
@@ -316,8 +317,8 @@ class EncoderDecoderModel(DecoderNetwork):
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode; afterwards every module is in the mode it was in before. A network already
-    in evaluation mode is not touched, so that threads can share it."""
+    """Set evaluation mode within the block, then restore the mode of every module. A network
+    already in evaluation mode is not changed, so that threads can share it."""
     training = [module for module in network.modules() if module.training]
     if training:
         network.eval()

@@ -36,21 +36,21 @@ ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
 
 def config_from(values: Mapping[str, Any]) -> ModelConfig:
-    """A configuration from its plain values, including `kind`, as stored in a model folder."""
+    """Create a configuration from a dictionary with `kind`, as stored in a model folder."""
     options = {name: value for name, value in values.items() if name != "kind"}
     kinds = {config.model_fields["kind"].default: config for config in get_args(ModelConfig)}
     if not isinstance(kind := values.get("kind"), str) or kind not in kinds:
-        raise ConfigError(f"kind = {kind!r}: no such kind of model; use {', '.join(kinds)}")
+        raise ConfigError(f"kind = {kind!r} is not a kind of model; use {', '.join(kinds)}")
     config: ModelConfig = kinds[kind](**options)
     return config
 
 
 def build(config: ModelConfig) -> Network:
-    """A freshly initialised model; seed torch first for reproducible weights."""
+    """Build a model with random weights; seed torch first to make them reproducible."""
     if not isinstance(config, ModelConfig):
         raise ConfigError(
-            f"build({config!r}): give a PerceptronConfig, MLPConfig, RecurrentConfig or "
-            f"TransformerConfig, made with its sizes"
+            f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, RecurrentConfig or "
+            f"TransformerConfig, created with its sizes"
         )
     match config:
         case PerceptronConfig():
@@ -104,7 +104,7 @@ def _ensemble(config: RecurrentConfig | TransformerConfig) -> Ensemble:
 
 
 def _input_parts(config: RecurrentConfig | TransformerConfig) -> dict[str, InputPart]:
-    """The parts of an encoder's input in addition to the embedding, by name."""
+    """Build the input parts of an encoder in addition to the embedding, by name."""
     parts: dict[str, InputPart] = {}
     if config.characters:
         parts["characters"] = Characters(config.characters, config.d_model)
@@ -137,23 +137,23 @@ DRAWS = {
 
 
 MAKES = {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.zeros}
-SPARE_TENSORS, SPARE_VALUES = 1000, 1 << 24  # beyond the weights: tables that are computed
+SPARE_TENSORS, SPARE_VALUES = 1000, 1 << 24  # allowance for computed tables, beyond the weights
 
 
 def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
-    """A network whose weights will be loaded next: initialisation is skipped, and no random
+    """Build a network whose weights will be loaded next: initialisation is skipped, and no random
     generator of the process is used.
 
     declared: the number of values of each tensor in the file. A configuration that needs far more
-    is refused before memory is allocated.
+    is rejected before memory is allocated.
     """
     with _Undrawn(declared):
         return build(config)
 
 
 def build_shapes(config: ModelConfig) -> Network:
-    """A network on the meta device, to count its parameters. Initialisation is skipped: on this
-    device torch would import its compiler for it, which takes three seconds."""
+    """Build a network on the meta device, to count its parameters. Initialisation is skipped, since
+    on this device torch would import its compiler for it, which takes three seconds."""
     with torch.device("meta"), _Unfilled():
         return build(config)
 
@@ -165,17 +165,17 @@ class _Unfilled(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # of initialisation
+        scales = func is Tensor.div_ and isinstance(args[0], nn.Parameter)  # at start
         if getattr(func, "__module__", None) == nn.init.__name__ or func in FILLS or scales:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]  # no page is touched
-        if func in DRAWS:  # in a user's own part
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]  # allocates no page
+        if func in DRAWS:  # random numbers in a user's own part
             with torch.random.fork_rng(devices=[]):
                 return func(*args, **kwargs)
         return func(*args, **kwargs)
 
 
 class _Undrawn(_Unfilled):
-    """Also refuse to create far more than was declared."""
+    """Skip initialisation, and raise if the network creates far more values than declared."""
 
     def __init__(self, declared: Sequence[int]) -> None:
         super().__init__()

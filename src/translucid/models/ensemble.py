@@ -33,7 +33,7 @@ def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
 
 
 class Ensemble(Network):
-    """Members that label texts or tokens."""
+    """An ensemble of networks that label texts or tokens."""
 
     config: SequenceConfig
 
@@ -47,7 +47,7 @@ class Ensemble(Network):
         return [member for member in self.members if isinstance(member, Member)]
 
     def forward(self, *inputs: Any, trace: NoTrace = NO_TRACE, **named: Any) -> Tensor:
-        """Takes the same arguments as its members."""
+        """Average the members' outputs; takes the same arguments as the members."""
         if inputs and isinstance(inputs[-1], NoTrace):
             *inputs, trace = inputs  # type: ignore[assignment]
         if self.training:
@@ -77,7 +77,7 @@ class Ensemble(Network):
 
 @dataclass
 class EnsembleState:
-    """The states of all members."""
+    """The generation states of all members."""
 
     states: Sequence[GenerationState]
 
@@ -99,19 +99,19 @@ class EnsembleState:
 
 
 class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
-    """Members that generate, of any family, with one vocabulary."""
+    """An ensemble of networks that generate text: any family, but the same vocabulary."""
 
     def __init__(
         self, members: Sequence[AutoregressiveNetwork[Any]], config: SequenceConfig | None = None
     ) -> None:
-        """config: default the first member's."""
+        """config: configuration of the ensemble; default: the first member's."""
         if not members:
             raise InputError("an ensemble needs at least one model")
         sizes = sorted({member.vocab for member in members})
         if len(sizes) > 1:
             raise InputError(
-                f"the models have vocabularies of {', '.join(map(str, sizes))} tokens; only "
-                "models of one vocabulary form an ensemble"
+                f"the models have vocabularies of {', '.join(map(str, sizes))} tokens; an "
+                "ensemble needs models with the same vocabulary"
             )
         super().__init__(config or members[0].config, members)
         self.vocab = sizes[0]

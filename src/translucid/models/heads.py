@@ -31,7 +31,7 @@ class Encoded:
 
 
 class Tagger(nn.Module):
-    """Logits W x + b for each token."""
+    """A head that computes logits W x + b for each token."""
 
     output_point = "logits"
 
@@ -48,7 +48,7 @@ class Tagger(nn.Module):
 
 
 class HiddenStates(nn.Module):
-    """The encoder's outputs, unchanged."""
+    """A head that returns the encoder's outputs unchanged."""
 
     output_point = "hidden"
 
@@ -60,7 +60,7 @@ class HiddenStates(nn.Module):
 
 
 class MaskedLanguageHead(nn.Module):
-    """Logits W norm(act(W_d x + b_d)) + b over the vocabulary, for each token; tied, W is the
+    """Logits W norm(act(W_d x + b_d)) + b over the vocabulary, for each token; if tied, W is the
     embedding table.
 
     Devlin et al. 2019, https://arxiv.org/abs/1810.04805
@@ -106,8 +106,8 @@ class MaskedLanguageHead(nn.Module):
 class _Pooled(nn.Module):
     """One vector for all tokens, optionally followed by a dense layer.
 
-    mean: their mean. first, last: the first or last real token; a recurrent network's "last" is
-    its final state, which has read the whole text in both directions. attention: a mean weighted
+    mean: the mean of all tokens. first, last: the first or last real token; for recurrent networks,
+    "last" is the final state, which covers the text in both directions. attention: a mean weighted
     by a trained query.
     """
 
@@ -126,7 +126,7 @@ class _Pooled(nn.Module):
         return Variant(words, symbols=symbols)
 
     def _words(self) -> list[str]:
-        """Further words of its variant."""
+        """Additional words that identify the variant of this head."""
         return []
 
     def _vector(self, encoded: Encoded, trace: NoTrace) -> Tensor:
@@ -156,7 +156,7 @@ class _Pooled(nn.Module):
         return (weight[:, None] @ x).squeeze(1)
 
     def _vector_terms(self, at: Scope, row: int) -> Terms:
-        """The vector of a text, as the output reads it."""
+        """The text vector that the output layer reads."""
         return at.vector("pooled" if self.dense is None else "dense", row, None)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -190,7 +190,7 @@ class _Pooled(nn.Module):
 
 
 def _dense_terms(dense: Dense, at: Scope, d: int, x: Terms) -> Expression:
-    """act(W_d x + b_d)"""
+    """One value of the dense layer, act(W_d x + b_d), as an expression."""
     return activation(dense.activation, at.linear("dense.linear", d, x, "W_d", "b_d"))
 
 
@@ -206,7 +206,7 @@ class Classifier(_Pooled):
         pooling: Pooling = "mean",
         dense: ActivationName | None = None,
     ) -> None:
-        """dense: the activation of a dense layer before the logits; None: no such layer."""
+        """dense: activation of a dense layer before the logits; None: no dense layer."""
         super().__init__(
             d_input, pooling, None if dense is None else Dense(d_input, d_input, dense)
         )
@@ -224,7 +224,7 @@ class Classifier(_Pooled):
 
 
 class TextEmbedding(_Pooled):
-    """One vector for a text, optionally through a dense layer, optionally at length 1.
+    """One vector for a text, optionally after a dense layer, optionally normalised to length 1.
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
@@ -240,7 +240,7 @@ class TextEmbedding(_Pooled):
         *,
         normalise: bool = False,
     ) -> None:
-        """outputs: width of the dense layer; None: no such layer."""
+        """outputs: width of the dense layer; None: no dense layer."""
         super().__init__(
             d_input, pooling, None if outputs is None else Dense(d_input, outputs, dense)
         )
@@ -275,7 +275,7 @@ def make_head(
     *,
     normalise: bool = False,
 ) -> Head:
-    """Build the head of this name: classify, tag, embed or none."""
+    """Build a head by name: classify, tag, embed or none."""
     match name:
         case "none":
             return HiddenStates()

@@ -1,4 +1,4 @@
-"""Initial weights, with the reasons for them."""
+"""Initialisation of weights for each family of models, with the reasons for it."""
 
 import math
 
@@ -11,7 +11,7 @@ from translucid.parts.positions import Learned
 
 
 def transformer(stack: nn.Module, layers: int) -> None:
-    """Keep the variance constant through the layers and the residual stream.
+    """Initialise a Transformer so that the variance stays constant through the layers.
 
     Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance forward and
     backward. Output projections are divided by sqrt(2 * layers), since the residual stream adds up
@@ -34,7 +34,7 @@ def transformer(stack: nn.Module, layers: int) -> None:
 
 
 def recurrent(model: nn.Module, forget_bias: float) -> None:
-    """Keep the state from vanishing or exploding over many steps.
+    """Initialise a recurrent model so that its state neither vanishes nor explodes over many steps.
 
     Input weights: Xavier uniform per gate. Recurrent weights: orthogonal per gate, so that repeated
     multiplication neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, except that an
@@ -52,16 +52,17 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
 
 
 def characters(model: nn.Module) -> None:
-    """Standard deviation 1 for the character table: no head is tied to it and no scale follows."""
+    """Initialise the character table with standard deviation 1, since no head is tied to it and no
+    scale follows."""
     for module in model.modules():
         if isinstance(module, Characters):
             nn.init.normal_(module.table.weight)
 
 
 def mlp(model: nn.Module, activation: ActivationName) -> None:
-    """Keep the variance constant through the layers.
+    """Initialise an MLP so that the variance stays constant through the layers.
 
-    He et al. 2015 for the relu family, whose zero half halves the variance; Xavier for the others,
+    He et al. 2015 for the relu family, which sets half of the values to 0; Xavier for the others,
     with torch's gain for tanh. Biases: 0.
     """
     for module in model.modules():

@@ -10,21 +10,21 @@ from translucid.parts.embedding import out_of_range
 
 
 def are_packed(*token_masks: Tensor | None) -> bool:
-    """Do all of them hold text numbers (sequence packing)?"""
+    """Whether all these masks hold text numbers (sequence packing)."""
     return all(isinstance(m, Tensor) and m.dtype is torch.long for m in token_masks)
 
 
 def check_ids(
     ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids", *, packed: bool = False
 ) -> None:
-    """Check that ids (batch, length) are below `vocab` and that the mask has their shape.
-    packed: the mask holds text numbers."""
+    """Check that ids (batch, length) are below `vocab` and that the mask has the same shape.
+    packed: whether the mask holds text numbers."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         kind = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
-        raise InputError(f"{what}: {kind} was given; give a tensor of whole numbers (torch.long)")
+        raise InputError(f"{what}: got {kind}; expected a tensor of whole numbers (torch.long)")
     if ids.dim() != 2:
         raise InputError(
-            f"{what} has shape {tuple(ids.shape)}; give (batch, length), for one text "
+            f"{what} has shape {tuple(ids.shape)}; expected (batch, length); for one text use "
             f"{what}[None] or {what}.view(1, -1)"
         )
     if mask is not None:
@@ -37,14 +37,14 @@ def check_ids(
                 f"the mask of {what} has shape {tuple(mask.shape)}, but {what} {tuple(ids.shape)}"
             )
     if (wrong := out_of_range(ids, vocab)) is not None:
-        raise InputError(f"{what} holds {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
+        raise InputError(f"{what} contains {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
 
 
 def check_numbers(x: Tensor, inputs: int) -> None:
     """Check that x is floating-point (batch, inputs)."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = f"a tensor of {x.dtype}" if isinstance(x, Tensor) else f"{type(x).__name__}"
-        raise InputError(f"x: {kind} was given; give a tensor of floating-point numbers")
+        raise InputError(f"x: got {kind}; expected a tensor of floating-point numbers")
     if x.dim() < 1 or x.shape[-1] != inputs:
         raise InputError(
             f"x has shape {tuple(x.shape)}, but the model takes {inputs} "
@@ -53,19 +53,19 @@ def check_numbers(x: Tensor, inputs: int) -> None:
 
 
 def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
-    """Check that an encoder-decoder gets sources and a decoder none."""
+    """Check that the inputs have sources for an encoder-decoder, and none for a decoder."""
     if not isinstance(inputs, GenerationInputs):
         raise InputError(
-            f"start({type(inputs).__name__}): give GenerationInputs(rows), or for an "
+            f"start() got {type(inputs).__name__}; expected GenerationInputs(rows), or for an "
             "encoder-decoder GenerationInputs.of(source, mask)"
         )
     if with_source and inputs.source is None:
-        raise InputError("an encoder-decoder needs sources; give GenerationInputs.of(source, mask)")
+        raise InputError("an encoder-decoder needs sources; pass GenerationInputs.of(source, mask)")
     if not with_source and inputs.source is not None:
-        raise InputError("a decoder reads no source; give GenerationInputs(rows)")
+        raise InputError("a decoder reads no source; pass GenerationInputs(rows)")
 
 
 def check_trace(trace: NoTrace) -> None:
     """Check that the trace is a Trace."""
     if not isinstance(trace, NoTrace):
-        raise InputError(f"trace = {trace!r}: give a Trace, such as trace=Trace()")
+        raise InputError(f"trace = {trace!r} is not a Trace; pass one, such as trace=Trace()")

@@ -90,8 +90,8 @@ class PerceptronConfig(Config):
 
 
 class Perceptron(Network):
-    """y = 1 where w · x + b > 0, else 0. It has no gradient and learns by its own rule, from any
-    initial weights; here they are 0."""
+    """y = 1 where w · x + b > 0, else 0. The perceptron has no gradient and learns by its own rule,
+    from any initial weights; here they are 0."""
 
     config: PerceptronConfig
 
@@ -119,8 +119,9 @@ class Perceptron(Network):
         return at.run.total(dot(at.weights("w", "weight", None), x), at.weight("b", "bias"))
 
     def learn(self, x: Tensor, y: Tensor, rate: float = 1.0, *, trace: NoTrace = NO_TRACE) -> int:
-        """One pass over the samples: w += rate (y - ŷ) x, b += rate (y - ŷ). Returns the number of
-        mistakes. The trace holds the output for one sample, before its update."""
+        """Apply the perceptron rule once to every sample: w += rate (y - ŷ) x, b += rate (y - ŷ).
+        Return the number of mistakes. The trace receives the output for each sample, before the
+        update."""
         mistakes = 0
         for sample, wanted in zip(x, y, strict=True):
             error = wanted.to(x.dtype) - self(sample[None], trace)[0]

@@ -50,7 +50,7 @@ class Bridge(nn.Module):
         cell = None
         if self.cell is not None and state.cell is not None:
             cell = trace("cell", self.cell(_top(state.cell, directions))).repeat(layers, 1, 1)
-        return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN wants them contiguous
+        return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN needs contiguous tensors
 
     def state_terms(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
         """What a layer of the decoder starts from."""
@@ -89,7 +89,8 @@ class CopyBridge(nn.Module):
         return RecurrentState(_layers_first(hidden), _layers_first(cell))
 
     def _copy(self, states: Tensor, layers: int) -> Tensor:
-        """From (layers * directions, rows, hidden) to (rows, layers, hidden of the decoder)."""
+        """Reshape states from (layers * directions, rows, hidden) to (rows, layers, hidden of the
+        decoder)."""
         joined = states.unflatten(0, (-1, self.directions)).permute(2, 0, 1, 3).flatten(2)
         if self.top:
             joined = joined[:, -1:].expand(-1, layers, -1)
@@ -121,12 +122,13 @@ def _off(path: str, points: Sequence[str]) -> Switch:
 
 
 def _layers_first(states: Tensor) -> Tensor:
-    """From (rows, layers, hidden) to (layers, rows, hidden)."""
+    """Transpose states from (rows, layers, hidden) to (layers, rows, hidden)."""
     return states.transpose(0, 1).contiguous()
 
 
 def _top(layers: Tensor, directions: int) -> Tensor:
-    """The top layer of (layers * directions, rows, hidden), its directions concatenated."""
+    """The states of the top layer, directions concatenated. layers: (layers * directions, rows,
+    hidden)."""
     return torch.cat(list(layers[-directions:]), dim=-1)
 
 
@@ -150,7 +152,7 @@ class OneStep(NoTrace):
         return OneStep(self._trace.at(scope), self._position, self._known)
 
     def step(self, position: int) -> NoTrace:
-        """The trace for a cell, whose loop has one token."""
+        """The trace for a cell that reads one token, the one at this position."""
         return self._trace.step(self._position + position)
 
     def wants(self, *names: str) -> bool:
@@ -282,7 +284,7 @@ class RecurrentDecoder(Decoder):
         initialise.recurrent(self, config.forget_bias)
 
     def project(self, encoded: Encoded, trace: NoTrace = NO_TRACE) -> EncoderOutput:
-        assert encoded.state is not None, "the encoder is of another kind"
+        assert encoded.state is not None, "the encoder is of a different kind"
         projected = [] if self.alignment is None else [self.alignment.project(encoded.outputs)]
         initial = None
         if self.bridge is not None:
@@ -303,7 +305,7 @@ class RecurrentDecoder(Decoder):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """The state has the same size at any length, so `capacity` has no effect."""
+        """Create a state. Its size is the same for any length, so `capacity` has no effect."""
         initial = None if encoder_output is None else encoder_output.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)
@@ -317,7 +319,7 @@ class RecurrentDecoder(Decoder):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         before = state.layers[0]
-        assert isinstance(before, RecurrentState), "the state was started by another kind of model"
+        assert isinstance(before, RecurrentState), "the state is from a different kind of model"
         outputs, after = self._read(tokens, mask, before, state.encoder_output, trace)
         state.layers = [after]
         state.length += tokens.shape[1]
@@ -341,7 +343,7 @@ class RecurrentDecoder(Decoder):
     def _align(
         self, outputs: Tensor, encoder_output: EncoderOutput | None, trace: NoTrace
     ) -> Tensor:
-        """The outputs of the recurrence, combined with attention to the source."""
+        """Combine the outputs of the recurrent layers with attention to the source."""
         if self.alignment is not None:
             assert encoder_output is not None, "an encoder-decoder needs an encoder's output"
             outputs = self.alignment(
@@ -357,7 +359,7 @@ class RecurrentDecoder(Decoder):
         encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
-        """Input feeding: position by position, each with the previous output."""
+        """Run the decoder position by position, each with the previous output (input feeding)."""
         state = state or self.recurrent.zero_state(x.shape[0], x)
         fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
         looped = x.shape[1] > 1 and trace is not NO_TRACE
@@ -398,7 +400,8 @@ class RecurrentDecoder(Decoder):
         return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """Input feeding: the embedding and the previous output of attention."""
+        """The input of a position with input feeding: its embedding and the previous attention
+        output."""
         row, place, d = index
         size = self.embedding.table.embedding_dim
         if d < size:

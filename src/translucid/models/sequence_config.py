@@ -20,7 +20,7 @@ Owners = dict[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 class SequenceConfig(Config):
     """Configuration keys of all sequence models."""
 
-    # Keys that only some models have: the shapes and heads that they are for; empty: all.
+    # For keys that only some models have: the shapes and heads they apply to; empty: all.
     only_for: ClassVar[Owners] = {
         "target_vocab": (("encoder-decoder",), ()),
         "head_bias": ((), ("language",)),
@@ -60,7 +60,7 @@ class SequenceConfig(Config):
 
     @property
     def context_length(self) -> int | None:
-        """The most tokens the model can read or generate; None: no limit."""
+        """The maximum number of tokens the model can read or generate; None: no limit."""
         return None
 
     @model_validator(mode="after")
@@ -82,17 +82,17 @@ class SequenceConfig(Config):
         if self.ensemble_size > 1 and self.head in ("none", "fill", "embed"):
             raise ValueError(
                 f"ensemble_size = {self.ensemble_size} averages probabilities, which head "
-                f"{self.head} does not have; leave it out"
+                f"{self.head} does not have; omit it"
             )
         if self.ensemble_size > 1 and self.shape == "encoder-decoder":
             raise ValueError(
-                f"ensemble_size = {self.ensemble_size}: translators form an ensemble after "
-                "training, with `translate --ensemble`; leave it out"
+                f"ensemble_size = {self.ensemble_size} is not for translation: combine models "
+                "after training, with `translate --ensemble`; omit it"
             )
         return self
 
     def _check_owner(self, name: str) -> None:
-        """Refuse a key that was set but is for other shapes or heads."""
+        """Raise if a key is set that applies only to other shapes or heads."""
         (shapes, heads), value = self.only_for[name], getattr(self, name)
         fits = self.shape in (shapes or HEADS) and (not heads or self.head in heads)
         if fits or value == type(self).model_fields[name].default:
@@ -102,6 +102,5 @@ class SequenceConfig(Config):
         own = [f"shape {self.shape}"] * bool(shapes) + [f"head {self.head}"] * bool(heads)
         shown = str(value).lower() if isinstance(value, bool) else repr(value)
         raise ValueError(
-            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(own)}; "
-            "leave it out"
+            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(own)}; omit it"
         )

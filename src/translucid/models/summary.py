@@ -1,7 +1,7 @@
-"""The table behind `model.summary()`: what a model is made of, and what a token costs.
+"""The table printed by `model.summary()`: the parts of a model, and their FLOPs per token.
 
-Equal layers share a row. A multiplication and an addition are two FLOPs; attention also pays for
-the keys it compares with, so the cost of a token grows with the length.
+Identical layers share a row. A multiplication and an addition are two FLOPs. Attention compares
+each token with all keys, so the cost per token grows with the length.
 """
 
 import re
@@ -12,18 +12,18 @@ from torch import nn
 from translucid.parts.alignment import Alignment
 from translucid.parts.attention import MultiHead, SelfAttention
 
-WINDOWS = 7  # that touch a word of five characters, each three characters wide
+WINDOWS = 7  # windows of three characters that overlap a word of five characters
 _LAYER = re.compile(r"layers\.(\d+)")
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One part, or the same part of `copies` equal layers; numbers are for one copy."""
+    """One part, or the same part in `copies` identical layers; numbers are for one copy."""
 
     part: str
     shape: str
-    weights: int = 0  # what inputs are multiplied with, or looked up in
-    vectors: int = 0  # biases, gains, shifts
+    weights: int = 0  # values in matrices and embedding tables
+    vectors: int = 0  # values in biases, gains and shifts
     flops: int = 0  # per token
     copies: int = 1
 
@@ -33,9 +33,9 @@ class SummaryRow:
 
 
 def rows(model: nn.Module, length: int) -> list[SummaryRow]:
-    """One row per part that holds parameters or compares positions, equal layers joined."""
+    """One row per part that has parameters or compares positions; identical layers are merged."""
     all_rows: list[SummaryRow] = []
-    stored: dict[int, str] = {}  # a tied matrix computes in two places but is stored in one
+    stored: dict[int, str] = {}  # a tied matrix is used in two places but stored once
     for name, module in model.named_modules():
         if isinstance(module, MultiHead | Alignment):
             cost = 4 * length * module.output.in_features  # scores, then the weighted mean
@@ -59,7 +59,7 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> SummaryRow | N
         shape = f"{module.input_size} to {module.hidden_size}, {blocks} blocks{layers}{ways}"
     multiplied = not isinstance(module, nn.Embedding) and not name.endswith("positions")
     flops = 2 * sum(p.numel() for p in matrices) if multiplied else 0
-    if name.endswith("characters.filters"):  # once for each window that touches the word
+    if name.endswith("characters.filters"):  # applied to each window that overlaps the word
         flops *= WINDOWS
         shape += f", {WINDOWS} windows of a usual word"
     tied = [stored[id(p)] for p in matrices if id(p) in stored]
@@ -71,7 +71,7 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> SummaryRow | N
 
 
 def _with_heads(model: nn.Module, row: SummaryRow) -> SummaryRow:
-    """Say how a projection is cut into heads."""
+    """Add to a projection's row how it is split into heads."""
     owner = model.get_submodule(row.part.rpartition(".")[0]) if "." in row.part else model
     if not isinstance(owner, SelfAttention) or not row.part.endswith(".qkv"):
         return row
@@ -83,7 +83,7 @@ def _with_heads(model: nn.Module, row: SummaryRow) -> SummaryRow:
 
 
 def _join_layers(parts: list[SummaryRow]) -> list[SummaryRow]:
-    """`layers.0.x`, `layers.1.x`, ... that are equal become one row, `layers.0-1.x`."""
+    """Merge identical rows `layers.0.x`, `layers.1.x`, ... into one row, `layers.0-1.x`."""
     groups: dict[SummaryRow, list[SummaryRow]] = {}
     for row in parts:
         groups.setdefault(replace(row, part=_LAYER.sub("layers.*", row.part)), []).append(row)
@@ -97,7 +97,7 @@ def _join_layers(parts: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def table(model: nn.Module, length: int) -> str:
-    """The rows as text, with fractions and a total."""
+    """The summary table as text, with fractions and a total."""
     body = rows(model, length)
     total = sum(row.parameters for row in body)
     cells: list[tuple[str, ...]] = [

@@ -25,7 +25,7 @@ from translucid.parts.norms import EPSILON, NoNorm, Norm, Residual, RMSNorm, mak
 from translucid.parts.positions import POSITIONS, PositionSetup
 from translucid.parts.switch import Kind, Switch, in_words, switches_of
 
-# Sub-layers in the order of a layer, and their names in texts.
+# The sub-layers of a layer in order, and their readable names.
 SUBLAYERS = {
     "self_attention": "self-attention",
     "cross_attention": "cross-attention",
@@ -125,7 +125,8 @@ class Layer(nn.Module):
         return at.name(f"{earlier}_residual.{frames[earlier].output_point}")
 
     def switches(self, path: str, *, biased: bool = False) -> Iterator[Switch]:
-        """biased: positions are added to the scores of self-attention."""
+        """All switches of the layer. biased: whether positions are added to the scores of
+        self-attention."""
         place, number = in_words(path), int(path.rpartition(".")[2])
         frames = self.frames()
         branches: dict[str, Edit] = {f"{path}.{name}_residual.branch": 0.0 for name in frames}
@@ -158,7 +159,7 @@ class Layer(nn.Module):
 
 
 def _without_head(head: int, mixed: Tensor) -> Tensor:
-    """mixed: (batch, heads, queries, d_head)"""
+    """Set the output of one head to 0. mixed: (batch, heads, queries, d_head)."""
     mixed = mixed.clone()
     mixed[:, head] = 0
     return mixed
@@ -169,7 +170,7 @@ def _residual(config: TransformerConfig) -> Residual:
 
 
 def norm_of(config: TransformerConfig) -> Norm:
-    """The norm that all layers of the model use."""
+    """Build a norm of the kind that the model uses."""
     c = config
     return make_norm(
         c.norm, c.d_model, eps=c.norm_eps, bias=c.norm_bias, count_padding=c.count_padding
@@ -187,7 +188,7 @@ NORMS = {"embedding_norm": "norm of the embedding", "final_norm": "last norm"}
 
 
 class Stack(nn.Module):
-    """Embedding, positions and layers of an encoder or decoder."""
+    """The embedding, positions and layers of an encoder or decoder."""
 
     output_point = "final_norm.output"
 
@@ -234,7 +235,7 @@ class Stack(nn.Module):
     def place(
         self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
     ) -> Tensor:
-        """Token vectors with their positions."""
+        """Add positions to token vectors."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, mask, trace.at("embedding_norm"))
@@ -270,13 +271,13 @@ class Stack(nn.Module):
         return self.final_norm(x, mask, trace.at("final_norm"))
 
     def layout(self, positions: Tensor, mask: Tensor | None, trace: NoTrace) -> Layout:
-        """The layout of a whole sequence."""
+        """The layout for attention within a whole sequence."""
         slots = torch.arange(positions.shape[1], device=positions.device)
         seen = None if mask is None else masks.seen(mask, mask)
         return self._layout(positions, positions, slots, slots, seen, trace)
 
     def step_layout(self, timeline: Timeline, slots: Slots, trace: NoTrace) -> Layout:
-        """The layout of the newest tokens, which attend to the slots in use."""
+        """The layout for new tokens, which attend to the slots in use."""
         keys = torch.arange(slots.extent, device=slots.index.device)
         positions = timeline.positions[:, : slots.extent]
         newest = timeline.positions.index_select(1, slots.index)
@@ -297,7 +298,8 @@ class Stack(nn.Module):
         seen: Tensor | None,
         trace: NoTrace,
     ) -> Layout:
-        """seen: (batch, queries or 1, keys)."""
+        """Combine masks and positions into a layout. seen: padding mask (batch, queries or 1,
+        keys)."""
         angles = self.positions.angles(queries, trace.at("positions"))
         bias = self.positions.bias(queries, keys, trace.at("positions"))
         scope = trace.at("masks")
@@ -331,7 +333,8 @@ class Stack(nn.Module):
         return self.embedded(at, before=part)
 
     def _into_layer(self, number: int, at: Scope) -> str:
-        """The trace point that a layer reads; for the number after the last, its output."""
+        """The trace point that a layer reads; if `number` is the number of layers, the output of
+        the last layer."""
         if number:
             return at.part(f"layers.{number - 1}").output_name
         normed = self.embedding_norm is not None
@@ -373,7 +376,7 @@ class Stack(nn.Module):
 
 
 class TransformerEncoder(Encoder, Stack):
-    """Every token attends to every token of its text."""
+    """A Transformer encoder: every token attends to every token of its text."""
 
     packs = True
 
@@ -390,7 +393,8 @@ class TransformerEncoder(Encoder, Stack):
 
 
 class TransformerDecoder(Decoder, Stack):
-    """Every token attends to itself, to earlier tokens and to the encoder's output, if any."""
+    """A Transformer decoder: every token attends to itself, to earlier tokens and to the encoder's
+    output, if any."""
 
     decode_slots = ("decoder",)
 
@@ -442,10 +446,10 @@ class TransformerDecoder(Decoder, Stack):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         timeline = state.timeline
-        assert timeline is not None, "the state was started by another kind of model"
+        assert timeline is not None, "the state was created by a different kind of model"
         slots = timeline.advance(tokens, mask)
         state.length += tokens.shape[1]
-        # The beams of a source are further queries: they share its encoder output and its cache.
+        # The beams of a source become additional queries, which share its encoder output and cache.
         folded = (tokens.shape[0] // state.beams, state.beams * tokens.shape[1])
         mask = None if mask is None else mask.view(folded)
         positions = timeline.positions.index_select(1, slots.index)

@@ -119,7 +119,7 @@ class TransformerConfig(SequenceConfig):
             raise ValueError("sinusoid_layout fairseq needs d_model of 4 or more")
         if self.positions == "relative" and self.relative_buckets > self.relative_distance:
             raise ValueError(
-                f"relative_buckets {self.relative_buckets} are more than relative_distance "
+                f"relative_buckets {self.relative_buckets} is more than relative_distance "
                 f"{self.relative_distance}; make the distance larger"
             )
         sequential = self.placement != "pre" or self.shape == "encoder-decoder"
@@ -135,7 +135,8 @@ class TransformerConfig(SequenceConfig):
     def _check_rotary(self) -> None:
         if self.d_head is None and self.head_size % 2:
             raise ValueError(
-                f"d_model / heads = {self.head_size}, but rotary positions turn pairs; make it even"
+                f"d_model / heads = {self.head_size} is odd, but rotary positions rotate pairs; "
+                "make it even"
             )
         turned = check_rotary(self.head_size, self.rotary_fraction)
         if self.rotary_method != "linear" and self.rotary_length is None:
@@ -145,8 +146,8 @@ class TransformerConfig(SequenceConfig):
             )
         if self.rotary_method == "dynamic" and turned < 4:
             raise ValueError(
-                f"rotary_method dynamic needs 4 dimensions that turn, not {turned}; make d_head or "
-                "rotary_fraction larger"
+                f"rotary_method dynamic needs at least 4 rotated dimensions, not {turned}; make "
+                "d_head or rotary_fraction larger"
             )
         rotary = self.rotary
         if self.rotary_method in BY_PARTS and rotary.low >= rotary.high:
@@ -162,7 +163,8 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def has_final_norm(self) -> bool:
-        """With pre-norm, the sum of all layers is not normalised otherwise."""
+        """Whether there is a norm after the last layer; by default with pre-norm, where the sum of
+        all layers is not normalised otherwise."""
         return self.placement == "pre" if self.final_norm is None else self.final_norm
 
     @property
@@ -174,7 +176,7 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def score_factor(self) -> float:
-        """The square of the attention factor, which scales both queries and keys."""
+        """The attention factor squared, since it scales both queries and keys."""
         if self.positions != "rotary":
             return 1.0
         factor = self.rotary_attention_factor

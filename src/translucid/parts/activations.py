@@ -15,7 +15,7 @@ ActivationName = Literal[
 
 
 def identity(x: Tensor) -> Tensor:
-    """x; the layer is an affine map."""
+    """Return x unchanged, so that the layer is an affine map."""
     return x
 
 
@@ -92,5 +92,5 @@ def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
 
 
 def as_log_probs(logits: Tensor) -> Tensor:
-    """Log-probabilities in float32 or float64: sums over a text need the precision."""
+    """Log-probabilities in float32 or float64, since sums over a text need the precision."""
     return (logits if logits.dtype is torch.float64 else logits.float()).log_softmax(dim=-1)

@@ -2,8 +2,8 @@
 
 Shapes: hidden (rows, queries, d_query); encoder_output (sources, keys, d_encoder); pattern
 (sources, beams * queries, keys). The query is the decoder's state after its step (Luong et al.
-2015, https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned at
-once; the score is Bahdanau's or Luong's.
+2015, https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned in
+parallel; the score is Bahdanau's or Luong's.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Alignment(nn.Module):
         self.output = nn.Linear(d_encoder + d_query, d_query)
 
     def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of an encoder's output, projected once."""
+        """Project an encoder's output to keys and values, once for all decoder steps."""
         return self.key(encoder_output), encoder_output
 
     def score(self, hidden: Tensor, keys: Tensor, trace: NoTrace) -> Tensor:
@@ -45,7 +45,8 @@ class Alignment(nn.Module):
         mask: Tensor | None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """mask: (sources, keys), True at real tokens. The beams of a source are adjacent rows."""
+        """Attend to the source. mask: (sources, keys), True at real tokens. The beams of a source
+        are adjacent rows."""
         rows, queries = hidden.shape[:2]
         keys, values = encoder_output
         hidden = hidden.reshape(keys.shape[0], -1, hidden.shape[-1])  # beams become queries
@@ -138,5 +139,5 @@ class DotAlignment(Alignment):
 
 
 def make_alignment(name: AlignmentName, d_query: int, d_encoder: int) -> Alignment:
-    """Build the alignment of this name."""
+    """Build an alignment layer by name."""
     return (AdditiveAlignment if name == "additive" else DotAlignment)(d_query, d_encoder)

@@ -24,7 +24,7 @@ from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
 
-SEARCHED = 100_000  # candidates on either side of a size that does not divide
+SEARCHED = 100_000  # how far to look for a divisor, on either side of a size that does not divide
 # A trace of one of these points needs the step-by-step computation instead of a fused kernel.
 INSIDE = (
     "scale", "scores", "scaled", "biased", "mask", "masked", "shift", "exponentials", "normaliser",
@@ -38,9 +38,9 @@ class Layout:
 
     mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: no mask
     causal: bool = False  # with mask None: a causal mask that is not built
-    blind: bool = True  # some query may see no key
+    blind: bool = True  # some queries may have no visible key
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
-    angles: Tensor | None = None  # (batch, queries, pairs): for the first pairs of each head
+    angles: Tensor | None = None  # (batch, queries, pairs): rotate the first pairs of each head
     turns: tuple[Tensor, Tensor] | None = field(init=False, default=None)  # their cosines, sines
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ def attend(
 
 
 def _mask(layout: Layout, q: Tensor) -> Tensor | None:
-    """The layout's mask; a causal one is built."""
+    """The layout's mask; builds the causal mask if the layout only has the flag."""
     if not layout.causal:
         return layout.mask
     slots = torch.arange(q.shape[2], device=q.device)
@@ -122,9 +122,9 @@ def _as_bias(layout: Layout, q: Tensor) -> Tensor:
 
 
 class MultiHead(nn.Module):
-    """Base of self- and cross-attention: sizes, heads, output projection."""
+    """Base class of self- and cross-attention: sizes, heads, output projection."""
 
-    factor = 1.0  # of the scores, in addition to the scale
+    factor = 1.0  # multiplies the scores, in addition to the scale
     kernel: Kernel | None = None  # set while training on a GPU; None: `fused`
 
     def __init__(
@@ -139,7 +139,8 @@ class MultiHead(nn.Module):
         scaled: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        """d_head: default d_model / heads. output_bias: default the same as bias."""
+        """d_head: size of a head; default d_model / heads. output_bias: whether the output
+        projection has a bias; default: `bias`."""
         super().__init__()
         check_heads(d_model, heads, kv_heads, d_head)
         self.heads = heads
@@ -168,7 +169,7 @@ class MultiHead(nn.Module):
         raise NotImplementedError
 
     def _heads(self, x: Tensor, heads: int) -> Tensor:
-        """(batch, heads, positions, d_head)"""
+        """Split x into heads: (batch, heads, positions, d_head)."""
         return x.unflatten(-1, (heads, self.d_head)).transpose(1, 2)
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, layout: Layout, trace: NoTrace) -> Tensor:
@@ -223,7 +224,7 @@ class MultiHead(nn.Module):
         return above / apply("sqrt", constant("d_head", self.d_head))
 
     def _served_by(self, head: int) -> int:
-        """The key/value head of a query head."""
+        """The key/value head that a query head uses."""
         return head // (self.heads // self.kv_heads)
 
     def _projected(self, at: Scope, point: str, index: Index) -> Expression:
@@ -234,7 +235,8 @@ class MultiHead(nn.Module):
         return at.linear(layer, own, x, f"W_{letter}", f"b_{letter}")
 
     def _rows_of(self, point: str) -> tuple[str, int]:
-        """The layer that computes queries, keys or values, and the first of its heads for them."""
+        """The linear layer that computes queries, keys or values, and the index of its first head
+        for them."""
         raise NotImplementedError
 
     def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
@@ -242,7 +244,7 @@ class MultiHead(nn.Module):
         return at.inputs(row, place, None)
 
     def _mask_terms(self, at: Scope, index: Index) -> Expression:
-        """The masks that decide whether a query may attend to a key."""
+        """The masks that determine whether a query may attend to a key."""
         raise NotImplementedError
 
 
@@ -269,7 +271,7 @@ class SelfAttention(MultiHead):
         factor: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
-        """norms: for queries and keys, over d_head."""
+        """norms: normalise the queries and the keys of each head, over d_head."""
         super().__init__(
             d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
             scaled=scaled, dropout=dropout,
@@ -291,7 +293,8 @@ class SelfAttention(MultiHead):
         slots: Slots | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """With a cache, new keys and values are stored in `slots` and queries see all slots."""
+        """Apply self-attention to x. With a cache, new keys and values are stored in `slots`, and
+        queries attend to all slots."""
         query, key, value = linear(self.qkv, x, trace.at("qkv")).split(
             [n * self.d_head for n in (self.heads, self.kv_heads, self.kv_heads)], dim=-1
         )
@@ -306,7 +309,7 @@ class SelfAttention(MultiHead):
             q = trace("rotated_query", turn(q, cos, sin))
             k = trace("rotated_key", turn(k, cos, sin))
         if cache is not None:
-            assert slots is not None, "a cache needs to know where to write"
+            assert slots is not None, "a cache needs slots to write to"
             k, v = cache.append(k, v, slots)
         return self._mix(q, k, v, layout, trace)
 
@@ -345,13 +348,13 @@ class SelfAttention(MultiHead):
 
 
 def _matched(at: Scope, side: str) -> str:
-    """The last form of queries or keys before the scores."""
+    """The trace point of the queries or keys that the scores are computed from."""
     forms = (f"rotated_{side}", f"normed_{side}", side)
     return next(form for form in forms if at.has(form))
 
 
 def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
-    """A pair (even, odd) rotated by its angle; a pair without an angle is unchanged."""
+    """One value of a pair (even, odd) rotated by its angle; unchanged if the pair has no angle."""
     row, head, place, d = index
     before = f"normed_{side}" if at.has(f"normed_{side}") else side
     positions, pair = at.stack.part("positions"), d // 2
@@ -375,7 +378,8 @@ class CrossAttention(MultiHead):
         self.kv = nn.Linear(d_model, 2 * self.kv_heads * self.d_head, bias=bias)
 
     def project(self, encoder_output: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of an encoder's output (sources, keys, d_model), projected once."""
+        """Project an encoder's output (sources, keys, d_model) to keys and values, once for all
+        decoder steps."""
         key, value = self.kv(encoder_output).chunk(2, dim=-1)
         return self._heads(key, self.kv_heads), self._heads(value, self.kv_heads)
 
@@ -408,7 +412,7 @@ class CrossAttention(MultiHead):
 
 
 def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | None = None) -> None:
-    """Refuse sizes that do not divide, and suggest sizes that do."""
+    """Raise if d_model or heads is not divisible as required, and suggest sizes that work."""
     if d_head is None and d_model % heads:
         raise ConfigError(
             f"d_model {d_model} is not a multiple of heads {heads}; try {_divisors(d_model, heads)}"
@@ -421,7 +425,7 @@ def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | No
 
 
 def _divisors(number: int, near: int) -> str:
-    """The divisors of a number nearest to a wrong one, as "4 or 8"."""
+    """The divisors of a number that are nearest to `near`, as text: "4 or 8"."""
     below = range(min(near - 1, number), max(near - SEARCHED, 0), -1)
     above = range(near + 1, min(near + SEARCHED, number) + 1)
     nearest = (next((n for n in side if number % n == 0), None) for side in (below, above))

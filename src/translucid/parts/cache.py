@@ -1,10 +1,10 @@
-"""The state of a decoder between steps. The caller owns it; no part keeps one.
+"""The state of a decoder between steps. The caller owns it; no layer stores one.
 
 A state holds `sources` texts with `beams` beams each: rows = sources * beams, the beams of one
 source adjacent. A slot is an index into the cache, in order of time; a position is the index of a
 token among the real tokens of its row. They differ with padding and with beams:
 
-    slot    0 1 2   3 4   5 6   7 8      a prompt of 3, then two beams side by side
+    slot    0 1 2   3 4   5 6   7 8      a prompt of 3 tokens, then two interleaved beams
     beam 0  x x x   x .   . x   x .      at slot 6 it continues beam 1 instead of itself
     beam 1  x x x   . x   . x   . x
 
@@ -39,13 +39,14 @@ class KVCache:
         self.values = like.new_zeros(sources, heads, slots, d_head)
 
     def append(self, keys: Tensor, values: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Store the newest keys and values; return all: (sources, heads, extent, d_head)."""
+        """Store the newest keys and values; return all keys and values stored so far, each
+        (sources, heads, extent, d_head)."""
         self.keys.index_copy_(2, slots.index, keys)
         self.values.index_copy_(2, slots.index, values)
         return self.keys[:, :, : slots.extent], self.values[:, :, : slots.extent]
 
     def grow(self, slots: int, taken: int) -> None:
-        """Enlarge to this many slots; the first `taken` are kept."""
+        """Enlarge the cache to this many slots, and copy the first `taken`."""
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
             new = old.new_zeros(*old.shape[:2], slots, old.shape[3])
@@ -80,7 +81,7 @@ class RecurrentState:
 
 
 class Timeline:
-    """Which slots are in use, and which beams see them."""
+    """Tracks which slots are in use and which beams can see them."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         self.capacity = capacity  # positions; each takes one slot per beam
@@ -88,11 +89,11 @@ class Timeline:
         self.seen = torch.zeros(sources, 1, capacity, dtype=torch.bool, device=device)
         self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
         self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
-        self.full = True  # there was no padding so far
+        self.full = True  # no padding so far
 
     @property
     def everything_seen(self) -> bool:
-        """Every row sees every slot in use: no mask is needed."""
+        """Whether every row sees every slot in use, so that no mask is needed."""
         return self.beams == 1 and self.full
 
     @property
@@ -101,7 +102,7 @@ class Timeline:
         return self.taken
 
     def take(self, count: int) -> Tensor:
-        """Reserve the next slots: (count,)."""
+        """Reserve the next `count` slots; return their indices (count,)."""
         if self.taken + count > self.slots:
             room, taken = self.slots // self.beams, self.taken // self.beams
             raise InputError(
@@ -112,7 +113,7 @@ class Timeline:
         return torch.arange(self.taken - count, self.taken, device=self.seen.device)
 
     def advance(self, tokens: Tensor, mask: Tensor | None) -> Slots:
-        """Reserve slots for these tokens and their mask (rows, queries)."""
+        """Reserve slots for new tokens (rows, queries). mask: True at real tokens."""
         queries, beams, device = tokens.shape[1], self.beams, self.seen.device
         block = self.take(queries * beams)
         # A beam sees its own new slots, except padding; beams are interleaved.
@@ -134,7 +135,7 @@ class Timeline:
         return Slots(index, self.extent)
 
     def expand(self, beams: int) -> None:
-        """Continue in several beams, all of which see the slots so far."""
+        """Split every source into several beams, all of which see the slots so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
         self.slots, self.beams = self.slots + more, beams
         self.seen = F.pad(self.seen, (0, more)).repeat(1, beams, 1)
@@ -172,7 +173,7 @@ class EncoderOutput:
 
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens
-    initial: RecurrentState | None = None  # of a recurrent decoder
+    initial: RecurrentState | None = None  # initial state of a recurrent decoder
 
     def select(self, sources: Tensor) -> "EncoderOutput":
         return replace(
@@ -196,7 +197,7 @@ class DecoderState:
     beams: int = 1
 
     def expand(self, beams: int) -> None:
-        """Continue every source in `beams` beams, which share the prompt and the source."""
+        """Split every source into `beams` beams, which share the prompt and the source."""
         if self.beams != 1:
             raise InputError(f"the state has {self.beams} beams already; start a fresh one")
         self.beams = beams
@@ -211,7 +212,9 @@ class DecoderState:
                 layer.reorder(rows.repeat_interleave(beams))
 
     def follow(self, parents: Tensor) -> None:
-        """Beam j of source i now continues beam parents[i, j] of the same source: (sources, beams).
+        """Make beam j of source i continue beam parents[i, j] of the same source.
+
+        parents: (sources, beams).
 
         Beams never leave their source, so neither the encoder's output nor caches move.
         """
@@ -223,7 +226,7 @@ class DecoderState:
                 layer.reorder((sources * self.beams + parents).flatten())
 
     def select(self, sources: Tensor) -> None:
-        """Source i is now what source sources[i] was; sources may repeat or be left out."""
+        """Replace source i by source sources[i]; sources may be repeated or omitted."""
         if self.timeline is not None:
             self.timeline.select(sources)
         beams = torch.arange(self.beams, device=sources.device)
@@ -236,8 +239,8 @@ class DecoderState:
             self.encoder_output = self.encoder_output.select(sources)
 
     def reorder(self, rows: Tensor) -> None:
-        """Row i now continues what row rows[i] held; rows may repeat or be left out. With several
-        beams they come in whole runs of one source each."""
+        """Replace row i by row rows[i]; rows may be repeated or omitted. With several beams, all
+        beams of a new source must come from one old source."""
         self.select(rows[:: self.beams] // self.beams)
         if self.beams > 1:
             self.follow((rows % self.beams).unflatten(0, (-1, self.beams)))

@@ -1,7 +1,7 @@
 """Word vectors from characters, for words outside the vocabulary.
 
-Characters are UTF-8 bytes: byte b has the number b + 1, and 0 is padding after the end of a word.
-So there is no alphabet and no unknown character.
+Characters are UTF-8 bytes: byte b has the id b + 1, and id 0 is padding after the end of a word.
+So there is no alphabet to choose, and no character is unknown.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from translucid.parts.embedding import InputPart, Tokens, out_of_range
 from translucid.parts.expression import Expression, Terms, apply, constant, joined
 from translucid.parts.switch import Switch, in_words
 
-NUMBERS = 257  # of characters: padding, and the bytes
+NUMBERS = 257  # number of character ids: padding and 256 bytes
 
 
 class Characters(InputPart):
-    """A convolution over the characters of a word, with the maximum over the word of each filter.
+    """A convolution over the characters of a word, followed by max pooling over the word.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
     There is no dropout inside, since noise raises a maximum, which would then be smaller in
@@ -42,7 +42,8 @@ class Characters(InputPart):
         self.linear = nn.Linear(filters, d_model)
 
     def forward(self, characters: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """characters: (batch, length, characters). A word without characters gives c."""
+        """The vector of each word from its characters (batch, length, characters). A word without
+        characters gives c."""
         x = trace("lookup", self._look_up(characters))  # (batch, length, characters, d_character)
         around = F.pad(x, (0, 0, self.width - 1, self.width - 1))
         windows = around.unfold(2, self.width, 1).flatten(-2)  # (batch, length, windows, inputs)
@@ -54,7 +55,7 @@ class Characters(InputPart):
         return trace("output", self.linear(loudest))  # (batch, length, d_model)
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The embedding x of each word plus the vector of its characters."""
+        """Add to the embedding x of each word the vector of its characters."""
         assert features is not None, "checked by the encoder"
         return trace("sum", x + self(features, trace))
 
@@ -62,13 +63,13 @@ class Characters(InputPart):
         """Check that characters are (batch, length, characters), with one word per id."""
         if features is None:
             raise InputError(
-                "characters: this model reads the characters of each word; give characters=, a "
+                "characters: this model reads the characters of each word; pass characters=, a "
                 "tensor (batch, length, characters): byte b of a word as b + 1, 0 after its end"
             )
         if not isinstance(features, Tensor) or features.dtype not in (torch.long, torch.int):
             kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
             raise InputError(
-                f"characters: {kind} was given; give a tensor of whole numbers (torch.long)"
+                f"characters: got {kind}; expected a tensor of whole numbers (torch.long)"
             )
         if features.dim() != 3 or features.shape[:2] != tokens.ids.shape or features.shape[2] == 0:
             raise InputError(
@@ -76,10 +77,10 @@ class Characters(InputPart):
                 "give (batch, length, characters), at least one character wide"
             )
         if (wrong := out_of_range(features, NUMBERS)) is not None:
-            raise InputError(f"characters holds {wrong}, but a byte b is b + 1: 1 to {NUMBERS - 1}")
+            raise InputError(f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}")
 
     def _look_up(self, characters: Tensor) -> Tensor:
-        # The row of padding is 0, whatever weights were loaded.
+        # The embedding of padding is 0, whatever weights were loaded.
         return self.table(characters) * (characters > 0)[..., None]
 
     def _inside(self, characters: Tensor) -> Tensor:
@@ -115,7 +116,7 @@ class Characters(InputPart):
         return at.input(*index) + at.number("output", *index)
 
     def _window_terms(self, at: Scope, row: int, place: int, window: int) -> Terms:
-        """The characters of a window in the order of the filters' weights: by dimension."""
+        """The character embeddings of a window, ordered by dimension like the filters' weights."""
         count, size = at.run.tensor(at.name("lookup")).shape[2:]
         characters = range(window - self.width + 1, window + 1)
         vectors = [

@@ -1,4 +1,4 @@
-"""One run of a network: every number has an address and an expression that explains it.
+"""One forward pass ("run") of a network, in which every number has an address and an expression.
 
 An address is a name and an index: of a trace point (`head.logits[0, 3, 17]`), a weight
 (`head.linear.weight[17, 4]`) or an input (`ids[0, 3]`). The softmax of the outputs, which no part
@@ -8,7 +8,7 @@ A part explains its own numbers with the method
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None
 
-which returns the number at `index` of one of its trace points as an expression of other numbers.
+which returns the number at `index` of one of its trace points as an expression in other numbers.
 `at` gives access to the part's points, weights and inputs. The module that contains a part says
 what the part reads, with the method
 
@@ -44,12 +44,12 @@ from translucid.parts.expression import (
 )
 
 Index = tuple[int, ...]
-SHOWN = 8  # terms of a long sum
+SHOWN = 8  # number of terms of a long sum that are shown
 _ADDRESS = re.compile(r"\s*([\w.]+)\s*(?:\[([\d,\s]*)\])?\s*")
 
 
 class Points(Protocol):
-    """The points of a run, by name."""
+    """The trace points of a run, by name."""
 
     def __getitem__(self, name: str, /) -> Tensor: ...
 
@@ -60,41 +60,41 @@ class Points(Protocol):
 
 @runtime_checkable
 class Explained(Protocol):
-    """A part that explains its numbers."""
+    """A module that can express its numbers in terms of other numbers."""
 
     def terms(self, at: "Scope", point: str, index: Index) -> Expression | None: ...
 
 
 @runtime_checkable
 class Feeding(Protocol):
-    """A container that knows what its parts read."""
+    """A module that knows which trace points its submodules read."""
 
     def feeds(self, part: str, at: "Scope") -> str | None: ...
 
 
 def written(name: str, index: Index) -> str:
-    """An address as text: name[0, 3]."""
+    """Format an address as text: name[0, 3]."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def read_address(address: str) -> tuple[str, Index]:
-    """The name and the index of an address."""
+    """Parse an address into its name and its index."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise InputError(
-            f"{address!r} is not an address; give a name and an index: head.logits[0, 3, 5]"
+            f"{address!r} is not an address; use a name and an index: head.logits[0, 3, 5]"
         )
     name, places = match[1], (match[2] or "").strip()
     try:
         return name, tuple(int(place) for place in places.split(",")) if places else ()
     except ValueError as error:
         raise InputError(
-            f"{address!r}: give one whole number for each axis between the brackets"
+            f"{address!r}: the brackets must contain one whole number for each axis"
         ) from error
 
 
 class Computation:
-    """What a network computed from its inputs."""
+    """All numbers of one run of a network: trace points, weights and inputs."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class Computation:
         targets: Tensor | None = None,
         shown: int = SHOWN,
     ) -> None:
-        """inputs: the network's arguments by name. targets: for the loss. shown: how many terms of
-        a long sum are shown individually."""
+        """inputs: the network's arguments by name. targets: for the loss. shown: number of terms of
+        a long sum that are shown individually."""
         if shown < 1:
-            raise InputError(f"{shown} terms: show at least 1 term of a sum")
+            raise InputError(f"{shown} terms: at least 1 term of a sum must be shown")
         self.network, self.points, self.targets, self.shown = network, points, targets, shown
         self.inputs = {name: value for name, value in inputs.items() if value is not None}
         self._tensors: dict[str, Tensor] = {}
@@ -118,7 +118,7 @@ class Computation:
     # ---- by name ----
 
     def kind(self, name: str) -> Kind:
-        """The kind of number with this name; raises if there is none."""
+        """Whether a name is a point, weight or input; raises if it is none of them."""
         if name not in self._kinds:
             self._kinds[name] = self._kind(name)
         return self._kinds[name]
@@ -138,7 +138,7 @@ class Computation:
         raise UnknownPointError(f"{name!r} is not a point, weight or input of this run{hint}")
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of this name."""
+        """The tensor of a point, weight or input, by name."""
         if name not in self._tensors:
             self._tensors[name] = self._look_up(name)
         return self._tensors[name]
@@ -163,7 +163,8 @@ class Computation:
             return None
 
     def _derived(self, name: str) -> Callable[[], Tensor] | None:
-        """The softmax of outputs or of pooling scores, which no part traces."""
+        """A function that computes the softmax of outputs or of pooling scores, which no part
+        traces; None for any other name."""
         scope, _, point = name.rpartition(".")
         if f"softmax.{point}" not in CATALOGUE or not self.softmax_of(scope):
             return None
@@ -179,7 +180,8 @@ class Computation:
         return compute
 
     def softmax_of(self, scope: str) -> str:
-        """The point whose softmax `head.softmax` or `head.pool_softmax` is; empty: none."""
+        """The point that the softmax `head.softmax` or `head.pool_softmax` is computed from; empty
+        if there is none."""
         above, _, own = scope.rpartition(".")
         names = {
             "softmax": ("logits", "class_logits", "sum"),
@@ -203,12 +205,12 @@ class Computation:
         return self.network.get_submodule(path)
 
     def at(self, scope: str) -> "Scope":
-        """The run as seen from the part that writes under this scope."""
+        """A view of the run limited to the part that traces under this scope."""
         return Scope(self, part_of(self.network, scope)[0], scope)
 
     def terms(self, name: str, index: Index) -> Expression | None:
-        """A number of a point as an expression of other numbers; None if its part (for example a
-        user's own) does not explain it."""
+        """The value at one index of a point, as an expression in other numbers; None if its part
+        (for example a user's own) does not define `terms`."""
         scope, _, point = name.rpartition(".")
         at = self.at(scope)
         if self.softmax_of(scope):
@@ -217,7 +219,7 @@ class Computation:
         return part.terms(at, point, index) if isinstance(part, Explained) else None
 
     def reads(self, path: str) -> str:
-        """The full name of the point that a part reads, from the modules that contain it."""
+        """The full name of the point that a part reads, as its containers define it."""
         names = path.split(".")
         for n in range(len(names) - 1, -1, -1):  # from the nearest container outwards
             at = self.at(".".join(names[:n]))
@@ -231,7 +233,7 @@ class Computation:
     # ---- numbers ----
 
     def number(self, label: str, name: str, *index: int) -> Number:
-        """One number. An axis of size 1 is broadcast."""
+        """The value at one index of a tensor. An axis of size 1 is broadcast."""
         tensor = self.tensor(name)
         index = tuple(
             0 if size == 1 else place for size, place in zip(tensor.shape, index, strict=True)
@@ -239,7 +241,7 @@ class Computation:
         return Number(label, float(tensor[index]), self.kind(name), written(name, index))
 
     def vector(self, label: str, name: str, *index: int | None) -> Terms:
-        """The numbers along the axis where the index is None."""
+        """The values of a tensor along the axis where the index is None."""
         tensor = self.tensor(name)
         places = [
             place if place is None or size > 1 else 0
@@ -260,7 +262,8 @@ class Computation:
     # ---- sums ----
 
     def total(self, *terms: Terms | Expression) -> Expression:
-        """A sum: its largest terms and the rest as one. Single expressions are always shown."""
+        """A sum that shows its largest terms and combines the rest into one. Single expressions
+        are always shown."""
         groups = [one for one in terms if isinstance(one, Terms)]
         alone = [one for one in terms if not isinstance(one, Terms)]
         chosen, rest = self._largest(groups, by=torch.abs)
@@ -270,7 +273,7 @@ class Computation:
         return add(*shown) if shown else Number("0", 0.0)
 
     def largest(self, terms: Terms) -> Expression:
-        """A maximum: the largest numbers and the rest as one."""
+        """A maximum that shows the largest numbers and combines the rest into one."""
         chosen, rest = self._largest([terms], by=lambda values: values)
         if len(rest):
             chosen.append(Rest(len(rest), float(rest.max())))
@@ -293,11 +296,11 @@ class Computation:
 
 @dataclass(frozen=True)
 class Scope:
-    """A run as seen from one of its parts."""
+    """A view of a run limited to one part."""
 
     run: Computation
-    path: str  # of the part and its weights in the network
-    scope: str  # of its points; longer than `path` if one part traces several scopes
+    path: str  # path of the part and its weights in the network
+    scope: str  # prefix of its trace points; longer than `path` if one part traces several scopes
 
     @property
     def module(self) -> nn.Module:
@@ -305,55 +308,55 @@ class Scope:
 
     @property
     def parent(self) -> "Scope":
-        """The container."""
+        """A view of the run limited to the module that contains the part."""
         return self.run.at(self.path.rpartition(".")[0])
 
     def part(self, name: str) -> "Scope":
-        """The run as seen from a submodule."""
+        """A view of the run limited to a submodule."""
         return self.run.at(self.name(name))
 
     @property
     def stack(self) -> "Scope":
-        """The encoder or decoder that contains the part."""
+        """A view of the run limited to the encoder or decoder that contains the part."""
         names = self.path.split(".")
         side = next(n for n, name in enumerate(names) if name in ("encoder", "decoder"))
         return self.run.at(".".join(names[: side + 1]))
 
     @property
     def encoder(self) -> "Scope":
-        """The encoder of the same network."""
+        """A view of the run limited to the encoder of the same network."""
         first, *rest = self.path.split(".")
         return self.run.at(f"members.{rest[0]}.encoder" if first == "members" else "encoder")
 
     # ---- the part's own points and weights ----
 
     def name(self, point: str) -> str:
-        """The full name of one of its points."""
+        """The full name of one of the part's trace points."""
         return _join(self.scope, point)
 
     def has(self, point: str) -> bool:
         return self.name(point) in self.run.points
 
     def number(self, point: str, *index: int) -> Number:
-        """One number of one of its points."""
+        """The value at one index of one of the part's trace points."""
         return self.run.number(point, self.name(point), *index)
 
     def vector(self, point: str, *index: int | None) -> Terms:
-        """The numbers of one of its points along the axis where the index is None."""
+        """The values of one of the part's trace points along the axis where the index is None."""
         return self.run.vector(point, self.name(point), *index)
 
     def weight(self, label: str, name: str, *index: int) -> Number:
-        """One weight, with its label in formulas."""
+        """The value at one index of one of the part's weights. label: its name in formulas."""
         return self.run.number(label, _join(self.path, name), *index)
 
     def weights(self, label: str, name: str, *index: int | None) -> Terms:
-        """Weights along the axis where the index is None."""
+        """The values of one of the part's weights along the axis where the index is None."""
         return self.run.vector(label, _join(self.path, name), *index)
 
     def linear(
         self, layer: str, row: int, x: Terms, weight: str = "W", bias: str = "b"
     ) -> Expression:
-        """One output of one of its linear layers: W x + b."""
+        """One output of one of the part's linear layers: W x + b."""
         path = _join(self.path, layer)
         product = dot(self.run.vector(weight, f"{path}.weight", row, None), x)
         if getattr(self.run.module(path), "bias", None) is None:
@@ -361,19 +364,19 @@ class Scope:
         return self.run.total(product, self.run.number(bias, f"{path}.bias", row))
 
     def row_of(self, table: str, ids: str, *index: int) -> Expression:
-        """A number of the row that an id selects from a table of weights."""
+        """One value of the row that an id selects from an embedding table."""
         *place, d = index
         token = self.run.number("ids", ids, *place)
         return apply("table", self.weight("table", table, int(token.value), d), token)
 
-    # ---- what it reads ----
+    # ---- the part's input ----
 
     def input(self, *index: int) -> Number:
-        """One number of the part's input."""
+        """The value at one index of the part's input."""
         return self.run.number("x", self.run.reads(self.path), *index)
 
     def inputs(self, *index: int | None) -> Terms:
-        """The part's input along the axis where the index is None."""
+        """The values of the part's input along the axis where the index is None."""
         return self.run.vector("x", self.run.reads(self.path), *index)
 
     @property
@@ -392,7 +395,7 @@ class Scope:
 
     @property
     def mask(self) -> str:
-        """The name of the token mask among the inputs; empty: none."""
+        """The name of the token mask among the network's inputs; empty if there is none."""
         name = "mask" if self.ids == "ids" else f"{self.ids}_mask"
         return name if name in self.run.inputs else ""
 
@@ -400,7 +403,7 @@ class Scope:
         return not self.mask or bool(self.run.tensor(self.mask)[row, place])
 
     def tokens(self, row: int, vector: Terms) -> Terms:
-        """The entries of a vector over the positions of a row, without padding."""
+        """Remove the entries at padding from a vector over the positions of a row."""
         return vector.pick(n for n in range(len(vector.values)) if self.is_token(row, n))
 
     def position(self, row: int, place: int) -> int:
@@ -408,7 +411,7 @@ class Scope:
         return max(sum(self.is_token(row, t) for t in range(place + 1)) - 1, 0)
 
     def token_before(self, row: int, place: int, *, backward: bool = False) -> int | None:
-        """The token that a loop reads before this one, if any."""
+        """The position of the token that a recurrent layer reads before this one, if any."""
         length = self.run.tensor(self.ids).shape[1]
         places = range(place + 1, length) if backward else range(place - 1, -1, -1)
         return next((t for t in places if self.is_token(row, t)), None)
@@ -421,7 +424,8 @@ def _join(path: str, name: str) -> str:
 def softmax_terms(
     at: Scope, point: str, index: Index, scores: Terms, visible: Terms | None = None
 ) -> Expression:
-    """A number of `activations.softmax` over a row of scores. visible: those not masked."""
+    """One value traced by `activations.softmax`, as an expression in a row of scores. visible:
+    the scores that are not masked."""
     *place, i = index
     match point:
         case "shift":
@@ -434,7 +438,7 @@ def softmax_terms(
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
-    """The softmax of outputs, or of the scores of pooling, where padding is masked."""
+    """One value of the softmax of outputs, or of pooling scores, where padding is masked."""
     scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
     if not at.scope.endswith("pool_softmax"):
         return softmax_terms(at, point, index, scores)
@@ -444,8 +448,8 @@ def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
 
 
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
-    """The part that traces under a scope, with its path: the innermost module on the way. A
-    recurrent stack, for example, traces for its cells."""
+    """The part that traces under a scope, with its path: the innermost module on that path. A
+    recurrent stack, for example, traces on behalf of its cells."""
     part, path = network, ""
     for name in scope.split("."):
         below = getattr(part, name, None)

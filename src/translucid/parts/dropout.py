@@ -20,7 +20,7 @@ class LockedDropout(nn.Module):
         self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (batch, length, d_model)"""
+        """Apply dropout to x (batch, length, d_model) with one mask per row."""
         if not self.training or self.probability == 0:
             return x
         kept = x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(1 - self.probability)
@@ -38,7 +38,7 @@ class EmbeddingDropout(nn.Module):
         self.vocab, self.probability = vocab, probability
 
     def forward(self, x: Tensor, ids: Tensor) -> Tensor:
-        """x: (batch, length, d_model), the vectors of ids (batch, length)."""
+        """Apply dropout to x (batch, length, d_model), the embeddings of ids (batch, length)."""
         if not self.training or self.probability == 0:
             return x
         kept = x.new_empty(self.vocab).bernoulli_(1 - self.probability)
@@ -52,8 +52,8 @@ class WordDropout(InputPart):
     def __init__(
         self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
     ) -> None:
-        """unknown, special: token ids, by default those of our tokenizers; special tokens are
-        never replaced."""
+        """unknown, special: token ids, by default those of Translucid's tokenizers; special tokens
+        are never replaced."""
         super().__init__()
         self.probability = probability
         self.kept: Tensor
@@ -76,5 +76,5 @@ class WordDropout(InputPart):
 
 
 def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:
-    """Dropout drawn for each position, or with `locked` once for each row."""
+    """Build a dropout layer: drawn for each position or, with `locked`, once for each row."""
     return LockedDropout(probability) if locked else nn.Dropout(probability)

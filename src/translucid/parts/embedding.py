@@ -51,7 +51,7 @@ class Embedding(nn.Module):
 
 
 class LanguageHead(nn.Module):
-    """Logits over the vocabulary: W (scale x) + b. Tied, W is the embedding table."""
+    """Logits over the vocabulary: W (scale x) + b. If tied, W is the embedding table."""
 
     output_point = "logits"
     decode_slots = ("head",)
@@ -93,8 +93,8 @@ class LanguageHead(nn.Module):
 
 
 def out_of_range(ids: Tensor, size: int) -> int | None:
-    """An id that is not from 0 to size - 1, if any. Ids on a GPU and in a compiled graph are not
-    checked: reading values would synchronise the GPU or break the graph."""
+    """Return an id that is not between 0 and size - 1, if any. Ids on a GPU or in a compiled graph
+    are not checked: reading values would synchronise the GPU or break the graph."""
     if ids.device.type != "cpu" or torch.compiler.is_compiling() or not ids.numel():
         return None
     low, high = int(ids.min()), int(ids.max())
@@ -111,7 +111,7 @@ class Tokens:
 
 
 class InputPart(nn.Module):
-    """A part of an encoder's input; the base class changes nothing.
+    """A module that changes token ids or adds to embeddings; the base class changes nothing.
 
     Its name in the encoder is also the name of its weights, its trace points and its input:
     `model(ids, characters=...)` is for the part `characters`.
@@ -123,11 +123,11 @@ class InputPart(nn.Module):
         """Raise if the part cannot read these features."""
 
     def read(self, tokens: Tokens) -> Tokens:
-        """The tokens to look up."""
+        """The tokens to look up in the embedding, possibly changed by this part."""
         return tokens
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """x (batch, length, d_model) plus the vectors of this part."""
+        """Add the vectors of this part to x (batch, length, d_model)."""
         return x
 
     def adds(self) -> bool:
@@ -153,12 +153,12 @@ class Segments(InputPart):
             return
         if features.shape != tokens.ids.shape or features.dtype not in (torch.long, torch.int):
             raise InputError(
-                f"segments: {tuple(features.shape)} of {features.dtype} was given; give one whole "
+                f"segments: got {tuple(features.shape)} of {features.dtype}; expected one whole "
                 f"number for each token, {tuple(tokens.ids.shape)}"
             )
         count = self.table.num_embeddings
         if (wrong := out_of_range(features, count)) is not None:
-            raise InputError(f"segments holds {wrong}, but the model has 0 to {count - 1}")
+            raise InputError(f"segments contains {wrong}; it must be between 0 and {count - 1}")
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         if features is None:

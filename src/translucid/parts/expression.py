@@ -1,4 +1,4 @@
-"""A number as the expression that computed it.
+"""Expressions that describe how a number was computed.
 
     Number       a value of the run, with its address; a constant has none
     Rest         the terms of a long sum that are not shown, as one value
@@ -44,7 +44,7 @@ class Number(_Operand):
     name: str  # in the catalogue's formula: query, W_Q
     value: float
     kind: Kind = "constant"
-    address: str = ""  # name[index]; empty: a constant
+    address: str = ""  # name[index]; empty for a constant
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def dot(left: Terms, right: Terms) -> Terms:
 
 
 def joined(*vectors: Terms) -> Terms:
-    """Concatenated vectors."""
+    """Concatenate vectors."""
     places = [(vector, i) for vector in vectors for i in range(len(vector.values))]
 
     def one(i: int) -> Expression:
@@ -109,17 +109,17 @@ def times(*arguments: Expression) -> Expression:
 
 
 def apply(function: str, *arguments: Expression) -> Expression:
-    """A function of `FUNCTIONS` or an activation, by name."""
+    """Apply a function of `FUNCTIONS`, or an activation, by name."""
     return arguments[0] if function == "identity" else Operation(function, arguments)
 
 
 def activation(function: Callable[[Tensor], Tensor], x: Expression) -> Expression:
-    """An activation of x."""
+    """Apply an activation to x."""
     return apply(next(name for name, known in ACTIVATIONS.items() if known is function), x)
 
 
 def evaluate(expression: Expression) -> float:
-    """The value of an expression, from those of its leaves."""
+    """Compute the value of an expression from the values of its leaves."""
     if not isinstance(expression, Operation):
         return expression.value
     values = [evaluate(argument) for argument in expression.arguments]
@@ -130,7 +130,7 @@ def evaluate(expression: Expression) -> float:
 
 
 def leaves(expression: Expression | None) -> Iterator[Number | Rest]:
-    """The numbers of an expression, from left to right."""
+    """The numbers that an expression contains, from left to right."""
     if isinstance(expression, Operation):
         for argument in expression.arguments:
             yield from leaves(argument)
@@ -144,7 +144,7 @@ def _divided(values: Sequence[float]) -> float:
 
 
 def _largest(values: Sequence[float]) -> float:
-    # The shift of such a row is 0.
+    # The shift of a row without visible keys is 0.
     largest = max(values, default=-math.inf)
     return 0.0 if largest == -math.inf else largest
 
@@ -167,7 +167,7 @@ FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "abs": lambda values: abs(values[0]),
     "max": _largest,
     "where": lambda values: values[1] if values[0] else -math.inf,
-    "table": lambda values: values[0],  # the row that the other arguments point to
+    "table": lambda values: values[0],  # the row that the other arguments select
     "<=": lambda values: values[0] <= values[1],
     "<": lambda values: values[0] < values[1],
     ">": lambda values: values[0] > values[1],

@@ -68,9 +68,9 @@ class Dense(nn.Module):
 
 
 class _TwoLayers(nn.Module):
-    """Base of plain and gated feed-forward layers."""
+    """Base class of plain and gated feed-forward layers."""
 
-    projections = 1  # of the first layer, of d_ff each
+    projections = 1  # number of blocks of d_ff rows in the first layer
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _TwoLayers(nn.Module):
         return at.linear("output", d, at.vector("activated", row, place, None), "W_2", "b_2")
 
     def _expanded(self, at: Scope, index: Index, first: int, weight: str, bias: str) -> Expression:
-        """A unit of the first layer, counted from its row `first`."""
+        """The value of one unit of the first layer, counted from its row `first`."""
         row, place, d = index
         return at.linear("expand", first + d, at.inputs(row, place, None), weight, bias)
 
@@ -125,7 +125,7 @@ class FeedForward(_TwoLayers):
 
 
 class GatedFeedForward(_TwoLayers):
-    """W₂ (act(W_g x) ⊙ W₁ x): the hidden layer, multiplied by a gate.
+    """W₂ (act(W_g x) ⊙ W₁ x): a feed-forward layer whose hidden layer is multiplied by a gate.
 
     SwiGLU with act = silu, GEGLU with act = gelu. Shazeer 2020, https://arxiv.org/abs/2002.05202
     """
@@ -143,7 +143,7 @@ class GatedFeedForward(_TwoLayers):
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         match point:
-            case "gate":  # its rows come first
+            case "gate":  # the rows of the gate come first
                 return activated(self.activation, self._expanded(at, index, 0, "W_g", "b_g"))
             case "hidden":
                 return self._expanded(at, index, self.output.in_features, "W_1", "b_1")
@@ -166,6 +166,6 @@ def make_feedforward(
     bias: bool = True,
     dropout: float = 0.0,
 ) -> nn.Module:
-    """Build the feed-forward block of this activation, gated or plain."""
+    """Build a feed-forward block with this activation, gated or plain."""
     kind = GatedFeedForward if activation in GATES else FeedForward
     return kind(d_model, d_ff, activation, bias=bias, dropout=dropout)

@@ -11,7 +11,7 @@ from translucid.parts.expression import Expression, constant, joined
 
 
 class LoRA(nn.Module):
-    """(alpha / rank) B A x: A projects down to `rank` dimensions, B up again. B starts at zero."""
+    """(alpha / rank) B A x: A projects down to `rank` dimensions, B back up. B starts at zero."""
 
     decode_slots = ("lora",)
 
@@ -35,7 +35,7 @@ class LoRA(nn.Module):
             added = at.linear("up", d, at.vector("down", *place, None), "B")
             return constant("scale", self.scale) * added
         source, _, read = at.run.reads(at.path).rpartition(".")
-        if read == "mixed":  # of attention: concatenate the heads
+        if read == "mixed":  # the output of attention: concatenate the heads
             row, query = place
             mixed, heads = at.run.at(source), range(at.run.tensor(f"{source}.mixed").shape[1])
             x = joined(*(mixed.vector("mixed", row, head, query, None) for head in heads))
@@ -75,6 +75,6 @@ class AdaptedLinear(nn.Module):
 
 
 def linear(layer: nn.Module, x: Tensor, trace: NoTrace) -> Tensor:
-    """Apply a linear layer; an adapted one traces its adapter."""
+    """Apply a linear layer; if it has an adapter, trace the adapter."""
     y: Tensor = layer(x, trace) if isinstance(layer, AdaptedLinear) else layer(x)
     return y

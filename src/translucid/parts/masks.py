@@ -1,7 +1,7 @@
 """Attention masks: which keys each query may see. Masks are boolean, and True means "may attend".
 
 A token mask is (batch, length), True at real tokens; with sequence packing it holds the number of
-each token's text, from 1 on, and 0 at padding. An attention mask broadcasts to (batch, heads,
+each token's text, starting at 1, and 0 at padding. An attention mask broadcasts to (batch, heads,
 queries, keys).
 """
 
@@ -13,12 +13,13 @@ from translucid.parts.expression import Expression, apply, constant
 
 
 def causal(queries: Tensor, keys: Tensor) -> Tensor:
-    """A query sees its own slot and earlier ones. queries, keys: slots (queries,), (keys,)."""
+    """Causal mask: a query sees its own slot and earlier ones. queries, keys: slots (queries,) and
+    (keys,)."""
     return keys[None, :] <= queries[:, None]  # (queries, keys)
 
 
 def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
-    """A query sees keys fewer than `reach` positions away, on either side.
+    """Sliding-window mask: a query sees keys fewer than `reach` positions away, on either side.
 
     queries, keys: positions (batch, queries) and (batch, keys), so padding does not count.
     """
@@ -27,19 +28,20 @@ def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
 
 
 def padding(mask: Tensor) -> Tensor:
-    """No query sees padding. mask: (batch, keys), True at real tokens."""
+    """Padding mask: no query sees padding. mask: (batch, keys), True at real tokens."""
     return mask[:, None, None, :]  # (batch, 1, 1, keys)
 
 
 def seen(queries: Tensor, keys: Tensor) -> Tensor:
-    """From token masks (batch, queries), (batch, keys): no query sees padding or another text."""
+    """Mask from two token masks (batch, queries) and (batch, keys): no query sees padding or
+    a different text."""
     if keys.dtype is torch.bool:
         return keys[:, None]  # (batch, 1, keys)
     return (queries[:, :, None] == keys[:, None]) & (keys != 0)[:, None]  # (batch, queries, keys)
 
 
 def positions(mask: Tensor) -> Tensor:
-    """The index of each token among the real tokens of its row or, with packing, of its text.
+    """The position of each token: its index among the real tokens of its row (with packing, text).
 
     Padding gets the position of the token before it, or 0; it is never attended to.
     """
@@ -52,14 +54,14 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:
-    """Positions of a batch; without a mask (1, length), the same for all rows."""
+    """The position of each token of a batch; without a mask (1, length), the same for all rows."""
     if mask is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
     return positions(mask)
 
 
 def terms(at: Scope, point: str, index: Index, reach: int | None) -> Expression:
-    """Why a query may attend to a key by the mask `point`. reach: of a window."""
+    """One value of the mask `point`, as an expression. reach: size of the window, if any."""
     row, _, query, key = index
     if point == "causal":
         return apply("<=", constant("k", key), constant("q", query))

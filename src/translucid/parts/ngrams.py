@@ -17,8 +17,8 @@ from translucid.parts.switch import Switch, in_words
 class NGramFeatures(nn.Module):
     """The network's logits plus the sum over the text of words[w_t] + pairs[w_{t-1}, w_t].
 
-    With few examples such sums are hard to beat (Wang & Manning 2012); added to a network, they
-    leave it the longer contexts (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). A bigram's
+    With few examples such sums are hard to beat (Wang & Manning 2012); a network combined with them
+    can focus on longer contexts (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). A bigram's
     row is a hash, so some bigrams share one. All weights start at 0. Dropout drops both features
     of a position together.
     """
@@ -34,7 +34,8 @@ class NGramFeatures(nn.Module):
     def forward(
         self, logits: Tensor, ids: Tensor, mask: Tensor | None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """logits: (batch, outputs) of the network; mask: (batch, length)."""
+        """Add the n-gram scores of a text to the network's logits (batch, outputs). mask: (batch,
+        length)."""
         counted = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
         words = trace("words", self.words(ids))  # (batch, length, outputs)
         pairs = trace("pairs", self.pairs(self._row(ids, counted)))
@@ -43,9 +44,10 @@ class NGramFeatures(nn.Module):
         return trace("sum", logits + (weight * (words + pairs)).sum(dim=1))
 
     def _row(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The row of each token's bigram with the previous real token: (batch, length)."""
+        """The table row for the bigram of each token and the previous real token: (batch,
+        length)."""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = torch.where(mask, places, -1).cummax(dim=1).values  # the last real place so far
+        last = torch.where(mask, places, -1).cummax(dim=1).values  # the last real token so far
         last = nn.functional.pad(last, (1, -1), value=-1)  # before this token
         before = torch.where(last < 0, 0, ids.gather(1, last.clamp(min=0)))
         return self._hash(before, ids)
@@ -79,7 +81,7 @@ class NGramFeatures(nn.Module):
 def make_ngram_features(
     vocab: int, rows: int, outputs: int | None, dropout: float
 ) -> NGramFeatures | None:
-    """Build the features; None without rows."""
+    """Build the n-gram features; None if rows is 0."""
     if not rows:
         return None
     assert outputs is not None, "the config was validated"

@@ -19,28 +19,28 @@ from translucid.parts.expression import Expression, Terms, apply, constant
 
 NormName = Literal["layer", "rms", "batch", "none"]
 Placement = Literal["pre", "post"]
-Statistic = Callable[[str], Tensor]  # the statistics of an x, by trace point
+Statistic = Callable[[str], Tensor]  # the statistics of x, by the name of their trace point
 
 
 class Norm(nn.Module):
-    """Base of all norms: statistics of x, then a trained gain and optionally a shift."""
+    """Base class of all norms: statistics of x, then a trained gain and optionally a shift."""
 
     eps: float
     gain: nn.Parameter
-    # Values of its statistics with which it only applies gain and shift.
+    # Values of the statistics with which the norm only applies gain and shift.
     neutral: ClassVar[Mapping[str, float]] = {"mean": 0.0, "variance": 1.0}
 
     def off(self, scope: str) -> dict[str, Edit]:
-        """The trace edit that switches normalisation off; gain and shift stay."""
+        """The trace edit that switches normalisation off; gain and shift are still applied."""
         return {f"{scope}.{statistic}": value for statistic, value in self.neutral.items()}
 
     def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
-        """With fixed statistics, a norm is affine: norm(x) · direction = x · d + constant.
-        Returns d and the constant."""
+        """Return d and c such that norm(x) · direction = x · d + c. With fixed statistics, a norm
+        is affine."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """The norm's output; subclasses add their statistics."""
+        """One value of the norm's output, as an expression; subclasses add their statistics."""
         scaled = at.weight("gain", "gain", index[-1]) * at.number("normalised", *index)
         if getattr(self, "shift", None) is None:
             return scaled
@@ -105,7 +105,7 @@ class LayerNorm(Norm):
 
 
 class RMSNorm(Norm):
-    """x / sqrt(mean(x²) + eps) * gain: the scale is normalised, not the mean.
+    """x / sqrt(mean(x²) + eps) * gain: normalises the scale, but not the mean.
 
     Zhang & Sennrich 2019, https://arxiv.org/abs/1910.07467
     """
@@ -206,7 +206,7 @@ class BatchNorm(Norm):
 
 
 class NoNorm(Norm):
-    """x, unchanged."""
+    """No normalisation: returns x unchanged."""
 
     variant = Variant(["none"])
     neutral: ClassVar[Mapping[str, float]] = {}
@@ -234,7 +234,8 @@ class Standardise(nn.Module):
         self.register_buffer("deviation", torch.ones(features))
 
     def fit(self, x: Tensor) -> None:
-        """Measure mean and deviation of x (samples, features); constant features are centred."""
+        """Measure mean and standard deviation of x (samples, features). Constant features are only
+        centred."""
         if not bool(torch.isfinite(x).all()):
             raise InputError("the inputs to standardise contain NaN or infinity; remove those rows")
         self.mean = x.mean(dim=0)
@@ -260,7 +261,7 @@ def make_norm(
     bias: bool = True,
     count_padding: bool = False,
 ) -> Norm:
-    """Build the norm of this name; eps: default of the norm."""
+    """Build a norm by name. eps: default depends on the norm."""
     eps = EPSILON[name] if eps is None else eps
     match name:
         case "layer":
@@ -291,13 +292,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The input of the sub-layer."""
+        """Compute the input of the sub-layer: x, normalised with pre-norm."""
         return self.norm(x, mask, trace.at("norm")) if self.placement == "pre" else x
 
     def leave(
         self, x: Tensor, branch: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """The input of the next layer."""
+        """Add the sub-layer's output (`branch`) to x, normalised with post-norm."""
         total = trace("sum", trace("skip", x) + trace("branch", self.dropout(branch)))
         return self.norm(total, mask, trace.at("norm")) if self.placement == "post" else total
 

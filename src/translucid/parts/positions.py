@@ -66,7 +66,7 @@ class PositionSetup:
     max_length: int
     base: float = 10000.0  # rotary
     rotary: RotaryScaling = RotaryScaling()  # noqa: RUF009 (frozen)
-    fraction: float = 1.0  # of each head's dimensions that rotary positions rotate
+    fraction: float = 1.0  # rotary: fraction of each head's dimensions that are rotated
     layout: SinusoidLayout = "interleaved"
     first: int = 0  # index of the first position: sinusoidal, learned
     buckets: int = 32  # relative
@@ -77,9 +77,9 @@ class PositionSetup:
 class NoPositions(nn.Module):
     """No positions; also the base class of every scheme."""
 
-    # The trace point of the encoding, angles or bias; set to 0, the order of tokens is lost.
+    # The trace point of the encoding, angles or bias. Editing it to 0 removes the order of tokens.
     point: ClassVar[Literal["encoding", "angles", "bias"] | None] = None
-    limited: ClassVar[bool] = False  # to max_length positions
+    limited: ClassVar[bool] = False  # whether there are only max_length positions
     decode_slots = ("positions",)
 
     @classmethod
@@ -88,10 +88,10 @@ class NoPositions(nn.Module):
         return cls()
 
     def check(self, farthest: int) -> None:
-        """Raise if the scheme has no such position."""
+        """Raise if the scheme does not support a position this large."""
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """x (batch, length, d_model) plus the positions."""
+        """Add the position encoding to x (batch, length, d_model)."""
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
@@ -103,8 +103,8 @@ class NoPositions(nn.Module):
         return None
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
-        """How the numbers of its trace points are computed. A scheme that adds an `encoding` to
-        the embeddings has the sum here, as `output`."""
+        """One value of the scheme's trace points, as an expression. The base class covers `output`,
+        the sum of the embeddings and an `encoding`."""
         if point == "output":
             return at.input(*index) + at.number("encoding", *index)
         return None
@@ -154,7 +154,7 @@ class Sinusoidal(NoPositions):
         self.d_model, self.base, self.layout, self.first = d_model, base, layout, first
 
     def encode(self, positions: Tensor) -> Tensor:
-        """PE of these positions, in float64: (..., d_model)."""
+        """The encoding PE of these positions, in float64: (..., d_model)."""
         d = self.d_model
         rates = frequencies(d, self.base, positions.device)
         if self.layout == "fairseq":
@@ -202,7 +202,7 @@ class Learned(NoPositions):
         limit = self.max_length
         if farthest >= limit:
             raise InputError(
-                f"position {farthest} was requested, but learned positions end at {limit - 1} "
+                f"position {farthest} is out of range: learned positions end at {limit - 1} "
                 f"(max_length {limit}); shorten the input, raise max_length, or use sinusoidal, "
                 f"rotary or alibi positions"
             )
@@ -275,7 +275,7 @@ def check_rotary(d_head: int, fraction: float = 1.0) -> int:
     if turned % 2 or not turned:
         of = "" if fraction == 1 else f" times rotary_fraction {fraction} is {turned}"
         raise ConfigError(
-            f"d_head {d_head}{of}{' is odd' if not of else ''}, but rotary positions turn pairs; "
+            f"d_head {d_head}{of}{' is odd' if not of else ''}, but rotary positions rotate pairs; "
             f"make {'it' if of else 'd_model / heads'} even"
         )
     return turned
@@ -287,7 +287,7 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The same with given cosines and sines (batch, length, pairs)."""
+    """Rotate the first pairs of x by given cosines and sines (batch, length, pairs)."""
     cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, pairs)
     paired = 2 * cos.shape[-1]
     even, odd = x[..., 0:paired:2], x[..., 1:paired:2]

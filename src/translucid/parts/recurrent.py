@@ -35,7 +35,7 @@ from translucid.parts.recurrent_cells import (
 )
 from translucid.parts.switch import Switch, in_words
 
-Stack = dict[tuple[int, str], Weights]  # by layer and direction
+Stack = dict[tuple[int, str], Weights]  # weights by layer and direction
 
 
 class Recurrent(nn.Module):
@@ -78,9 +78,9 @@ class Recurrent(nn.Module):
         state: RecurrentState | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> tuple[Tensor, RecurrentState]:
-        """Outputs of the top layer (batch, length, directions * hidden), and the state after the
-        last token. Where `mask` (batch, length) is False, the state is unchanged and the output
-        is zero.
+        """Return the outputs of the top layer (batch, length, directions * hidden) and the state
+        after the last token. Where `mask` (batch, length) is False, the state is unchanged and
+        the output is zero.
         """
         state = state or self.zero_state(x.shape[0], x)
         if x.shape[1] == 0:  # torch's kernels need at least one token
@@ -125,7 +125,7 @@ class Recurrent(nn.Module):
         return [f"layers.{layer}.{way}.{self.kind()}" for way in self.directions]
 
     def _thinned(self) -> Stack:
-        """The weights of one pass: in training, part of each U is 0."""
+        """The weights for one forward pass; weight dropout sets part of each U to 0 in training."""
         stack = {
             (n, way): self.weights(n, way) for n in range(self.layers) for way in self.directions
         }
@@ -165,7 +165,7 @@ class Recurrent(nn.Module):
     def _run(
         self, x: Tensor, mask: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
     ) -> tuple[Tensor, Step]:
-        """One layer in one direction."""
+        """Run one layer in one direction, step by step."""
         step = STEPS[self.cell]
         times = range(x.shape[1]) if way == "forward" else range(x.shape[1] - 1, -1, -1)
         outputs: dict[int, Tensor] = {}
@@ -190,7 +190,7 @@ class Recurrent(nn.Module):
             return self._kernel(x, None, state, weights)
 
         # The kernel requires the real tokens of each row first. An empty row is run for one step,
-        # whose result is dropped below.
+        # whose result is discarded below.
         order = (~mask).long().argsort(dim=1, stable=True)[..., None]  # (batch, length, 1)
         lengths = mask.sum(dim=1)
         sorted_x = x.gather(1, order.expand_as(x))
@@ -206,7 +206,8 @@ class Recurrent(nn.Module):
     def _kernel(
         self, x: Tensor, lengths: Tensor | None, state: RecurrentState, weights: Stack
     ) -> tuple[Tensor, RecurrentState]:
-        """All layers in one call, or layer by layer for dropout that torch's kernel lacks."""
+        """Run all layers in one call, or layer by layer for dropout that torch's kernel does not
+        support."""
         if not self.training or not (self.locked or self.weight_dropout):
             return run_stack(self.fused, x, lengths, state)
         ways = len(self.directions)
@@ -294,7 +295,7 @@ class Recurrent(nn.Module):
         return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
 
     def _sum_terms(self, at: Scope, index: Index, letter: str) -> Expression:
-        """W x + U h + b of one gate; torch stores b as two vectors."""
+        """One value of W x + U h + b for a gate; torch stores b as two vectors."""
         row = BLOCKS[self.kind()].index(letter) * self.hidden + index[2]
         end = f"l{_layer(at)}" + ("_reverse" if ".backward." in at.scope else "")
         x, state = self._below(at, index), self._state_before(at, index, "hidden", "h_before")
@@ -309,7 +310,7 @@ class Recurrent(nn.Module):
         return at.run.total(from_x, from_h, bias, other)
 
     def _below(self, at: Scope, index: Index) -> Terms:
-        """The input of a layer at this token."""
+        """The input vector of a layer at this token."""
         row, place, _ = index
         layer = _layer(at)
         if layer:

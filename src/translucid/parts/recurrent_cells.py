@@ -1,11 +1,11 @@
 """Recurrent cells: one traced step, and torch's fused kernels for a stack or a single layer.
 
-Conventions are torch's: the GRU's reset gate acts after the recurrent product, and its update gate
-is the fraction of the old state that stays.
+The formulas follow torch: the GRU's reset gate acts after the recurrent product, and its update
+gate is the fraction of the old state that is kept.
 
 Shapes: in a step, x (batch, inputs), hidden and cell (batch, hidden). In a kernel, x (batch,
-length, inputs), the real tokens of a row first; `lengths` (batch,) counts them, None: no padding;
-states are (layers * directions, batch, hidden).
+length, inputs), with the real tokens of a row first; `lengths` (batch,) is their number, None if
+there is no padding; states are (layers * directions, batch, hidden).
 """
 
 import warnings
@@ -28,7 +28,7 @@ KERNELS: dict[CellName, Any] = {
     "lstm": torch.lstm,
     "gru": torch.gru,
 }
-# Expected: weights with dropout are new tensors in every pass.
+# torch gives this warning, since weights with dropout are new tensors in every pass.
 IN_PIECES = "RNN module weights are not part of single contiguous chunk"
 CELLS: dict[str, CellName] = {
     "RNN_TANH": "rnn", "RNN_RELU": "rnn_relu", "LSTM": "lstm", "GRU": "gru",
@@ -134,7 +134,7 @@ GATES: dict[CellName, dict[tuple[str, float], str]] = {
 def run_stack(
     stack: nn.RNNBase, x: Tensor, lengths: Tensor | None, state: RecurrentState
 ) -> tuple[Tensor, RecurrentState]:
-    """All layers, with the weights and the dropout of the module."""
+    """Run all layers of a torch module, with its weights and dropout."""
     if _autocast_dtype(x) is not None:
         weights = list(stack.parameters())  # in the order of the kernels' arguments
         options = (True, stack.num_layers, stack.dropout, stack.training, stack.bidirectional)
@@ -155,7 +155,7 @@ def run_layer(
     lengths: Tensor | None,
     state: RecurrentState,
 ) -> tuple[Tensor, RecurrentState]:
-    """One layer without dropout, in as many directions as there are weights."""
+    """Run one layer without dropout, in one direction for each set of weights."""
     return _run(cell, weights, (True, 1, 0.0, True, len(weights) == 8), x, lengths, state)
 
 
@@ -202,7 +202,7 @@ def _pack(x: Tensor, lengths: Tensor) -> PackedSequence:
 
 
 def _rows(state: RecurrentState, rows: Tensor | None) -> RecurrentState:
-    """The state with its rows in another order."""
+    """The state with its rows in a different order."""
     assert rows is not None, "packed sequences are sorted"
     return RecurrentState(
         state.hidden.index_select(1, rows),

@@ -3,9 +3,9 @@
     linear    divide every position by the factor; Chen et al. 2023, arxiv.org/abs/2306.15595
     dynamic   beyond the original length, the base grows with the length so far (NTK-aware);
               Peng et al. 2023, section 3.3
-    yarn      "by parts": fast pairs stay, slow ones are divided by the factor, those in between
-              partly; Peng et al. 2023, https://arxiv.org/abs/2309.00071
-    llama3    also by parts, interpolated over the turns of a pair, not over its index;
+    yarn      "by parts": fast pairs are unchanged, slow ones are divided by the factor, those in
+              between partly; Peng et al. 2023, https://arxiv.org/abs/2309.00071
+    llama3    also by parts, but interpolates by a pair's number of rotations, not by its index;
               Grattafiori et al. 2024, https://arxiv.org/abs/2407.21783
 
 Shapes: positions (batch, length); angles (batch, length, d / 2). All in float64.
@@ -37,8 +37,8 @@ class RotaryScaling:
     factor: float = 1.0
     method: ScalingName = "linear"
     length: int = 0  # the original context length, for all methods but linear
-    low: float = 1.0  # pairs with fewer turns in that length are slow,
-    high: float = 4.0  # with more, fast
+    low: float = 1.0  # pairs with fewer rotations in that length are slow,
+    high: float = 4.0  # pairs with more rotations than this are fast
 
     def angles(self, positions: Tensor, d: int, base: float) -> Tensor:
         """The angle of each pair of d dimensions at these positions."""
@@ -54,7 +54,8 @@ class RotaryScaling:
                 return places * ((kept + (1 - kept) / self.factor) * turn)
 
     def _dynamic(self, places: Tensor, d: int, base: float) -> Tensor:
-        """Frequencies for the length up to each token, so that decoding step by step agrees."""
+        """Frequencies for the length up to each token, so that step-by-step decoding gives the same
+        result."""
         longer = ((places + 1) / self.length).clamp(min=1)
         grown = base * (self.factor * longer - self.factor + 1) ** (d / (d - 2))
         pairs = torch.arange(0, d, 2, dtype=torch.float64, device=places.device)
@@ -80,7 +81,7 @@ class RotaryScaling:
         if self.method == "llama3":
             turns = self.length * frequencies(d, base, device) / (2 * math.pi)
             return ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        # The (fractional) pair that makes `high` or `low` turns in the original length.
+        # The (fractional) index of the pair that makes `high` or `low` rotations in that length.
         fast, slow = (
             d * math.log(self.length / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (self.high, self.low)

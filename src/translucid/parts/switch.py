@@ -27,8 +27,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Switch:
     """A part of a network, and the trace edit that switches it off."""
 
-    key: str  # stable identifier: encoder.layers.0.self_attention.head.2
-    name: str  # for people: encoder layer 0, head 2
+    key: str  # stable identifier, such as encoder.layers.0.self_attention.head.2
+    name: str  # readable name, such as encoder layer 0, head 2
     kind: Kind
     edit: Mapping[str, Edit]  # for `Trace(edit=...)`
     part: str = ""  # for a head: its kind of attention, such as encoder self-attention
@@ -53,7 +53,7 @@ def switches_of(part: nn.Module, path: str) -> Iterator[Switch]:
 
 
 def in_words(path: str) -> str:
-    """members.1.encoder.layers.0 -> member 1, encoder layer 0"""
+    """A path in readable form: members.1.encoder.layers.0 becomes member 1, encoder layer 0."""
     parts: list[str] = []
     for part in path.split("."):
         if part.isdigit() and parts:

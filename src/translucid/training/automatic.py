@@ -28,7 +28,7 @@ WORTH_COMPILING = 2e15
 
 
 def likely(config: TrainingConfig, model: ModelConfig) -> bool:
-    """Whether layers will probably be compiled."""
+    """Whether layers will probably be compiled in a run with this configuration."""
     if config.compile != "auto":
         return config.compile
     tokens = float(config.batch_tokens) * config.accumulate * config.steps
@@ -38,7 +38,7 @@ def likely(config: TrainingConfig, model: ModelConfig) -> bool:
 def with_compilation(
     config: TrainingConfig, model: ModelConfig, device: torch.device
 ) -> TrainingConfig:
-    """Resolve `compile`; `cuda_graphs` must be resolved."""
+    """Resolve `compile` if it is "auto"; `cuda_graphs` must be resolved before."""
     if config.compile is False:
         return config
     if not isinstance(model, TransformerConfig):
@@ -67,13 +67,13 @@ def with_compilation(
 
 
 TOO_MANY_TO_PACK = 1_000_000  # items; packing takes about 10 s per million
-WORTH_PACKING = 0.08  # fraction of padding above which packing pays despite its masks
+WORTH_PACKING = 0.08  # fraction of padding above which packing saves time despite its masks
 
 
 def with_packing(
     config: TrainingConfig, model: ModelConfig, task: Task[Any, Any], items: Sequence[Any]
 ) -> TrainingConfig:
-    """Resolve `packing`; `cuda_graphs` must be resolved."""
+    """Resolve `packing` if it is "auto"; `cuda_graphs` must be resolved before."""
     if config.packing == "auto" and not _may_pay(config, model, items):
         return config.model_copy(update={"packing": False})
     if config.packing is False:
@@ -98,14 +98,16 @@ def _why_not(model: ModelConfig, task: Task[Any, Any]) -> str | None:
 
 
 def _may_pay(config: TrainingConfig, model: ModelConfig, items: Sequence[Any]) -> bool:
-    """Packing can pay only with CUDA graphs, where every batch shape costs a graph."""
+    """Whether packing can save time: only with CUDA graphs, where every batch shape costs a
+    graph."""
     if config.cuda_graphs is not True or dist.is_initialized() or len(items) > TOO_MANY_TO_PACK:
         return False
     return isinstance(model, TransformerConfig) and POSITIONS.source(model.positions) is None
 
 
 def _pays(config: TrainingConfig, sizes: NDArray[np.int64]) -> bool:
-    """Packing pays for short rows, whose kernel has no cost for masks, with much padding."""
+    """Whether packing saves time: for short rows, whose kernel handles masks at no cost, with much
+    padding."""
     if max(row_lengths(sizes)) > ROW:
         return False
     plan = plan_batches(few(sizes, int(sizes.max())), config.batch_tokens, seed=config.seed)

@@ -27,10 +27,10 @@ class TrainingConfig(Config):
         (), "weights to freeze, by name or pattern: encoder.*, *.layers.0", strict=False
     )
     learning_rates: dict[str, Annotated[float, Field(ge=0)]] = key(
-        {}, 'factors of learning_rate by weight name or pattern: {"head.*" = 10.0}'
+        {}, 'learning-rate multipliers by weight name or pattern: {"head.*" = 10.0}'
     )
     layer_decay: float | None = key(
-        None, "layer-wise decay: factor of learning_rate per layer below the head", gt=0, le=1
+        None, "layer-wise decay: learning-rate multiplier per layer below the head", gt=0, le=1
     )
     steps: int = key(2000, "number of weight updates", gt=0)
     minutes: float | None = key(None, "time limit in minutes", gt=0)
@@ -45,9 +45,9 @@ class TrainingConfig(Config):
     warmup: int = key(100, "warmup steps: the learning rate rises to its peak", ge=0)
     weight_decay: float = key(0.01, "weight decay, multiplied by learning_rate", ge=0)
     decay_embeddings: bool = key(False, "apply weight decay to embedding tables too")
-    momentum: float = key(0.9, "momentum of sgd", ge=0, lt=1)
+    momentum: float = key(0.9, "momentum (sgd)", ge=0, lt=1)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = key(
-        (0.9, 0.98), "betas of adam: decay rates of the first and second moment",
+        (0.9, 0.98), "Adam betas: decay rates of the first and second moment",
         strict=False,
     )  # fmt: skip
     clip_norm: float = key(1.0, "gradient clipping: maximum norm", gt=0)
@@ -112,5 +112,5 @@ class TrainingConfig(Config):
 
     parallel: Parallel = key("ddp", "data parallelism with torchrun")
     deterministic: bool = key(False, "deterministic GPU kernels: bit-for-bit reproducible, slower")
-    seed: int = key(0, "random seed of weights, data order and dropout", ge=0, lt=2**63)
+    seed: int = key(0, "random seed for weights, data order and dropout", ge=0, lt=2**63)
     device: str = key("auto", "device: auto, cpu, cuda, cuda:1")

@@ -43,7 +43,7 @@ def decide(
     *,
     task: str | None = None,
 ) -> TrainingConfig:
-    """Resolve `cuda_graphs`: raise if it is true and impossible, report if it is auto."""
+    """Resolve `cuda_graphs`. If graphs are impossible, raise if it is true, report it if "auto"."""
     if config.cuda_graphs is False:
         return config
     why_not = _why_not(config, model, device, task)
@@ -70,7 +70,7 @@ def _why_not(
     if model.norm == "batch":
         return "batch norm would count the rows that pad a batch"
     if model.ensemble_size > 1:
-        return "an ensemble trains another member at each step"
+        return "an ensemble trains a different member at each step"
     if task is not None and TASKS.source(task) is not None:
         return f"your own task ({task}) would count the rows that pad a batch"
     if POSITIONS.source(model.positions) is not None:
@@ -100,7 +100,7 @@ class _GraphMemory:
 
 
 class Captured(Gradients):
-    """The same gradients, with a graph for every batch shape."""
+    """Computes the same gradients as `Gradients`, with a CUDA graph for every batch shape."""
 
     def __init__(
         self,
@@ -128,14 +128,14 @@ class Captured(Gradients):
                 p.grad = torch.zeros_like(p)
 
     def prepare(self, micro: Sequence[Batch]) -> None:
-        """Capture new shapes, which draws random numbers and adds to gradients."""
+        """Capture graphs for new batch shapes; this draws random numbers and adds to gradients."""
         for batch in micro:
             if _shape(batch) not in self._held:
                 self._held[_shape(batch)] = self._capture(batch)
                 self._zero()
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
-        """As `Gradients.add`; processes sum their gradients after the last batch, outside the
+        """Like `Gradients.add`, but processes sum their gradients after the last batch, outside the
         graph."""
         held = self._held[_shape(batch)]
         for name, tensor in batch.inputs.items():
@@ -164,7 +164,7 @@ class Captured(Gradients):
             torch._foreach_copy_(kept, new)
 
     def _zero(self) -> None:
-        if not self._adds:  # they will be overwritten
+        if not self._adds:  # the gradients will be overwritten
             return
         if self._flat is not None:
             self._flat.zero()
@@ -204,8 +204,8 @@ class Captured(Gradients):
 
 @contextmanager
 def _no_waiting() -> Iterator[None]:
-    """Raise if the CPU synchronises with the GPU, which a graph cannot do. An error in the capture
-    itself would leave the random generator unusable."""
+    """Within the block, raise if the CPU synchronises with the GPU, which a graph cannot do. An
+    error during the capture itself would leave the random generator unusable."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
@@ -227,7 +227,7 @@ FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than 1 / FINEN
 
 
 def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
-    """Lengths rounded up, long ones to larger multiples, but not beyond max_length."""
+    """Round lengths up, long ones to larger multiples, but not beyond max_length."""
     lengths = np.asarray(lengths, dtype=np.int64)
     powers = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
     steps = np.maximum(powers // FINENESS, SMALLEST)
@@ -235,7 +235,7 @@ def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
 
 
 def without_needless_masks(batch: Batch) -> Batch:
-    """The batch without masks that have no padding, which makes attention slightly faster."""
+    """Remove masks without padding from a batch, which makes attention slightly faster."""
     inputs = {
         name: t
         for name, t in batch.inputs.items()
@@ -248,8 +248,8 @@ def in_few_shapes(
     batch: Batch, budget: int, max_length: int, *, processes: int = 1, causal: bool = False,
     full: bool = False,
 ) -> Batch:  # fmt: skip
-    """The batch with more padding and with rows without targets; the loss does not change. causal:
-    a language model. full: no batch of the run has padding.
+    """Pad a batch to one of a few shapes, with padding and rows without targets; the loss does not
+    change. causal: for a language model. full: no batch of the run has padding.
 
     The number of rows is the largest that fits the token budget (of this process), or a half, a
     quarter, an eighth of it.
@@ -282,7 +282,7 @@ def _needless(name: str, tensor: Tensor, behind: Collection[str]) -> bool:
 
 
 def _lengthen(tensor: Tensor, max_length: int, value: int) -> Tensor:
-    """(rows, length) with its length rounded up; (rows,) as it is."""
+    """Pad a tensor (rows, length) so that its length is rounded up; (rows,) stays unchanged."""
     if tensor.dim() == 1:
         return tensor
     length = tensor.shape[1]

@@ -25,14 +25,15 @@ Parallel = Literal["ddp", "fsdp"]
 
 
 class Processes:
-    """The processes of a run and the rank of this one. Alone, all methods are the identity."""
+    """The processes of a run and the rank of this one. With one process, no method has an
+    effect."""
 
     def __init__(self, rank: int = 0, count: int = 1, parallel: Parallel | None = None) -> None:
         self.rank, self.count, self.parallel = rank, count, parallel
 
     @property
     def alone(self) -> bool:
-        """Without a process group. torchrun with one process has a group of one."""
+        """Whether there is no process group. torchrun with one process has a group of one."""
         return self.parallel is None
 
     @property
@@ -46,12 +47,12 @@ class Processes:
 
     @property
     def command(self) -> str:
-        """The command that starts Translucid in as many processes."""
+        """The command that starts Translucid with the same number of processes."""
         several = f"torchrun --nproc-per-node {self.count} -m translucid"
         return "translucid" if self.alone else several
 
     def wrap(self, network: nn.Module, *, find_unused: bool = False) -> nn.Module:
-        """The module to call for a loss whose gradients are summed over processes."""
+        """Wrap the network so that gradients of its outputs are summed over processes."""
         if self.alone:
             return network
         if isinstance(network, Ensemble):
@@ -89,7 +90,7 @@ class Processes:
         return nullcontext()
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum over all processes, in float64: a new tensor."""
+        """Return the sum over all processes as a new tensor, in float64."""
         total = value.detach().double().clone()
         if not self.alone:
             dist.all_reduce(total)
@@ -100,7 +101,7 @@ class Processes:
         return self.any_of(flag)[0]
 
     def any_of(self, *flags: bool) -> list[bool]:
-        """`any` for several flags in one exchange."""
+        """For each flag, whether it is set in any process, with a single exchange."""
         if self.alone:
             return list(flags)
         seen = torch.tensor(flags, dtype=torch.int32)
@@ -112,7 +113,7 @@ class Processes:
             self.any(False)  # on the CPU: NCCL's barrier needs a device
 
     def agree(self, value: float) -> float:
-        """The main process's value, in all of them."""
+        """Return the main process's value in all processes."""
         if self.alone:
             return value
         main_value = torch.tensor([value], dtype=torch.float64)
@@ -124,7 +125,7 @@ ALONE = Processes()
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The whole of a sharded tensor."""
+    """Gather a sharded tensor into a whole one; other tensors are returned unchanged."""
     if not dist.is_initialized():
         return tensor
     from torch.distributed.tensor import DTensor  # on demand: takes a second
@@ -145,7 +146,7 @@ def shard(tensor: Tensor, like: Tensor) -> Tensor:
 
 @contextmanager
 def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
-    """The processes that torchrun started, or only this one."""
+    """Join the processes that torchrun started; without torchrun, only this process."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not dist.is_torchelastic_launched():
         yield ALONE
@@ -159,7 +160,8 @@ def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
     except RuntimeError as error:
         # When a process ends, the others see a closed connection or a timeout.
         raise TrainingError(
-            f"process {os.environ['RANK']} of {count} lost the others: {str(error).strip()[:300]}"
+            f"process {os.environ['RANK']} of {count} lost its connection to the others: "
+            f"{str(error).strip()[:300]}"
         ) from error
     finally:
         dist.destroy_process_group()

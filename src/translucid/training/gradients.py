@@ -46,7 +46,8 @@ class Gradients:
         self._penalty = ActivationRegularization(model, *penalties) if any(penalties) else None
 
     def prepare(self, micro: Sequence[Batch]) -> None:
-        """Prepare these batches before the generators are seeded; here nothing."""
+        """Prepare for these batches before the generators are seeded; the base class does
+        nothing."""
 
     def add(self, batch: Batch, scale: float, *, last: bool) -> Tensor:
         """Add the gradient of scale times the loss; return the loss. Processes exchange gradients
@@ -107,12 +108,12 @@ class FlatGradients:
 
 
 class Update:
-    """Updates the weights: clips, steps, averages."""
+    """Updates the weights: clips gradients, applies the optimizers, updates the average."""
 
     waits = True  # whether `take` returns only when the norm is known
 
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
-        """clear: clears the gradients."""
+        """clear: a function that clears the gradients."""
         self._state, self._clip_norm, self._clear = state, config.clip_norm, clear
         self._parameters = list(state.network.parameters())
         self._taken = math.nan
@@ -141,8 +142,8 @@ class Update:
 
 
 class CapturedUpdate(Update):
-    """The same as a CUDA graph. The GPU skips the update if the norm is not finite, so the CPU can
-    launch the next gradients without waiting."""
+    """The same update as a CUDA graph. The GPU skips the update if the norm is not finite, so the
+    CPU can launch the next gradients without waiting."""
 
     waits = False
 
@@ -158,14 +159,14 @@ class CapturedUpdate(Update):
 
     @staticmethod
     def fits(state: State) -> bool:
-        """Whether a graph can skip a step of these optimizers."""
+        """Whether the optimizers of this state support skipping a step in a graph."""
         return all(
             isinstance(o, torch.optim.Adam | torch.optim.AdamW) and o.defaults["fused"]
             for o in state.optimizers
         )
 
     def norm(self) -> float:
-        """Call this once per update."""
+        """The gradient norm of the last update; call this once per update."""
         self._copying.synchronize()  # does not wait for later work
         norm, average = float(self._copied), self._state.average
         if average is not None and math.isfinite(norm):

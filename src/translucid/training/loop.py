@@ -80,7 +80,7 @@ class Watchers:
     say: Callable[[str], None] = _ignore
     watches: Callable[[int], bool] = lambda step: False  # whether to call `stepped`
     stepped: Callable[[Step], None] = _ignore
-    # (step, whether it is evaluated) -> whether to call `looked` with the network
+    # (step, whether the model is evaluated after it) -> whether to call `looked` with the network
     looks: Callable[[int, bool], bool] = lambda step, evaluating: False
     looked: Callable[[nn.Module], None] = _ignore
     # After each step: its number and its seconds, without evaluation and one-time preparation.
@@ -110,7 +110,7 @@ def train(
     metric = task.criterion(config.best_metric).metric
     if evaluating := state.unscored:
         _evaluate(state, task, valid, metric, watchers)
-        if state.unscored:  # interrupted again; the checkpoint is unchanged
+        if state.unscored:  # evaluation was interrupted again; the checkpoint is unchanged
             return "interrupted"
         late = _late(state, config)
         state.finished = state.step >= config.steps or late or state.best.stalled
@@ -212,7 +212,7 @@ def _late(state: State, config: TrainingConfig) -> bool:
 
 
 def _pauses(step: int, config: TrainingConfig) -> bool:
-    """Whether the model is evaluated or saved after this many steps, or training ends."""
+    """Whether the loop evaluates, saves or ends after this step."""
     every = (config.evaluate_every, config.save_every or config.evaluate_every)
     return step >= config.steps or any(step % n == 0 for n in every)
 
@@ -227,7 +227,7 @@ def _ending(state: State, config: TrainingConfig) -> Ending:
 def _evaluate(
     state: State, task: Task[Any, Any], valid: Sequence[Any], metric: str, watchers: Watchers
 ) -> None:
-    """Score the network; if the run is asked to stop, leave it unscored."""
+    """Score the network on the validation data; skip the score if a stop is requested."""
     began = time.monotonic()
     with state.readable() as network:
         score = None
@@ -272,7 +272,8 @@ def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def look(state: State, watchers: Watchers) -> None:
-    """Pass the network, as it would be saved now, to `looked`; called in all processes."""
+    """Call `watchers.looked` with the network as it would be saved now; call this in all
+    processes."""
     training = state.network.training
     with state.readable() as network:
         network.eval()

@@ -3,7 +3,7 @@ kills the process without a message.
 
     parameters x 4 bytes x (weights + gradients + optimizer state) + activations
 
-The estimate is a lower bound: a run that is refused cannot fit.
+The estimate is a lower bound, so a run that is rejected cannot fit in memory.
 """
 
 import os
@@ -31,7 +31,7 @@ ORDINARY = {  # common sizes
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes by use."""
+    """Memory in bytes, by purpose."""
 
     parameters: int
     weights: int
@@ -46,7 +46,7 @@ class Footprint:
 
 
 def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
-    """The minimum memory for training such a model."""
+    """Estimate the minimum memory for training a model with this configuration."""
     parameters, buffers = count(config)
     whole = FLOAT * parameters
     return Footprint(
@@ -60,7 +60,7 @@ def estimate(config: ModelConfig, training: TrainingConfig) -> Footprint:
 
 
 def count(config: ModelConfig) -> tuple[int, int]:
-    """The numbers of parameters and buffer values, extrapolated from one and two layers."""
+    """Count parameters and buffer values, extrapolating from models with one and two layers."""
     deep = {key: n for key in DEEP if (n := getattr(config, key, None)) is not None}
     several = getattr(config, "ensemble_size", 1)
     alone = {} if several == 1 else {"ensemble_size": 1}
@@ -110,7 +110,8 @@ def check_memory(
     device: torch.device,
     model: Mapping[str, Any],
 ) -> None:
-    """Refuse a run that cannot fit, naming the keys to lower. model: the recipe's section."""
+    """Raise if a run cannot fit in memory, naming the keys to lower. model: the recipe's
+    section."""
     available = available_bytes(device)
     if available is None:
         return
@@ -118,8 +119,8 @@ def check_memory(
         need = estimate(config, training)
     except (RuntimeError, OverflowError, TypeError):  # sizes that torch cannot even count
         raise ConfigError(
-            f"this model is too large to be counted, and {_words(available)} of memory are "
-            f"available on {device}; lower {_keys(config, model)}"
+            f"this model is too large to count its parameters, and {_words(available)} of memory "
+            f"are available on {device}; lower {_keys(config, model)}"
         ) from None
     # With fsdp, gradients and optimizer are sharded; each process also has whole weights.
     processes = int(os.environ.get("WORLD_SIZE", "1")) if training.parallel == "fsdp" else 1
@@ -162,7 +163,7 @@ def _keys(
 
 
 def _words(size: int) -> str:
-    """1.5 GiB"""
+    """Format a size in bytes, such as 1.5 GiB."""
     value, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     place = 0
     while value >= 1024 and place < len(units) - 1:

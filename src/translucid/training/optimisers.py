@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-STEPS = 5  # of the Newton-Schulz iteration
+STEPS = 5  # steps of the Newton-Schulz iteration
 A, B, C = 3.4445, -4.7750, 2.0315  # each step maps x to A x + B (x xᵀ) x + C (x xᵀ)² x
 EPS = 1e-7
 
@@ -52,7 +52,8 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Approximately U Vᵀ of each matrix U S Vᵀ, in `product_dtype`: (count, rows, columns)."""
+    """Orthogonalise matrices (count, rows, columns): approximately U Vᵀ for each U S Vᵀ, computed
+    in `product_dtype`."""
     x = matrices.to(product_dtype(matrices.device))
     tall = x.shape[1] > x.shape[2]
     x = x.mT if tall else x
@@ -81,8 +82,8 @@ Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
 
 def _lean(kind: type[Kind]) -> type[Kind]:
-    """The optimizer without torch's decorators against compilation, which import the compiler and
-    take two seconds."""
+    """Remove from an optimizer class torch's decorators that disable compilation, since they import
+    the compiler, which takes two seconds."""
     names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     methods["step"] = torch.no_grad()(methods["step"])
@@ -104,11 +105,11 @@ def make_optimizer(
     factors: Mapping[str, float] | None = None,
     decay_embeddings: bool = False,
 ) -> list[torch.optim.Optimizer]:
-    """One optimizer, or two for Muon, which updates only matrices: AdamW updates the rest.
+    """Build one optimizer, or two for Muon, which updates only matrices: AdamW updates the rest.
 
     Vectors (biases, gains) and embeddings have no weight decay. With few texts, where most weights
-    are embeddings, decay_embeddings keeps the model from memorising rare words. factors: of the
-    learning rate, by the name of a weight; the loop applies them per parameter group.
+    are embeddings, decay_embeddings keeps the model from memorising rare words. factors:
+    learning-rate multipliers by weight name; the loop applies them per parameter group.
     """
     matrices, rest = _split(model)
     tables = [p for p in rest if decay_embeddings and p.dim() == 2]

@@ -1,4 +1,4 @@
-"""Which weights are trained, and the learning rate factor of each.
+"""Which weights are trained, and the learning-rate multiplier of each.
 
 Patterns are shell globs over the names of weights or parts, where `*` also matches dots:
 `encoder.*`, `*.layers.0`, `head`. Adapters (`*.lora.*`) match only patterns that contain "lora".
@@ -33,14 +33,14 @@ def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
     chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
     if chosen == set(names):
         raise ConfigError(
-            f"training.freeze = {list(patterns)!r}: no weight is left to train; leave out a part, "
+            f"training.freeze = {list(patterns)!r}: no weight is left to train; omit a part, "
             "such as the head"
         )
     return chosen
 
 
 def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]:
-    """The learning rate factor of each weight."""
+    """The learning-rate multiplier of each weight, by name."""
     names = _names(network)
     factors = dict.fromkeys(names, 1.0)
     if config.layer_decay is not None:
@@ -53,7 +53,7 @@ def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]
 
 
 def _names(network: nn.Module) -> dict[str, list[str]]:
-    """Every weight with all its names: a tied table has two."""
+    """All names of every weight: a tied table has two."""
     first = {id(parameter): name for name, parameter in network.named_parameters()}
     names: dict[str, list[str]] = {name: [] for name in first.values()}
     for name, parameter in network.named_parameters(remove_duplicate=False):
@@ -79,7 +79,8 @@ def _matching(names: Mapping[str, Sequence[str]], pattern: str, key: str) -> lis
 
 
 def _with_parts(name: str) -> list[str]:
-    """encoder.layers.0.norm.gain, encoder.layers.0.norm, encoder.layers.0, ..."""
+    """A weight's name and the names of all parts that contain it: encoder.layers.0.norm.gain,
+    encoder.layers.0.norm, encoder.layers.0, ..."""
     words = name.split(".")
     return [".".join(words[:count]) for count in range(len(words), 0, -1)]
 

@@ -34,14 +34,14 @@ class CarriedState(nn.Module):
     cell: Tensor | None
 
     def __init__(self, network: nn.Module, rows: int) -> None:
-        """rows: those of the largest batch."""
+        """rows: the number of rows of the largest batch."""
         super().__init__()
         if not (
             isinstance(network, DecoderModel) and isinstance(network.decoder, RecurrentDecoder)
         ):
             raise ConfigError(
                 "training.carry_state = true: this network has no state to carry; use "
-                "model.kind = recurrent, or leave it out"
+                "model.kind = recurrent, or omit it"
             )
         self.network = network
         zeros = network.decoder.recurrent.zero_state(rows, next(network.parameters()).detach())
@@ -49,7 +49,7 @@ class CarriedState(nn.Module):
         self.register_buffer("cell", zeros.cell)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of the state, not copies."""
+        """The tensors of the state by name (not copies)."""
         states = {"hidden": self.hidden, "cell": self.cell}
         return {name: value for name, value in states.items() if value is not None}
 
@@ -59,7 +59,8 @@ class CarriedState(nn.Module):
             value.zero_()
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits; a batch with fewer rows does not change the states of the others."""
+        """Compute logits and update the state. If a batch has fewer rows, the states of the other
+        rows do not change."""
         rows = ids.shape[0]
         before = {name: value[:, :rows].clone() for name, value in self.tensors().items()}
         state = DecoderState([RecurrentState(**before)])
@@ -73,7 +74,8 @@ class CarriedState(nn.Module):
 
 
 def penalty(h: Tensor, mask: Tensor | None, activation: float, temporal: float) -> Tensor:
-    """h: (batch, length, hidden); mask: (batch, length), True at real tokens."""
+    """The activation regularization of h (batch, length, hidden). mask: (batch, length), True at
+    real tokens. activation, temporal: weights of the two terms."""
     h = h.float()
     real = torch.ones(h.shape[:2], dtype=torch.bool, device=h.device) if mask is None else mask
     both = real[:, 1:] & real[:, :-1]
@@ -95,14 +97,14 @@ class ActivationRegularization:
             name, value = ("activation", activation) if activation else ("temporal", temporal)
             raise ConfigError(
                 f"training.{name}_regularization = {value}: this network has no recurrent layers; "
-                "use model.kind = recurrent, or leave it out"
+                "use model.kind = recurrent, or omit it"
             )
         self._factors = activation, temporal
         self._penalties: list[Tensor] = []
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Within the block, passes through the network are recorded."""
+        """Record the recurrent outputs of all forward passes within the block."""
         self._penalties = []
         with ExitStack() as hooks:
             for part in self._stacks:
@@ -110,7 +112,7 @@ class ActivationRegularization:
             yield
 
     def total(self) -> Tensor:
-        """The sum over all recurrent stacks in the last block."""
+        """The sum of the penalties of all recurrent stacks in the last block."""
         return torch.stack(self._penalties).sum()
 
     def _look(self, _: nn.Module, inputs: tuple[Any, ...], outputs: tuple[Tensor, Any]) -> None:

@@ -24,7 +24,8 @@ from translucid.training.recurrent_training import CarriedState
 
 
 class Average:
-    """mean = d * mean + (1 - d) * weights after every step n, d = min(decay, n / (n + 10))."""
+    """Exponential moving average of the weights: mean = d * mean + (1 - d) * weights after every
+    step n, with d = min(decay, n / (n + 10))."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay, self.steps = decay, 0
@@ -40,13 +41,13 @@ class Average:
         torch._foreach_lerp_(self._means, self._own, weight)
 
     def next_weight(self) -> float:
-        """1 - d of the next step; at first d is smaller, to forget the initial weights."""
+        """1 - d for the next step; at first d is smaller, to forget the initial weights."""
         steps = self.steps + 1
         return 1 - min(self.decay, steps / (steps + 10))
 
     @torch.no_grad()
     def move(self, weight: Tensor) -> None:
-        """`update` with a weight on the GPU; the caller counts the steps."""
+        """Update the mean with a weight that is on the GPU; the caller counts the steps."""
         apart = torch._foreach_sub(self._own, self._means)
         torch._foreach_mul_(apart, weight)
         torch._foreach_add_(self._means, apart)
@@ -69,7 +70,7 @@ class Average:
 
 
 class Best:
-    """The best score, and the number of evaluations since."""
+    """The best score, and the number of evaluations since then."""
 
     def __init__(self, criterion: Criterion, patience: int | None) -> None:
         self.criterion, self.patience = criterion, patience
@@ -110,7 +111,7 @@ class State:
         criterion: Criterion = Criterion("score"),  # noqa: B008 (frozen)
         rows: int | None = None,
     ) -> None:
-        """rows: those of the largest batch, if `training.carry_state` is on."""
+        """rows: number of rows of the largest batch, if `training.carry_state` is on."""
         self.network, self.processes = network, processes
         if next(network.parameters()).is_cuda:
             pad_heads(network)
@@ -122,7 +123,7 @@ class State:
         self.called = network if captured else processes.wrap(network)
         if rows is not None and not processes.alone:
             raise ConfigError(
-                "training.carry_state = true is for one process, not several; leave out torchrun"
+                "training.carry_state = true is for one process only; start it without torchrun"
             )
         self.carried = None if rows is None else CarriedState(network, rows)
         self.optimizers = make_optimizer(
@@ -149,7 +150,7 @@ class State:
         self.loss_sum, self.target_sum = torch.zeros((), device=self.device), 0
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of the state by name, not copies."""
+        """The tensors of the state by name (not copies)."""
         tensors = {f"network.{name}": value for name, value in own_tensors(self.network).items()}
         for number, optimizer in enumerate(self.optimizers):
             for place, values in optimizer.state_dict()["state"].items():
@@ -184,8 +185,8 @@ class State:
         self.best.loss = numbers.get("best_loss", -math.inf)
 
     def _make_moments(self) -> None:
-        """Create the optimizers' tensors, which would otherwise be created with the first gradient
-        of each parameter: take a step of length 0 and reset their counters."""
+        """Create the optimizers' tensors by a step of length 0, and reset their counters. Otherwise
+        they would be created with the first gradient of each parameter."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = 0.0

@@ -1,5 +1,5 @@
-"""Requests to stop a run: it stops after the current step. What can be repeated, such as an
-evaluation, is interrupted at once."""
+"""Requests to stop a run: it stops after the current step. Work that can be repeated, such as an
+evaluation, is interrupted immediately."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,14 +13,15 @@ class StopRequest:
     """Whether a stop was requested: set by signal handlers, checked by the training loop."""
 
     def __init__(self) -> None:
-        self.signal: int | None = None  # the first that came
+        self.signal: int | None = None  # the first signal received
         self._leaves = False
 
     def __call__(self) -> bool:
         return self.signal is not None
 
     def ask(self, signal: int) -> None:
-        """Request a stop, from a signal handler; within `leaving` this raises."""
+        """Request a stop, from a signal handler; within a `leaving` block this raises
+        StopRequested."""
         self.signal = signal
         if self._leaves:
             self._leaves = False
@@ -28,7 +29,8 @@ class StopRequest:
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
-        """Interrupt the block with StopRequested when a stop is, or has been, requested."""
+        """Raise StopRequested within the block as soon as a stop is requested, or if it was
+        before."""
         if self():
             raise StopRequested
         self._leaves = True

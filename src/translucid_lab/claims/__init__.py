@@ -9,7 +9,7 @@ from translucid_lab.engine.experiment import Experiment, claims, of_module
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments on toys, by name, in the order of the claims."""
+    """All experiments on toy examples, by name, in the order of the claims."""
     return {name: made for name, made in _every().items() if not made.real}
 
 

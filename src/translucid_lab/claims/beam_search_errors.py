@@ -254,7 +254,7 @@ def _ways(models: Tensor) -> Tensor:
 
 
 def finishable(prefix: Sequence[int], left: int) -> bool:
-    """Can a prefix become well-formed within `left` tokens, including the end?"""
+    """Whether a prefix can become well-formed within `left` tokens, including the end."""
     is_open: list[int] = []
     for sign in prefix:
         if SIGNS[sign] in OPENING:

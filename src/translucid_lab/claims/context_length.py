@@ -53,7 +53,7 @@ class Texts:
         return (self.near[near] + self.far[far]).log_softmax(dim=-1)
 
     def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        """(rows, TEXT)"""
+        """Draw random texts: (rows, TEXT)."""
         words = [torch.randint(WORDS, (rows,), generator=generator) for _ in range(self.back + 1)]
         while len(words) < TEXT:
             p = self.log_probs(words[-1], words[-1 - self.back]).exp()
@@ -96,7 +96,7 @@ def _batches(texts: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, texts: Tensor, back: int) -> list[float]:
-    """The same change in the network's distribution after the last word."""
+    """The change of the network's next-word distribution when one of the words is replaced."""
     net.double()  # float32 cannot resolve 1e-8
     before = net(texts)[:, -1].log_softmax(dim=-1)
     distances = []

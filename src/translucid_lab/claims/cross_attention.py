@@ -1,4 +1,4 @@
-"""C81, C83: cross-attention against one context vector, in a toy translation."""
+"""C81, C83: cross-attention compared with a single context vector, in a toy translation task."""
 
 from collections.abc import Sequence
 from typing import Any

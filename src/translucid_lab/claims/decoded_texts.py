@@ -219,7 +219,7 @@ def _lengths(seed: int, quick: bool) -> Data:
 
 
 def _words(model: TableModel, config: GenerationConfig) -> int:
-    """Length of the best continuation of `I am`."""
+    """The number of words of the best continuation of `I am`."""
     state, prefix = model.start(GenerationInputs(1), capacity=MAX_LENGTH), model.encode("I am")
     model.step(prefix[:, :-1], state)
     state.expand(config.beam_size)

@@ -79,7 +79,7 @@ def _descend(seed: int, gain: float, clip: float, length: int, steps: int) -> Hi
 
 
 def diverged(run: History) -> bool:
-    """Did the loss reach ten times the first one, or NaN?"""
+    """Whether the loss reached ten times its first value, or became NaN."""
     return run.broke or not all(loss <= DIVERGED * run.losses[0] for loss in run.losses)
 
 

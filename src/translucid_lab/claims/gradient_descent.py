@@ -260,7 +260,7 @@ def _output_gradient(seed: int, quick: bool) -> Data:
 
 
 def _distance(formula: Tensor, right: Tensor) -> float:
-    """Distance over the larger norm: 0 to 2."""
+    """The distance of two vectors divided by the larger norm: 0 to 2."""
     return float((formula - right).norm() / max(formula.norm(), right.norm()))
 
 

@@ -115,7 +115,7 @@ def _held_out(net: DecoderModel, ids: Tensor) -> float:
 
 
 def remembered(net: DecoderModel) -> int:
-    """Numbers in the cache per word."""
+    """The number of values in the key-value cache per word."""
     words = 16
     state = net.start(GenerationInputs(1), capacity=words)
     caches = [layer for layer in state.layers if isinstance(layer, KVCache)]

@@ -63,7 +63,7 @@ def features(rows: int, generator: torch.Generator) -> Tensor:
 
 
 def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
-    """Train; return the final squared error, with each kind of feature in its own unit."""
+    """Train a layer; return the final squared error, with each kind of feature in its own unit."""
     generator = torch.Generator().manual_seed(seed)
     unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
     first = max(back)

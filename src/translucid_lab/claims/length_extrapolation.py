@@ -170,7 +170,7 @@ def _rotary(seed: int, quick: bool) -> Data:
 
 
 def _divided(net: Network, by: float) -> Network:
-    """The same weights, read with divided positions."""
+    """A copy of the network, with the same weights, whose positions are divided by a factor."""
     layers = sum(name.endswith("qkv.weight") for name in net.state_dict())
     other = small_transformer("rotary", layers, scaling=by)
     other.load_state_dict(net.state_dict())

@@ -183,7 +183,7 @@ def _store_and_show(seed: int, quick: bool) -> Data:
         return edited_logits(net, ids, edits)[:, END]
 
     def swapped(name: str) -> Tensor:
-        """Answers with another text's values at the position where the symbol is stored."""
+        """Answers with a different text's values at the position where the symbol is stored."""
         return answers({f"{name}@{ITEM}": lambda value: value.roll(1, 0)})[differs]
 
     unseen: dict[str, Edit] = {f"output_gate@{t}": 0.0 for t in WAITING}

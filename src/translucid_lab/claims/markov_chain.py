@@ -27,7 +27,7 @@ class Chain:
     def random(
         cls, words: int, order: int, sharpness: float, generator: torch.Generator
     ) -> "Chain":
-        """A larger sharpness makes the next word more certain."""
+        """Create a random chain. A larger sharpness makes the next word more certain."""
         logits = sharpness * torch.randn(*[words] * (order + 1), generator=generator)
         return cls(logits.softmax(dim=-1))
 
@@ -61,7 +61,7 @@ class Chain:
         return float(-p.log().mean())
 
     def entropy(self) -> float:
-        """The same for infinite texts, in closed form, for a chain of order 1."""
+        """The entropy rate: the lowest loss on infinite texts, in closed form, for order 1."""
         assert self.order == 1
         probabilities = torch.full((self.words,), 1 / self.words, dtype=torch.float64)
         table = self.table.double()

@@ -47,7 +47,7 @@ def _trained(net: Network, seed: int, steps: int) -> Network:
 
 
 def _fresh(seed: int, rows: int = 512) -> Batch:
-    """Sequences that no training has seen."""
+    """New sequences that were not used in training."""
     return two_back(rows, torch.Generator().manual_seed(seed + 1_000_000))
 
 
@@ -200,7 +200,7 @@ def _curve(net: Network, chosen_on: Batch, measured_on: Batch) -> list[float]:
 
 
 def removable(curve: Sequence[float]) -> int:
-    """How many heads can go, one by one, before more than 0.01 is lost."""
+    """How many heads can be removed, one by one, before accuracy drops by more than 0.01."""
     kept = [accuracy >= curve[0] - 0.01 for accuracy in curve]
     return (kept.index(False) if False in kept else len(kept)) - 1
 

@@ -44,7 +44,7 @@ def made(config: ModelConfig, seed: int) -> DecoderModel:
 
 
 def train(net: DecoderModel, texts: Sentences, steps: int, seed: int, *, one: bool = False) -> None:
-    """Train; with `one`, only one random word of each text is a target."""
+    """Train a model; with `one`, only one random word of each text is a target."""
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:

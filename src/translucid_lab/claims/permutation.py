@@ -46,7 +46,7 @@ def _shuffle_change(net: Network, seed: int) -> float:
 
 
 def own_place(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """Predict the own position. The first token is always the same, as in most texts."""
+    """Random tokens; the target at each is its own position. The first token is always the same."""
     ids = 1 + torch.randint(VOCAB - 1, (rows, PLACES), generator=generator)
     ids[:, 0] = 0
     return ids, torch.arange(PLACES).expand(rows, -1)

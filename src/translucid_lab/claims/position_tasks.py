@@ -49,7 +49,7 @@ def small_transformer(
 
 
 def stack(net: Network) -> Stack:
-    """Its embedding, positions and layers."""
+    """The network's stack of embedding, positions and layers."""
     assert isinstance(net, EncoderModel | DecoderModel)
     part = net.encoder if isinstance(net, EncoderModel) else net.decoder
     assert isinstance(part, Stack)
@@ -76,7 +76,8 @@ def latest(rows: int, length: int, generator: torch.Generator) -> Texts:
 
 
 def far_letter(rows: int, length: int, generator: torch.Generator) -> Texts:
-    """The same with a letter only at the start: position p asks for p positions back."""
+    """Like `latest`, with a letter only at the start: at position p, the target is p positions
+    back."""
     letter = torch.zeros(rows, length, dtype=torch.bool)
     letter[:, 0] = True
     return _last_letter(letter, generator)

@@ -1,4 +1,4 @@
-"""C47, C49, C50, C73, C80, C85 on a pretrained model: a small LLaMA of stories.
+"""C47, C49, C50, C73, C80, C85 on a pretrained model: a small LLaMA trained on stories.
 
 Each seed is a sample of sentences for the same weights.
 """

@@ -64,7 +64,7 @@ def _encoder() -> Outputs:
 
 
 def _vocabulary(stack: str) -> range:
-    """Token ids that can replace another."""
+    """Token ids that can be used as replacements."""
     return range(stories()[0].config.vocab) if stack == "decoder" else range(3, 40)
 
 
@@ -99,7 +99,8 @@ def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
 
 @torch.no_grad()
 def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list[float]]:
-    """As in the toy: [position of the output][position of the changed token]."""
+    """Change of each output by each changed token, as in the toy experiment: [position of the
+    output][position of the changed token]."""
     changes = torch.zeros(PLACES, PLACES, dtype=torch.float64)
     for text in texts:
         length = min(text.shape[1], PLACES)

@@ -21,7 +21,7 @@ ROWS, COLUMNS = 4096, 512
 
 
 class _Seen(NoTrace):
-    """A trace that asks for everything and stores nothing, which disables the fused kernel."""
+    """A trace that requests all points but stores none, which disables the fused kernel."""
 
     def wants(self, *names: str) -> bool:
         return True

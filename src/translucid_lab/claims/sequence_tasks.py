@@ -120,7 +120,7 @@ SYMBOLS = 8
 
 
 def recall(length: int) -> Draw:
-    """The target is the first symbol; all others are noise."""
+    """Random symbols; the target is the first symbol, and all others are noise."""
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
         ids = torch.randint(SYMBOLS, (rows, length), generator=generator)

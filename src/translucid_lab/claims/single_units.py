@@ -111,7 +111,7 @@ def _hidden(seed: int, quick: bool) -> Data:
 
 
 def xor_by_hand() -> MLP:
-    """relu(a + b) - 2 relu(a + b - 1)."""
+    """A network for XOR with weights set by hand: relu(a + b) - 2 relu(a + b - 1)."""
     net = MLP(MLPConfig(inputs=2, hidden=(2,)))
     set_weights(net, [[[1, 1], [1, 1]], [[1, -2]]], [[0, -1], [0]])
     return net

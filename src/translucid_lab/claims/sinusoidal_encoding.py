@@ -135,7 +135,7 @@ LEARNED = 0.9  # accuracy of sine and cosine, required for the test
 
 
 class Waves(Sinusoidal):
-    """The sinusoidal table with another wave instead of the sine."""
+    """The sinusoidal table with a different wave instead of the sine."""
 
     def __init__(self, d_model: int, wave: str) -> None:
         super().__init__(d_model)
@@ -195,7 +195,7 @@ waves = Experiment.described("waves", _waves, _draw_waves, {"C41": _judge_waves}
 
 
 class Counted(Sinusoidal):
-    """Looks rows up in a cached table, and counts how often it is computed."""
+    """Sinusoidal positions from a cached table; counts how often the table is computed."""
 
     computed = 0
     rows = torch.empty(0)

@@ -58,11 +58,11 @@ class Deep(nn.Module):
                 block.dense.linear.weight.mul_(gain)
 
     def block_list(self) -> list[Block]:
-        """The blocks with their type, which a ModuleList loses."""
+        """The blocks as a typed list, which a ModuleList is not."""
         return [block for block in self.blocks if isinstance(block, Block)]
 
     def forward(self, x: Tensor, without: int | None = None) -> Tensor:
-        """without: index of a block to skip."""
+        """Compute the outputs for x. without: index of a block to skip."""
         x = self.enter(x)
         for number, block in enumerate(self.blocks):
             if number != without:

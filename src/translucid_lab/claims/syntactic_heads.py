@@ -140,13 +140,13 @@ def _heads(net: Network) -> list[Any]:
 
 
 def _maps(net: Network, texts: Texts) -> list[Tensor]:
-    """One for each head, layer by layer: (sentences, words, words)."""
+    """The attention patterns of all heads, layer by layer, each (sentences, words, words)."""
     return [head for layer in patterns(net, texts.english, texts.mask) for head in layer.unbind(1)]
 
 
 @torch.no_grad()
 def _losses(net: Network, texts: Texts, trace: NoTrace = NO_TRACE) -> Tensor:
-    """The loss of each word; 0 without a target."""
+    """The loss of each word; 0 where there is no target."""
     logits = net(texts.english, texts.mask, trace=trace)
     return F.cross_entropy(logits.transpose(1, 2), texts.german, reduction="none")
 

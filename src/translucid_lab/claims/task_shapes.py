@@ -69,7 +69,7 @@ def accuracies(
 
 
 def _judging(seed: int, split: str, count: int) -> list[Sentence]:
-    """`count` positive or negative sentences."""
+    """Draw `count` positive or negative sentences of Toyland."""
     judging = (value for value in Toyland(seed=seed).sentences(split, 10 * count)
              if value.sentiment in LABELS)  # fmt: skip
     return list(islice(judging, count))

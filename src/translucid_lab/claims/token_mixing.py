@@ -30,7 +30,7 @@ def _previous(rows: int, generator: torch.Generator) -> Batch:
 
 
 def _side_by_side(batch: Batch) -> Batch:
-    """The same for an MLP that reads all words at once, as one-hot vectors in a row."""
+    """The same task for an MLP that reads all words at once, as concatenated one-hot vectors."""
     x, wanted = batch
     return F.one_hot(x, KINDS).flatten(1).float(), wanted
 
@@ -151,7 +151,7 @@ def identity_mlp(width: int) -> FeedForward:
 
 
 def identity_attention(width: int) -> SelfAttention:
-    """Queries, keys, values and outputs are the rows themselves."""
+    """Attention with identity projections: queries, keys and values are the rows themselves."""
     made = SelfAttention(width, 1, bias=False).double()
     with torch.no_grad():
         made.qkv.weight.copy_(torch.eye(width).repeat(3, 1))

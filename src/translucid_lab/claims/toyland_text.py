@@ -34,7 +34,7 @@ class NextWords:
 
 
 def next_words(seed: int) -> NextWords:
-    """English sentences of Toyland, other ones for each seed."""
+    """English sentences of Toyland, different ones for each seed."""
     return NextWords(_table(seed), COMMON + 2, torch.Generator().manual_seed(seed))
 
 

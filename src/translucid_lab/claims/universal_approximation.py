@@ -47,7 +47,7 @@ def _staircase(seed: int, quick: bool) -> Data:
 
 
 def staircase(f: Callable[[Tensor], Tensor], units: int) -> MLP:
-    """From f(k/N) to f((k+1)/N) by one steep sigmoid, half-way between."""
+    """A staircase that approximates f: each step from f(k/N) to f((k+1)/N) is a steep sigmoid."""
     places = torch.arange(units + 1, dtype=torch.float64) / units
     heights, steep = f(places), 8.0 * units
     return sigmoids(
@@ -59,7 +59,7 @@ def staircase(f: Callable[[Tensor], Tensor], units: int) -> MLP:
 def sigmoids(
     slopes: Sequence[float], biases: Sequence[float], heights: Sequence[float], start: float = 0.0
 ) -> MLP:
-    """start + Σ height · sigmoid(slope · x + bias)."""
+    """A sum of sigmoids: start + Σ height · sigmoid(slope · x + bias)."""
     net = MLP(MLPConfig(inputs=1, hidden=(len(slopes),), activation="sigmoid")).double()
     set_weights(net, [[[slope] for slope in slopes], [heights]], [biases, [start]])
     return net
@@ -112,7 +112,7 @@ def _draw_staircase(data: Sequence[Data]) -> Lines:
 
 
 def _tenths() -> tuple[str, ...]:
-    """A label at every fourth point, to stay readable."""
+    """Axis labels at every fourth point, to keep them readable."""
     return tuple(f"{x:.1f}" if i % 4 == 0 else "" for i, x in enumerate(np.linspace(0, 1, PLACES)))
 
 
@@ -241,7 +241,7 @@ def _collapse_error(net: MLP, x: Tensor) -> float:
 
 
 def collapsed(net: MLP) -> tuple[Tensor, Tensor]:
-    """W = W_n ... W_1, and its bias."""
+    """The single affine layer equal to all layers: W = W_n ... W_1, and its bias."""
     weight = torch.eye(net.config.inputs, dtype=net.output.linear.weight.dtype)
     bias = torch.zeros(net.config.inputs, dtype=weight.dtype)
     for layer in layers_of(net):

@@ -55,15 +55,15 @@ def _setting(name: str, gain: float) -> str:
 
 
 def slope(name: ActivationName, z: Tensor) -> Tensor:
-    """The derivative, by autograd."""
+    """The derivative of an activation, by autograd."""
     z = z.detach().requires_grad_()
     (gradient,) = torch.autograd.grad(ACTIVATIONS[name](z).sum(), z)
     return gradient
 
 
 def deep_net(name: ActivationName, gain: float) -> MLP:
-    """Weights of standard deviation gain / √width: with unit slopes a layer multiplies by the
-    gain."""
+    """A deep network whose weights have standard deviation gain / √width: with unit slopes a layer
+    multiplies by the gain."""
     config = MLPConfig(inputs=WIDTH, hidden=(WIDTH,) * LAYERS, activation=name)
     net = MLP(config).double()
     for layer in layers_of(net):

@@ -18,7 +18,7 @@ from translucid_lab.engine.statistics import benjamini_hochberg
 from translucid_lab.engine.verdict import Finding, Verdict, compared
 
 BEYOND = "a question beyond the books"
-LIMITS = {  # what a verdict does not say, by kind of evidence
+LIMITS = {  # what a verdict does not cover, by kind of evidence
     "identity": "It holds or fails by algebra: the experiment demonstrates it and tests this "
     "library's code; it says nothing about trained models.",
     "simulation": "Random weights or made-up numbers were measured, not trained models.",
@@ -123,7 +123,7 @@ class Evidence:
 
     @property
     def other_size(self) -> str:
-        """A sentence on the verdict at another size."""
+        """A sentence on the verdict at a different size."""
         if self.kept is None or self.kept.quick or self.kept.file is not None:
             return ""
         finding = self.real.findings.get(self.claim.key) if self.real else None
@@ -140,7 +140,7 @@ class Evidence:
 
     @property
     def rule_beyond(self) -> str:
-        """The rule behind that verdict, the day it was frozen, and its limits."""
+        """The rule behind the verdict from real data, the day it was frozen, and its limits."""
         key = self.claim.key
         if self.real is None or key not in self.real.rules:
             return ""
@@ -151,7 +151,7 @@ class Evidence:
 
     @property
     def limits(self) -> str:
-        """What the verdict does not say."""
+        """A sentence on what the verdict does not cover."""
         made, key = self.experiment, self.claim.key
         own = made.claims[key].beyond if made is not None and key in made.claims else ""
         return " ".join(filter(None, [own, LIMITS.get(self.label, "")]))
@@ -170,12 +170,12 @@ class Evidence:
 
     @property
     def repeated(self) -> Finding | None:
-        """The finding with other seeds."""
+        """The finding measured again with different seeds, if any."""
         return self.again.findings.get(self.claim.key) if self.again else None
 
     @property
     def repeated_elsewhere(self) -> Finding | None:
-        """The finding on another kind of machine, with other seeds if there are any."""
+        """The finding measured on a different kind of machine, if any."""
         return self.elsewhere.findings.get(self.claim.key) if self.elsewhere else None
 
     @property
@@ -230,8 +230,9 @@ def rows(
     real: Results | None = None,
     elsewhere: Results | None = None,
 ) -> list[Evidence]:
-    """The claims of the books, the lab's further questions, then the user's own claims. Results
-    `again` and `elsewhere` count only if they were measured by the same code and setting."""
+    """The evidence for all claims: textbook claims first, then the lab's further questions, then
+    the user's own claims. Results in `again` and `elsewhere` are used only if they were measured by
+    the same code with the same settings."""
     beyond = {key: kept for kept in (real or {}).values() for key in kept.findings}
     repeated, moved = (
         {name: kept for name, kept in (others or {}).items() if name in results
@@ -255,7 +256,7 @@ def rows(
 
 
 def claim_of(kept: Kept, key: str) -> Claim:
-    """A claim of the books, or else one described by its experiment."""
+    """The textbook claim with this key, or else a claim described by its experiment."""
     if kept.file is not None:
         return Claim(key, kept.title, None, f"a claim of your own, in {Path(kept.file).name}")
     return claims().get(key) or Claim(key, kept.title, None, BEYOND)
@@ -263,7 +264,7 @@ def claim_of(kept: Kept, key: str) -> Claim:
 
 def expected_errors(findings: Iterable[Finding]) -> str:
     """A sentence on how many of these verdicts may be false, by Benjamini and Hochberg's false
-    discovery rate; empty if none of them rests on seeds."""
+    discovery rate; empty if none of them has a p-value."""
     p_values = [finding.p for finding in findings if finding.p is not None]
     if not p_values:
         return ""

@@ -31,13 +31,13 @@ class Claim:
 
 @cache
 def _texts(file: str) -> dict[str, Any]:
-    """A TOML file beside this one."""
+    """Read a TOML file from this folder."""
     return tomllib.loads(files(__package__).joinpath(file).read_text("utf-8"))
 
 
 @cache
 def claims() -> dict[str, Claim]:
-    """All claims, by key, in their order."""
+    """All claims by key, in the order of the file."""
     return {key: Claim(key, **entry) for key, entry in _texts("claims.toml").items()}
 
 
@@ -47,7 +47,7 @@ def in_plain_words(key: str, verdict: str) -> str:
     return sentence
 
 
-LEAST_SEEDS = 10  # of a random experiment: with fewer, exact tests cannot decide anything
+LEAST_SEEDS = 10  # minimum for a random experiment: with fewer, exact tests cannot decide anything
 UNSEEN = 1000  # first seed of the run that counts: lower ones were seen while rules were written
 
 
@@ -86,8 +86,8 @@ class Experiment:
         draw: Callable[[Sequence[Data]], Picture],
         judges: Mapping[str, Callable[[Sequence[Data]], Finding]],
     ) -> Self:
-        """An experiment of the lab, with its texts and rules from experiments.toml; `judges` has
-        the function that applies the rule of each claim."""
+        """Create an experiment of the lab, with texts and rules from experiments.toml. judges: for
+        each claim, the function that applies its rule."""
         entry = dict(_texts("experiments.toml")[name])
         rules = entry["claims"]
         entry["claims"] = {key: Rule(judge=judge, **rules[key]) for key, judge in judges.items()}
@@ -96,7 +96,7 @@ class Experiment:
 
     @property
     def real(self) -> bool:
-        """Is it a second test of its claims, beyond toys?"""
+        """Whether this is a second test of its claims, beyond toy examples."""
         labels = (rule.label for rule in self.claims.values())
         return self.beyond_toys or "real data" in labels
 
@@ -106,7 +106,7 @@ def of_module(module: ModuleType) -> list[Experiment]:
 
 
 def of_file(path: Path, taken: Collection[str] = ()) -> list[Experiment]:
-    """Load the experiments of a user's file; `taken` are the names that they cannot have."""
+    """Load the experiments of a user's file. taken: names already in use."""
     if not path.is_file():
         raise ConfigError(
             f"{path}: no such file; `translucid lab new NAME` writes one to start from"

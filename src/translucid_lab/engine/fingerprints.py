@@ -32,7 +32,7 @@ FILE = "frozen.json"
 # Holm's correction within a claim. Raise it when all rules change at once.
 STATISTICS = 2
 LAB, CLAIMS, ENGINE = "translucid_lab", "translucid_lab.claims.", "translucid_lab.engine."
-FOLDER = Path(__file__).parents[1]  # of the lab
+FOLDER = Path(__file__).parents[1]  # folder of the lab
 _IGNORED = ("ctx", "kind", "type_comment", "type_params")
 
 
@@ -49,7 +49,7 @@ def fingerprint(experiment: Experiment, key: str) -> str:
 
 @cache
 def frozen() -> dict[str, dict[str, str]]:
-    """The frozen rules by claim: hash and day."""
+    """The hash of each frozen rule and the day it was frozen, by claim."""
     text = files("translucid_lab.engine").joinpath(FILE).read_text("utf-8")
     rules: dict[str, dict[str, str]] = json.loads(text)
     return rules
@@ -67,7 +67,7 @@ def frozen_since(experiment: Experiment, key: str) -> str:
 
 
 def _code(function: Any) -> Iterator[str]:
-    """The source of a function, and of what it uses from the claims, without whitespace."""
+    """The source code of a function and of what it uses from the claims, without whitespace."""
     waiting, seen = [function], set()
     while waiting:
         here = waiting.pop()
@@ -89,7 +89,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _plain(value: Any) -> bool:
-    """Is it a number or text, or a collection of those?"""
+    """Whether a value is a number or text, or a collection of those."""
     if isinstance(value, dict):
         return all(_plain(part) for pair in value.items() for part in pair)
     if isinstance(value, tuple | list):
@@ -107,8 +107,8 @@ def digest(experiment: Experiment) -> str:
 
 
 def _measuring_code(experiment: Experiment) -> Iterator[str]:
-    """The definitions that `run` uses from the lab's claims and fit.py; all definitions of a
-    user's file."""
+    """The source of all definitions that `run` uses from the lab's claims and fit.py; for a user's
+    file, of all its definitions."""
     path = source_of(experiment)
     start = _source(path.read_text("utf-8")) if outside(experiment) else None
     names = [*start.definitions] if start else [_function(experiment).__name__]
@@ -128,8 +128,8 @@ def _measuring_code(experiment: Experiment) -> Iterator[str]:
 
 
 def _imported(module: str, name: str) -> list[tuple[Path, str]]:
-    """Where a name that is imported from the lab is defined: nowhere if it only judges or runs, in
-    several places if it is a module."""
+    """Where a name imported from the lab is defined. Empty for engine code, which does not affect
+    what is measured; several places if the name is a module."""
     if module.startswith(ENGINE) and module != f"{ENGINE}fit":
         return []
     place = FOLDER.joinpath(*module.split(".")[1:])
@@ -214,7 +214,7 @@ def module_of(experiment: Experiment) -> str:
 
 
 def outside(experiment: Experiment) -> bool:
-    """Is the experiment defined outside the package, in a user's file?"""
+    """Whether the experiment is defined in a user's file, outside the package."""
     return not module_of(experiment).startswith(f"{LAB}.")
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from translucid.core import TrainingError
 from translucid.training import OptimizerName, ScheduleName, make_optimizer, rate
 
-BETAS = (0.9, 0.999)  # of Adam, as in Kingma & Ba 2015
+BETAS = (0.9, 0.999)  # for Adam, as in Kingma & Ba 2015
 
 
 class FitStep(NamedTuple):
@@ -72,5 +72,5 @@ def fit(
 
 
 def random_rows(data: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-    """Draw rows of the data with replacement. (rows, ...)"""
+    """Draw this many random rows of the data, with replacement: (rows, ...)."""
     return data[torch.randint(len(data), (rows,), generator=generator)]

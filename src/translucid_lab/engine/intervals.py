@@ -28,14 +28,14 @@ from translucid_lab.engine.statistics import (
 )
 
 Side = Literal["above", "below", "across"]
-# Student's t on the numbers, their logarithms or their log odds; or the median, by rank tests.
+# Student's t on the numbers, their logarithms or their log odds; or the median, with rank tests.
 Method = Literal["t", "log", "logit", "rank"]
 LEVEL = 1 - CONFIDENCE
 
 
 @dataclass(frozen=True)
 class BarComparison:
-    """A comparison of one number with one bar."""
+    """A comparison of one estimate with a threshold, the bar."""
 
     value: float
     low: float
@@ -128,12 +128,12 @@ class Interval:
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-UNKNOWN = Interval(math.nan, -math.inf, math.inf)  # lies across every bar
+UNKNOWN = Interval(math.nan, -math.inf, math.inf)  # contains every bar
 
 
 def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
-    """The mean by Student's t, on a scale that suits the quantity. If more than half of the seeds
-    give the same number, t cannot estimate the spread: then the median, by ranks."""
+    """The mean with its Student's t interval, on a scale that suits the quantity. If more than half
+    of the seeds give the same number, t cannot estimate the spread, and the median is used."""
     numbers = [float(value) for value in values]
     if not numbers or not all(map(math.isfinite, numbers)):
         return UNKNOWN
@@ -144,7 +144,7 @@ def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
         return median_of(numbers)  # zero has no logarithm
 
     def test(bar: float) -> float:
-        # A bar that is not on the scale can only be compared by ranks.
+        # A bar that the scale does not contain can only be compared by ranks.
         if not on_scale(scale, np.array([bar])):
             return sign_test([number - bar for number in numbers])
         return t_test(numbers, bar, scale)
@@ -154,7 +154,8 @@ def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
 
 
 def median_of(values: Sequence[float]) -> Interval:
-    """The median, exact for any distribution: for runs that either learn or do not."""
+    """The median with its exact interval, valid for any distribution. Suited to runs that either
+    learn or do not."""
     numbers = [float(value) for value in values]
     if not numbers or any(map(math.isnan, numbers)):
         return UNKNOWN
@@ -166,12 +167,13 @@ def median_of(values: Sequence[float]) -> Interval:
 
 
 def difference_of(a: Sequence[float], b: Sequence[float], by: Method = "t") -> Interval:
-    """a - b, seed by seed."""
+    """The mean of a - b over seeds, paired by seed."""
     return mean_of([x - y for x, y in zip(a, b, strict=True)], by)
 
 
 def ratio_of(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """a / b, seed by seed: the geometric mean, since the mean of ratios favours large ones."""
+    """The geometric mean of a / b over seeds, paired by seed; the mean of ratios would favour large
+    ones."""
     return mean_of([x / y if y else math.nan for x, y in zip(a, b, strict=True)], "log")
 
 
@@ -192,5 +194,5 @@ def seeds_above(values: Sequence[float], bar: float) -> Interval:
 
 
 def clearly(side: Side, wanted: Side) -> bool | None:
-    """Does an interval lie on the wanted side? None if it lies across the bar."""
+    """Whether an interval lies on the wanted side of the bar; None if it contains the bar."""
     return None if side == "across" else side == wanted

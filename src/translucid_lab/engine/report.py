@@ -1,4 +1,4 @@
-"""The page of the lab: every claim with verdict, figure, numbers, rule and code, in one file."""
+"""The lab's HTML report: every claim with verdict, figure, numbers, rule and code, in one file."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from translucid_lab.engine.report_figures import as_csv, dots, figure, number, n
 from translucid_lab.engine.report_front import VERDICTS, frame, front, mark, row_id, slug
 
 PAGE = "index.html"
-FEW = 12  # rows of a table that need no folding
+FEW = 12  # tables with up to this many rows are shown unfolded
 _REPOSITORY = Path(__file__).parents[3]
 
 
 def write(folder: Path, rows: Sequence[Evidence]) -> Path:
-    """Write the page: one file that loads nothing."""
+    """Write the report as one HTML file that loads no other files."""
     path = folder / PAGE
     with saving(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def _reference(reference: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter, unless it starts with a formula, and a full stop."""
+    """Capitalise a text, unless it starts with a formula, and end it with a full stop."""
     first = text.split(" ", 1)[0]
     begun = text[:1].upper() + text[1:] if first.isalpha() and len(first) > 1 else text
     return begun if begun.endswith((".", "!", "?")) else f"{begun}."
@@ -197,12 +197,13 @@ def _link(made: Experiment) -> str:
 
 
 def _place(made: Experiment) -> str:
-    """The id of the listing of its file."""
+    """The HTML id of the code listing of an experiment's file."""
     return f"{'own-' * outside(made)}code-{slug(_named(made).removesuffix('.py'))}"
 
 
 def _named(made: Experiment) -> str:
-    """translucid_lab/claims/attention_scores.py; for privacy, no folder of a user's own file."""
+    """The file name to show, such as translucid_lab/claims/attention_scores.py; for a user's own
+    file without its folder, for privacy."""
     path = source_of(made)
     if outside(made):
         return path.name
@@ -210,7 +211,7 @@ def _named(made: Experiment) -> str:
 
 
 def _code(rows: Sequence[Evidence]) -> str:
-    """A listing of every file that measured something."""
+    """Code listings of all files whose experiments were measured."""
     made = {row.experiment.name: row.experiment for row in rows if row.kept and row.experiment}
     files: dict[Path, list[Experiment]] = {}
     for experiment in made.values():

@@ -24,7 +24,7 @@ from translucid_lab.engine.experiment import Experiment
 from translucid_lab.engine.intervals import BarComparison
 from translucid_lab.engine.results import Kept
 
-FONT_SIZE = 1.3  # rem, at most: the size of a picture's text
+FONT_SIZE = 1.3  # maximum size of a picture's text in rem
 
 
 def picture_of(made: Experiment, kept: Kept) -> Picture | None:
@@ -110,7 +110,7 @@ def number(value: float) -> str:
     return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-WIDE, HIGH = 320, 22  # of one comparison, in the units of the drawing
+WIDE, HIGH = 320, 22  # width and height of one comparison, in drawing units
 EDGE = 8
 LEAST = 1e-12  # smallest p-value that is printed
 
@@ -130,7 +130,7 @@ def _row(made: BarComparison) -> str:
 
 
 def _p(value: float) -> str:
-    """Smaller values are not accurate."""
+    """Format a p-value; values below LEAST are not accurate and are shown as a bound."""
     return f"p {value:.2g}" if value >= LEAST else f"p < {LEAST:.0e}"
 
 

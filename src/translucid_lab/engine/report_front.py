@@ -35,7 +35,7 @@ _SHAPES = {
 
 
 def mark(verdict: str) -> str:
-    """A shape for a verdict, so that it does not depend on colour."""
+    """An icon for a verdict, so that verdicts can be told apart without colour."""
     shape = _SHAPES.get(_MARKS.get(verdict, ""), "")
     if not shape:
         return ""
@@ -44,7 +44,7 @@ def mark(verdict: str) -> str:
 
 
 def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
-    """The page around the sections. body: HTML; counts: of each verdict."""
+    """Wrap the sections in a whole HTML page. counts: number of claims by verdict."""
     measured = sum(count for name, count in counts.items() if name in _MARKS)
     lead = (
         "Claims of five sets of course notes, measured. Each claim has an experiment, and a rule "
@@ -164,7 +164,8 @@ def _where(rows: Sequence[Evidence]) -> str:
 
 
 def _confidence(rows: Sequence[Evidence]) -> str:
-    """The kinds of evidence, how many verdicts may be false, and how many are of older rules."""
+    """A paragraph on the kinds of evidence, the expected number of false verdicts, and verdicts
+    from older rules."""
     kinds: dict[str, int] = {}
     for row in rows:
         if row.kept and row.label:
@@ -226,7 +227,7 @@ def _small_figure(row: Evidence) -> str:
 
 
 def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Evidence, str]]) -> str:
-    """Claims, each with a remark."""
+    """A section that lists claims, each with a remark."""
     if not remarks:
         return ""
     lines = "".join(
@@ -260,5 +261,5 @@ def row_id(row: Evidence) -> str:
 
 
 def slug(text: str) -> str:
-    """A text as an HTML id."""
+    """Convert a text to an HTML id."""
     return "".join(character if character.isalnum() else "-" for character in text)

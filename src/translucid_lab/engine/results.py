@@ -4,10 +4,10 @@ A user's results are stored in `results.json` in the output folder; those of the
 the package. Each file contains the numbers of every seed, so that a verdict can be judged again.
 Further files, none of which replaces a full result:
 
-    again.json      measured again with seeds that begin elsewhere
-    elsewhere.json  the same on another kind of machine
-    quick.json      measured by a quick run, or with another number of seeds than the rule requires
-    real.json       tested a second time, on real text and pretrained weights
+    again.json      measured again with different seeds
+    elsewhere.json  measured on a different kind of machine
+    quick.json      from a quick run, or with a different number of seeds than the rule requires
+    real.json       a second test, on real text and pretrained weights
 """
 
 import json
@@ -100,7 +100,7 @@ class Kept:
         return f"{self.seeds} seed{'s' * (self.seeds != 1)}{begin}"
 
     def stale(self, experiment: Experiment) -> bool:
-        """Has the measuring code changed since?"""
+        """Whether the measuring code has changed since this result."""
         return digest(experiment) != self.code
 
 
@@ -128,7 +128,7 @@ def latest(folder: Path, file: str = FILE) -> Results:
 
 
 def keep(folder: Path, result: ExperimentResult) -> Kept:
-    """Store a result in the folder, in place of an older one of its kind."""
+    """Store a result in the folder; it replaces an older result of the same kind."""
     made, file = Kept.of(result), FILE if result.first in (0, UNSEEN) else AGAIN
     first = read(folder).get(made.experiment)
     if file == AGAIN and first is not None and first.machine != made.machine:
@@ -172,7 +172,7 @@ def _finding(entry: dict[str, Any]) -> Finding:
 
 
 def without_infinity(value: Any, instead: Callable[[float], Any] = lambda number: None) -> Any:
-    """The same data for JSON, which cannot express infinity and NaN: null `instead` of them."""
+    """Replace infinity and NaN, which JSON cannot express, in nested data; by default with null."""
     if isinstance(value, Mapping):
         return {str(key): without_infinity(part, instead) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -181,7 +181,7 @@ def without_infinity(value: Any, instead: Callable[[float], Any] = lambda number
 
 
 def _as_object(number: float) -> dict[str, str]:
-    """Infinity and NaN as they are stored."""
+    """Encode infinity or NaN for storage in JSON."""
     return {"float": str(number)}
 
 
@@ -194,7 +194,7 @@ def _numbers(value: Any) -> Any:
 
 
 def machine() -> str:
-    """What the numbers may depend on, without the name of a computer or a person."""
+    """Describe the system that the numbers may depend on, without naming a computer or a person."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -38,7 +38,7 @@ class Job:
 
     @property
     def kept(self) -> bool:
-        """Is it measured already?"""
+        """Whether this seed is already measured."""
         return self.path.exists()
 
 
@@ -84,7 +84,7 @@ class ExperimentResult:
         return {key: self.finding(key) for key in self.experiment.claims}
 
     def finding(self, key: str) -> Finding:
-        """The finding on one claim; undecided unless the number of seeds is that of the rule."""
+        """The finding on one claim; undecided unless the rule's number of seeds was measured."""
         finding, wanted = self.experiment.claims[key].finding(self.data), self.experiment.seeds
         if len(self.data) != wanted:
             seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
@@ -115,7 +115,7 @@ def jobs_of(
     first: int = 0,
     quick: bool = False,
 ) -> list[Job]:
-    """The seeds `first`, `first` + 1, ...; only seed 0 if the experiment is not random."""
+    """The jobs for seeds `first`, `first` + 1, ...; only seed 0 if the experiment is not random."""
     if experiment.seeds == 1:
         seeds, first = 1, 0
     numbers = range(first, first + (seeds or experiment.seeds))
@@ -163,8 +163,8 @@ def _as_text(data: dict[str, Any]) -> str:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one thread: with more, sums are rounded in another order, and the numbers would depend on
-    the number of cores."""
+    """Use one thread in the block. With more, the order of summation and thus rounding would depend
+    on the number of cores."""
     import torch
 
     before = torch.get_num_threads()
@@ -185,7 +185,8 @@ def run(
     processes: int = 1,
     progress: Progress = lambda step: None,
 ) -> Iterator[ExperimentResult | Failure]:
-    """Yield each result when all its seeds are measured, and each failure at once."""
+    """Run experiments. Yield each result when all its seeds are measured, and each failure
+    immediately."""
     waiting = {
         experiment.name: jobs_of(experiment, out, seeds=seeds, first=first, quick=quick)
         for experiment in chosen
@@ -219,7 +220,7 @@ Measured = Iterator[tuple[Job, dict[str, Any] | Exception]]
 
 
 def _measured(jobs: Sequence[Job], processes: int) -> Measured:
-    """Stored seeds first: they need no process."""
+    """Yield the numbers of all jobs, stored seeds first, since they need no process."""
     ordered = sorted(jobs, key=lambda job: not job.kept)
     here = ordered if processes == 1 else [job for job in ordered if job.kept]
     for job in here:
@@ -263,7 +264,8 @@ def _in_processes(jobs: Sequence[Job], processes: int) -> Measured:
 
 
 def _by_name(name: str, where: Path | str, seed: int, quick: bool, path: Path) -> dict[str, Any]:
-    """Measure in another process, which finds the experiment by name in a file or module."""
+    """Measure one seed in a worker process, which finds the experiment by name in a file or
+    module."""
     experiments = of_file(where) if isinstance(where, Path) else of_module(import_module(where))
     (made,) = (experiment for experiment in experiments if experiment.name == name)
     return measure(Job(made, seed, quick, path))

@@ -21,7 +21,7 @@ from translucid.tasks import t_quantile as t_quantile
 Array = NDArray[np.float64]
 Scale = Literal["raw", "log", "logit"]
 CONFIDENCE = 0.95
-MANY = 60  # tries: beyond, a sum over all counts takes too long
+MANY = 60  # number of tries above which a sum over all counts takes too long
 
 _TO: dict[Scale, Callable[[Array], Array]] = {
     "raw": lambda x: x,
@@ -39,7 +39,7 @@ _FROM: dict[Scale, Callable[[Array], Array]] = {
 
 
 def on_scale(scale: Scale, values: Array) -> bool:
-    """Are these numbers on the scale? Logarithms require x > 0, log odds 0 < x < 1."""
+    """Whether the scale applies to these numbers: logarithms require x > 0, log odds 0 < x < 1."""
     low = -math.inf if scale == "raw" else 0.0
     return bool(((values > low) & (values < (1.0 if scale == "logit" else math.inf))).all())
 
@@ -57,7 +57,7 @@ def t_interval(
 
 
 def t_test(values: Sequence[float], bar: float, scale: Scale = "raw") -> float:
-    """Two-sided p-value of a true mean at the bar."""
+    """Two-sided p-value of Student's t test that the true mean equals the bar."""
     x = _TO[scale](np.asarray(values, dtype=float)) - float(_TO[scale](np.asarray(bar)))
     error = float(x.std(ddof=1)) / math.sqrt(len(x))
     if error == 0:
@@ -93,7 +93,7 @@ def clopper_pearson(
 
 
 def binomial_test(successes: int, tries: int, p: float) -> float:
-    """Two-sided p-value: twice the smaller tail."""
+    """Two-sided p-value of the binomial test: twice the smaller tail."""
     above, below = at_least(successes, tries, p), 1 - at_least(successes + 1, tries, p)
     return min(1.0, 2 * min(above, below))
 
@@ -110,8 +110,8 @@ def _solve(rising: Callable[[float], float]) -> float:
 
 
 def median_interval(values: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array, Array]:
-    """The median, and the order statistics that the sign test cannot tell from it; infinite for
-    five seeds or fewer. (..., seeds) -> three of (...)"""
+    """The median and its confidence interval from order statistics (inverted sign test); infinite
+    for five seeds or fewer. (..., seeds) -> three of (...)"""
     x = np.sort(np.asarray(values, dtype=float), axis=-1)
     count = x.shape[-1]
     middle = np.median(x, axis=-1)
@@ -122,7 +122,7 @@ def median_interval(values: Array, confidence: float = CONFIDENCE) -> tuple[Arra
 
 
 def sign_test(differences: Sequence[float]) -> float:
-    """Sign test of a median of 0; zeros are left out."""
+    """p-value of the sign test that the median is 0; zeros are ignored."""
     above, below = (sum(sign * x > 0 for x in differences) for sign in (1, -1))
     return binomial_test(above, above + below, 0.5) if above + below else 1.0
 

@@ -15,11 +15,11 @@ from torch import Tensor
 from translucid_lab.engine.intervals import LEVEL, BarComparison, Family, within
 
 Verdict = Literal["supported", "refuted", "depends", "undecided", "not tested"]
-# The kind of evidence: algebra that our code repeats, random numbers, small networks trained for
-# the claim, a clock, or data and weights that were not made for it.
+# The kind of evidence: algebra checked by the library's code, random numbers, small networks
+# trained for the claim, measured times, or data and weights that were not made for the claim.
 Label = Literal["identity", "simulation", "trained toy", "timing", "real data"]
 Data = Mapping[str, Any]  # the numbers, and lists of numbers, that one seed measured
-ENOUGH = 0.8  # fraction of the seeds that must have learned, or nothing is tested
+ENOUGH = 0.8  # fraction of the seeds that must have learned for a claim to count as tested
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Rule:
 
 
 def column(data: Sequence[Data], *path: str | int) -> list[float]:
-    """One number of every seed: data[seed][path[0]][path[1]]..."""
+    """The number at one path for every seed: data[seed][path[0]][path[1]]..."""
     return [float(_at(run, path)) for run in data]
 
 
@@ -143,18 +143,19 @@ def by_case(
 def not_tested(
     why: str, missing: Iterable[str], numbers: Mapping[str, Any] | None = None
 ) -> Finding:
-    """The claim could not be tested, since something it is about is missing."""
+    """A finding that the claim could not be tested. missing: what was not learned or not found."""
     return Finding("not tested", f"{why} (not there: {'; '.join(missing)})", numbers or {})
 
 
 def has_learned(values: Sequence[float], bar: float, *, below: bool = False) -> bool:
-    """Are at least eight of ten seeds past the bar that shows a network has learned its task?"""
+    """Whether at least eight of ten seeds pass the bar that shows a network has learned its
+    task."""
     past = sum(value < bar if below else value > bar for value in values)
     return past >= ENOUGH * len(values)
 
 
 def _not_met(sides: Mapping[str, bool | None]) -> str:
-    """The conditions that failed, and those that are open."""
+    """A remark on the conditions that failed and those that the data do not decide."""
     failed = "; ".join(name for name, side in sides.items() if side is False)
     open_ = "; ".join(name for name, side in sides.items() if side is None)
     remarks = [f"does not hold: {failed}"] if failed else []
@@ -184,7 +185,7 @@ def compared(first: Finding, again: Finding) -> Iterator[str]:
 
 
 def same(first: Finding, again: Finding, tolerance: float = 1e-9) -> bool:
-    """Do verdict, cases and effect sizes agree?"""
+    """Whether verdict, cases and effect sizes agree."""
     if (first.verdict, dict(first.cases)) != (again.verdict, dict(again.cases)):
         return False
     sizes = [[comparison.value for comparison in finding.comparisons] for finding in (first, again)]
