@@ -79,7 +79,7 @@ class Trace(NoTrace):
     ) -> None:
         keep = [keep] if isinstance(keep, str) else keep
         if not isinstance(keep, Sequence) or not all(isinstance(glob, str) for glob in keep):
-            raise TraceError(f'keep = {keep!r}: must be a pattern or a list of patterns, such as "*.pattern"')
+            raise TraceError(f'keep = {keep!r}: must be a pattern or a list, such as "*.pattern"')
         self._keep = [_pattern(glob) for glob in keep]
         self._edit = [(_pattern(glob), change) for glob, change in (edit or {}).items()]
         self._values: dict[str, Tensor | dict[int, Tensor]] = {}
@@ -230,7 +230,9 @@ class Trace(NoTrace):
             return value
         if position:
             if not position.isdigit() or int(position) not in value:
-                raise UnknownPointError(f"{name}: the position must be between {min(value)} and {max(value)}")
+                raise UnknownPointError(
+                    f"{name}: the position must be between {min(value)} and {max(value)}"
+                )
             return value[int(position)]
         return torch.stack([value[t] for t in sorted(value)], dim=1)
 
