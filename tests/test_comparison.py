@@ -234,7 +234,7 @@ def test_what_cannot_be_resampled_has_no_interval(tmp_path: Path) -> None:
 def test_what_cannot_be_compared(tmp_path: Path, files: list[str]) -> None:
     with pytest.raises(InputError, match="demo:tag is for task tag"):
         tl.compare(["demo:classify", "demo:tag"])
-    with pytest.raises(ConfigError, match="two models or more"):
+    with pytest.raises(ConfigError, match="two or more models"):
         tl.compare("demo:classify")
     with pytest.raises(ConfigError, match="samples = 0"):
         tl.compare(PAIR, *files, samples=0)
@@ -259,7 +259,7 @@ def test_what_cannot_be_compared(tmp_path: Path, files: list[str]) -> None:
 def test_mistakes_on_the_command_line(tmp_path: Path, files: list[str]) -> None:
     one = run("compare", "demo:translate", *files)
     assert one.returncode == 2
-    assert "give two or more: translucid compare RUN_A RUN_B FILE" in one.stderr
+    assert "pass two or more: translucid compare RUN_A RUN_B FILE" in one.stderr
     assert "nowhere: no such model or file" in run("compare", *PAIR, "nowhere").stderr
     scored = run("evaluate", PAIR[0], PAIR[1], cwd=tmp_path)
     assert scored.returncode == 2

@@ -208,7 +208,7 @@ def test_an_edit_may_be_a_value_and_must_be_one() -> None:
     name = "decoder.layers.0.self_attention.pattern"
     same(transformer()(IDS, trace=Trace([], edit={name: plain[name]})), before)
     for wrong in (lambda value: None, "zero"):
-        with pytest.raises(TraceError, match=r"pattern .*give a tensor, a number"):
+        with pytest.raises(TraceError, match=r"pattern .*must be a tensor, a number"):
             transformer()(IDS, trace=Trace([], edit={name: wrong}))
     with pytest.raises(TraceError, match="keep = 5"):
         Trace(5)

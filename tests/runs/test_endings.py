@@ -182,7 +182,7 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
         loud = [line.startswith("! ") and "NOT BETTER THAN THE BASELINE" in line for line in lines]
         assert loud == [name == "bad"] * 2, lines
         assert [line.removeprefix("! ").split(":")[0] for line in lines] == ["valid", "test"]
-        assert ("**This model is not better than that.**" in card) == (name == "bad")
+        assert ("**This model is not better than the baseline.**" in card) == (name == "bad")
         assert "(the mean of training)" in card
         shown = run("evaluate", name, "--json", cwd=tmp_path)
         assert json.loads(shown.stdout)["baseline"] == noted

@@ -266,7 +266,7 @@ def test_failed_save_is_reported_and_keeps_the_last_checkpoint(
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
-    assert "the newest intact checkpoint is of step 6" in str(told.value)
+    assert "the newest intact checkpoint is from step 6" in str(told.value)
     assert "translucid resume" in str(told.value)
 
 

@@ -112,7 +112,7 @@ def test_the_answers_have_their_shapes(tmp_path: Path) -> None:
     assert translator.translate(["", "The dog sleeps."])[0] == ""
     with pytest.raises(InputError, match=r"this model is for task translate; use model.translate"):
         translator.classify(["x"])
-    with pytest.raises(InputError, match=r"a list of texts is needed, not one text"):
+    with pytest.raises(InputError, match=r"expected a list of texts, got one text"):
         translator.translate("The dog sleeps.")
 
 
@@ -185,7 +185,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, r"task.kind: must be given"),
+        ({}, r"task.kind is required"),
         (
             {"task": {"kind": "translat"}},
             r"task.kind = 'translat': no such task; did you mean translate\?",

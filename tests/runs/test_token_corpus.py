@@ -75,7 +75,7 @@ def test_rows_are_held_out_where_no_validation_file_is_given(files: Path) -> Non
     [
         ("classify", {"train": ["x.tsv"]}, "data.store: for task language only, not classify"),
         ("language", {}, "data.store: name the text to store as data.train"),
-        ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store: takes plain text"),
+        ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store requires plain text"),
     ],
 )
 def test_invalid_settings_of_a_store_are_refused(

@@ -60,7 +60,7 @@ def test_many_identical_outputs_are_flagged() -> None:
     outputs = ["A man in a a a a a"] * 473 + references[473:]
     identical, repeated = degenerate_outputs(outputs, sources, references)
     assert identical == '473 of 500 outputs are identical: "A man in a a a a a"'
-    assert repeated.startswith("473 of 500 outputs have a word 4 times in a row")
+    assert repeated.startswith("473 of 500 outputs repeat a word 4 times in a row")
     assert degenerate_outputs(references, sources, references) == ()
 
 
@@ -68,7 +68,7 @@ def test_outputs_that_repeat_a_word_are_flagged() -> None:
     """Also where each is of another length, so that none are identical."""
     outputs = [f"A man {'a ' * n}" for n in range(20)]
     (words,) = degenerate_outputs(outputs, range(20), [f"satz {n}" for n in range(20)])
-    assert words.startswith("16 of 20 outputs have a word 4 times in a row")
+    assert words.startswith("16 of 20 outputs repeat a word 4 times in a row")
     assert degenerate_outputs(outputs, range(20), outputs) == (), "as the references do"
 
 
@@ -98,7 +98,7 @@ def test_every_task_that_answers_flags_it() -> None:
     regress = Regress()
     rows = [Numbers((float(n),), (float(n),), n) for n in range(3)]
     (words,) = regress.evaluate(Constant(0.25), [regress.encode(row) for row in rows]).warnings
-    assert words == "the model answers 0.25 for every row (3 rows)"
+    assert words == "the model predicts 0.25 for every row (3 rows)"
 
 
 def test_a_run_that_answers_one_label_says_so(tmp_path: Path) -> None:

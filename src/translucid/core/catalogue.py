@@ -182,7 +182,7 @@ CATALOGUE: dict[str, Point] = {
     "softmax.shift": Point("m", _axes("batch one"), "the largest entry, subtracted to avoid overflow", r"\max <x>"),
     "softmax.exponentials": Point("e", _axes("batch features"), "e to the power of each entry", r"\exp(<x> - <shift>)"),
     "softmax.normaliser": Point("Z", _axes("batch one"), "the sum of the exponentials", r"\textstyle\sum <exponentials>"),
-    "softmax.probabilities": Point("p", _axes("batch features"), "the probabilities, which are positive and sum to 1", r"<exponentials> / <normaliser>"),
+    "softmax.probabilities": Point("p", _axes("batch features"), "the exponentials, normalized to sum to 1", r"<exponentials> / <normaliser>"),
 }  # fmt: skip
 
 # Symbols of inputs and weights that differ from their names.
