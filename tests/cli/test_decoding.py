@@ -495,7 +495,7 @@ def test_invalid_arguments_in_python_are_refused(one: Model, folders: dict[str, 
         one.decode(["a"], tree=True, sampling=SamplingConfig())
     with pytest.raises(InputError, match="expected a list of texts, got one text"):
         one.decode("the dog")
-    with pytest.raises(InputError, match="text 1, 'a cat': the constraints leave nothing"):
+    with pytest.raises(InputError, match="text 1, 'a cat': the constraints allow no output"):
         one.translate(["a cat"], force={0: "Hund"}, forbid=["Hund"])
     with pytest.raises(InputError, match="2 sources and 1 targets; pass one target per source"):
         one.scores(["a", "b"], ["c"])

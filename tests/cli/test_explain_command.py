@@ -144,7 +144,11 @@ def test_colour_only_on_terminals(models: dict[str, str]) -> None:
         ("translate", [" "], ["the text is empty; pass a sentence in quotes"]),
         ("translate", ["a", "--layer", "1"], ["layer = 1: the model has one layer, number 0"]),
         ("translate", ["a", "--head", "2"], ["head = 2: the model has attention heads 0 to 1"]),
-        ("translate", ["a", "--head", "x"], ["--head x: give the number of a head, such as 0, or"]),
+        (
+            "translate",
+            ["a", "--head", "x"],
+            ["--head x: must be the number of a head, such as 0, or"],
+        ),
         ("translate", ["a", "--top", "0"], ["top = 0: at least 1 answer is shown"]),
         ("translate", ["a", "--width", "20"], ["use at least 60 columns"]),
         ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),

@@ -271,7 +271,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     assert "both given" in both.stderr
     out = str(tmp_path / "again.tsv")
     for words, message in (
-        (["--nearest", "a", "--out", out], "--nearest and --out were both given; leave one out"),
+        (["--nearest", "a", "--out", out], "--nearest and --out were both given; omit one"),
         (["--text", "a", "--out", out], f"--out {out}: with --text, only .npy"),
     ):
         refused = run("embed", folder, *([str(file)] if "--text" not in words else []), *words)

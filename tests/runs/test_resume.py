@@ -201,7 +201,7 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
         resume_run(stopped, quiet=True)
     resume_run(stopped, allow_changes=True, quiet=True)
     assert Checkpoints(stopped).steps()[0] == 12
-    assert "not bit for bit as before: training.steps was 9, is 12" in (
+    assert "from an uninterrupted run: training.steps was 9, is 12" in (
         stopped / "log.txt"
     ).read_text("utf-8")
 
