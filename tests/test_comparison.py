@@ -90,7 +90,7 @@ def test_conclusions_follow_from_p_values() -> None:
         return Comparison(rows, 10, 99, 0, Criterion("metric", higher)).answers()
 
     more, less = row("b", 6.0, 1.0, 0.01), row("c", 4.0, -1.0, 0.049)
-    rarely = "by metric: a difference this large arises by chance in"
+    rarely = "by metric: a difference this large arises at random in"
     assert answers(True, more, less) == [
         f"b is better than a {rarely} 1.0% of cases", f"c is worse than a {rarely} 4.9% of cases",
     ]  # fmt: skip

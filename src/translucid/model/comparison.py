@@ -81,7 +81,7 @@ class Comparison:
             shown = "is" if other.p < RARE else "is not shown to be"
             lines.append(
                 f"{other.model} {shown} {'better' if better else 'worse'} than {first.model} by "
-                f"{metric}: a difference this large arises by chance in {other.p:.1%} of cases"
+                f"{metric}: a difference this large arises at random in {other.p:.1%} of cases"
             )
         return lines
 
