@@ -210,7 +210,7 @@ MISTAKES = {
                "without axes", "def loss"),
     "loss without gradient": (("return 0.5 * (model", "return 0.5 * (model.eval().requires_grad_("
                "False)"),
-               "mine.py:{} in loss: returned a tensor that no gradient reaches", "def loss"),
+               "mine.py:{} in loss: returned a tensor without a gradient", "def loss"),
     "evaluate": (("return Score({", "return ({"),
                "mine.py:{} in evaluate: returned {{'pearson'", "def evaluate"),
     "metric": (('{"pearson": float', '{"person": float'),

@@ -37,7 +37,7 @@ def test_trace_uses_the_models_own_translation_by_default() -> None:
 
 
 def test_a_text_in_place_of_a_list_is_refused() -> None:
-    with pytest.raises(InputError, match=r"a list of texts is needed, not one text"):
+    with pytest.raises(InputError, match=r"expected a list of texts, got one text"):
         model("classify-gru").predict(TEXTS[0])
     with pytest.raises(InputError, match=r"this model is for task classify; use model.classify"):
         model("classify-gru").predict([[0.5]])
@@ -46,7 +46,7 @@ def test_a_text_in_place_of_a_list_is_refused() -> None:
 @pytest.mark.parametrize("method", ["trace", "explain", "gradients"])
 def test_what_a_budget_error_suggests_is_an_argument_that_helps(method: str) -> None:
     asked = getattr(model("language-transformer"), method)
-    with pytest.raises(TraceBudgetError, match=r"over its budget of 5,000; ") as caught:
+    with pytest.raises(TraceBudgetError, match=r"the budget is 5,000; ") as caught:
         asked(TEXTS[0], budget_bytes=5000)
     remedy = str(caught.value).removeprefix(caught.value.fact)
     suggested = dict(ARGUMENT.findall(remedy))

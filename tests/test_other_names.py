@@ -34,10 +34,10 @@ def test_every_name_leads_to_one_that_is_here() -> None:
         ("model.hidden_size=1", r"^model.hidden_size: no such key; did you mean d_model\?$"),
         ("model.num_layers=1", r"did you mean layers\?$"),
         ("decoding.num_beams=1", r"did you mean beam_size\?$"),
-        ("lr=1", r"'lr=1': an override is written section.key=value; did you mean "
+        ("lr=1", r"'lr=1': write overrides as section.key=value; did you mean "
                  r"training.learning_rate=1\?$"),
         ("steps=300", r"did you mean training.steps=300\?$"),
-        ("kind=gru", r"'kind=gru': an override is written section.key=value$"),
+        ("kind=gru", r"'kind=gru': write overrides as section.key=value$"),
     ],
 )  # fmt: skip
 def test_keys(override: str, message: str) -> None:

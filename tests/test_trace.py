@@ -118,7 +118,7 @@ def test_a_loop_is_read_whole_or_position_by_position() -> None:
     lstm()(IDS, trace=trace)
     name = "decoder.recurrent.layers.0.lstm.cell"
     same(trace[name], torch.stack([trace[f"{name}@{t}"] for t in range(5)], dim=1))
-    with pytest.raises(UnknownPointError, match=r"cell@5.* 0 to 4"):
+    with pytest.raises(UnknownPointError, match=r"cell@5.* 0 and 4"):
         trace[f"{name}@5"]
     with pytest.raises(UnknownPointError, match=r"head.logits .*@0"):
         trace["head.logits@0"]
@@ -140,7 +140,7 @@ def test_the_budget_is_counted_and_kept() -> None:
     assert everything.bytes == counted
     transformer()(IDS, trace=Trace(budget_bytes=counted))
     tight = Trace(budget_bytes=1000)
-    with pytest.raises(TraceBudgetError, match=r"budget of 1,000; keep fewer"):
+    with pytest.raises(TraceBudgetError, match=r"budget is 1,000; keep fewer"):
         transformer()(IDS, trace=tight)
     assert tight.bytes <= 1000
 
@@ -208,7 +208,7 @@ def test_an_edit_may_be_a_value_and_must_be_one() -> None:
     name = "decoder.layers.0.self_attention.pattern"
     same(transformer()(IDS, trace=Trace([], edit={name: plain[name]})), before)
     for wrong in (lambda value: None, "zero"):
-        with pytest.raises(TraceError, match=r"pattern .*give a tensor, a number"):
+        with pytest.raises(TraceError, match=r"pattern .*must be a tensor, a number"):
             transformer()(IDS, trace=Trace([], edit={name: wrong}))
     with pytest.raises(TraceError, match="keep = 5"):
         Trace(5)

@@ -96,7 +96,7 @@ def test_many_duplicates_are_reported() -> None:
 @pytest.mark.parametrize(
     ("labels", "valid", "words"),
     [
-        (["a"] * 50 + ["b"] * 6, "ab", "is right in 89%"),
+        (["a"] * 50 + ["b"] * 6, "ab", "is correct for 89%"),
         (["a"] * 50 + ["b"] * 50 + ["c"], "abc", "fewer than 5 examples: c"),
         (["a"] * 5, "a", "only one label"),
     ],

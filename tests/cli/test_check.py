@@ -101,7 +101,7 @@ def test_a_file_instead_of_a_task_is_explained(folder: Path) -> None:
     told = run("check", "train.csv", cwd=folder)
     assert told.returncode == 2
     assert "`translucid check classify --train train.csv`" in told.stderr
-    assert "data.train: must be given" in run("check", "tag", cwd=folder).stderr
+    assert "data.train is required" in run("check", "tag", cwd=folder).stderr
 
 
 def test_check_reads_the_data_of_a_recipe() -> None:

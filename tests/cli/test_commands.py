@@ -373,7 +373,7 @@ def test_doctor_reports_the_cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None
     check = doctor._cpu_kernels()
     cpu_kernels.reason.cache_clear()
     assert not check.works
-    assert check.found.startswith("torch's: ours were not compiled")
+    assert check.found.startswith("torch's, because Translucid's were not compiled")
     assert check.remedy == "install gcc or clang, then Translucid again"
 
 

@@ -355,7 +355,7 @@ def test_edits_of_a_trace_reach_the_search(folders: dict[str, str], one: Model) 
         twin.decode(texts)[0].texts[0].token_log_probs
         == hooked.decode(texts)[0].texts[0].token_log_probs
     )
-    with pytest.raises(InputError, match="one model; leave ensemble"):
+    with pytest.raises(InputError, match="one model; omit ensemble"):
         one.decode(texts, ensemble=[load(folders["two"])], trace=Trace([], edit={point: 0.0}))
     with pytest.raises(TraceError, match="for one position of a whole text"):
         one.decode(texts, trace=Trace([], edit={f"{point}@2": 0.0}))
@@ -491,23 +491,25 @@ def test_older_model_decodes_as_before(folders: dict[str, str], tmp_path: Path) 
 def test_invalid_arguments_in_python_are_refused(one: Model, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match="one text, but 2"):
         one.decode(["a", "b"], trace=Trace())
-    with pytest.raises(InputError, match="sampling has no tree"):
+    with pytest.raises(InputError, match="sampling has no search tree"):
         one.decode(["a"], tree=True, sampling=SamplingConfig())
-    with pytest.raises(InputError, match="a list of texts is needed, not one text"):
+    with pytest.raises(InputError, match="expected a list of texts, got one text"):
         one.decode("the dog")
-    with pytest.raises(InputError, match="text 1, 'a cat': the constraints leave nothing"):
+    with pytest.raises(InputError, match="text 1, 'a cat': the constraints allow no output"):
         one.translate(["a cat"], force={0: "Hund"}, forbid=["Hund"])
-    with pytest.raises(InputError, match="2 sources and 1 targets; give one for each"):
+    with pytest.raises(InputError, match="2 sources and 1 targets; pass one target per source"):
         one.scores(["a", "b"], ["c"])
-    with pytest.raises(InputError, match="a translator scores a translation: give source and"):
+    with pytest.raises(
+        InputError, match="a translation model scores a translation; pass source and"
+    ):
         one.score("a")
 
     language = load(folders["language"])
     with pytest.raises(InputError, match="samples = 0"):
         language.generate("a", samples=0)
-    with pytest.raises(InputError, match="a language model scores one text; leave the target out"):
+    with pytest.raises(InputError, match="a language model scores a single text; omit the target"):
         language.score("a", "b")
-    with pytest.raises(InputError, match="put the prefix there"):
+    with pytest.raises(InputError, match="write the prefix there"):
         language.decode(["a"], prefix="b")
 
 
@@ -639,7 +641,7 @@ def test_prompts_from_a_file(command: Command, folders: dict[str, str]) -> None:
             "--samples: for sampling, but --beam-size",
         ),
         (["the", "--prompts", "p.txt"], "--prompts p.txt and the prompt 'the'"),
-        (["--stop", ""], "stop: an empty text would stop everything at once"),
+        (["--stop", ""], "stop: an empty text would stop generation at once"),
         (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
     ],
 )

@@ -141,12 +141,12 @@ def test_colour_only_on_terminals(models: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("task", "words", "parts"),
     [
-        ("translate", [" "], ["the text is empty; give a sentence in quotes"]),
+        ("translate", [" "], ["the text is empty; pass a sentence in quotes"]),
         ("translate", ["a", "--layer", "1"], ["layer = 1: the model has one layer, number 0"]),
         ("translate", ["a", "--head", "2"], ["head = 2: the model has attention heads 0 to 1"]),
-        ("translate", ["a", "--head", "x"], ["--head x: give the number of a head, such as 0, or"]),
-        ("translate", ["a", "--top", "0"], ["top = 0: show at least 1"]),
-        ("translate", ["a", "--width", "20"], ["--width 20: at least 60 columns"]),
+        ("translate", ["a", "--head", "x"], ["--head x: must be the number of a head"]),
+        ("translate", ["a", "--top", "0"], ["top = 0: ", "at least 1"]),
+        ("translate", ["a", "--width", "20"], ["at least 60 columns"]),
         ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),
         ("translate", ["a", "--target", "b " * 30], ["position 30", "learned positions end at 15"]),
         ("tag", ["Anna", "--target", "B-ORG"], ["tag 'B-ORG': the model knows O, B-PER"]),
@@ -186,6 +186,6 @@ def test_text_above_the_trace_budget_is_refused(
 ) -> None:
     monkeypatch.setitem(Model.trace.__kwdefaults__, "budget_bytes", 1000)
     answer = command(["explain", models["translate"], TRANSLATED])
-    assert_refused(answer, "over its budget of 1,000); explain a part of it")
+    assert_refused(answer, "the budget is 1,000); explain a part of it")
     assert "keep=" not in answer.err
     assert "budget_bytes" not in answer.err

@@ -56,7 +56,7 @@ def test_a_recipe_without_data_is_refused(tmp_path: Path) -> None:
     run("new", "tag", "--out", "mine.toml", cwd=tmp_path)
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
     assert checked.returncode == 2
-    assert "mine.toml: data.train: must be given, or data.toyland = 20000" in checked.stderr
+    assert "mine.toml: data.train is required, or data.toyland = 20000" in checked.stderr
     assert run("recipe", "check", "mine.toml", "data.toyland=60", cwd=tmp_path).returncode == 0
     for name in (row["name"] for row in json.loads(run("recipe", "list", "--json").stdout)):
         assert run("recipe", "check", name).returncode == 0, name

@@ -101,7 +101,7 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
             "no such recipe: translat; did you mean translate",
         ),
         (["train", "tag", "--train", "no.conll"], "no.conll"),
-        (["train", "tag"], "data.train: must be given, or data.toyland = 20000"),
+        (["train", "tag"], "data.train is required, or data.toyland = 20000"),
         (["train", "tag", "--toyland", "9", "model.hedas=3"], "model.hedas: no such key; did you"),
         (["translate", "nowhere"], "nowhere is not a model folder: it has no config.json"),
     ],

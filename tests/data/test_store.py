@@ -640,9 +640,9 @@ def test_changes_that_rebuild_the_store(
     ensure([text], other_tokenizer)
     assert "another tokenizer (" in said[-2]
     ensure([text], other_tokenizer, unit="paragraph")
-    assert said[-2].endswith("another unit")
+    assert said[-2].endswith("different unit")
     ensure([text], other_tokenizer, rule=LineRule(1000, "skip"))
-    assert said[-2].endswith("another unit, max_line_bytes, too_long")
+    assert said[-2].endswith("different unit, max_line_bytes, too_long")
     ensure([text], other_tokenizer)
     ensure([text, text], other_tokenizer)
     assert said[-2].endswith("1 files, now 2")

@@ -121,7 +121,7 @@ def test_invalid_requests_to_a_masked_model_are_refused(filler: tuple[Path, Any]
     model = tl.load(filler[0])
     with pytest.raises(InputError, match=r"has no mask; write \[MASK\] where"):
         model.fill("the dog")
-    with pytest.raises(InputError, match="has 2 words, the text 1 masks"):
+    with pytest.raises(InputError, match="has 2 words, but the text has 1 masks"):
         model.trace("a [MASK]", "dog cat")
     with pytest.raises(InputError, match=r"target 'ab' is 2 tokens .*one"):
         model.trace("a [MASK]", "ab")
@@ -207,11 +207,11 @@ def test_invalid_requests_to_an_embedding_model_are_refused(
     for measure in (model.evaluate, model.ablate):
         with pytest.raises(ConfigError, match="one text per line"):
             measure(str(tmp_path / "texts.txt"))
-    with pytest.raises(InputError, match="an embedding has no right value"):
+    with pytest.raises(InputError, match="an embedding has no target value"):
         model.trace("the dog", "cat")
-    with pytest.raises(InputError, match=r"of = 16: give a dimension of the embedding, 0 to 15"):
+    with pytest.raises(InputError, match=r"of = 16 is not a dimension .* between 0 and 15"):
         model.saliency("the dog", of=16)
-    with pytest.raises(InputError, match="a list of texts is needed"):
+    with pytest.raises(InputError, match="expected a list of texts"):
         model.embed("the dog")
     with pytest.raises(InputError, match=r"this model is for task embed; use model\.embed"):
         model.fill("a [MASK]")
@@ -271,7 +271,7 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     assert "both given" in both.stderr
     out = str(tmp_path / "again.tsv")
     for words, message in (
-        (["--nearest", "a", "--out", out], "--nearest and --out were both given; leave one out"),
+        (["--nearest", "a", "--out", out], "--nearest and --out were both given; omit one"),
         (["--text", "a", "--out", out], f"--out {out}: with --text, only .npy"),
     ):
         refused = run("embed", folder, *([str(file)] if "--text" not in words else []), *words)

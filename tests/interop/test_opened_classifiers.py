@@ -153,15 +153,15 @@ def test_evaluation_without_a_single_right_label_is_refused(tmp_path: Path, kind
     bert(tmp_path, HEAD, **KINDS[kind])
     (tmp_path / "t.csv").write_text("text,label\nthe dog sleeps.,LABEL_0\na b,LABEL_0\n")
     model = tl.load(tmp_path)
-    with pytest.raises(InputError, match="one right label"):
+    with pytest.raises(InputError, match="one correct label"):
         model.evaluate(str(tmp_path / "t.csv"))
-    with pytest.raises(InputError, match="one right label"):
+    with pytest.raises(InputError, match="one correct label"):
         model.gradients(TEXTS[0], "LABEL_0")
     with pytest.raises(InputError):
         model.gradients(TEXTS[0])
     refused = run("evaluate", str(tmp_path), str(tmp_path / "t.csv"))
     assert refused.returncode
-    assert "one right label" in refused.stderr
+    assert "one correct label" in refused.stderr
     assert model.saliency(TEXTS[0]).values.shape[-1] == 6
     assert "sigmoid" in str(model.explain(TEXTS[0])) or kind == "regression"
 

@@ -119,7 +119,7 @@ def test_all_mistakes_come_at_once() -> None:
 
 
 def test_missing_keys_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"^inputs: must be given$"):
+    with pytest.raises(ConfigError, match=r"^inputs is required$"):
         MLPConfig()
     with pytest.raises(ConfigError, match=r"^outputs must be given for head classify$"):
         TransformerConfig(shape="encoder", head="classify", vocab=10)

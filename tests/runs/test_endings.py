@@ -182,12 +182,12 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
         loud = [line.startswith("! ") and "NOT BETTER THAN THE BASELINE" in line for line in lines]
         assert loud == [name == "bad"] * 2, lines
         assert [line.removeprefix("! ").split(":")[0] for line in lines] == ["valid", "test"]
-        assert ("**This model is not better than that.**" in card) == (name == "bad")
+        assert ("**This model is not better than the baseline.**" in card) == (name == "bad")
         assert "(the mean of training)" in card
         shown = run("evaluate", name, "--json", cwd=tmp_path)
         assert json.loads(shown.stdout)["baseline"] == noted
         printed = run("evaluate", name, cwd=tmp_path).stdout
-        assert f"baseline: the mean of training\n  {'r_squared':<18} " in printed
+        assert f"baseline: the training mean\n  {'r_squared':<18} " in printed
 
 
 def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:

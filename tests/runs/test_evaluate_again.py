@@ -250,9 +250,9 @@ def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) ->
 REFUSED = {
     "label_column": (
         2,
-        r"label_column: has no effect on scores of task language; these have: text",
+        r"label_column has no effect on scores for task language; these keys have: text",
     ),
-    "beam_size": (2, r"beam_size: has no effect on scores of task language"),
+    "beam_size": (2, r"beam_size has no effect on scores for task language"),
     "unti": ("line", r"unti: no such key; did you mean unit\?"),
     "context": (-1, r"context = -1: input should be greater than or equal to 0"),
 }

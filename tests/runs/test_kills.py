@@ -258,7 +258,7 @@ def refused(house: House, run: Path, cause: int, *names: str, largest_file: int 
     assert os.strerror(cause) in error
     step = max(steps(run))
     assert step >= newest
-    assert f"the newest intact checkpoint is of step {step}" in error
+    assert f"the newest intact checkpoint is from step {step}" in error
     assert f"resume with: translucid resume {shlex.quote(str(run))}" in error
     assert not hidden(run)
 
@@ -431,7 +431,7 @@ def test_damaged_tokenizers_are_trained_again(house: House, tmp_path: Path) -> N
     stopped(house, GRU, run)
     damage = some_damage(run / "state/tokenizers", random.Random(1))
     damage.do()
-    assert "the tokenizer is trained again" in house.same_end(run, GRU)
+    assert "training the tokenizer again" in house.same_end(run, GRU)
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])

@@ -201,7 +201,7 @@ def test_what_changed_is_named_and_refused(stopped: Path) -> None:
         resume_run(stopped, quiet=True)
     resume_run(stopped, allow_changes=True, quiet=True)
     assert Checkpoints(stopped).steps()[0] == 12
-    assert "not bit for bit as before: training.steps was 9, is 12" in (
+    assert "from an uninterrupted run: training.steps was 9, is 12" in (
         stopped / "log.txt"
     ).read_text("utf-8")
 
@@ -266,7 +266,7 @@ def test_failed_save_is_reported_and_keeps_the_last_checkpoint(
     with pytest.raises(TrainingError) as told:
         resume_run(stopped, quiet=True)
     assert "step-00000007 could not be written" in str(told.value)
-    assert "the newest intact checkpoint is of step 6" in str(told.value)
+    assert "the newest intact checkpoint is from step 6" in str(told.value)
     assert "translucid resume" in str(told.value)
 
 

@@ -112,7 +112,7 @@ def test_the_answers_have_their_shapes(tmp_path: Path) -> None:
     assert translator.translate(["", "The dog sleeps."])[0] == ""
     with pytest.raises(InputError, match=r"this model is for task translate; use model.translate"):
         translator.classify(["x"])
-    with pytest.raises(InputError, match=r"a list of texts is needed, not one text"):
+    with pytest.raises(InputError, match=r"expected a list of texts, got one text"):
         translator.translate("The dog sleeps.")
 
 
@@ -176,7 +176,9 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model.safetensors is damaged or was changed"):
         model_folder.load(tmp_path / "run")
     weights.unlink()
-    with pytest.raises(InputError, match=r"model.safetensors is missing; copy the folder again"):
+    with pytest.raises(
+        InputError, match=r"model.safetensors is missing; copy the whole folder again"
+    ):
         model_folder.load(tmp_path / "run")
     with pytest.raises(InputError, match=r"not a model folder: .*config.json"):
         model_folder.load(tmp_path)
@@ -185,7 +187,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, r"task.kind: must be given"),
+        ({}, r"task.kind is required"),
         (
             {"task": {"kind": "translat"}},
             r"task.kind = 'translat': no such task; did you mean translate\?",
@@ -198,7 +200,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
         ),
         (
             {"task": {"kind": "tag"}, "model": {"vocab": 9}},
-            r"model.vocab: determined by the task and",
+            r"model.vocab is determined by the task and",
         ),
         (
             {"task": {"kind": "tag"}, "training": {"steps": 0}},
@@ -224,5 +226,5 @@ def test_overrides_are_read_as_toml_or_text() -> None:
     assert chosen.model == {"kind": "recurrent", "cell": "gru"}
     assert chosen.training.steps == 7
     assert chosen.training.learning_rate == 0.01
-    with pytest.raises(ConfigError, match=r"'steps=3': an override is written section.key=value"):
+    with pytest.raises(ConfigError, match=r"'steps=3': write overrides as section.key=value"):
         recipe.parse({"task": {"kind": "tag"}}, ["steps=3"])

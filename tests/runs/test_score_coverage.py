@@ -1,4 +1,4 @@
-"""A score says how many examples it is of, and is the score of what the model answers: `evaluate`
+"""A score says how many examples it is of, and is the score of what the model predicts: `evaluate`
 reads long texts as `classify` and `tag` do."""
 
 import json

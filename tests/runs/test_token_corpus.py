@@ -73,9 +73,9 @@ def test_rows_are_held_out_where_no_validation_file_is_given(files: Path) -> Non
 @pytest.mark.parametrize(
     ("task", "data", "message"),
     [
-        ("classify", {"train": ["x.tsv"]}, "data.store: for task language only, not classify"),
+        ("classify", {"train": ["x.tsv"]}, "data.store is only for task language, not classify"),
         ("language", {}, "data.store: name the text to store as data.train"),
-        ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store: takes plain text"),
+        ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store requires plain text"),
     ],
 )
 def test_invalid_settings_of_a_store_are_refused(

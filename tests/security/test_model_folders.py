@@ -164,7 +164,7 @@ def test_a_models_files_have_the_users_usual_mode(good: Path, tmp_path: Path) ->
 def test_saving_a_model_replaces_a_model_only(good: Path, tmp_path: Path) -> None:
     model = tl.load(good / "regress")
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match="not empty and not a model"):
+    with pytest.raises(InputError, match="not empty and is not a model"):
         model.save(tmp_path)
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "years of work"
     for _ in range(2):

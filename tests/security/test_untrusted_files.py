@@ -54,5 +54,5 @@ def test_a_name_that_the_locale_cannot_encode_is_refused(tmp_path: Path) -> None
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, encoding="utf-8",
         env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
-    assert "cannot name the file" in ran.stdout, ran.stderr
+    assert "cannot be represented in this locale" in ran.stdout, ran.stderr
     assert "set PYTHONUTF8=1" in ran.stdout

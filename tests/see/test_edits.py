@@ -162,7 +162,7 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         from_trace(other, "*.patern")
     with pytest.raises(UnknownPointError, match=r"Did you mean head\.logits"):
         from_trace(other, "head.logit")
-    with pytest.raises(UnknownPointError, match="not written step by step"):
+    with pytest.raises(UnknownPointError, match="not computed position by position"):
         from_trace(other, f"{sums}@2")
     for length in (4, 7):  # too short, too long: the loop itself would not notice
         loop = run(gru, inputs("gru", 1, length=length), keep="*")[1]

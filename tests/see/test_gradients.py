@@ -338,7 +338,7 @@ def test_what_has_no_gradient_or_no_words_says_so() -> None:
         found["decoder.masks.causal"]
     with pytest.raises(InputError, match=r"pattern has no vector for each token \(its axes are b"):
         found.by_time("*.pattern")
-    with pytest.raises(UnknownPointError, match=r"no point is called '\*\.hiden'"):
+    with pytest.raises(UnknownPointError, match=r"there is no point '\*\.hiden'"):
         found.by_time("*.hiden")
     with pytest.raises(InputError, match=r"recurrent.*residual"):
         gradients(*ALL["regressor"]).by_time()

@@ -70,7 +70,7 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
 
 
 def test_too_many_models(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="9 models; the page shows up to 8"):
+    with pytest.raises(InputError, match="9 models; the page shows at most 8"):
         command.explore([tmp_path] * 9, port=0, browser=False, device="cpu")
 
 

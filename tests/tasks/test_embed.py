@@ -184,7 +184,7 @@ def test_compare_embeddings_lists_pairs_that_changed(tmp_path: Path) -> None:
     shown = run("embed", *arguments, "--top", "2")
     assert shown.stdout.strip() == moved.text(2), shown.stderr
     assert shown.stdout.startswith("moved nearer\n")
-    with pytest.raises(InputError, match="1 text makes no pair"):
+    with pytest.raises(InputError, match="got 1 text; pass two or more"):
         after.compare_embeddings(before, texts[:1])
 
 

@@ -82,7 +82,7 @@ def test_an_empty_text_is_traced_or_refused(task: str, family: str) -> None:
     model = trained(task, family)
     for text in ("", " ", "\t"):
         if task == "tag":
-            with pytest.raises(tl.TranslucidError, match="there is no word to tag"):
+            with pytest.raises(tl.TranslucidError, match="contains no word to tag"):
                 model.trace(text)
             continue
         assert list(model.trace(text))

@@ -224,7 +224,7 @@ def test_invalid_statistics_are_refused(statistics: dict[str, Any], tmp_path: Pa
 
 def test_statistics_of_other_columns_are_refused() -> None:
     scale = Scale([0.0, 1.0], [1.0, 2.0])
-    with pytest.raises(InputError, match="3 numbers, but the model has the mean"):
+    with pytest.raises(InputError, match="3 numbers, but the model was trained on"):
         scale.apply((1.0, 2.0, 3.0))
     with pytest.raises(InputError, match="1 numbers, but the model"):
         scale.undo(torch.zeros(4, 1))

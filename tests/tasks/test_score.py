@@ -60,7 +60,7 @@ def test_many_identical_outputs_are_flagged() -> None:
     outputs = ["A man in a a a a a"] * 473 + references[473:]
     identical, repeated = degenerate_outputs(outputs, sources, references)
     assert identical == '473 of 500 outputs are identical: "A man in a a a a a"'
-    assert repeated.startswith("473 of 500 outputs have a word 4 times in a row")
+    assert repeated.startswith("473 of 500 outputs repeat a word 4 times in a row")
     assert degenerate_outputs(references, sources, references) == ()
 
 
@@ -68,7 +68,7 @@ def test_outputs_that_repeat_a_word_are_flagged() -> None:
     """Also where each is of another length, so that none are identical."""
     outputs = [f"A man {'a ' * n}" for n in range(20)]
     (words,) = degenerate_outputs(outputs, range(20), [f"satz {n}" for n in range(20)])
-    assert words.startswith("16 of 20 outputs have a word 4 times in a row")
+    assert words.startswith("16 of 20 outputs repeat a word 4 times in a row")
     assert degenerate_outputs(outputs, range(20), outputs) == (), "as the references do"
 
 
@@ -80,7 +80,7 @@ def test_identical_outputs_that_are_asked_for_are_not_flagged() -> None:
 
 def test_one_answer_for_everything_is_flagged() -> None:
     assert one_answer(["a", "a"], ["a", "b"], "row") == (
-        "the model answers a for every row (2 rows)",
+        "the model predicts a for every row (2 rows)",
     )
     assert one_answer(["a", "b"], ["a", "b"], "row") == ()
     assert one_answer(["a", "a"], ["a", "a"], "row") == (), "there is one right answer"
@@ -90,15 +90,15 @@ def test_every_task_that_answers_flags_it() -> None:
     classify = Classify(WORDS, ["neg", "pos"])
     texts = [Labelled("a b", "pos", 1), Labelled("c", "neg", 2)]
     (words,) = classify.evaluate(Constant(0.0, 1.0), classify.encode_all(texts)).warnings
-    assert words == "the model answers pos for every row (2 rows)"
+    assert words == "the model predicts pos for every row (2 rows)"
     tag = Tag(WORDS, ["O", "B-X"])
     sentence = Tagged(("a", "b", "c"), ("O", "B-X", "O"), 1)
     (words,) = tag.evaluate(Constant(1.0, 0.0, each_token=True), [tag.encode(sentence)]).warnings
-    assert words == "the model answers O for every word (3 words)"
+    assert words == "the model predicts O for every word (3 words)"
     regress = Regress()
     rows = [Numbers((float(n),), (float(n),), n) for n in range(3)]
     (words,) = regress.evaluate(Constant(0.25), [regress.encode(row) for row in rows]).warnings
-    assert words == "the model answers 0.25 for every row (3 rows)"
+    assert words == "the model predicts 0.25 for every row (3 rows)"
 
 
 def test_a_run_that_answers_one_label_says_so(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_run_that_answers_one_label_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for shown in (done.stderr, (out / "log.txt").read_text("utf-8")):
         for part in ("valid", "test"):
-            assert shown.count(f"warning: {part}: the model answers") == 1
-    assert "**Warning: the model answers" in (out / "best" / "README.md").read_text("utf-8")
+            assert shown.count(f"warning: {part}: the model predicts") == 1
+    assert "**Warning: the model predicts" in (out / "best" / "README.md").read_text("utf-8")
     (words,) = json.loads((out / "test.json").read_text("utf-8"))["warnings"]
     assert f"warning: {words}" in run("evaluate", str(out)).stdout
     assert json.loads(run("evaluate", str(out), "--json").stdout)["warnings"] == [words]

@@ -452,7 +452,7 @@ def test_a_word_in_place_of_a_list_is_refused() -> None:
         WordConstraints(forbid="Hund")
     with pytest.raises(InputError, match=r"stop = 'x': .*list of texts"):
         text_generator("gru").sample(["a"], SamplingConfig(), HOW, stop="x")
-    with pytest.raises(InputError, match="would stop everything at once"):
+    with pytest.raises(InputError, match="would stop generation at once"):
         list(text_generator("gru").sample_stream("a", SamplingConfig(), HOW, stop=[""]))
 
 

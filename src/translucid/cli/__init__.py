@@ -69,7 +69,7 @@ app = typer.Typer(
 )
 
 
-TOO_LARGE = (  # of torch's messages
+TOO_LARGE = (  # parts of torch's error messages
     "can't allocate memory", "Storage size calculation overflowed", "out of memory",
     "Overflow when unpacking long", "numel: integer multiplication overflow",
 )  # fmt: skip
@@ -210,7 +210,7 @@ def _too_large(error: Exception) -> bool:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Print our own warnings as one line, without file and line number."""
+    """Print Translucid's warnings as one line, without file and line number."""
     before = warnings.showwarning
     truncated: list[int] = []  # how many texts, for each chunk of a file
 

@@ -27,7 +27,12 @@ def compare(
     ],
     data: o.DataFiles = None,
     samples: Annotated[
-        int, o.in_output(min=1, metavar="N", help="Samples of the bootstrap and of the test.")
+        int,
+        o.in_output(
+            min=1,
+            metavar="N",
+            help="Number of samples for the bootstrap and the significance test.",
+        ),
     ] = 1000,
     seed: Annotated[int, o.in_output(min=0, metavar="N", help="Random seed.")] = 12345,
     as_json: o.Json = False,
@@ -47,7 +52,7 @@ def compare(
     models, files = split(words)
     if len(models) < 2:
         raise InputError(
-            f"{shlex.join(words)}: {len(models)} model; give two or more: translucid compare "
+            f"{shlex.join(words)}: got {len(models)} model; pass two or more: translucid compare "
             "RUN_A RUN_B FILE; to score one: translucid evaluate RUN FILE"
         )
     result = compared(

@@ -103,15 +103,15 @@ def _bf16(device: str) -> Check:
 
 
 def _cpu_kernels() -> Check:
-    """Whether decoding on the CPU uses our own kernels or torch's."""
+    """Whether decoding on the CPU uses Translucid's kernels or torch's."""
     from translucid.fast import cpu_kernels
 
     if reason := cpu_kernels.reason():
         remedy = ""
         if "compiler" in reason:
             remedy = "install gcc or clang, then Translucid again"
-        return Check("cpu kernels", False, f"torch's: ours were {reason}", remedy)
-    return Check("cpu kernels", True, "our own, for decoding in float32 and int8")
+        return Check("cpu kernels", False, f"torch's, because Translucid's were {reason}", remedy)
+    return Check("cpu kernels", True, "Translucid's, for decoding in float32 and int8")
 
 
 def _compile(device: str) -> Check:

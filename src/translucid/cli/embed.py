@@ -38,7 +38,7 @@ def embed(
             metavar="MODEL", help="Show the pairs whose similarity differs most from this model's."
         ),
     ] = None,
-    top: Annotated[int, o.in_output(min=1, metavar="N", help="How many to show.")] = 5,
+    top: Annotated[int, o.in_output(min=1, metavar="N", help="Number of results to show.")] = 5,
     as_json: o.JsonLines = False,
     out: Annotated[
         Path | None,
@@ -64,10 +64,10 @@ def embed(
     from translucid.tasks.model_folder import check_task
 
     if text and file is not None:
-        raise ConfigError(f"--text and the file {file} were both given; leave one out")
+        raise ConfigError(f"--text and the file {file} were both given; omit one")
     chosen = {"--nearest": nearest, "--against": against, "--out": out}
     if len(named := [option for option, value in chosen.items() if value is not None]) > 1:
-        raise ConfigError(f"{' and '.join(named)} were both given; leave one out")
+        raise ConfigError(f"{' and '.join(named)} were both given; omit one")
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "embed")
     with noting(held) as notes:

@@ -62,12 +62,12 @@ def explain(
     from translucid.model import load
 
     if not text.strip():
-        raise InputError("the text is empty; give a sentence in quotes")
+        raise InputError("the text is empty; pass a sentence in quotes")
     if width is not None and width < NARROWEST:
-        raise InputError(f"--width {width}: at least {NARROWEST} columns")
+        raise InputError(f"--width {width} is too small; use at least {NARROWEST} columns")
     one = _one_head(head)
     if terms is not None and (html is not None or layer is not None or one is not None):
-        raise InputError("--terms shows one number; leave --html, --layer and --head out")
+        raise InputError("--terms shows one number; omit --html, --layer and --head")
     if html is not None:
         _check_page(html)
     held = load(model, say=o.print_note)
@@ -103,7 +103,9 @@ def _one_head(head: str | None) -> int | None:
     try:
         return int(head)
     except ValueError as error:
-        raise InputError(f"--head {head}: give the number of a head, such as 0, or mean") from error
+        raise InputError(
+            f"--head {head}: must be the number of a head, such as 0, or mean"
+        ) from error
 
 
 def _columns() -> int:

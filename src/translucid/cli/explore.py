@@ -75,7 +75,7 @@ def explore(
     if text is not None and save is None:
         raise InputError("--text needs --save; on the page, type the text yourself")
     if len(models) > 8:
-        raise InputError(f"{len(models)} models; the page shows up to 8")
+        raise InputError(f"got {len(models)} models; the page shows at most 8")
     o.check_device(device)
     for folder in models:
         if not folder.exists():
@@ -108,7 +108,7 @@ def _check_view(view: Path, save: Path | None) -> None:
             "letters, digits and _"
         )
     if save is not None:
-        raise InputError("--view: a saved page has only the built-in views; leave it out")
+        raise InputError("--view: a saved page has only the built-in views; omit it")
 
 
 def _first(own: Lesson | None) -> str:

@@ -20,7 +20,7 @@ def export(
     ],
     out: Annotated[Path, o.in_output("--out", metavar="FOLDER", help="Output folder.")],
     licence: Annotated[
-        str, o.in_output(metavar="NAME", help="Licence to name in the model card.")
+        str, o.in_output(metavar="NAME", help="Licence to state in the model card.")
     ] = "",
     overwrite: Annotated[
         bool, o.in_output("--overwrite", help="Replace an existing folder.")
@@ -35,7 +35,7 @@ def export(
     """Export a model to another tool.
 
     Writes the model with its tokenizer and a model card, and prints how the weights were converted.
-    A model that the tool cannot compute is refused with the reason. See docs/guides/interop.md.
+    If the tool does not support the model, the error gives the reason. See docs/guides/interop.md.
 
     Example: translucid export demo:generate --to huggingface --out exported/toy
     """

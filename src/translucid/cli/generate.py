@@ -59,7 +59,7 @@ def generate(
     drawing = o.typed(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     if beam_size is not None and (drawing or samples > 1 or stop):
         named = o.words([*drawing, *["samples"] * (samples > 1), *["stop"] * bool(stop)])
-        raise ConfigError(f"{named}: for sampling, but --beam-size was given; leave one out")
+        raise ConfigError(f"{named}: for sampling, but --beam-size was given; omit one")
     if prompts is not None and prompt:
         raise ConfigError(f"--prompts {prompts} and the prompt {prompt!r}: give only one")
     (plain,) = o.load_models(model, None, device)

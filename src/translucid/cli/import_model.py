@@ -58,7 +58,7 @@ def import_model(
         raise InputError(f"{source}: there is no such file or folder")
     if mapping is not None and verify:
         raise InputError(
-            "--verify compares with transformers, which does not know this model; leave it out"
+            "--verify compares with transformers, which does not know this model; omit it"
         )
     with naming(source):
         read = read_source(source, mapping, ignore_key or ())
@@ -75,7 +75,7 @@ def import_model(
             typer.echo(f"{difference}{'  <- the first that differs' * (difference is wrong)}")
         if wrong is not None:
             raise InputError(
-                f"{source}: the imported model computes other values, first at {wrong.name}; "
+                f"{source}: the imported model computes different values, first at {wrong.name}; "
                 "nothing was written. Please report this with the model's config"
             )
         if read.kind == "huggingface":

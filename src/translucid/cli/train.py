@@ -114,7 +114,7 @@ def train(
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if folds is not None:
         if studio:
-            raise InputError("--studio shows one run, but --folds trains several; leave one out")
+            raise InputError("--studio shows one run, but --folds trains several; omit one")
         _cross_validate(named, folds, folder, quiet)
         return
     if out is None and "WORLD_SIZE" in os.environ:
@@ -265,7 +265,7 @@ def shown(
     if not studio:
         if probe is not None or port is not None:
             name = "--probe" if probe is not None else "--port"
-            raise InputError(f"{name} needs --studio; add it, or leave {name} out")
+            raise InputError(f"{name} needs --studio; add it, or omit {name}")
         yield None
         return
     from translucid.cli.explore import announce, server
@@ -276,7 +276,7 @@ def shown(
         return
     page = server().for_training(folder, port)
 
-    def began() -> None:  # not before: an error in the data would leave a dead address
+    def began() -> None:  # not earlier: after an error in the data, the address would not work
         announce(page, port)
         sys.stdout.flush()
 
@@ -349,9 +349,7 @@ def evaluate(
     if out is not None:  # last, so that a task without predictions is still scored
         if not score.predictions:
             task = held.task.name
-            raise InputError(
-                f"--out {out}: task {task} has no predictions to write; leave --out out"
-            )
+            raise InputError(f"--out {out}: task {task} has no predictions to write; omit --out")
         write_text(out, score.predictions_text())
 
 
@@ -394,4 +392,6 @@ def _own_baseline(
             "worse": noted.differences(score.numbers, criterion)[1],
         }
     except (AttributeError, LookupError, TypeError, ValueError):
-        raise InputError(f"{file} is not what a run writes; copy the whole run again") from None
+        raise InputError(
+            f"{file} is damaged or was not written by a run; copy the whole run again"
+        ) from None

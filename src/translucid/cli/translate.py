@@ -151,10 +151,10 @@ def _check(search: dict[str, Any], drawing: dict[str, Any], *, sample: bool, exp
     searching = [n for n in search if n in ("beam_size", "beam_groups", "diversity_penalty")]
     if sample and searching:
         raise ConfigError(
-            f"{o.words(searching)}: for beam search, but --sample was given; leave one out"
+            f"{o.words(searching)}: for beam search, but --sample was given; omit one"
         )
     if sample and explain:
-        raise ConfigError("--explain shows a beam search, but --sample was given; leave one out")
+        raise ConfigError("--explain shows a beam search, but --sample was given; omit one")
 
 
 def _too_long(held: "Model", text: str, most: int) -> str:

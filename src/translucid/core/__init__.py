@@ -1,4 +1,4 @@
-"""Used everywhere: errors, configuration, registries, tracing, files, progress."""
+"""Code that all other packages use: errors, configuration, registries, tracing, files, progress."""
 
 from typing import TYPE_CHECKING
 

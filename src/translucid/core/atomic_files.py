@@ -1,5 +1,5 @@
-"""Atomic writes: files and folders are written under a temporary name, flushed and renamed. A
-folder has a manifest with a digest per file."""
+"""Atomic writes: files and folders are written under a temporary name, flushed to disk and renamed.
+A folder has a manifest with the SHA-256 of each file."""
 
 import hashlib
 import json
@@ -23,20 +23,20 @@ _ASIDE, _OLD = ".writing", ".old"
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Raise errors of the system as a SaveError with the path and the cause."""
+    """Convert operating-system errors to a SaveError that names the path and the cause."""
     try:
         yield
     except OSError as error:
         raise SaveError(f"{path} could not be written: {error.strerror or error}") from error
-    except SafetensorError as error:  # how its writer reports a full disk
+    except SafetensorError as error:  # raised by safetensors on a full disk
         raise SaveError(f"{path} could not be written: {error}") from error
 
 
 def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Write a folder with `fill`, and replace an old one.
+    """Write a folder atomically: `fill` writes its files; an existing folder is replaced.
 
-    A process that dies leaves the old folder or the new one. After an error, incomplete files are
-    removed.
+    If the process dies, either the old folder or the new one is left, complete. After an error,
+    incomplete files are removed.
     """
     with saving(folder), _halves_removed(folder):
         place, before = aside(folder), old(folder)
@@ -56,9 +56,9 @@ def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a file; a process that dies leaves the old file or the new one."""
+    """Write a text file atomically: if the process dies, the old file or the new one is left."""
     with saving(file), _halves_removed(file):
-        remove(aside(file))  # incomplete; or a link, which would be followed
+        remove(aside(file))  # left incomplete, or a link, which open would follow
         with aside(file).open("x", encoding="utf-8") as half:
             half.write(text)
         flush(aside(file))
@@ -67,7 +67,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unshare(file: Path) -> None:
-    """Replace a hard link (as `cp -al` makes them) by a copy, so that writing to it does not change
+    """Replace a hard link (as created by `cp -al`) by a copy, so that writing to it does not change
     the other file."""
     if file.is_file() and file.stat().st_nlink > 1:
         with saving(file), _halves_removed(file):
@@ -87,7 +87,7 @@ def _halves_removed(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a folder or a link, but not its target; errors are ignored."""
+    """Remove a file, a folder or a link (not the link's target); ignores errors."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -106,7 +106,7 @@ def recover(folder: Path) -> None:
 
 
 def standing(folder: Path) -> Path:
-    """The folder to read: the old one, if a process died between the two renames. Nothing changes
+    """The folder to read: the old one, if a process died between the two renames. Changes nothing
     on disk, so that reading does not interfere with a save.
     """
     return old(folder) if old(folder).exists() and not folder.exists() else folder
@@ -121,11 +121,11 @@ def sweep(parent: Path) -> None:
 
 
 def fault(folder: Path) -> str | None:
-    """Why a folder is damaged; None if every file is as it was written."""
+    """Describe how a folder is damaged; None if every file matches the manifest."""
     path = folder / MANIFEST
     try:
         wanted = read_object(path)
-        with open_regular(path) as file:  # the exact text, since JSON ignores some changes
+        with open_regular(path) as file:  # compare the exact text: parsing hides some changes
             if file.read() != _manifest(wanted).encode("utf-8", "replace"):
                 return f"{path} is damaged or was changed"
     except (InputError, OSError) as error:
@@ -145,7 +145,7 @@ def fault(folder: Path) -> str | None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file but the manifest, by its path in the folder."""
+    """The SHA-256 of every file except the manifest, by path relative to the folder."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
     return {p.relative_to(folder).as_posix(): digest_of(p) for p in files}
 
@@ -165,7 +165,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def _as_usual(folder: Path) -> None:
-    """Set the user's usual file mode: the writer of tensors makes files private."""
+    """Give all files the default permissions, since safetensors writes private files."""
     usual = stat.S_IMODE((folder / MANIFEST).stat().st_mode)
     for entry in entries(folder):
         if entry.is_file(follow_symlinks=False):
@@ -192,7 +192,7 @@ def _neighbour(path: Path, ending: str) -> Path:
 
 
 def flush(path: Path) -> None:
-    """Write a file, or the names in a folder, through to the disk."""
+    """Flush a file, or the entries of a folder, to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Configuration: frozen, strict, and explained.
+"""Configurations: immutable, strictly checked, with a description of every key.
 
-Every configuration is a pydantic model that derives from `Config`, in the file of what it
+Every configuration is a pydantic model derived from `Config`, defined next to the code that it
 configures. One ConfigError lists all mistakes: the key, its value, what is allowed, and the nearest
 valid name.
 """
@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from translucid.core.errors import ConfigError, nearest
 from translucid.core.spelling import our_name, unit_note
 
-EXPLAINED = 20  # mistakes of one configuration
-MAX_SHOWN = 200  # characters of a key or a value in a message
+EXPLAINED = 20  # maximum number of mistakes to list
+MAX_SHOWN = 200  # maximum characters of a key or value in a message
 
 
 class Config(BaseModel):
-    """Base of every configuration: strict types, no unknown keys, immutable."""
+    """Base class of configurations: strict types, no unknown keys, immutable."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -35,7 +35,7 @@ class Config(BaseModel):
 
 
 def key(default: Any, meaning: str, **limits: Any) -> Any:
-    """A key of a configuration: its default, its meaning, and the limits of its value.
+    """Declare a configuration key with its default, meaning and limits.
 
     The meaning is printed in recipes, in the tables of the documentation and in the JSON schema.
     """
@@ -49,8 +49,8 @@ def _explain(detail: Any, config: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
         return unknown_key(key, config.model_fields)
     if detail["type"] == "missing":
-        return f"{key}: must be given"
-    if not key:  # a rule for several keys names them itself
+        return f"{key} is required"
+    if not key:  # a check of several keys names them itself
         return str(message)
     return f"{key[:MAX_SHOWN]} = {_shown(detail['input'])}: {message[:1].lower()}{message[1:]}"
 
@@ -76,8 +76,8 @@ def with_overrides(
     overrides: Iterable[str],
     full_name: Callable[[str], str | None] = lambda key: None,
 ) -> dict[str, Any]:
-    """Nested values, overridden by `section.key=value`; a value is TOML, or else text.
-    full_name: suggests section and key for a key without a section."""
+    """Apply overrides of the form `section.key=value` to nested values. A value is parsed as TOML,
+    or else taken as text. full_name: suggests the full name of a key without a section."""
     overrides = list(overrides)
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:
@@ -90,8 +90,8 @@ def with_overrides(
             hint = "" if meant is None else f"; did you mean {meant}={text.strip()}?"
             if Path(override).is_file():
                 data = " ".join(file for file in overrides if Path(file).is_file())
-                hint = f"; if {override} is data, give it as --train {data}"
-            raise ConfigError(f"{override!r}: an override is written section.key=value{hint}")
+                hint = f"; if {override} is data, pass it as --train {data}"
+            raise ConfigError(f"{override!r}: write overrides as section.key=value{hint}")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result
 

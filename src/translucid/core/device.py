@@ -1,4 +1,4 @@
-"""Where tensors live."""
+"""Choose a device for tensors, and query its free memory."""
 
 import os
 from contextlib import suppress
@@ -13,10 +13,11 @@ from translucid.core.untrusted_files import ram_bytes
 
 
 def pick_device(wanted: str, name: str = "device") -> torch.device:
-    """auto: a CUDA GPU if there is one, else the CPU. name: of the option, for the message."""
+    """The torch device for an option's value. auto: a CUDA GPU if there is one, else the CPU. name:
+    of the option, for error messages."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # each process its own
+    if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # one GPU per process
         wanted = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
         return torch.zeros((), device=wanted).device
@@ -31,7 +32,7 @@ def has_triton() -> bool:
 
 
 def available_bytes(device: torch.device) -> int | None:
-    """Free memory of a device, if known."""
+    """Free memory of a device in bytes; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
@@ -42,7 +43,7 @@ def available_bytes(device: torch.device) -> int | None:
 
 
 def _free_ram() -> int | None:
-    """Free memory and swap, on Linux."""
+    """Free memory and swap in bytes, on Linux."""
     try:
         lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         values = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
@@ -52,7 +53,7 @@ def _free_ram() -> int | None:
 
 
 def _left_to_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Memory left to a container, not counting file caches."""
+    """Bytes left below a container's memory limit, not counting file caches."""
     for limit, used, stat, cache in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat",

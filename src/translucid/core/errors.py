@@ -1,6 +1,6 @@
-"""All errors, as a tree.
+"""All exception classes.
 
-    TranslucidError                 everything raised on purpose
+    TranslucidError                 base class of all errors below
     ├── ConfigError                 a size, option or key that cannot work
     ├── InputError                  numbers, text or files that cannot be used
     │   ├── RowError                one of several rows that cannot be used
@@ -21,15 +21,15 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-LONGEST_NAME, MOST_NAMES = 200, 5000  # compared names, in quadratic time
+LONGEST_NAME, MOST_NAMES = 200, 5000  # limits for comparing names, which takes quadratic time
 
 
 class TranslucidError(Exception):
-    """Everything that Translucid raises on purpose."""
+    """Base class of all errors that Translucid raises."""
 
 
 class ConfigError(TranslucidError, ValueError):
-    """Sizes, options or keys that cannot work: one mistake, or all of them."""
+    """Invalid sizes, options or keys; lists all mistakes at once."""
 
     def __init__(self, *mistakes: str) -> None:
         self.mistakes = mistakes
@@ -38,11 +38,11 @@ class ConfigError(TranslucidError, ValueError):
 
 
 class InputError(TranslucidError, ValueError):
-    """Numbers, text or files that cannot be used."""
+    """Invalid input: numbers, text or files that cannot be used."""
 
 
 class RowError(InputError):
-    """One of several rows that cannot be used. row: from 0, so that callers can name file and line
+    """One of several rows is invalid. row: its index from 0, so that callers can name file and line
     instead."""
 
     def __init__(self, row: int, fact: str) -> None:
@@ -51,7 +51,7 @@ class RowError(InputError):
 
 
 class WrongTaskError(InputError):
-    """A model that was trained for something else. command: the method for its task."""
+    """The model was trained for a different task. command: the method that fits it."""
 
     def __init__(self, task: str, command: str) -> None:
         self.task, self.command = task, command
@@ -59,15 +59,15 @@ class WrongTaskError(InputError):
 
 
 class TokenizerMismatchError(InputError):
-    """A tokenizer other than the one the model was trained with, or one changed since."""
+    """The tokenizer is not the one that the model was trained with, or has changed since."""
 
 
 class TrainingError(TranslucidError):
-    """A run that cannot continue."""
+    """A training run cannot continue."""
 
 
 class Interrupted(TrainingError):
-    """A run that was stopped and saved; the message contains the command to resume it."""
+    """A run was stopped and saved; the message contains the command to resume it."""
 
 
 class StopTraining(Exception):
@@ -75,11 +75,11 @@ class StopTraining(Exception):
 
 
 class SaveError(TrainingError):
-    """A file or folder that could not be written: a full disk, a quota, no permission."""
+    """A file or folder could not be written: disk full, quota exceeded or no permission."""
 
 
 class CutText(UserWarning):
-    """Texts were truncated to the length that a model reads. count: of texts."""
+    """Warning that texts were truncated to the model's maximum length. count: number of texts."""
 
     def __init__(self, words: str, count: int = 1) -> None:
         super().__init__(words)
@@ -87,7 +87,7 @@ class CutText(UserWarning):
 
 
 class TraceError(TranslucidError):
-    """A request that a trace cannot fulfil."""
+    """A trace cannot do what was requested."""
 
 
 class UnknownPointError(TraceError, KeyError):
@@ -98,8 +98,8 @@ class UnknownPointError(TraceError, KeyError):
 
 
 class TraceBudgetError(TraceError, MemoryError):
-    """Keeping a value would exceed the byte budget of the trace. fact: the value and the sizes;
-    remedy: depends on the request."""
+    """Keeping a value would exceed the byte budget of the trace. fact: names the value and the
+    sizes; remedy: what to do."""
 
     def __init__(self, fact: str, remedy: str) -> None:
         self.fact = fact
@@ -107,7 +107,7 @@ class TraceBudgetError(TraceError, MemoryError):
 
 
 def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
-    """The allowed names closest to this one, best first, for `did you mean`."""
+    """The allowed names most similar to this one, best first, for "did you mean" hints."""
     if len(name) > LONGEST_NAME:
         return []
     near = [one for one in islice(allowed, MOST_NAMES) if len(one) <= LONGEST_NAME]
@@ -115,8 +115,8 @@ def nearest(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an optional extra. There is no release on PyPI, so it names the
-    checkout that this package runs from, if it does."""
+    """The command that installs an optional extra. Translucid is not on PyPI, so the command names
+    the checkout that this package runs from, if there is one."""
     checkout = Path(__file__).parents[3]
     if (checkout / "pyproject.toml").is_file():
         return f'pip install -e "{checkout}[{extra}]"'

@@ -1,8 +1,8 @@
-"""The user's own Python files, which register a task or a position scheme.
+"""Load users' Python files, which register a task or a position scheme.
 
 A file is loaded only if the user names it with `--code` or imports it. A model folder stores the
-names of the files that its task and positions came from, so that an error can ask for them; it
-never loads one.
+names of the files that define its task and positions, so that an error can ask for them; opening a
+folder never loads such a file.
 
 An error in such a file is reported with file name and line, like an error in a data file.
 """
@@ -20,19 +20,19 @@ from typing import Any
 from translucid.core.errors import InputError, TranslucidError
 from translucid.core.registry import Registry
 
-_LOADED: dict[Path, str] = {}  # SHA-256 of each user's file that was loaded
+_LOADED: dict[Path, str] = {}  # SHA-256 of each loaded user file
 
 
 class ChangedCode(UserWarning):
-    """The code of a model has changed since training."""
+    """Warning that the code of a model has changed since training."""
 
 
 def load(file: str | Path) -> Path:
-    """Run a user's file, once, so that it registers its classes."""
+    """Run a user's Python file once, so that it registers its classes."""
     path = Path(file).resolve()
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
-            f"--code {file}: no such Python file; give the file that registers your task "
+            f"--code {file}: no such Python file; pass the file that registers your task "
             "or positions, such as my_task.py"
         )
     if path in _LOADED:
@@ -44,7 +44,7 @@ def load(file: str | Path) -> Path:
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded  # before it runs: dataclasses look themselves up there
     _LOADED[path] = hashlib.sha256(path.read_bytes()).hexdigest()
-    sys.path.insert(0, str(path.parent))  # its neighbours, as for a script
+    sys.path.insert(0, str(path.parent))  # so that it can import its neighbours, as a script can
     try:
         spec.loader.exec_module(loaded)
     except BaseException as error:
@@ -59,13 +59,13 @@ def load(file: str | Path) -> Path:
 
 
 def _module_name(path: Path) -> str:
-    """The name of the file, unless another module has it."""
+    """A module name for the file: its own name, unless that is already in use."""
     return path.stem if path.stem not in sys.modules else f"{path.stem}_{abs(hash(path))}"
 
 
 def explain(error: BaseException) -> str | None:
-    """`my_task.py:42 in encode: KeyError: 'x'` for an error raised in a user's file; None for
-    others."""
+    """The message for an error raised in a user's file, such as `my_task.py:42 in encode: KeyError:
+    'x'`; None for other errors."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").resolve() in _LOADED:
         line = (error.text or "").strip()
         return f"{Path(str(error.filename)).name}:{error.lineno}: {error.msg}: {line}"
@@ -94,7 +94,7 @@ class Used:
 
 
 def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
-    """The user's files that define these names; names of the package have none."""
+    """The user files that define these names; built-in names have none."""
     sources = [(name, registry, registry.source(name)) for registry, name in names]
     return [
         Used(registry.noun, name, source.file, source.sha256)
@@ -104,7 +104,7 @@ def used(names: Iterable[tuple[Registry[Any], str]]) -> list[Used]:
 
 
 def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) -> None:
-    """Refuse a model whose code is not loaded; warn if the code has changed since training."""
+    """Raise an error if a model's code is not loaded; warn if it has changed since training."""
     known = {registry.noun: registry for registry in registries}
     parts = {"what", "name", "file", "sha256"}
     for entry in noted if isinstance(noted, list | tuple) else [noted]:
@@ -120,13 +120,13 @@ def require(noted: Any, registries: Iterable[Registry[Any]], where: str | Path) 
         except TranslucidError:
             raise InputError(
                 f"{where}: its {entry['what']} {entry['name']!r} is defined in {entry['file']}, "
-                f"which is not loaded automatically; use --code {entry['file']}, or in Python "
+                f"which is not loaded automatically; pass --code {entry['file']}, or in Python "
                 "import it first"
             ) from None
         if source is not None and source.sha256 != entry["sha256"]:
             warnings.warn(
-                f"{where}: {entry['file']} has changed since training: another {source.file} is "
-                f"loaded (SHA-256 {entry['sha256'][:12]}, now {source.sha256[:12]})",
+                f"{where}: {entry['file']} has changed since training: a different {source.file} "
+                f"is loaded (SHA-256 {entry['sha256'][:12]}, now {source.sha256[:12]})",
                 ChangedCode,
                 stacklevel=2,
             )

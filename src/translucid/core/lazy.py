@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used."""
+"""Lazy imports: the public names of a package are imported on first use."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +9,8 @@ from typing import Any
 def lazy_exports(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package. homes: the names that each of its
-    modules exports; none may equal a submodule's name, which would hide it once imported."""
+    """Return `__getattr__`, `__dir__` and `__all__` for a package. homes: the names that each
+    module exports. No name may equal that of a submodule, which would hide it once imported."""
     places = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:

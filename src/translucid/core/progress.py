@@ -1,4 +1,4 @@
-"""Progress of long work: a live bar in a terminal or notebook, otherwise a line now and then."""
+"""Progress of long operations: a live bar in a terminal or notebook, otherwise occasional lines."""
 
 import sys
 import time
@@ -20,10 +20,10 @@ def in_notebook() -> bool:
 
 
 class NotebookBar:
-    """Rows of label, count, bar and note."""
+    """Progress bars in a notebook: rows of label, count, bar and note."""
 
     def __init__(self) -> None:
-        self.console = self  # has `print`, as rich's console does
+        self.console = self  # provides `print`, like rich's console
         self._rows: list[dict[str, Any]] = []
         self._handle: Any = None
         self._began = self._last = time.monotonic()
@@ -57,7 +57,7 @@ class NotebookBar:
             self._handle.update(self)
 
     def _shown(self) -> list[tuple[str, str, float]]:
-        """Label and count, note, and the fraction that is done."""
+        """The label with the count, the note, and the fraction done."""
         rows = []
         for row in self._rows:
             if not row.get("hidden"):
@@ -79,15 +79,15 @@ class NotebookBar:
 
 
 def print_line(line: str) -> None:
-    """Print to standard error, which is for everything but results."""
+    """Print to standard error; standard output is for results only."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Counts up to a total, with rate and remaining time.
+    """Progress towards a total, with rate and remaining time.
 
     live: show a bar in a terminal. every: without a bar, seconds between two lines (default: no
-    lines); at_once: print the first line immediately. stays: keep the bar at the end.
+    lines). at_once: print the first line immediately. stays: keep the bar on screen at the end.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Progress:
             self._bar.stop()
 
     def restart(self) -> None:
-        """Begin another part of the work; the pause between lines continues."""
+        """Start counting the next part of the work; the pause between lines continues."""
         self._began = self._clock()
 
     @property
@@ -140,7 +140,7 @@ class Progress:
         return (done - self.start) / max(self.seconds, 1e-9)
 
     def left(self, done: int) -> str:
-        """`  3 min 5 s left`; empty while the rate is unknown."""
+        """The remaining time as `  3 min 5 s left`; empty while the rate is unknown."""
         rate = self.rate(done)
         if self.total is None or rate <= 0:
             return ""
@@ -165,7 +165,7 @@ class Progress:
         self._bar.update(self._tasks[name], completed=done, visible=visible)
 
     def remark(self, line: str) -> None:
-        """Print a line if there is no bar and the last line is old enough."""
+        """Print a line if there is no bar and `every` seconds have passed since the last one."""
         if self._every is not None and self._clock() - self._last >= self._every:
             self._last = self._clock()
             self._say(line)
@@ -201,7 +201,7 @@ def _bar(stays: bool) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """75 -> 1 min 15 s; 0.0059 -> 5.9 ms"""
+    """Format seconds: 75 -> 1 min 15 s; 0.0059 -> 5.9 ms"""
     if 0 < seconds < 0.1:
         return f"{1000 * seconds:.2g} ms"
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""Classes by name: those of the package, and those that users add.
+"""Registries of classes by name: built-in ones, and those that users add.
 
 A registry is also the type of a key: `Annotated[str, TASKS]` accepts the known names, and its JSON
 schema lists them. The module of a class is imported when the class is first used. Unknown names are
@@ -25,15 +25,15 @@ Registered = TypeVar("Registered", bound=type)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """The file of a class that is not part of the package."""
+    """The source file of a class that is not built in."""
 
-    file: str  # its name, for messages
+    file: str  # file name, for messages
     sha256: str  # of its content; empty without a file, as in a notebook
     path: Path | None = None
 
 
 class Registry(Generic[Registered]):
-    """Classes of one kind: tasks, position schemes."""
+    """Classes of one kind by name, such as tasks or position schemes."""
 
     def __init__(
         self,
@@ -42,8 +42,9 @@ class Registry(Generic[Registered]):
         check: Callable[[Registered], None] | None = None,
         not_for_recipes: Mapping[str, str] | None = None,
     ) -> None:
-        """modules: of the package's own classes, by name. check: raises for an incomplete class.
-        not_for_recipes: names that are not allowed as a key, with the reason."""
+        """modules: the modules of built-in classes, by name. check: raises an error for an
+        incomplete class. not_for_recipes: names that are not allowed in recipes, with the
+        reason."""
         self.noun, self.group = noun, f"translucid.{noun}s"
         self._not_for_recipes = dict(not_for_recipes or {})
         self._modules, self._check = dict(modules), check
@@ -51,15 +52,15 @@ class Registry(Generic[Registered]):
         self._sources: dict[str, SourceFile] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The names allowed as a key, without those of installed packages that were not used yet;
-        the package's own first."""
+        """The names allowed as a value, built-in ones first; without those of installed packages
+        that have not been used yet."""
         names = dict.fromkeys((*self._modules, *self._classes))
         return tuple(name for name in names if name not in self._not_for_recipes)
 
     def add(self, name: str, cls: Registered) -> None:
-        """Register a class. Defined again in the same file or notebook, it is replaced."""
+        """Register a class. A new definition in the same file or notebook replaces the old one."""
         if not name:
-            raise ConfigError(f"{place_of(cls)}: a {self.noun} needs a name; give it one")
+            raise ConfigError(f"{place_of(cls)}: a {self.noun} needs a name; add one")
         own, source = self._modules.get(name), _source_of(cls)
         before = self._sources.get(name, source)
         if own not in (None, cls.__module__) or before.path != source.path:
@@ -97,7 +98,7 @@ class Registry(Generic[Registered]):
         )
 
     def source(self, name: str) -> SourceFile | None:
-        """The file of a class; None for the package's own."""
+        """The source file of a class; None for built-in classes."""
         self.require(name)
         return self._sources.get(name)
 
@@ -115,7 +116,7 @@ class Registry(Generic[Registered]):
                 self.add(name, loaded)
         return name in self._classes
 
-    # ---- as the type of a key ----
+    # ---- use as the type of a configuration key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> "CoreSchema":
         from pydantic_core import core_schema
@@ -142,7 +143,7 @@ def choices(metadata: Iterable[object]) -> tuple[str, ...]:
 
 
 def place_of(cls: type) -> str:
-    """`my_task.py:12: class Mine`, for messages."""
+    """Where a class is defined, for messages: `my_task.py:12: class Mine`."""
     source = _source_of(cls)
     if source.path is not None:
         with suppress(OSError, TypeError):  # the file has changed, or was never read by Python

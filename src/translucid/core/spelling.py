@@ -1,4 +1,4 @@
-"""Names: other spellings, what other tools call a key or option, and shell quoting."""
+"""Spelling variants of names, other tools' names for keys and options, and shell quoting."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from translucid.core.errors import InputError
 
-# Our keys, each with the names that other tools use for it; the first allowed key is suggested.
+# Translucid's keys with other tools' names for them; the first allowed key is suggested.
 OTHER_TOOLS = {
     "accumulate": "accumulate_grad_batches gradient_accumulation_steps",
     "activation": "activation_function",
@@ -34,10 +34,10 @@ OTHER_TOOLS = {
     "warmup": "warmup_steps",
 }
 
-# Keys whose unit differs from that of the name in another tool.
+# Keys whose unit differs from that in other tools.
 UNITS = {"steps": "updates of the weights, not epochs", "batch_tokens": "tokens, not examples"}
 
-# Values that other tools use, by the last part of the key, each with our value.
+# Other tools' names for values, by the last part of the key, with Translucid's name.
 OTHER_VALUES = {
     "precision": {"bf16": "bfloat16", "fp32": "float32", "float": "float32", "full": "float32"},
 }
@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 
 
 class OtherName(UserWarning):
-    """A value with the name that another tool has for it was accepted."""
+    """Warning that another tool's name for a value was accepted."""
 
 
 class Missing(InputError):
@@ -56,18 +56,18 @@ class Missing(InputError):
         super().__init__(message)
 
     def as_options(self) -> str:
-        """The message with options: x becomes --x."""
+        """The message with command-line options in place of arguments: x becomes --x."""
         names = "|".join(re.escape(name) for name in self.names)
         return re.sub(rf"(?<![\w-])({names})(?![\w-])", r"--\1", self.message)
 
 
 def bare(name: str) -> str:
-    """The common form of all spellings of a name: W_Q, w_q, wq and --wq are equal."""
+    """Normalize a name, so that W_Q, w_q, wq and --wq are equal."""
     return name.lower().replace("_", "").replace("-", "")
 
 
 def spelt(name: str, known: Collection[str]) -> str:
-    """The known name that this is another spelling of, if there is exactly one."""
+    """The known name that differs only in spelling, if there is exactly one."""
     if name in known:
         return name
     same = [other for other in known if bare(other) == bare(name)]
@@ -82,20 +82,20 @@ def quoted(word: str) -> str:
 
 
 def our_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name for what other tools call `name`, in any spelling."""
+    """Translucid's name for what other tools call `name`, in any spelling."""
     theirs, allowed = name.lower().replace("-", "_"), {*known}
     keys = (key for key, names in OTHER_TOOLS.items() if theirs in names.split())
     return next((key for key in keys if key in allowed), None)
 
 
 def unit_note(name: str, key: str) -> str:
-    """` (tokens, not examples)` if a number for `name` means something else for `key`."""
+    """A note such as ` (tokens, not examples)` if `key` has a different unit than `name`."""
     differs = key in UNITS and ("epoch" in name or "batch" in name)
     return f" ({UNITS[key]})" if differs else ""
 
 
 def our_value(key: str, value: Value) -> Value:
-    """Our name for a value; warns if another tool's name was given."""
+    """Translucid's name for a value; warns if another tool's name was given."""
     names: Mapping[Any, Any] = OTHER_VALUES.get(key.rpartition(".")[2].lstrip("-"), {})
     if not isinstance(value, str) or value not in names:
         return value

@@ -19,17 +19,17 @@ _SHOWN = {
     if chr(number) not in "\n\t"
 }
 
-# Bold, dim, green and plain, used in our own output, are harmless.
+# Bold, dim, green and plain are used in Translucid's own output and harmless.
 _STYLES = re.compile(r"(\x1b\[(?:0|1|2|32|1;32)m)")
 
 
 def visible(text: str) -> str:
-    """Escape control characters, such as ESC as \\x1b; line ends and tabs stay."""
+    """Escape control characters, such as ESC as \\x1b; line ends and tabs are kept."""
     return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
 
 
 class _Visible:
-    """A stream that escapes what it writes; otherwise the stream that it wraps."""
+    """Wrap a stream and escape what is written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
@@ -50,7 +50,7 @@ def raw(stream: Any) -> Any:
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Escape standard error always, and standard output if it is a terminal."""
+    """Escape all output to standard error, and to standard output if it is a terminal."""
     before = {"stdout": sys.stdout, "stderr": sys.stderr}
     ours = {"stderr": _Visible(sys.stderr)}
     if sys.stdout is not None and sys.stdout.isatty():

@@ -1,6 +1,6 @@
 """Tracing: read and replace every intermediate value of a model.
 
-A part calls `x = trace("pattern", x)`. With `NO_TRACE` that is the identity and vanishes under
+A part calls `x = trace("pattern", x)`. With `NO_TRACE`, this returns x and disappears under
 `torch.compile`. With a `Trace` the value is kept under its full name, such as
 `decoder.layers.2.cross_attention.pattern`, and may be replaced. `core/catalogue.py` explains the
 names.
@@ -30,19 +30,19 @@ DEFAULT_BUDGET = 2**30  # bytes: enough for all values of a small model
 
 
 class NoTrace:
-    """Tracing is off: every call is the identity."""
+    """The trace used when tracing is off: every call returns its value unchanged."""
 
-    scope = ""  # of the calling part, such as decoder.layers.2
+    scope = ""  # name of the calling part, such as decoder.layers.2
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return value
 
     def at(self, scope: str) -> "NoTrace":
-        """The same trace, for a part with the name `scope`."""
+        """This trace for the sub-part named `scope`."""
         return self
 
     def step(self, position: int) -> "NoTrace":
-        """The same trace, for one position of a loop over time."""
+        """This trace for one position of a loop over time."""
         return self
 
     def wants(self, *names: str) -> bool:
@@ -60,12 +60,12 @@ class Trace(NoTrace):
     """The values of one run of a model by name, and edits to make while it runs.
 
     keep: patterns of the points to keep.
-    edit: pattern -> a function of the value, another value, or a number that fills it. Edits come
-    before keeping.
+    edit: by pattern, a function of the value, a new value, or a number to fill it with. Values are
+    kept after edits.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
     device: where to keep the values, such as "cpu"; by default on their own device.
-    by_hand: compute every part step by step, also if it is not traced: fused kernels give the same
-    numbers, but round differently.
+    by_hand: compute every part step by step, even if it is not traced. Fused kernels give the same
+    results except for rounding.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Trace(NoTrace):
     ) -> None:
         keep = [keep] if isinstance(keep, str) else keep
         if not isinstance(keep, Sequence) or not all(isinstance(glob, str) for glob in keep):
-            raise TraceError(f'keep = {keep!r}: give one pattern or a list, such as "*.pattern"')
+            raise TraceError(f'keep = {keep!r}: must be a pattern or a list, such as "*.pattern"')
         self._keep = [_pattern(glob) for glob in keep]
         self._edit = [(_pattern(glob), change) for glob, change in (edit or {}).items()]
         self._values: dict[str, Tensor | dict[int, Tensor]] = {}
@@ -123,16 +123,17 @@ class Trace(NoTrace):
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
         """Called with every value after the edits; the model continues with the returned value,
-        which is kept. position: within a loop over time, None outside of one."""
+        which is kept. position: the index in a loop over time; None outside of one."""
         return value
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
-        """Called with every value that matches `keep`; by default stores it, within the budget."""
+        """Called with every value that matches `keep`; by default stores it if the budget
+        allows."""
         size = value.numel() * value.element_size()
         if self._budget is not None and self.bytes + size > self._budget:
             raise TraceBudgetError(
-                f"keeping {name} {tuple(value.shape)} would bring the trace to "
-                f"{self.bytes + size:,} bytes, over its budget of {self._budget:,}",
+                f"keeping {name} {tuple(value.shape)} would need {self.bytes + size:,} bytes; the "
+                f"budget is {self._budget:,}",
                 'keep fewer points (keep="*.pattern"), shorten the input, or raise budget_bytes',
             )
         if self._device is not None:
@@ -152,18 +153,18 @@ class Trace(NoTrace):
         if name in self._met:
             return f"{name} was computed but not kept; add it to keep"
         if not self._met:
-            return f"there is no {name!r}: the trace is empty, no model has run with it yet"
-        return f"no point is called {name!r}. " + _suggest(name, self._met)
+            return f"there is no {name!r}: the trace is empty because no model has run with it yet"
+        return f"there is no point {name!r}. " + _suggest(name, self._met)
 
     def _refuse_twice(self, there: bool, name: str) -> None:
         if there:
             raise TraceError(
-                f"{name} is in this trace already; a Trace holds one run, make a new one"
+                f"{name} is in this trace already; a Trace holds one run; create a new one"
             )
 
     def edits(self) -> NoTrace:
-        """A trace for the steps of a search, with the same edits and without keeping; NO_TRACE if
-        there are none."""
+        """A trace with the same edits that keeps nothing, for the steps of a search; NO_TRACE if
+        there are no edits."""
         if not self._edit:
             return NO_TRACE
         edit = self.edit
@@ -171,7 +172,7 @@ class Trace(NoTrace):
         if placed:
             raise TraceError(
                 f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
-                "reads token by token; leave the position out, or run the model with the trace"
+                "reads token by token; omit the position, or run the model with the trace"
             )
         return Trace([], edit=edit)
 
@@ -179,7 +180,7 @@ class Trace(NoTrace):
 
     @property
     def edit(self) -> dict[str, Edit]:
-        """The edits by pattern."""
+        """The edits, by pattern."""
         return {pattern.glob: change for pattern, change in self._edit}
 
     @property
@@ -188,7 +189,7 @@ class Trace(NoTrace):
         return self._met
 
     def written(self) -> Iterator[tuple[str, int | None, Tensor]]:
-        """The kept values in order: name, position within a loop or None, value."""
+        """The kept values in order, as (name, position in a loop or None, value)."""
         for name, kept in self._values.items():
             if isinstance(kept, Tensor):
                 yield name, None, kept
@@ -196,14 +197,14 @@ class Trace(NoTrace):
                 yield from ((name, position, value) for position, value in kept.items())
 
     def drop(self, name: str) -> None:
-        """Remove one kept point."""
+        """Remove the kept values of one point."""
         kept = self._values.pop(name)
         values = [kept] if isinstance(kept, Tensor) else kept.values()
         self.bytes -= sum(value.numel() * value.element_size() for value in values)
 
     def complete(self, other: "Trace") -> None:
-        """Add values that are not kept here from another run of the same model on inputs of the
-        same shapes, in its order."""
+        """Add missing values from another trace of the same model on inputs of the same shapes;
+        takes over its order."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):
@@ -211,7 +212,7 @@ class Trace(NoTrace):
         self._values, self._met, self.bytes = kept, self._met | other._met, other.bytes
 
     def clear(self) -> None:
-        """Remove all kept values, so that the trace can be used for another run."""
+        """Remove all kept values, so that the trace can be reused for a new run."""
         self._values, self.bytes = {}, 0
 
     def __getitem__(self, name: str) -> Tensor:
@@ -224,12 +225,14 @@ class Trace(NoTrace):
         if isinstance(value, Tensor):
             if position:
                 raise UnknownPointError(
-                    f"{base} is not written step by step; leave out @{position}"
+                    f"{base} is not computed position by position; omit @{position}"
                 )
             return value
         if position:
             if not position.isdigit() or int(position) not in value:
-                raise UnknownPointError(f"{name}: the positions are {min(value)} to {max(value)}")
+                raise UnknownPointError(
+                    f"{name}: the position must be between {min(value)} and {max(value)}"
+                )
             return value[int(position)]
         return torch.stack([value[t] for t in sorted(value)], dim=1)
 
@@ -260,7 +263,7 @@ class Trace(NoTrace):
 
 
 class _Scope(NoTrace):
-    """The trace of one part: adds a prefix to names, and the position within a loop."""
+    """The trace as seen by one part: adds the part's prefix and its loop position to names."""
 
     def __init__(self, root: Trace, prefix: str, position: int | None) -> None:
         self._root, self._prefix, self._position = root, prefix, position
@@ -280,12 +283,12 @@ class _Scope(NoTrace):
 
 
 class _Pattern:
-    """One glob, with an optional `@position`."""
+    """A glob pattern with an optional `@position`."""
 
     def __init__(self, glob: str) -> None:
         base, _, position = glob.partition("@")
         if position and not position.isdigit():
-            raise TraceError(f"{glob!r}: after @ comes one position, such as @3")
+            raise TraceError(f"{glob!r}: @ must be followed by one position, such as @3")
         self.glob = glob
         self._all = base == "*"
         self._regex = re.compile(translate(base))
@@ -317,8 +320,8 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
     edited = change(value) if callable(change) else change
     if not isinstance(edited, Tensor):
         raise TraceError(
-            f"the edit of {name} gives {edited!r}; give a tensor, a number, or a function that "
-            f"returns a tensor"
+            f"the edit of {name} gives {edited!r}; an edit must be a tensor, a number, or a "
+            "function that returns a tensor"
         )
     if edited.shape != value.shape:
         raise TraceError(
@@ -329,14 +332,15 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
 
 
 def _ends(names: set[str]) -> list[str]:
-    """The last words of all points of these parts, also those that a fused kernel skips."""
+    """The last part of the names of all points in these parts, including points that a fused kernel
+    skips."""
     parts = {entry(name).partition(".")[0] for name in names}
     points = (key.split(".") for key in CATALOGUE)
     return sorted({point for part, point in points if part in parts})
 
 
 def _suggest(asked: str, names: set[str]) -> str:
-    """Suggest names; a pattern such as `*.patern` is compared with the last words."""
+    """Suggest names; a pattern such as `*.patern` is compared with the last part of each name."""
     if "*" in asked:
         met, word = sorted({name.rpartition(".")[2] for name in names}), asked.rpartition(".")[2]
         close = [f"*.{end}" for end in nearest(word, met) or nearest(word, _ends(names))]

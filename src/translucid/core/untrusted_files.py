@@ -1,9 +1,9 @@
-"""Files of an untrusted folder: a model or a run that somebody sent.
+"""Read files from an untrusted folder, such as a model or run from someone else.
 
-Names in such a folder must stay inside of it. Only regular files of limited size are opened, never
+File names must not point outside the folder. Only regular files of limited size are opened, never
 links, pipes or devices. The folder itself was named by the user and may be a link. One kind of link
-is followed: in the cache of huggingface_hub, every file of `models--ORG--NAME/snapshots/REVISION`
-is a link to one in `models--ORG--NAME/blobs`.
+is followed: in the cache of huggingface_hub, every file in `models--ORG--NAME/snapshots/REVISION`
+links to a file in `models--ORG--NAME/blobs`.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 
 from translucid.core.errors import InputError, TranslucidError
 
-LARGEST = 1 << 30  # bytes of a file without tensors
+LARGEST = 1 << 30  # maximum size in bytes of a file without tensors
 LARGEST_JSON = 32 << 20
 MOST_PARTS = 200_000  # lists and objects in a JSON file, at least 100 bytes each
 TENSORS = ".safetensors"  # extension of files that may be as large as memory
@@ -30,8 +30,8 @@ _KINDS = {
 
 
 def inside(folder: Path, name: object, where: str) -> Path:
-    """The path of a name inside the folder, not reached through a link. where: the source of the
-    name, for the message.
+    """The path of a file in the folder; raises an error if the name leads outside or through a
+    link. where: the origin of the name, for the message.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     plain = bool(parts) and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
@@ -42,7 +42,7 @@ def inside(folder: Path, name: object, where: str) -> Path:
     if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
         raise InputError(
             f"{where} names {str(name)[:200]!r}, which is outside of {folder}; only names inside "
-            "it are allowed: do not use this folder unless you know who made it"
+            "it are allowed. Do not use this folder unless you know who made it"
         )
     path = folder
     for part in parts:
@@ -52,8 +52,8 @@ def inside(folder: Path, name: object, where: str) -> Path:
 
 
 def present(path: Path) -> bool:
-    """Whether an optional file exists. A folder, pipe or link of this name is an error, since the
-    model would be another one without the file."""
+    """Whether an optional file exists. Raises an error for a folder, pipe or link of this name,
+    since ignoring it would change the model."""
     if not os.path.lexists(path):
         return False
     place = _blob(path) or path
@@ -72,7 +72,7 @@ def entries(path: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def check_tree(path: Path) -> None:
-    """Refuse anything but regular files and folders, at a path and below."""
+    """Raise an error if a path, or anything below it, is not a regular file or folder."""
     if not os.path.lexists(path):
         return
     _check_plain(path)
@@ -82,11 +82,11 @@ def check_tree(path: Path) -> None:
 
 
 def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
-    """Open a regular file for reading, not larger than this."""
+    """Open a regular file for reading. largest: maximum size in bytes."""
     place = _blob(path) or path
     with suppress(FileNotFoundError):
         _check_regular(path, place.lstat().st_mode)
-    # Do not wait for the other end of a pipe; the system refuses links made in the meantime.
+    # O_NONBLOCK: do not wait for a pipe's writer. O_NOFOLLOW: refuse links made since the check.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(place, flags | getattr(os, "O_BINARY", 0))
     status = os.fstat(descriptor)
@@ -100,7 +100,7 @@ def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
 
 
 def read_text(path: Path, largest: int, remedy: str) -> str:
-    """A UTF-8 text. remedy: for the message about a file in another encoding."""
+    """Read a UTF-8 text file. remedy: advice in the error message if the encoding is different."""
     try:
         with open_regular(path, largest) as file:
             return file.read().decode("utf-8")
@@ -111,7 +111,7 @@ def read_text(path: Path, largest: int, remedy: str) -> str:
 
 
 def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
-    """The content of a JSON file; errors are InputErrors with its name."""
+    """Parse a JSON file; raises an InputError with the file name."""
     try:
         with open_regular(path, largest) as file:
             return parsed_json(file.read(), str(path))
@@ -122,14 +122,14 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
 
 
 def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> Any:
-    """Parse a JSON text. Its lists and objects are counted first, since they may take 30 times the
-    memory of the text. where: its name, for the message."""
+    """Parse JSON text. Rejects texts with too many lists and objects, which may take 30 times the
+    memory of the text. where: the name of the text, for the message."""
     lists, objects = ("[", "{") if isinstance(text, str) else (b"[", b"{")
     parts = text.count(lists) + text.count(objects)  # type: ignore[arg-type]
     if parts > most_parts:
         raise InputError(
             f"{where} contains {parts:,} lists and objects, above the limit of {most_parts:,}; it "
-            "is not what its name says"
+            "is probably not the file that its name says"
         )
     try:
         return json.loads(text)
@@ -138,7 +138,7 @@ def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> 
 
 
 def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
-    """The content of a JSON file that must be an object."""
+    """Parse a JSON file that must contain an object."""
     value = read_json(path, largest)
     if not isinstance(value, dict):
         raise InputError(f"{path} contains a {type(value).__name__}, not an object")
@@ -146,7 +146,7 @@ def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
 
 
 def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines, without an incomplete last line."""
+    """Parse a JSON Lines file of objects; ignores an incomplete last line."""
     with open_regular(path, largest) as file:
         *whole, _ = file.read().split(b"\n")
     lines = [parsed_json(line, str(path)) for line in whole]
@@ -157,7 +157,7 @@ def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Raise errors while a model is opened as TranslucidErrors with its path."""
+    """Convert errors raised while opening a model to TranslucidErrors that name its path."""
     try:
         yield
     except TranslucidError as error:
@@ -168,7 +168,7 @@ def naming(path: Path) -> Iterator[None]:
             TypeError, ValueError) as error:  # fmt: skip
         raise InputError(
             f"{path} does not contain a model that can be opened: {type(error).__name__}: "
-            f"{str(error)[:300]}; copy it again, completely"
+            f"{str(error)[:300]}; copy it again in full"
         ) from error
 
 
@@ -180,7 +180,7 @@ def _names(message: str, path: Path) -> bool:
 
 
 def ram_bytes() -> int | None:
-    """Bytes of this machine's memory, if known."""
+    """The total memory of this machine in bytes; None if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -201,7 +201,7 @@ def _refuse_links(path: Path) -> None:
         return  # reported when it is opened
     except UnicodeEncodeError:
         raise InputError(
-            f"{path}: this locale cannot name the file, since its encoding is "
+            f"{path}: the file name cannot be represented in this locale, whose encoding is "
             f"{sys.getfilesystemencoding()}; set PYTHONUTF8=1"
         ) from None
     if stat.S_ISLNK(mode) and _blob(path) is None:
@@ -209,8 +209,8 @@ def _refuse_links(path: Path) -> None:
 
 
 def _blob(path: Path) -> Path | None:
-    """The target of a link in a snapshot of the hub's cache, if it is in the blobs of the same
-    repository; otherwise None. The target may be a link, which is refused when it is opened."""
+    """The target of a link in a snapshot of the Hugging Face cache, if it is in the blobs of the
+    same repository; otherwise None. If the target is itself a link, opening it raises an error."""
     try:
         target = os.readlink(path)
         parent = path.parent.resolve()

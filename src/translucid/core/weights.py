@@ -1,4 +1,5 @@
-"""Save and load the tensors of a network, each once; equal weights give equal files."""
+"""Save and load the tensors of a network. Shared tensors are stored once; equal weights give
+identical files."""
 
 from math import prod
 from pathlib import Path
@@ -14,7 +15,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def own_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Parameters and saved buffers; a table shared by two parts has one name."""
+    """Parameters and saved buffers by name; a tensor shared by two parts has one name."""
     saved = network.state_dict()
     buffers = {name: value for name, value in network.named_buffers() if name in saved}
     return {name: p.data for name, p in network.named_parameters()} | buffers
@@ -25,7 +26,7 @@ def save_weights(network: nn.Module, path: Path) -> None:
 
 
 def declared_sizes(path: Path) -> list[int]:
-    """The number of values of each tensor of a file, from its header."""
+    """The number of values in each tensor of a file, read from its header."""
     try:
         with safe_open(str(path), "pt") as file:
             return [prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
@@ -35,7 +36,7 @@ def declared_sizes(path: Path) -> list[int]:
 
 @torch.no_grad()
 def load_weights(network: nn.Module, path: Path) -> None:
-    """Read every tensor of the network; a shared tensor may be stored under any of its names."""
+    """Load every tensor of the network; a shared tensor may be stored under any of its names."""
     try:
         tensors = load_file(str(path))
     except SafetensorError as error:
@@ -53,15 +54,15 @@ def load_weights(network: nn.Module, path: Path) -> None:
 
 
 def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
-    """Refuse values that would change in the network or are not finite."""
+    """Raise an error if the values cannot be converted exactly or are not finite."""
     fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
     if not fits:
         raise InputError(
-            f"{path}: {name} contains {tensor.dtype}, but {wanted} is needed; only floating point "
-            "numbers are converted"
+            f"{path}: {name} contains {tensor.dtype}, but {wanted} is needed; only floating-point "
+            "types are converted"
         )
     if tensor.is_floating_point() and not tensor.isfinite().all():
         raise InputError(
-            f"{path}: {name} contains values that are not finite (NaN or infinity), so that all "
-            "results would be wrong; use an earlier checkpoint, or train it again"
+            f"{path}: {name} contains values that are not finite (NaN or infinity), so all results "
+            "would be wrong; use an earlier checkpoint, or train again"
         )

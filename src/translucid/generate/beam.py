@@ -1,9 +1,9 @@
 """One round of beam search as a pure function: log-probabilities in, the next beams out.
 
 Unfinished prefixes have the same length, so they compete by log-probability alone. A finished text
-keeps its place, for which no prefix competes any more. Only finished texts, whose lengths differ,
-are compared by log-probability / length^alpha. So a beam of 1 is greedy search, and a beam that
-holds every prefix is exhaustive.
+keeps its place in the beam, and prefixes compete for the remaining places. Only finished texts,
+whose lengths differ, are compared by log-probability / length^alpha. With beam size 1 this is
+greedy search; with a beam that holds every prefix, it is exhaustive.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Beams:
 
     tokens: Tensor  # (sources, beams, length), the given prefix included
     token_log_probs: Tensor  # (sources, beams, tokens chosen), the model's own
-    scores: Tensor  # (sources, beams), sums of (adjusted) log-probabilities; -inf: an empty place
+    scores: Tensor  # (sources, beams), sums of adjusted log-probabilities; -inf: empty place
     lengths: Tensor  # (sources, beams), tokens chosen so far, including the end
     finished: Tensor  # (sources, beams)
 
@@ -27,8 +27,8 @@ class Beams:
     def start(
         cls, prefix: Tensor, beams: int, dtype: torch.dtype = torch.float32, groups: int = 1
     ) -> "Beams":
-        """prefix: (sources, length). The beams of a group are equal at first, so only one of them
-        is expanded."""
+        """Start from a prefix (sources, length). The beams of a group are equal at first, so only
+        one is expanded."""
         sources, device = prefix.shape[0], prefix.device
         scores = torch.full((sources, beams), -torch.inf, dtype=dtype, device=device)
         scores[:, :: beams // groups] = 0.0
@@ -48,12 +48,12 @@ class Beams:
         return Beams(*(part[sources] for part in vars(self).values()))
 
     def group(self, number: int, of: int) -> "Beams":
-        """One of several equal groups of beams."""
+        """One of `of` equally large groups of beams."""
         return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
 
 
 class BeamChoice(NamedTuple):
-    """The continuation in each place. All: (sources, beams)"""
+    """The continuation in each place of the beam. All tensors: (sources, beams)"""
 
     scores: Tensor
     parents: Tensor
@@ -97,8 +97,8 @@ def beam_step(
 ) -> tuple[Beams, Tensor]:
     """Extend every prefix by one token and keep the best.
 
-    log_probs: (sources, beams, vocab). adjusted: scores to choose by and sum up instead. Returns
-    the beams and their parents (sources, beams).
+    log_probs: (sources, beams, vocab). adjusted: log-probabilities after constraints, used for
+    choosing and for the scores. Returns the beams and their parents (sources, beams).
     """
     live = ~beams.finished if bool(beams.finished.any()) else None
     wanted = log_probs if adjusted is None else adjusted
@@ -130,8 +130,8 @@ def group_step(
     beams: Beams, log_probs: Tensor, *, eos: int, pad: int, adjusted: Tensor, groups: int,
     diversity: float,
 ) -> tuple[Beams, Tensor]:  # fmt: skip
-    """Diverse beam search: groups of beams do not compete, and each pays `diversity` for a token as
-    often as earlier groups have chosen it in this round.
+    """Diverse beam search: groups of beams do not compete, and a token's score is reduced by
+    `diversity` for each time an earlier group has chosen it in this round.
 
     Vijayakumar et al. 2018, https://arxiv.org/abs/1610.02424
     """
@@ -153,7 +153,8 @@ def group_step(
 
 
 def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
-    """Whether no unfinished prefix can still become one of the `best` texts. (sources,)
+    """Whether the search is over, since no unfinished prefix can still become one of the `best`
+    texts. (sources,)
 
     Scores only fall, and no text is longer than `most` (sources,), so a prefix reaches at most its
     score / most^alpha. A source with `best` finished texts at least as good is done.
@@ -165,7 +166,8 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
 
 
 def append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
-    """Append the newest entry to the past of each row's parent. past: (sources, beams, length)"""
+    """Append the newest entry to the history of each row's parent. past: (sources, beams,
+    length)"""
     if parents.shape[1] > 1:
         past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
     return torch.cat([past, newest[..., None]], dim=-1)

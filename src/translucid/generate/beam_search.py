@@ -29,65 +29,61 @@ class GenerationConfig(Config):
         1.0, "length penalty: hypotheses are compared by log-probability / length^alpha", ge=0
     )
     n_best: int = key(1, "hypotheses to return for each source, best first", gt=0)
-    min_length: int = key(0, "fewest tokens of a hypothesis, the end not counted", ge=0)
+    min_length: int = key(0, "minimum number of tokens of a hypothesis, without the end", ge=0)
     max_length: int | None = key(
-        None, "most tokens of a hypothesis, the end counted; not set: by max_length_ratio", gt=0
+        None, "maximum number of tokens, including the end; default: by max_length_ratio", gt=0
     )
-    min_length_ratio: float = key(0.0, "fewest tokens, as a fraction of the source's", ge=0)
+    min_length_ratio: float = key(0.0, "minimum tokens, as a fraction of the source's", ge=0)
     max_length_ratio: float = key(
-        2.0, "most tokens, as a fraction of the source's, and 10 more", gt=0
+        2.0, "maximum number of tokens, as a fraction of the source's, plus 10", gt=0
     )
-    no_repeat_ngram: int = key(0, "no n-gram of this many tokens comes twice; 0: any may", ge=0)
+    no_repeat_ngram: int = key(0, "never repeat an n-gram of this many tokens; 0: no limit", ge=0)
     repetition_penalty: float = key(
         1.0,
-        "repetition penalty: the score of a token written before is divided by it if positive, "
-        "else multiplied; scores are logits, and with beams log-probabilities",
+        "repetition penalty: the score of an earlier token is divided by it if positive, else "
+        "multiplied; scores are logits, or log-probabilities in beam search",
         gt=0,
     )
-    beam_groups: int = key(1, "groups of diverse beam search: beams that do not compete", gt=0)
+    beam_groups: int = key(1, "groups in diverse beam search; they do not compete", gt=0)
     diversity_penalty: float = key(
-        0.5, "diversity penalty: what a token costs that an earlier group has taken", ge=0
+        0.5, "diversity penalty for tokens that an earlier group has chosen", ge=0
     )
 
     # Settings of imported models, with the meaning they have in transformers.
     early_stopping: bool | Literal["never"] | None = key(
         None,
-        "when beam search stops, as transformers has it; not set: a text that has ended keeps its "
-        "place, and the search ends when nothing better can come",
+        "when beam search stops, as in transformers; not set: a finished text keeps its place, "
+        "and the search ends when no better text can be found",
         repr=False,
     )
     min_total_length: int = key(
-        0, "fewest tokens, the start or the prompt counted", ge=0, repr=False
+        0, "minimum number of tokens, including the start or the prompt", ge=0, repr=False
     )
     max_total_length: int | None = key(
         None,
-        "most tokens, the start or the prompt counted; if max_length is not set",
+        "maximum number of tokens, including the start or the prompt; if max_length is not set",
         gt=0,
         repr=False,
     )
     length_offset: int = key(
         0,
-        "tokens that start a text and count in its length, for the length penalty",
+        "number of start tokens that count in the length, for the length penalty",
         ge=0,
         repr=False,
     )
-    count_start: bool = key(
-        False, "the tokens that start a text count as written, for repetitions", repr=False
-    )
+    count_start: bool = key(False, "whether start tokens count as repetitions", repr=False)
     forbid_ids: tuple[Ids, ...] = key(
-        (), "runs of tokens that are not written, by their ids", strict=False, repr=False
+        (), "sequences of token ids that must not be generated", strict=False, repr=False
     )
-    forbid_first_ids: Ids = key(
-        (), "tokens that are not written first, by their ids", strict=False, repr=False
-    )
+    forbid_first_ids: Ids = key((), "token ids that must not come first", strict=False, repr=False)
     forced_end_ids: Ids = key(
         (),
-        "tokens, by their ids, one of which ends a text at its maximum length",
+        "token ids, one of which ends a text at its maximum length",
         strict=False,
         repr=False,
     )
     renormalise: bool = key(
-        False, "probabilities sum to 1 again after all constraints, in beam search", repr=False
+        False, "renormalize probabilities after all constraints, in beam search", repr=False
     )
 
     @model_validator(mode="after")
@@ -110,8 +106,8 @@ class GenerationConfig(Config):
         return self
 
     def with_options(self, **options: Any) -> "GenerationConfig":
-        """The same settings with some changed. A given length replaces one that includes the
-        prompt."""
+        """A copy with some settings changed. A given max_length or min_length replaces one that
+        includes the prompt."""
         values = self.model_dump() | options
         most = options.get("max_length")
         if isinstance(most, int):
@@ -149,7 +145,7 @@ class Hypothesis:
     """A text found by the search."""
 
     tokens: list[int]  # without start and end
-    score: float  # by which it was ranked
+    score: float  # used for ranking
     log_probability: float  # the model's own, including the end
     token_log_probs: list[float]  # of each token, and of the end if there is one
     finished: bool  # it has an end; otherwise it was truncated
@@ -195,7 +191,7 @@ def search(
     beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
     newest = prefix[:, -1:].repeat_interleave(config.beam_size, dim=0)  # (rows, 1)
     rounds = 0
-    earliest, soonest = int(least.max()), int(most.min())  # from here all may end, or one must
+    earliest, soonest = int(least.max()), int(most.min())  # from here on, all may end, or one must
     while len(numbers):
         rounds += 1
         logits = step(newest, state)[:, -1]
@@ -209,7 +205,7 @@ def search(
         adjusted = constraints.apply(checks, log_probs, beams.tokens, greedy)
         if rounds <= earliest:  # some texts are too short to end
             if watch is not None:
-                adjusted = adjusted.clone()  # `watch` receives the model's own too
+                adjusted = adjusted.clone()  # `watch` also receives the unadjusted ones
             adjusted[..., eos].masked_fill_((rounds <= least)[:, None], -torch.inf)
         if config.forced_end_ids and rounds >= soonest:
             adjusted = constraints.force_end(adjusted, config.forced_end_ids, rounds >= most)

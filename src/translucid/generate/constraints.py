@@ -3,7 +3,7 @@
 A constraint maps scores (..., vocab) and the tokens so far (..., length) to new scores. Scores are
 log-probabilities in beam search and logits in greedy search and sampling; only the repetition
 penalty treats the two differently. Forbidden tokens get minus infinity; the others keep their
-values, so that sums stay the model's own. A token of -1 is padding.
+values, so that sums remain those of the model. A token of -1 is padding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def repetition(penalty: float) -> Constraint:
 
 
 def forbid_first(ids: Sequence[int], start: int) -> Constraint:
-    """Forbid these tokens as the first after `start` tokens."""
+    """Forbid these tokens at the first position after `start` tokens."""
     never = forbid(ids)
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
@@ -104,8 +104,8 @@ def forbid_first(ids: Sequence[int], start: int) -> Constraint:
 
 
 def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
-    """The constraint without the `special` tokens at the start of a text. The start token of
-    language models is the end token: otherwise, a constraint on repetition would forbid the end."""
+    """Apply a constraint without the `special` tokens at the start of a text. Language models start
+    with the end token, so a constraint on repetition would otherwise forbid the end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
@@ -120,8 +120,8 @@ def apply(
     tokens: Tensor,
     logits: Tensor | None = None,
 ) -> Tensor:
-    """Apply all constraints in order. logits: what they change, if given; the log-probabilities
-    then change by the same amounts."""
+    """Apply all constraints in order. logits: if given, the constraints change these, and the
+    log-probabilities change by the same amounts."""
     scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
         scores = constraint(scores, tokens)

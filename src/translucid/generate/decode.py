@@ -31,8 +31,8 @@ def begin(
     steps: int,
     trace: NoTrace = NO_TRACE,
 ) -> tuple[Any, Tensor]:
-    """A state that has read the prefixes except their last tokens, and the prefixes (rows, length),
-    left-padded with -1."""
+    """Let the model read the prefixes except their last tokens. Returns the state, and the prefixes
+    (rows, length), left-padded with -1."""
     prefix = as_rows(prefixes, model)
     rows, length = prefix.shape
     state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
@@ -44,9 +44,9 @@ def begin(
 
 
 def as_rows(prefixes: Sequence[Sequence[int]], model: Model) -> Tensor:
-    """The prefixes (rows, length), left-padded with -1."""
+    """Convert prefixes to a tensor (rows, length), left-padded with -1."""
     if any(not prefix for prefix in prefixes):
-        raise InputError("a prefix is empty; give at least the start token")
+        raise InputError("a prefix is empty; it must contain at least the start token")
     length = max(map(len, prefixes))
     rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
     return torch.tensor(rows, device=model.device)
@@ -120,7 +120,7 @@ def captured(
     never: tuple[int, ...] = (),
     ends: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """The same with CUDA graphs, for searches that do not depend on earlier tokens."""
+    """Search with CUDA graphs, if no constraint depends on earlier tokens."""
     tensors = graphs.search(
         model,
         as_rows(prefixes, model),
@@ -203,7 +203,7 @@ def draw(
         min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
         for own, prefix in zip(max_lengths, prefixes, strict=True)
     ]
-    steps = max(1, *most_steps)  # without room, the model raises
+    steps = max(1, *most_steps)  # the model raises an error if there is no room
     if never:
         extra = [constraints.forbid(never), *extra]
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)

@@ -35,7 +35,7 @@ class Decoded:
     note: str = ""  # about the search
 
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
-        """For JSON."""
+        """The texts and scores as a dictionary for JSON."""
         texts = [
             {key: value for key, value in vars(text).items() if key != "tokens"}
             for text in self.texts
@@ -62,5 +62,5 @@ def shown(tokenizer: Tokenizer, token: int) -> str:
 
 
 def pieces_of(tokenizer: Tokenizer, tokens: Sequence[int], *, ended: bool) -> list[str]:
-    """The text of each token, and the end."""
+    """The text of each token, and of the end token if the text has ended."""
     return [*tokenizer.pieces(tokens), *([END] if ended else [])]

@@ -4,9 +4,9 @@ All `beam_size` places are for unfinished texts. A finished text moves to a pool
 if it is among the `beam_size` best continuations of its round. In Translucid's own search
 (beam_search.py), it keeps its place instead.
 
-A source is done, by `early_stopping`: True, when the pool is full; False, when the pool is full and
-the best prefix, ranked by its current length, is not above the worst of the pool; "never", the same
-with the maximum length.
+When the search for a source ends depends on `early_stopping`: True, when the pool is full; False,
+when the pool is full and the best prefix, ranked by its current length, is not above the worst of
+the pool; "never", as False, but ranked by the maximum length.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ def _adjusted(
 
 
 def _keep(pool: list[Hypothesis], text: Hypothesis, most: int) -> None:
-    """Insert a text, best first; earlier texts win ties."""
+    """Insert a text into the pool, best first; earlier texts win ties."""
     pool.append(text)
     pool.sort(key=lambda one: -one.score)
     del pool[most:]

@@ -1,4 +1,4 @@
-"""A batch of texts while they are sampled, and the text of each in pieces."""
+"""Sample a batch of texts, and stream the text of each in pieces."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,8 @@ from translucid.models.autoregressive import GenerationInputs
 
 
 class TextStream:
-    """One text as it grows. The pieces that `begin`, `add` and `end` return make up the text.
+    """One text while it is generated. The pieces that `begin`, `add` and `end` return make up the
+    text.
 
     Incomplete characters and a possible beginning of a stop string are held back. The text ends
     before the first stop string after the prefix.

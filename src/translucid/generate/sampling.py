@@ -1,8 +1,8 @@
 """Sampling: the next token is drawn at random, with its probability.
 
 Every text has its own random numbers, one for each token, derived from the seed, its prompt and its
-number among the samples of that prompt. So the same seed gives the same text, alone or in any
-batch, on any device.
+index among the samples of that prompt. The same seed gives the same text, alone or in any batch, on
+any device.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from translucid.core.config import Config, key
 
 
 class SamplingConfig(Config):
-    """How the next token is sampled. The settings apply in this order."""
+    """Sampling settings, applied in this order."""
 
-    temperature: float = key(1.0, "sampling temperature: below 1 the likely is likelier; 0: greedy",
+    temperature: float = key(1.0, "temperature: values below 1 favor likely tokens; 0: greedy",
                              ge=0)  # fmt: skip
-    top_k: int | None = key(None, "top-k: sample among the k likeliest tokens", gt=0)
+    top_k: int | None = key(None, "top-k: sample from the k most probable tokens", gt=0)
     top_p: float | None = key(
-        None, "top-p: sample among the fewest tokens whose probabilities reach this sum", gt=0, le=1
+        None, "top-p: sample from the fewest tokens whose probabilities reach this sum", gt=0, le=1
     )
     min_p: float | None = key(
-        None, "min-p: sample among tokens at least this fraction as likely as the best", gt=0, le=1
+        None, "min-p: sample from tokens at least this fraction as probable as the best", gt=0, le=1
     )
 
 
@@ -55,7 +55,7 @@ def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
     ends = widths.cumsum(dim=-1)
     target = uniform.to(ends)[:, None] * ends[:, -1:]
     index = torch.searchsorted(ends, target, right=True).squeeze(-1)
-    # Rounding may point past the last token with a probability above 0.
+    # Because of rounding, the index may be past the last token with a probability above 0.
     last = widths.shape[-1] - 1 - (widths > 0).flip(-1).to(torch.int8).argmax(dim=-1)
     return torch.minimum(index, last)
 

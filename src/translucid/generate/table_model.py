@@ -1,6 +1,6 @@
-"""A language model defined by a table: the probabilities of the next word for each prefix.
+"""A language model defined by a table of next-word probabilities for each prefix.
 
-For worked examples and tests. It has the `start` and `step` of a trained model.
+For worked examples and tests. It has the methods `start` and `step` of a trained model.
 """
 
 import math
@@ -88,7 +88,7 @@ class TableModel:
     ) -> Tensor:
         """Log-probabilities (rows, queries, vocab) after the newest tokens, in float64."""
         if mask is not None:
-            raise InputError("a table model reads no padding; leave the mask out")
+            raise InputError("a table model cannot read padding; omit the mask")
         logits = torch.full((*tokens.shape, len(self.words)), -torch.inf, dtype=torch.float64)
         for row, (read, new) in enumerate(zip(state.rows, tokens.tolist(), strict=True)):
             for query, token in enumerate(new):

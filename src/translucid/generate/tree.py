@@ -1,4 +1,4 @@
-"""The tree of a beam search: every prefix that was considered, what became of it, and why.
+"""The tree of a beam search: every prefix that was considered, and why it was kept or pruned.
 
 In every round each unfinished beam proposes its best tokens, as many as there are beams: only these
 can win a place. For narrow beams a few more are shown, and tokens that a constraint excluded. The
@@ -32,7 +32,7 @@ class Pruned:
 
 @dataclass
 class Node:
-    """A prefix: that of its parent and one more token."""
+    """A prefix: its parent's prefix plus one token."""
 
     number: int
     parent: int | None
@@ -49,7 +49,7 @@ class Node:
     pruned: Pruned | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The node as a dictionary for JSON."""
         return vars(self) | {"pruned": None if self.pruned is None else vars(self.pruned)}
 
 
@@ -57,7 +57,7 @@ class Node:
 class Tree:
     """The prefixes that a search considered for one source.
 
-    constraints: with their descriptions, to explain why a token was forbidden.
+    constraints: with descriptions that explain why a token was forbidden.
     """
 
     config: GenerationConfig
@@ -224,7 +224,7 @@ class Tree:
         return [node.token for node in self.path(number) if node.parent is not None][::-1]
 
     def as_dict(self, piece: Callable[[int], str] = str) -> dict[str, Any]:
-        """For JSON. piece: returns the text of a token."""
+        """The tree as a dictionary for JSON. piece: returns the text of a token."""
         nodes = [node.as_dict() | {"piece": piece(node.token)} for node in self.nodes[1:]]
         return {
             "search": self.config.model_dump(),
@@ -238,7 +238,7 @@ class Tree:
 def _below(score: float, by: Pruned) -> str:
     last = f"the last of {by.places} places" if by.places > 1 else "the only place"
     texts = f" ({by.ended} text{'s have' if by.ended > 1 else ' has'} ended)" if by.ended else ""
-    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    group = f"; {by.cost:.2f} of it because earlier groups chose it" if by.cost else ""
     if score >= by.bar:
         return f"{score:.2f} ties with {last}{texts}{group}"
     digits = digits_apart(score, by.bar)
@@ -246,5 +246,5 @@ def _below(score: float, by: Pruned) -> str:
 
 
 def digits_apart(one: float, other: float) -> int:
-    """The number of decimals with which two numbers look different."""
+    """The number of decimals at which two numbers differ when printed."""
     return next((d for d in (2, 3, 4, 6, 9) if f"{one:.{d}f}" != f"{other:.{d}f}"), 12)

@@ -1,4 +1,4 @@
-"""Constraints by words: which words a text must contain, and which it must not."""
+"""Constraints on words: which words a text must contain, and which it must not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.constraints import Constraint, behind_start
 
-NamedConstraint = tuple[str, Constraint]  # why it forbids a token, and the constraint
+NamedConstraint = tuple[str, Constraint]  # (reason for forbidding a token, constraint)
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class WordConstraints:
             words = f"place {place} is for {tokenizer.pieces([token])[0].strip()!r}"
             constraints_.append((words, constraints.force({place: token}, start)))
         if config.no_repeat_ngram:
-            run = "it was written before" if config.no_repeat_ngram == 1 else (
-                f"this run of {config.no_repeat_ngram} tokens was written before"
+            run = "it was generated before" if config.no_repeat_ngram == 1 else (
+                f"this sequence of {config.no_repeat_ngram} tokens was generated before"
             )  # fmt: skip
             constraints_.append(
                 (run, behind_start(constraints.no_repeat(config.no_repeat_ngram), special))
@@ -58,7 +58,7 @@ class WordConstraints:
         return constraints_
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
-        """The token of each place; a word of several tokens takes several places."""
+        """The token at each place; a word of several tokens occupies several places."""
         occupied: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:

@@ -11,7 +11,7 @@ from translucid.tasks.base import Score
 from translucid.tasks.score import Criterion
 from translucid.tasks.significance import Sums, interval, p_value, paired
 
-SAMPLES, SEED = 1000, 12345  # as sacrebleu's
+SAMPLES, SEED = 1000, 12345  # the same as sacrebleu's
 RARE = 0.05  # differences with a p-value below this are significant
 
 
@@ -81,7 +81,7 @@ class Comparison:
             shown = "is" if other.p < RARE else "is not shown to be"
             lines.append(
                 f"{other.model} {shown} {'better' if better else 'worse'} than {first.model} by "
-                f"{metric}: luck alone does as much in {other.p:.1%} of cases"
+                f"{metric}: a difference this large arises at random in {other.p:.1%} of cases"
             )
         return lines
 
@@ -108,7 +108,7 @@ def compare(
     options: as for `model.evaluate`, for all models. device: for models given as folders.
     """
     if isinstance(models, str | Path) or len(models) < 2:
-        raise ConfigError("give two models or more; the others are compared with the first")
+        raise ConfigError("pass two or more models; the others are compared with the first")
     if samples < 1:
         raise ConfigError(f"samples = {samples}: must be at least 1; 1,000 is usual")
     names = [_name(model, place) for place, model in enumerate(models, start=1)]
@@ -176,24 +176,25 @@ def _check_tasks(names: Sequence[str], models: Sequence[Model]) -> None:
     for name, task in zip(names, tasks, strict=True):
         if task != tasks[0]:
             raise InputError(
-                f"{name} is for task {task}, but {names[0]} for task {tasks[0]}; compare models of "
-                "one task"
+                f"{name} is for task {task}, but {names[0]} for task {tasks[0]}; compare models "
+                "for the same task"
             )
 
 
 def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
-    """Without files, every model is scored on the test data of its run; these must be equal."""
+    """Raise an error if the runs have different test data, which is used if no files are given."""
     first = models[0].examples()
     for name, model in zip(names[1:], models[1:], strict=True):
         if model.examples() != first:
             raise InputError(
-                f"the test data of {name} is not that of {names[0]}; give files to "
-                "score all models on"
+                f"the test data of {name} differs from that of {names[0]}; pass files to score all "
+                "models on"
             )
 
 
 def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[str, Sums]]) -> None:
-    """Refuse scores on different examples; models may cut running text into different rows."""
+    """Raise an error if scores are for different examples; only the rows of running text may
+    differ."""
     if first.task.traits.running_text or not all(sums):
         return
     examples = [next(iter(by_metric.values())).examples for by_metric in sums]
@@ -201,8 +202,9 @@ def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[s
         if own != examples[0]:
             raise InputError(
                 f"{names[0]} was scored on {len(examples[0]):,} examples and {name} on "
-                f"{len(own):,}, not on the same ones: they leave out long ones by data.max_length "
-                "and data.long of their runs; give both, such as data.max_length=1000"
+                f"{len(own):,}, not on the same ones: long examples are left out by "
+                "data.max_length and data.long of each run; set the same values for both, such as "
+                "data.max_length=1000"
             )
 
 

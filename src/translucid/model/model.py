@@ -147,8 +147,8 @@ class Model:
         return task.predict_lines(self.network, several(texts))
 
     def fill(self, text: str, k: int = 5) -> list[list[Filling]]:
-        """The k most probable tokens at each mask, as in "The [MASK] barks."; for masked language
-        models."""
+        """The k most probable tokens at each mask of a text such as "The [MASK] barks."; for masked
+        language models."""
         task: Fill = expect(self.task, "fill")
         return task.predict_lines(self.network, [text], k)[0]
 
@@ -169,12 +169,12 @@ class Model:
         return nearest(self.similarity([text], texts)[0], texts, k)
 
     def compare_embeddings(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
-        """How the similarity of each pair of texts differs from another embedding model, such as
-        the one that this model was fine-tuned from."""
+        """The difference in similarity of each pair of texts between this and another embedding
+        model, such as the one that this model was fine-tuned from."""
         from translucid.see.embeddings import embedding_change
 
         if len(several(texts)) < 2:
-            raise InputError(f"{len(texts)} text makes no pair; give two or more")
+            raise InputError(f"got {len(texts)} text; pass two or more to form pairs")
         return embedding_change(texts, before.embed(texts), self.embed(texts))
 
     def predict(
@@ -239,7 +239,7 @@ class Model:
         limit: int | None = None,
         **options: Any,
     ) -> Ablation:
-        """How much the loss on the examples of files rises without each part of the model.
+        """Measure how much the loss on the examples of files rises without each part of the model.
 
         of: only these kinds of parts, such as heads, layers or gates. metric: measure the task's
         metric too. options: as for `evaluate`.
@@ -272,7 +272,8 @@ class Model:
         say: Callable[[str], None],
         options: Mapping[str, Any],
     ) -> tuple[Sequence[Any], Coverage]:
-        """The examples and their number; long ones are handled as in `classify` and `tag`."""
+        """The first `limit` examples and their number; long texts are handled as in `classify` and
+        `tag`."""
         from translucid.data.readers.loading import Loading
         from translucid.runs.recipe.scoring import ScoredExamples
         from translucid.tasks.long_texts import limit_length, text_limit
@@ -361,7 +362,7 @@ class Model:
         top: int = 5,
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Explanation:
-        """The steps from a text to the answer, part by part, as `translucid explain` prints them.
+        """Explain a prediction step by step, as `translucid explain` prints it.
 
         layer: show this layer in detail. head: show one attention head. top: how many answers to
         show. budget_bytes: limit for the values that are kept; None means no limit.
@@ -406,7 +407,7 @@ class Model:
         steps: int = INTEGRATION_STEPS,
         unit: Unit = "logit",
     ) -> Saliency:
-        """How much each input token contributes to one output.
+        """Saliency: how much each input token contributes to one output.
 
         of: the output: a class, or the position of a token or tag; by default the most probable
         class or the last token.
@@ -513,11 +514,11 @@ class Model:
     ) -> Exported:
         """Write the model for another tool: ctranslate2, gguf, huggingface or onnx.
 
-        The returned notes describe changes to the weights. A model that the tool cannot compute is
-        refused. Every export is opened again and compared before the folder is put in place.
-        overwrite: replace a folder that is not empty. licence: for the model card. For onnx only:
-        int8: weights in 8 bits; trace: make every trace point an output; verify: require the
-        comparison with onnxruntime.
+        The returned notes describe changes to the weights. A model that the tool does not support
+        is rejected with an error. Every export is loaded again and compared before the folder is
+        created. overwrite: replace a folder that is not empty. licence: for the model card. For
+        onnx only: int8: weights in 8 bits; trace: make every trace point an output; verify: require
+        the comparison with onnxruntime.
         """
         from translucid.interop.export.card import about
         from translucid.interop.export.exporting import export
@@ -530,7 +531,8 @@ class Model:
         )  # fmt: skip
 
     def summary(self, length: int = 128) -> str:
-        """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
+        """A table of the model's parts: shape, parameters, fraction, and FLOPs per token at this
+        length."""
         return self.network.summary(length)
 
     def _repr_html_(self) -> str:
@@ -545,7 +547,7 @@ class Model:
 
 
 def with_threshold(model: Model, threshold: float | None) -> Model:
-    """The same multi-label classifier with another threshold; None changes nothing."""
+    """A copy of a multi-label classifier with a different threshold; None: unchanged."""
     task: Classify = expect(model.task, "classify")
     if threshold is None:
         return model
@@ -556,7 +558,7 @@ def with_threshold(model: Model, threshold: float | None) -> Model:
 
 
 def with_spans(model: Model, spans: SpanDecoding | None) -> Model:
-    """The same tagger with another value of the key decoding.spans; None changes nothing."""
+    """A copy of a tagger with a different decoding.spans; None: unchanged."""
     expect(model.task, "tag")
     if spans is None:
         return model

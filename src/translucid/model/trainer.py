@@ -117,8 +117,8 @@ def _watched(
     for callback in several:
         if not callable(callback):
             raise InputError(
-                f"callbacks: {callback!r:.80} cannot be called; give functions of one argument, "
-                "which receive each line of metrics.jsonl"
+                f"callbacks: {callback!r:.80} is not callable; pass functions of one argument, "
+                "which receives each line of metrics.jsonl"
             )
     try:
         return Model(begin(stop, [_listener(callback, stop) for callback in several]), folder)
@@ -149,8 +149,8 @@ def _with_data(
     folder: Path,
     say: Callable[[str], None],
 ) -> Named:
-    """The recipe with these parts of the data: files in place, rows from where `train` writes
-    them."""
+    """The recipe with these parts of the data: files stay where they are; rows are read from the
+    files that `train` writes."""
     changes = {section: dict(keys) for section, keys in changes.items()}
     data = changes.setdefault("data", {})
     overrides = list(overrides)
@@ -175,7 +175,7 @@ def _place(folder: Path, part: str) -> Path:
 
 
 def _files(data: Any, task: str) -> list[str] | None:
-    """The names of files, if `data` is files; None if it is rows.
+    """The file names, if `data` consists of files; None if it consists of rows.
 
     A list of texts is a list of files if all exist, or if the task cannot learn from texts alone.
     """

@@ -1,1 +1,1 @@
-"""A run: set up, trained, logged, saved, resumed and reproduced, in a folder of its own."""
+"""Training runs: set up, train, log, save, resume and reproduce, each in its own folder."""

@@ -20,7 +20,7 @@ from translucid.training.distributed import ALONE, Processes
 
 
 def shared_rows(task: Task[Any, Any], items: Sequence[Any], recipe: Recipe) -> Packing | None:
-    """How items share rows, if packing is on."""
+    """The packing of items into shared rows; None if packing is off."""
     if recipe.training.packing is not True:
         return None
     return Packing(sizes_of(task, items), recipe.training.batch_tokens)
@@ -33,7 +33,7 @@ def epoch_plan(
     epoch: int,
     packing: Packing | None = None,
 ) -> BatchPlan:
-    """The batches of an epoch, a function of only the items' sizes, the seed and the epoch.
+    """Plan the batches of an epoch; depends only on the items' sizes, the seed and the epoch.
     packing: the items' rows, if known already."""
     packing = packing or shared_rows(task, items, recipe)
     if packing is not None:
@@ -59,7 +59,7 @@ def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> BatchPlan:
 
 
 class Stream:
-    """An endless iterator over batches, each epoch in its own order."""
+    """An endless iterator over batches; each epoch has a different order."""
 
     def __init__(
         self, task: Task[Any, Any], items: Sequence[Any], recipe: Recipe, *,
@@ -118,7 +118,8 @@ class Stream:
 
     @property
     def one_shape(self) -> bool:
-        """Whether all batches have the same shape, so that programs need not be dynamic."""
+        """Whether all batches have the same shape, so that compiled code needs no dynamic
+        shapes."""
         if self._packing is not None:
             return True
         return self._recipe.training.cuda_graphs is True and self._plan.shapes == 1
@@ -129,7 +130,7 @@ class Stream:
         return max(map(len, self._plan.batches))
 
     def _collate_own_rows(self, items: Sequence[Any]) -> Batch:
-        """This process's rows of a batch; `count` is that of all rows."""
+        """Collate this process's rows of a batch; `count` covers all rows."""
         if self._processes.count == 1:
             return self._task.collate(items)
         mine = items[self._processes.rank :: self._processes.count]
@@ -138,7 +139,8 @@ class Stream:
         return replace(batch, count=count, idle=not mine)
 
     def _collate_packed(self, rows: Sequence[NDArray[np.int64]]) -> Batch:
-        """This process's rows, the same number in every batch; `count` is that of all rows."""
+        """Collate this process's packed rows, the same number in every batch; `count` covers all
+        rows."""
         assert self._packing is not None
         assert self._packed is not None
         processes, lengths = self._processes, self._packing.lengths
@@ -151,7 +153,7 @@ class Stream:
         return replace(batch, count=targets, idle=not mine)
 
     def place(self, batches: int) -> dict[str, int]:
-        """The position after this many batches, as arguments of a new stream."""
+        """The position after this many batches, as arguments for a new stream."""
         starts = self._starts.copy()  # a thread that reads ahead may add to it
         epoch = max(e for e, start in starts.items() if start <= batches)
         return {"batches": batches, "epoch": epoch, "index": batches - self._starts[epoch]}

@@ -1,4 +1,4 @@
-"""The models that a run keeps: the best, the newest, and on request the best few."""
+"""Keep the best and the newest model of a run, and optionally several of the best."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,11 +33,11 @@ class BestModels:
         model_folder.save(now, self._folder / "last", card(now, None))
 
     def numbers(self) -> dict[str, float]:
-        """The scores of the kept models, higher is better, for a resume."""
+        """The scores of the kept models (higher is better), saved for resuming."""
         return {place.name: score for place, (score, _) in self._kept.items()}
 
     def losses(self) -> dict[str, float]:
-        """The losses of the kept models, which decide between equal scores."""
+        """The losses of the kept models, which break ties between equal scores."""
         return {place.name: -negative for place, (_, negative) in self._kept.items()}
 
     def restore(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
@@ -80,7 +80,7 @@ class BestModels:
         score = replace(self._task.evaluate(merged.network, valid), coverage=coverage)
         better = self._criterion.rank(score.numbers) > max(self._kept.values())
         say(
-            f"mean of the {len(self._kept)} best, valid: {score.line()}  "
+            f"average of the {len(self._kept)} best, valid: {score.line()}  "
             f"({'better: saved as best/' if better else 'not better: discarded'})"
         )
         if better:
@@ -99,7 +99,8 @@ class BestModels:
 
 
 def average(bundles: Sequence[Bundle]) -> Bundle:
-    """The newest bundle with the mean of all weights, computed in float64."""
+    """A bundle with the mean of all weights, computed in float64, and the newest bundle's other
+    data."""
     newest = max(bundles, key=lambda saved: int(saved.facts["step"]))
     states = [saved.network.state_dict() for saved in bundles]
     means = {
@@ -112,7 +113,7 @@ def average(bundles: Sequence[Bundle]) -> Bundle:
 
 
 def card(now: Bundle, score: Score | None) -> str:
-    """The model card."""
+    """The text of the model card."""
     scores = "Not scored yet.\n"
     if score is not None:
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
@@ -121,12 +122,12 @@ def card(now: Bundle, score: Score | None) -> str:
         scores += "".join(f"\n**Warning: {words}**\n" for words in score.warnings)
     if score is not None and (baseline := now.facts.get("baseline")):
         numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
-        scores += f"\nA baseline without a model there ({baseline['name']}):\n\n{numbers}\n"
+        scores += f"\nBaseline on the same data ({baseline['name']}):\n\n{numbers}\n"
         criterion = task_of(now).criterion
         compared = Baseline(baseline["name"], Score(baseline["valid"]))
         better, worse = compared.differences(score.numbers, criterion)
         if criterion().metric not in better:
-            scores += "\n**This model is not better than that.**\n"
+            scores += "\n**This model is not better than the baseline.**\n"
         elif worse:
             scores += (
                 f"\n**This model is better by {', '.join(better)}, but worse by "

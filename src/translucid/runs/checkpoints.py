@@ -35,7 +35,7 @@ Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # exact in JSON
 
 
 class _StateSection(Config):
-    """Required values of state.json and their types; others are checked where they are read."""
+    """The required values of state.json; others are checked where they are read."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
@@ -79,24 +79,24 @@ class Checkpoint:
     numbers: dict[str, Any]
 
     def check(self) -> None:
-        """Refuse values that a run does not write."""
+        """Raise an error if state.json contains invalid values."""
         try:
             _Numbers(**self.numbers)
         except ConfigError as error:
             raise InputError(
-                f"{self.folder / NUMBERS} is not what a run writes: {error}; copy the whole run "
-                "again"
+                f"{self.folder / NUMBERS} is damaged or was not written by a run: {error}; copy "
+                "the whole run again"
             ) from None
         place, batches = self.numbers["place"], self.numbers["state"]["batches"]
         if place.get("batches") != batches or place.get("index", 0) > batches:
             raise InputError(
                 f"{self.folder / NUMBERS}: {place.get('batches')} batches were read, but {batches} "
-                "trained; copy the whole run again"
+                "were trained on; copy the whole run again"
             )
 
     @torch.no_grad()
     def fill(self, tensors: Mapping[str, Tensor]) -> None:
-        """Copy the saved values into these tensors, whole or sharded."""
+        """Load the saved values into these tensors, which may be sharded."""
         if not (self.folder / TENSORS).exists():
             from torch.distributed.checkpoint.api import CheckpointException
             from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
@@ -106,7 +106,7 @@ class Checkpoint:
             alone = not torch.distributed.is_initialized()
             try:
                 with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is
+                    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # expected
                     load(dict(tensors), storage_reader=reader, no_dist=alone)
             except CheckpointException as error:  # not a subclass of Exception
                 raise ValueError(_first(error.failures)) from error
@@ -163,7 +163,7 @@ class Checkpoints:
             self._failed = error
 
     def _write_shards(self, step: int, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Every process writes its shard; the main one then moves the folder into place."""
+        """Write one shard per process; the main process then renames the folder."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
         from torch.distributed.checkpoint.state_dict_saver import save
@@ -193,7 +193,7 @@ class Checkpoints:
         wrong = fault(self._place(step))
         if wrong is not None:
             raise SaveError(f"the checkpoint cannot be read back: {wrong}")
-        # Newer ones exist only if they are damaged and the run went back; they do not count.
+        # Newer checkpoints are damaged ones that the run skipped; ignore them.
         for older in [saved for saved in self.steps() if saved <= step][KEPT:]:
             remove(self._place(older))
 
@@ -201,12 +201,12 @@ class Checkpoints:
         return self._folder / f"step-{step:08}"
 
     def resume_advice(self) -> str:
-        """After a failed save: which checkpoint is left, and how to resume."""
+        """Advice after a failed save: which checkpoint is left, and how to resume."""
         command = f"{self._processes.command} resume {shlex.quote(str(self._run))}"
         for step in self.steps():
             if fault(self._place(step)) is None:
                 return (
-                    f"the newest intact checkpoint is of step {step:,}; "
+                    f"the newest intact checkpoint is from step {step:,}; "
                     f"fix the cause, then resume with: {command}"
                 )
         if self.steps():
@@ -234,7 +234,7 @@ class Checkpoints:
 
 
 def _first(failures: Mapping[int, tuple[BaseException, Any]]) -> str:
-    """The error of the first process that failed."""
+    """The error from the first process that failed."""
     return str(next(iter(failures.values()))[0])
 
 

@@ -1,4 +1,4 @@
-"""Cross-validation: one run per fold, each validated on another part of the training data."""
+"""Cross-validation: one run per fold, each validated on a different part of the training data."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from translucid.tasks.significance import mean_interval
 
 SUMMARY = "folds.json"
 CONFIDENCE = 0.95
-Part = dict[str, dict[str, Any]]  # by metric: mean, low, high and the values of the folds
+Part = dict[str, dict[str, Any]]  # by metric: mean, low, high and the value for each fold
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _check(recipe: Recipe, out: Path, folds: int) -> None:
         if value:
             raise ConfigError(
                 f"--folds {folds} takes validation data from data.train, so data.{name} cannot be "
-                "set; leave one of the two out"
+                "set; omit one of the two"
             )
     if out.is_dir():
         others = [path.name for path in out.iterdir() if not path.name.startswith("fold-")]
@@ -142,7 +142,7 @@ def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
 
 
 def _check_same(chosen: Recipe, folder: Path) -> None:
-    """Refuse to resume a fold that was started with other settings."""
+    """Raise an error if a fold was started with different settings."""
     before = of_run(folder)
     pairs = [(f"model.{key}", before.model.get(key), v) for key, v in chosen.model.items()]
     for section in ("task", "data", "tokenizer", "training", "decoding"):

@@ -1,4 +1,5 @@
-"""The fingerprint of a run: recipe, files, tokenizers. If it changes, a resume is another run."""
+"""The fingerprint of a run: recipe, files and tokenizers. A run can only be resumed if it
+matches."""
 
 import json
 from collections.abc import Mapping
@@ -18,12 +19,13 @@ from translucid.training.distributed import Processes
 
 
 def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
-    """All that determines the numbers of a run, as JSON. folder: where it was started."""
+    """Everything that determines the results of a run, as JSON values. folder: where it was
+    started."""
     device = next(setup.network.parameters()).device
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
         "recipe": _flat(setup.recipe)
-        # Of the model that training starts from, the weights matter, not their folder.
+        # For the model that training starts from, the weights matter, not the folder.
         | {"training.start_from": None if setup.start is None else setup.start["weights"]},
         "files": _files(setup.recipe),
         "tokenizers": {name: t.fingerprint for name, t in setup.tokenizers.items()},
@@ -56,8 +58,8 @@ def _files(recipe: Recipe) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe what makes it another run. A model key that is newer than the run has its default,
-    which leaves older models as they were."""
+    """Describe the changes that prevent a resume. Model keys newer than the run have their
+    defaults, which do not change older models."""
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}
@@ -71,7 +73,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def circumstances(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe what may change rounding; the run is still the same."""
+    """Describe changes that may affect only rounding; the run can still be resumed."""
     key = "circumstances"
     return _differences(before[key], now[key], "{name} was {old}, is {new}")
 

@@ -40,12 +40,12 @@ OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
     DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS,
 )  # fmt: skip
-# Written by other packages, perhaps with links; never opened here.
+# Written by other packages and may contain links; Translucid never opens them.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """parent/name, numbered if it exists."""
+    """The path parent/name, with a number appended if it exists."""
     folder, number = parent / name, 2
     while folder.exists():
         folder, number = parent / f"{name}-{number}", number + 1
@@ -53,19 +53,19 @@ def free_folder(parent: Path, name: str) -> Path:
 
 
 def own_paths(out: Path) -> list[Path]:
-    """All that a run may have written, with unfinished files."""
+    """All paths that a run may have written, including unfinished files."""
     names = [out / name for name in OWN]
     return [path for name in names for path in (name, aside(name), old(name))]
 
 
 def check_own(out: Path) -> None:
-    """Refuse a run folder with links out of it, before anything in it is read or written."""
+    """Raise an error if a run folder contains links, before anything in it is read or written."""
     for path in own_paths(out):
         check_tree(path)
 
 
 def remove_own(out: Path) -> None:
-    """Remove only what a run wrote; of links, not their targets."""
+    """Remove only what a run wrote; links are removed, but not their targets."""
     for path in (*own_paths(out), *(out / name for name in FOREIGN)):
         if path.name != LOCK:  # removed by its holder
             remove(path)
@@ -112,7 +112,7 @@ def locked(out: Path, *, main: bool = True) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            (out / LOCK).unlink()  # before its release, so that nobody locks a removed file
+            (out / LOCK).unlink()  # before release, so that no process locks a removed file
         os.close(held)
 
 

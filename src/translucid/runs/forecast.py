@@ -29,7 +29,7 @@ from translucid.training.loop import FIRST_SAVE
 from translucid.training.memory import check_memory
 from translucid.training.state import State
 
-FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # measured at least, without the first step; or MANY steps
+FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # minimum to measure, after the first step; or MANY steps
 MANY = 20
 QUICK = 20.0  # seconds; shorter runs are not forecast
 SAMPLE = 1.0  # seconds spent on measuring an evaluation
@@ -48,7 +48,7 @@ class Forecast:
         return (steps - done) * self.step + _evaluations(done, steps, every) * self.evaluation
 
     def steps_in(self, seconds: float, done: int, steps: int, every: int) -> int:
-        """The step reached after this time."""
+        """The step reached after this many seconds."""
         for step in range(done, steps, max((steps - done) // 1000, 1)):
             if self.seconds(done, step, every) > seconds:
                 return step
@@ -76,7 +76,7 @@ class Pace:
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
         self._forecast: Forecast | None = None
-        self._evaluation = 0.0  # seconds of the last one, in this session
+        self._evaluation = 0.0  # duration of the last one in this session, in seconds
 
     def ticked(self, step: int, seconds: float) -> None:
         """Add the time of a step."""
@@ -180,7 +180,7 @@ Picks = dict[str, dict[str, Any]]  # by section and key
 
 @dataclass(frozen=True)
 class SizeFit:
-    """A size, and how many of its steps fit into the time."""
+    """A model size, and how many of its steps fit into the time limit."""
 
     size: Size
     picks: Picks
@@ -199,7 +199,7 @@ class SizeFit:
 
     @property
     def minutes(self) -> int:
-        """The time limit that all of its steps need."""
+        """The time limit in minutes that all of its steps need."""
         seconds = self.steps * self.seconds + EVALUATIONS * self.evaluation
         return math.ceil(seconds / 60 / USED)
 
@@ -216,7 +216,7 @@ def fit(
     recipe: Recipe, amount: Amount, known: Prepared, items: Sequence[Any], valid: Sequence[Any],
     device: torch.device,
 ) -> tuple[Picks, list[str]]:  # fmt: skip
-    """Choose settings that fit the time limit, and describe what a longer one would bring.
+    """Choose settings that fit the time limit, and describe what a longer limit would allow.
 
     recipe: as the user gave it. Draws from the random generators; seed them afterwards.
     """
@@ -236,7 +236,7 @@ def fit(
 
 
 def _up_to(largest: Size) -> list[Size]:
-    """Networks up to this size, with the batches, epochs and dropout of the largest."""
+    """Candidate networks up to this size, with the batches, epochs and dropout of the largest."""
     shapes = [(64, 2, SIZES[0].learning_rate)]
     shapes += [(s.d_model, s.layers, s.learning_rate) for s in SIZES[: SIZES.index(largest) + 1]]
     return [replace(largest, d_model=d, layers=n, learning_rate=rate) for d, n, rate in shapes]
@@ -285,7 +285,7 @@ def step_seconds(
 
 
 def _with_steps(best: SizeFit, budget: float) -> Picks:
-    """The picks with as many steps and evaluations as fit."""
+    """The chosen settings with as many steps and evaluations as fit."""
     steps = min(best.steps, best.in_time)
     most = int(FOR_EVALUATIONS * budget / max(best.evaluation, 1e-9))
     every = max(steps // min(max(most, 1), EVALUATIONS), 1)

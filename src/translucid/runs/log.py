@@ -75,7 +75,7 @@ class RunLog:
         settings: Mapping[str, Any] | None = None,
         seconds_left: Callable[[int], float | None] = lambda step: None,
     ) -> None:
-        """Start the bar at `step` of `steps`. settings: of the run, for its trackers.
+        """Start the bar at `step` of `steps`. settings: the run's settings, for trackers.
         seconds_left: from a step to the end, or None if unknown."""
         self._seconds_left = seconds_left
         if trackers and self._folder is not None:
@@ -147,7 +147,8 @@ class RunLog:
 
 
 def open_at_end(path: Path) -> TextIO:
-    """Open to append lines; removes half a line that a full disk or a killed process left."""
+    """Open a file to append lines; removes an incomplete last line left by a full disk or a killed
+    process."""
     with saving(path):
         unshare(path)
         if path.is_file():

@@ -45,10 +45,10 @@ def probe(held: Bundle, text: str) -> dict[str, Any]:
 
 
 def check(held: Bundle, text: str) -> Task[Any, Any]:
-    """The model's task; raises an error if it cannot read this text."""
+    """Return the model's task; raises an error if it cannot read this text."""
     task = task_of(held)
     if not text.strip():
-        raise InputError("--probe: the text is empty; give a text to follow")
+        raise InputError("--probe: the text is empty; pass a text to follow")
     task.check_line(text, "--probe", held.network)
     return task
 
@@ -73,7 +73,7 @@ def chosen(reading: Reading) -> str:
 
 
 def _table(reading: Reading, at: str) -> dict[str, Any]:
-    """At most 64 by 64 numbers, as in a picture."""
+    """A table of at most 64 by 64 values of a trace point, as in a figure."""
     match reading.figure(at, head="mean"):
         case Heat() as heat:
             values, rows, columns = heat.values, heat.rows.labels, heat.columns.labels
@@ -95,7 +95,7 @@ def _table(reading: Reading, at: str) -> dict[str, Any]:
 
 
 def table_of(line: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The table of a line: (rows, columns)"""
+    """Decode the table in a recorded line: (rows, columns)."""
     shape = len(line["rows"]), len(line["columns"])
     raw = base64.b64decode(line["values"], validate=True)
     return np.frombuffer(raw, "<f4").reshape(shape)
@@ -205,7 +205,8 @@ def about(run: Path) -> dict[str, Any]:
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
-    """Remove what was recorded after a step, and how the run ended. probes: keep earlier ones."""
+    """Remove what was recorded after a step, and the record of how the run ended. probes: keep
+    earlier ones."""
     for name, kept in ((STEPS, True), (PROBES, probes)):
         path = run / FOLDER / name
         if not path.is_file():

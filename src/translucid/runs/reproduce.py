@@ -1,4 +1,4 @@
-"""Reproduce a shipped recipe with several seeds, and compare with the expected band."""
+"""Train a shipped recipe with several seeds, and compare the mean score with the expected range."""
 
 import json
 import statistics

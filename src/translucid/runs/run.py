@@ -85,7 +85,7 @@ def train_recipe(
             except BaseException:
                 run_log.close()
                 if processes.main and not any(saved(out)):
-                    remove_own(out)  # leave no trace
+                    remove_own(out)  # leave nothing behind
                 raise
             finally:
                 run_log.close()
@@ -109,7 +109,7 @@ def _begin(
 
 
 def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options: Any) -> Setup:
-    """`set_up`, which may be interrupted at any time: nothing is trained yet."""
+    """Call `set_up`; it may be interrupted at any time, since nothing is trained yet."""
     try:
         with leaving(interrupted):
             return set_up(*arguments, **options)
@@ -143,7 +143,7 @@ def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
 
 @contextmanager
 def _explained(out: Path, processes: Processes) -> Iterator[None]:
-    """Add to a SaveError which checkpoints there are, and how to resume."""
+    """Add to a SaveError which checkpoints exist and how to resume."""
     try:
         yield
     except SaveError as error:
@@ -152,19 +152,22 @@ def _explained(out: Path, processes: Processes) -> Iterator[None]:
 
 
 def check_together(recipe: Recipe, processes: Processes) -> None:
-    """Refuse settings with which several processes would compute other numbers than one."""
+    """Raise an error for settings with which several processes would give different results from a
+    single process."""
     training = recipe.training
     if processes.alone:
         return
     if training.compile is True and processes.sharded:
-        raise ConfigError("training.compile = true: not with fsdp; use ddp, or leave it out")
+        raise ConfigError("training.compile = true is not available with fsdp; use ddp, or omit it")
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
             "model.norm = 'batch': each process would use the statistics of its own rows; "
             "choose layer or rms"
         )
     if processes.sharded and training.optimizer == "muon":
-        raise ConfigError("training.optimizer = 'muon': not with fsdp; use ddp or adamw")
+        raise ConfigError(
+            "training.optimizer = 'muon' is not available with fsdp; use ddp or adamw"
+        )
 
 
 def _open_log(out: Path, listeners: Sequence[Listener], *, quiet: bool, main: bool) -> RunLog:
@@ -231,7 +234,7 @@ def resume_run(
                     "Restore it, or resume with the changes: --allow-changes"
                 )
             for words in (*changed, *fingerprint.circumstances(before, session.fingerprint)):
-                run_log.say(f"not bit for bit as before: {words}")
+                run_log.say(f"results may differ slightly from an uninterrupted run: {words}")
             if processes.main:
                 write_text(out / RECIPE, dump(chosen))
             session.restore(checkpoint)

@@ -40,7 +40,7 @@ from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 from translucid.training.stop_request import StopRequested, leaving
 
-WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # which deterministic cuBLAS needs
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Session:
         self.checkpoints = Checkpoints(out, aside=training.save_in_background, processes=processes)
         criterion = task.criterion(training.best_metric)
         self.best_models = BestModels(out, task, training.keep_best, criterion)
-        folder = own_files(out).folder or os.getcwd()  # kept by a resume from elsewhere
+        folder = own_files(out).folder or os.getcwd()  # kept if resumed from elsewhere
         self.fingerprint = fingerprint.fingerprint_of(setup, processes, folder)
         self.stream = self._stream()
         rows = self.stream.most_rows if training.carry_state else None
@@ -139,9 +139,9 @@ class Session:
             self.pace.left,
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
-            # Score the initial model as the bar to beat, unless it has a new, untrained head.
+            # Score the initial model as the score to beat, unless it has a new, untrained head.
             self.state.unscored = all(ADAPTER in name for name in setup.start["fresh"])
-            self._save()  # from now on the model that it started from is not needed
+            self._save()  # from now on, the model that training started from is not needed
         return self._train(
             Watchers(
                 self.run_log.progress, self._keep, self._save, self.interrupted, self.run_log.say,
@@ -154,7 +154,7 @@ class Session:
         self.run_log.tick(step)
 
     def _evaluation_seconds(self) -> float:
-        """Measured on a few examples; 0 with several processes, which evaluate together."""
+        """Estimate the time of an evaluation from a few examples; 0 with several processes."""
         if not self.processes.alone:
             return 0.0
         with suppress(StopRequested), leaving(self.interrupted), self.state.readable() as network:
@@ -309,7 +309,7 @@ class Session:
 
 @contextmanager
 def _kernels(deterministic: bool) -> Iterator[None]:
-    """Use only deterministic kernels, if asked; some GPU kernels add in any order."""
+    """Use only deterministic kernels, if requested; some GPU kernels add in varying order."""
     if not deterministic:
         yield
         return

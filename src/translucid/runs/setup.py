@@ -41,7 +41,7 @@ from translucid.training.parameter_groups import frozen
 from translucid.training.state import seed_generators
 
 Say = Callable[[str], None]
-EXAMPLES = 50  # validation texts to look for an example in
+EXAMPLES = 50  # number of validation texts to search for an example
 EXAMPLE_LENGTH = 300  # its maximum length in characters
 
 
@@ -79,7 +79,7 @@ def set_up(
     start: dict[str, Any] | None = None,
     columns: Mapping[str, Columns] | None = None,
 ) -> Setup:
-    """Read the data and build the model; report sizes and problems before the long wait.
+    """Read the data and build the model; report sizes and problems before training starts.
 
     With `pick`, unset keys are chosen to fit the data. From an earlier session of the run:
     `tokenizers` is its folder of tokenizers, `start` its record of the model that it started from,
@@ -223,7 +223,7 @@ def _say_picks(picks: Sequence[str], amount: Amount, say: Say) -> None:
 def _made_before(folder: Path, say: Say) -> dict[str, Tokenizer] | None:
     wrong = fault(folder)
     if wrong is not None:
-        say(f"{wrong}; the tokenizer is trained again")
+        say(f"{wrong}; training the tokenizer again")
         return None
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     return {place.name: Tokenizer.load(place) for place in places}
@@ -236,7 +236,7 @@ def _check_positions(
     valid: Sequence[Any],
     test: Sequence[Any],
 ) -> None:
-    """Refuse texts longer than learned positions before training, not at the first evaluation."""
+    """Raise an error before training if texts are longer than the learned positions."""
     context_length = (
         network.config.context_length if isinstance(network.config, SequenceConfig) else None
     )
@@ -272,5 +272,5 @@ def _say_about(
     if recipe.training.carry_state and not recipe.decoding.carry_state:
         say(
             "! decoding.carry_state = false: evaluation resets the state at every row, although "
-            "training carries it, so scores will be much worse; leave it out unless you want this"
+            "training carries it, so scores will be much worse; omit it unless you want this"
         )

@@ -65,7 +65,7 @@ class Trackers:
             self._try(key, tracker.close)
 
     def _try(self, name: str, act: Callable[[], None]) -> None:
-        if name == "tensorboard":  # part of the run: its errors end it
+        if name == "tensorboard":  # part of the run, so its errors end the run
             act()
             return
         try:
@@ -93,7 +93,7 @@ class TensorBoard:
 
 
 class Wandb:
-    """A resumed run keeps its id."""
+    """The Weights & Biases tracker; a resumed run keeps its id."""
 
     def __init__(self, folder: Path, step: int, settings: Mapping[str, Any]) -> None:
         wandb = import_module("wandb")

@@ -1,4 +1,5 @@
-"""Tasks: what models are trained for, how they are scored, and what their outputs mean."""
+"""Tasks such as translation or tagging: how data is read, models are scored, and outputs
+interpreted."""
 
 from typing import TYPE_CHECKING
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-IGNORE = -100  # a target without a loss, such as padding; torch ignores it
+IGNORE = -100  # target of positions without a loss, such as padding; the same as in torch
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Batch:
     targets: Tensor
     count: int  # the number of targets with a loss
     lines: tuple[int, ...] = ()  # the line numbers of the items in their file, for messages
-    idle: bool = False  # has no loss; keeps processes in step when one has fewer batches
+    idle: bool = False  # without a loss; keeps processes in step if one has fewer batches
     first: bool = False  # the first of an epoch, where a carried state is reset
 
     def to(self, device: torch.device) -> "Batch":
-        """Copy to a device; from pinned memory to a GPU without waiting."""
+        """Copy the batch to a device; asynchronously from pinned memory to a GPU."""
         aside = device.type == "cuda"
         inputs = {name: t.to(device, non_blocking=aside) for name, t in self.inputs.items()}
         return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=aside))
 
 
 class PackedItems(Protocol):
-    """Items that share rows of a batch without attending to one another."""
+    """Items packed into shared rows of a batch; they do not attend to one another."""
 
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]

@@ -1,4 +1,4 @@
-"""Outputs that are choices: the softmax of the last values gives their probabilities."""
+"""Outputs that are a choice among labels or tags, with probabilities from a softmax."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ ILLEGAL = "the likeliest tag would break a span"
 
 
 class Choices(Outputs):
-    """One of several outputs is right; a target is its number."""
+    """Base class for outputs of which exactly one is correct; the target is its index."""
 
     def counts(self, targets: Tensor) -> Tensor:
         return targets != IGNORE
@@ -42,8 +42,8 @@ class Choices(Outputs):
 
 
 def label_answer(labels: Sequence[str], outputs: Tensor, of: int | str | None) -> Answer:
-    """The label `of`, by default the one with the largest output."""
-    choice = int(outputs.argmax()) if of is None else place_of(of, labels, "the answers are")
+    """The answer for the label `of`; by default the label with the largest output."""
+    choice = int(outputs.argmax()) if of is None else place_of(of, labels, "the labels are")
     return Answer(None, choice, labels[choice])
 
 
@@ -63,7 +63,7 @@ class OneLabel(Choices):
 
     @property
     def lacking(self) -> str:
-        return f"give its label as target: {', '.join(self.labels)}"
+        return f"pass its label as target: {', '.join(self.labels)}"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
         return label_answer(self.labels, outputs, of)
@@ -80,18 +80,18 @@ class OneLabel(Choices):
 
 
 class Tags(Choices):
-    """A tag for each word, predicted at the word's first token.
+    """One tag per word, predicted at the word's first token.
 
-    choose: computes the tags of texts from scores (batch, length, tags) and a mask of the first
-    tokens (batch, length); by default the most probable ones. spans: tags mark spans, and `choose`
-    returns no broken ones.
+    choose: computes the tags from scores (batch, length, tags) and a mask of first tokens (batch,
+    length); by default, the most probable tag of each word. spans: the tags mark spans, and
+    `choose` returns only complete ones.
     """
 
     kind = "tags"
     at_positions = True
     caption = Caption(
         "tag", "tags", "The likeliest tags of each word", "word",
-        "each word by itself, before any rule about spans",
+        "each word independently, before any span constraint",
     )  # fmt: skip
 
     def __init__(
@@ -111,7 +111,7 @@ class Tags(Choices):
 
     @property
     def lacking(self) -> str:
-        return f"give the tag of each word as target, such as {self.labels[0]!r} for one word"
+        return f"pass the tag of each word as target, such as {self.labels[0]!r} for one word"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
         words = example.words.source
@@ -135,10 +135,11 @@ class Tags(Choices):
             for at, word in example.starts
         )  # fmt: skip
         sentence = (
-            "At each word every tag gets a score, and the softmax makes probabilities of them."
+            "At each word every tag gets a score, and the softmax turns the scores into "
+            "probabilities."
         )
         if self.spans:
-            sentence += " The best row of tags without a broken span is chosen."
+            sentence += " The best sequence of tags without a broken span is chosen."
         last = Ending("choices", "a tag for each word", sentence, rows, least_sure(rows, "at"))
         answer = [f"{word}/{self.labels[tags[place]]}" for place, word in example.starts]
         return [last], " ".join(answer)
@@ -156,7 +157,7 @@ def _tagged(example: Example) -> list[int]:
 def likeliest(
     probabilities: Tensor, labels: Sequence[str], top: int, chosen: int, wanted: int
 ) -> tuple[Cell, ...]:
-    """The `top` most probable labels, and the chosen and the wanted one."""
+    """The `top` most probable labels, plus the chosen label and the target."""
     order = probabilities.argsort(descending=True).tolist()
     places = order[:top]
     places += [place for place in dict.fromkeys((chosen, wanted)) if place not in (*places, IGNORE)]
@@ -169,7 +170,7 @@ def likeliest(
 
 
 def ranked(probabilities: Tensor, top: int, also: int = IGNORE) -> list[tuple[int, float, int]]:
-    """Number, probability and rank of the `top` most probable outputs, and of the output `also`."""
+    """Index, probability and rank of the `top` most probable outputs, plus the output `also`."""
     best = probabilities.topk(min(top, len(probabilities)))
     numbers, values = best.indices.tolist(), floats(best.values)
     rows = [(n, p, rank) for rank, (n, p) in enumerate(zip(numbers, values, strict=True), start=1)]
@@ -180,7 +181,7 @@ def ranked(probabilities: Tensor, top: int, also: int = IGNORE) -> list[tuple[in
 
 
 def least_sure(rows: Sequence[OutputRow], where: str = "after") -> str:
-    """The chosen output with the smallest probability, in words."""
+    """Describe the chosen output that has the smallest probability."""
     sure = [(cell.value, row, cell) for row in rows for cell in row.cells if cell.chosen]
     if not sure:
         return ""
@@ -194,6 +195,6 @@ def least_sure(rows: Sequence[OutputRow], where: str = "after") -> str:
 
 
 def nth(rank: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st"""
+    """Format an ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ends = {1: "st", 2: "nd", 3: "rd"}
     return f"{rank}{'th' if rank % 100 in (11, 12, 13) else ends.get(rank % 10, 'th')}"

@@ -31,8 +31,8 @@ from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.text_task import TextTask
 from translucid.tasks.words import of_text
 
-ONE_LABEL = 0.8  # if a label is more frequent than this, accuracy says little
-FEW_EXAMPLES = 5  # a label with fewer is hardly learned
+ONE_LABEL = 0.8  # above this frequency of one label, accuracy is misleading
+FEW_EXAMPLES = 5  # minimum number per label; with fewer, it is hardly learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ClassifyItem:
 
 @task
 class Classify(TextTask[Labelled, ClassifyItem]):
-    """Scored by accuracy, macro F1 and the labels that are confused most often."""
+    """Text classification, scored by accuracy and macro F1, with the most frequent confusions."""
 
     name = "classify"
     metric = "accuracy"
@@ -63,7 +63,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
 
     @classmethod
     def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Labelled]:
-        from translucid.data.readers import read  # most uses of a model read no files
+        from translucid.data.readers import read  # on demand: only needed to read files
 
         return read.read_labelled(
             files[0], text=data.text_column, label=data.label_column, rule=data.rule,
@@ -101,8 +101,8 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         return ClassifyItem(self.encode_text(line), IGNORE, 0)
 
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Any]:
-        """The most probable label of each text; other answers of imported models are described in
-        label_scores.py."""
+        """The most probable label of each text. Imported models may return several labels or scores
+        instead; see label_scores.py."""
         rows = self.probabilities(model, [item.ids for item in items])
         return [
             replace(
@@ -123,11 +123,12 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[str], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The label and its probability; with `probabilities`, also those of all other labels."""
+        """The label and its probability as table columns; with `probabilities`, also those of all
+        other labels."""
         rows = self.probabilities(model, [self.encode_text(text) for text in questions])
         scores = self.reading.function != "softmax" and not self.reading.several
         if probabilities and scores:
-            raise ConfigError("--probabilities: this model gives scores; leave it out")
+            raise ConfigError("--probabilities: this model returns scores; omit the option")
         columns = []
         for row in rows:
             chosen = self.reading.answer(self.labels, row).columns()
@@ -148,7 +149,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         max_length: int | None = None,
         reading: LabelReading | None = None,
     ) -> None:
-        """max_length: tokens of a text that are read, if fewer than the model can read."""
+        """max_length: number of tokens to read of each text, if below the model's limit."""
         super().__init__(tokenizer)
         self.labels, self.smoothing, self.max_length = list(labels), smoothing, max_length
         self.reading = reading or LabelReading()
@@ -190,7 +191,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     def _read(
         self, model: nn.Module, items: Sequence[ClassifyItem]
     ) -> tuple[list[list[float]], list[float]]:
-        """The probabilities of all labels, and the loss of the right one, for each item."""
+        """For each item, the probabilities of all labels and the loss of the correct one."""
 
         def act(batch: Batch) -> list[tuple[list[float], float]]:
             outputs = model(**batch.inputs).float()
@@ -249,7 +250,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
             pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]
         }
         worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
-        notes = tuple(f"{n} x {right} taken for {guess}" for (right, guess), n in worst)
+        notes = tuple(f"{n} x {right} predicted as {guess}" for (right, guess), n in worst)
         return Score(numbers, notes)
 
     # ---- tracing and the studio ----
@@ -257,7 +258,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     samples = ("The meal was not good.", "The very friendly waiter smiles.")
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: the label."""
+        """Make an example from a text. target: its label."""
         if target is not None:
             self.reading.check_trainable("a target")
         if target is not None and target not in self.labels:
@@ -283,7 +284,8 @@ def label_balance(train: Sequence[Labelled]) -> Finding:
         words += "; there is only one label: is this the right column (data.label_column)?"
     elif fraction > ONE_LABEL:
         words += (
-            f"; always answering {label} is right in {fraction:.0%}: use macro_f1, not accuracy"
+            f"; always predicting {label} is correct for {fraction:.0%}, so use macro_f1, not "
+            "accuracy"
         )
     if rare:
         words += f"; fewer than {FEW_EXAMPLES} examples: {_some(rare)}: merge or remove them"

@@ -1,4 +1,4 @@
-"""Check once, before training, that the methods of a user's task return what they must.
+"""Check once before training that the methods of a user's task return valid values.
 
 Error messages name the file, line and method.
 """
@@ -17,13 +17,13 @@ from translucid.tasks.base import Score, Task
 from translucid.tasks.batch import Batch
 from translucid.tasks.score import Baseline
 
-FEW = 2  # items to try
+FEW = 2  # number of items to check
 
 
 def check_contract(
     task: Task[Any, Any], network: nn.Module, items: Sequence[Any], valid: Sequence[Any]
 ) -> None:
-    """Refuse a task whose methods return something unexpected."""
+    """Raise an error if a method of the task returns something unexpected."""
     few = [items[place] for place in range(min(FEW, len(items)))]
     _is_batch(task, task.collate(few), len(few))
     for count in map(task.targets, few):
@@ -36,20 +36,20 @@ def check_contract(
 
 
 def check_encoding(task: Task[Any, Any], record: Any) -> None:
-    """Refuse wrong sizes: batches are planned with them."""
+    """Raise an error if `sizes` returns invalid values, since batches are planned with them."""
     sizes = task.sizes(task.encode(record))
     if not isinstance(sizes, tuple) or not sizes or not all(type(n) is int for n in sizes):
         _refuse(type(task), "sizes", sizes, "a tuple of whole numbers, such as (len(item.ids),)")
 
 
 def check_record(task: type[Task[Any, Any]], record: object) -> None:
-    """Refuse a record without texts, labels and line."""
+    """Raise an error if a record does not derive from `Record`."""
     if not isinstance(record, Record):
         _refuse(task, "read", record, "records that derive from translucid.data.records.Record")
 
 
 def check_score(task: Task[Any, Any], score: object) -> Score:
-    """Refuse a score without the task's metric."""
+    """Raise an error if a score lacks the task's metric."""
     if not isinstance(score, Score):
         _refuse(type(task), "evaluate", score, "a Score, such as tl.Score({'accuracy': 0.5})")
     _has_metric(task, "evaluate", score)
@@ -57,7 +57,7 @@ def check_score(task: Task[Any, Any], score: object) -> Score:
 
 
 def check_baseline(task: Task[Any, Any], baseline: object) -> None:
-    """Refuse a baseline without a score."""
+    """Raise an error if a baseline is not a `Baseline` with a valid score."""
     if baseline is None:
         return
     if not isinstance(baseline, Baseline) or not isinstance(baseline.score, Score):
@@ -76,12 +76,12 @@ def _has_metric(task: Task[Any, Any], method: str, score: Score) -> None:
 
 
 def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:
-    """Refuse a `training.best_metric` that the task does not compute."""
+    """Raise an error if the task does not compute `training.best_metric`."""
     numbers = task.evaluate(network, valid[:FEW]).numbers
     if name not in numbers:
         raise ConfigError(
             f"training.best_metric = {name!r}: task {task.name} is scored by {', '.join(numbers)}; "
-            "choose one of these, or leave it out"
+            "choose one of these, or omit the key"
         )
 
 
@@ -113,7 +113,7 @@ def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
         _refuse(type(task), "loss", shape, "a tensor without axes: the sum over all targets")
     if not loss.requires_grad:
         _refuse(
-            type(task), "loss", "a tensor that no gradient reaches",
+            type(task), "loss", "a tensor without a gradient",
             "a value computed from the outputs of the model, without .item() or .detach()",
         )  # fmt: skip
     if not bool(torch.isfinite(loss.detach())):
@@ -121,7 +121,8 @@ def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:
 
 
 def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: str) -> NoReturn:
-    """`my_task.py:57 in collate: returned a dict, but must return a tl.Batch(...)`"""
+    """Raise an error such as `my_task.py:57 in collate: returned a dict, but must return a
+    tl.Batch(...)`."""
     function = inspect.unwrap(getattr(task, method))
     code = function.__code__
     shown = returned if isinstance(returned, str) else _kind(returned)
@@ -132,7 +133,7 @@ def _refuse(task: type[Task[Any, Any]], method: str, returned: object, wanted: s
 
 
 def _kind(value: object) -> str:
-    """A value, shortened, with its type."""
+    """Describe a value, shortened, with its type."""
     if value is None:
         return "None"
     return f"{value!r:.40} ({type(value).__name__})"

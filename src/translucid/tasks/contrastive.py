@@ -1,7 +1,7 @@
-"""Pairs of texts: the contrastive loss, and how well each text finds its partner.
+"""Contrastive loss for pairs of texts, and retrieval metrics.
 
-A batch has the two texts of a pair as rows 2 i and 2 i + 1. The other pairs of the batch are the
-negatives, except for equal texts: "A dog runs." is no wrong answer to itself.
+The two texts of a pair are rows 2 i and 2 i + 1 of a batch. The other pairs of the batch serve as
+negatives, except for identical texts, which would be false negatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 from translucid.tasks.batch import IGNORE
 from translucid.tasks.options import TEMPERATURE
 
-BLOCK = 1024  # texts compared with all others at once
+BLOCK = 1024  # number of texts to compare with all others at once
 
 
 def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature: float) -> Tensor:
@@ -25,10 +25,10 @@ def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature:
     Henderson et al. 2017, https://arxiv.org/abs/1705.00652
     """
     rows = torch.arange(len(vectors), device=vectors.device)
-    partner = (rows ^ 1).clamp(max=len(rows) - 1)  # a row of padding may have none
+    partner = (rows ^ 1).clamp(max=len(rows) - 1)  # padding may have no partner row
     counts = targets != IGNORE
     same = (ids[:, None] == ids[None]).all(dim=-1)  # (rows, rows)
-    known = same[partner] | same[:, partner]  # equal texts are no negatives
+    known = same[partner] | same[:, partner]  # identical texts are not negatives
     other_side = rows[:, None] % 2 != rows % 2
     candidates = other_side & counts & ~known | (rows == partner[:, None])
     logits = cosines(vectors, vectors) / temperature
@@ -38,7 +38,8 @@ def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature:
 
 
 def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
-    """Σ (cos(a, b) - score)² over both rows of each pair."""
+    """The squared error of the cosine similarity, Σ (cos(a, b) - score)², over both rows of each
+    pair."""
     pairs = len(vectors) // 2
     one, other = vectors[: 2 * pairs : 2].float(), vectors[1 : 2 * pairs : 2].float()
     wanted = targets[: 2 * pairs].unflatten(0, (pairs, 2))
@@ -47,14 +48,14 @@ def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
 
 
 def cosines(one: Tensor, other: Tensor) -> Tensor:
-    """cos(a, b) = a·b / (|a| |b|) of every two vectors: (one, other)."""
+    """The cosine similarity a·b / (|a| |b|) of every two vectors: (one, other)."""
     return F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T
 
 
 def retrieval(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
 ) -> dict[str, float]:
-    """Rank the partner of each text among all texts of the other side; ties count against it.
+    """Rank the partner of each text among all texts of the other side; ties rank above it.
     Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
     pairs: token ids, to recognize equal texts. compare(side, places): the cosines (places, pairs)
@@ -80,13 +81,13 @@ def retrieval(
 
 
 def _numbered(texts: Sequence[Sequence[int]]) -> Tensor:
-    """Number the texts; equal texts have equal numbers."""
+    """Number the texts so that equal texts have equal numbers."""
     numbers: dict[tuple[int, ...], int] = {}
     return torch.tensor([numbers.setdefault(tuple(text), len(numbers)) for text in texts])
 
 
 def token_counts(texts: Sequence[Sequence[int]], vocab: int) -> Tensor:
-    """Each text as a bag of tokens, normalized to length 1: sparse, (texts, vocab)."""
+    """The token counts of each text, normalized to length 1: sparse, (texts, vocab)."""
     rows = [row for row, text in enumerate(texts) for _ in text]
     places = torch.tensor([rows, [token for text in texts for token in text]], dtype=torch.long)
     counts = _sparse(places, torch.ones(len(rows)), len(texts), vocab)

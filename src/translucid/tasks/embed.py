@@ -1,8 +1,8 @@
-"""Text embeddings: one vector for a text, close to the vectors of texts with the same meaning.
+"""Text embeddings: one vector per text; texts with similar meanings have similar vectors.
 
-The network includes the pooling of token vectors into one. It learns from pairs of texts that mean
-the same, with the other pairs of the batch as negatives, or from pairs with a score, which the
-cosine similarity of their vectors approaches.
+The network pools token vectors into one vector. It learns from pairs of texts with the same
+meaning, with the other pairs of the batch as negatives, or from pairs with a similarity score,
+which the cosine similarity of their vectors should match.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,11 +42,11 @@ SHOWN = 16  # dimensions in a figure
 
 
 class EmbeddingOutputs(Values):
-    """The dimensions of one vector, which have no meaning by themselves."""
+    """Outputs that are the dimensions of an embedding, which have no individual meaning."""
 
     @property
     def lacking(self) -> str:
-        return "an embedding has no right value; look at saliency, or at model.similarity"
+        return "an embedding has no target value; use saliency or model.similarity"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
         """By default, the dimension with the largest absolute value."""
@@ -55,12 +55,13 @@ class EmbeddingOutputs(Values):
         number = str(of).removeprefix("dimension ")
         if not number.isdigit() or int(number) >= len(outputs):
             raise InputError(
-                f"of = {of!r}: give a dimension of the embedding, 0 to {len(outputs) - 1}"
+                f"of = {of!r} is not a dimension of the embedding; it must be between 0 and "
+                f"{len(outputs) - 1}"
             )
         return Answer(None, int(number), f"dimension {number}")
 
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
-        """The largest dimensions, in their order in the vector."""
+        """The dimensions with the largest absolute values, in the order of the vector."""
         largest = outputs.abs().topk(min(SHOWN, len(outputs))).indices.sort().values
         return [Answer(None, choice, f"dimension {choice}") for choice in largest.tolist()]
 
@@ -72,15 +73,15 @@ class EmbeddingOutputs(Values):
             for place, value in zip(largest, floats(outputs[largest]), strict=True)
         )
         sentence = (
-            f"The text is now one vector of {len(outputs):,} dimensions. By themselves they "
-            "have no meaning: what counts is the angle to the vectors of other texts. These are "
-            "the largest."
+            f"The text is now one vector of {len(outputs):,} dimensions. They have no individual "
+            "meaning: what counts is the angle to the vectors of other texts. The largest are "
+            "shown."
         )
         last = Ending("values", "the embedding of the text", sentence, rows)
         return [last], f"a vector of {len(outputs):,} dimensions, length {length:.3g}"
 
 
-# Keys of a model's statistics: the tokens of a text that it reads, and whether it learned scores.
+# Keys of a model's statistics: its maximum text length, and whether it was trained on scores.
 MAX_LENGTH, SCORED = "max_length", "scored"
 
 
@@ -91,12 +92,12 @@ class EmbedItem:
     ids: list[int]
     line: int = 0
     other: list[int] | None = None
-    score: float | None = None  # None: the two mean the same
+    score: float | None = None  # None: the texts have the same meaning
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A similar text: its place among the given ones, and the cosine similarity."""
+    """A similar text: its index among the given texts, and the cosine similarity."""
 
     place: int
     text: str
@@ -105,7 +106,8 @@ class Neighbour:
 
 @task
 class Embed(TextTask[SimilarPair, EmbedItem]):
-    """Scored by how often a text finds its partner, or by how well cosines agree with scores."""
+    """Text embeddings, scored by retrieval of each text's partner, or by correlation of cosines
+    with scores."""
 
     name = "embed"
     metric = "accuracy"
@@ -138,8 +140,8 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
                 f"{files[0]}: embeddings are learned from pairs of texts, but this file has one "
-                "text per line; give two files whose lines form pairs, or one table whose name "
-                "ends with its format, such as pairs.tsv"
+                "text per line; pass two files whose lines form pairs, or one table whose "
+                "extension is its format, such as pairs.tsv"
             )
         return read_files.read_similar(
             files[0], source=data.source_column, target=data.target_column,
@@ -155,13 +157,13 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
     def check_held_out(
         cls, train: Sequence[SimilarPair], held_out: Sequence[SimilarPair], file: str
     ) -> None:
-        """Refuse pairs with scores if the training data has none, and vice versa."""
+        """Raise an error if only one of training and held-out data has scores."""
         ours, theirs = (records[0].score is not None for records in (train, held_out))
         if ours != theirs:
             having = ["have no scores", "have scores"]
             raise InputError(
                 f"{file}: its pairs {having[theirs]}, but those of the training data "
-                f"{having[ours]}; give both the same columns (data.score_column)"
+                f"{having[ours]}; use the same columns in both (data.score_column)"
             )
 
     @classmethod
@@ -195,12 +197,12 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return EmbedItem(one, record.line, other, record.score)
 
     def sizes(self, item: EmbedItem) -> tuple[int, ...]:
-        """Both texts of a pair are rows of one batch, padded to the longer one."""
+        """The number of tokens of an item: both texts of a pair are padded to the longer one."""
         texts = _texts(item)
         return (max(map(len, texts)),) * len(texts)
 
     def targets(self, item: EmbedItem) -> int:
-        """Each text of a pair is a target of the other."""
+        """The number of targets: in a pair, each text is the other's target."""
         return 0 if item.other is None else 2
 
     def shorten(self, item: EmbedItem, max_length: int) -> EmbedItem:
@@ -208,7 +210,7 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return replace(item, ids=ids, other=other[0] if other else None)
 
     def collate(self, items: Sequence[EmbedItem]) -> Batch:
-        """The texts of a pair are consecutive rows."""
+        """Make a batch in which the texts of a pair are consecutive rows."""
         inputs = self.padded([text for item in items for text in _texts(item)])
         lines = tuple(item.line for item in items)
         if any(item.other is None for item in items):
@@ -222,22 +224,23 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return contrastive_loss(vectors, batch.inputs["ids"], batch.targets, self.temperature)
 
     def evaluate(self, model: nn.Module, items: Sequence[EmbedItem]) -> Score:
-        """The loss uses the default temperature, so that runs are comparable."""
+        """Score pairs; the loss uses the default temperature, so that runs are comparable."""
         alone = [EmbedItem(text, item.line) for item in items for text in _texts(item)]
         vectors = torch.stack(self.predict(model, alone))
         return self._score(items, [vectors[0::2], vectors[1::2]])
 
     def baseline(self, train: Sequence[EmbedItem], held_out: Sequence[EmbedItem]) -> Baseline:
-        """The cosine similarity of the texts' bags of tokens."""
+        """The baseline: cosine similarity of token counts."""
         start, end = len(self.frame.prefix), len(self.frame.suffix)
         bags = [
             token_counts([text[start : len(text) - end] for text in side], len(self.tokenizer))
             for side in zip(*map(_texts, held_out), strict=True)
         ]
-        return Baseline("tokens that both texts have", self._score(held_out, bags))
+        return Baseline("cosine similarity of token counts", self._score(held_out, bags))
 
     def _score(self, items: Sequence[EmbedItem], sides: Sequence[Tensor]) -> Score:
-        """sides: the vectors of the first and of the second texts, dense or sparse."""
+        """Score pairs from their vectors. sides: those of the first and of the second texts, dense
+        or sparse."""
         unit = [side if side.is_sparse else nn.functional.normalize(side) for side in sides]
         if items[0].score is not None:
             alike = (unit[0] * unit[1]).sum(dim=1)
@@ -249,7 +252,7 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
             return (unit[1 - side] @ (some.to_dense() if some.is_sparse else some).T).T
 
         partners = retrieval([(item.ids, item.other or ()) for item in items], compare)
-        note = f"each of {2 * len(items):,} texts looks for its partner among {len(items):,}"
+        note = f"for each of {2 * len(items):,} texts, the partner is searched among {len(items):,}"
         return Score(partners, (note,))
 
     # ---- the embeddings ----
@@ -258,12 +261,12 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return EmbedItem(self.encode_text(line))
 
     def predict(self, model: nn.Module, items: Sequence[EmbedItem]) -> list[Tensor]:
-        """The vector of each text; long texts are truncated."""
+        """The embedding of each text; long texts are truncated."""
         short = cut_to(self, items, text_limit(model, self.max_length))
         return in_batches(model, short, self, lambda batch: model(**batch.inputs).float().cpu())
 
     def embed(self, model: nn.Module, texts: Sequence[str]) -> Tensor:
-        """The vector of each text: (texts, dimensions)."""
+        """The embedding of each text: (texts, dimensions)."""
         rows = self.predict_lines(model, texts)
         return torch.stack(rows) if rows else torch.zeros(0, 0)
 
@@ -286,8 +289,8 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
     def example(self, text: str, target: str | None = None) -> Example:
         if target is not None:
             raise InputError(
-                f"target {target[:40]!r}: an embedding has no right value to compare with; leave "
-                "it out, or compare two texts with model.similarity"
+                f"target {target[:40]!r}: an embedding has no target value; omit it, or compare "
+                "two texts with model.similarity"
             )
         item = EmbedItem(self.encode_text(text))
         return self.labelled_example(text, item, of_text(self.tokenizer, text))
@@ -298,7 +301,7 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
 
 
 class _ScoredEmbed(Embed):
-    """For training data with scores."""
+    """The embedding task for training data with similarity scores."""
 
     metric = "spearman"
     traits = replace(Embed.traits, loss_of_batch=False)
@@ -318,7 +321,7 @@ def _score_of_scores(made: Sequence[float], gold: Sequence[float]) -> Score:
         "pearson": metrics.pearson(made, gold),
         "loss": sum(errors) / max(len(errors), 1),
     }
-    return Score(numbers, (f"cosines of {len(gold):,} pairs against their scores",))
+    return Score(numbers, (f"cosines of {len(gold):,} pairs compared with their scores",))
 
 
 def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
@@ -328,5 +331,5 @@ def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
 
 
 def short_floats(vector: Tensor) -> list[float]:
-    """Numbers with the fewest digits that give the same float32."""
+    """The values with the fewest digits that still give the same float32."""
     return [float(str(value)) for value in np.asarray(vector, dtype=np.float32)]

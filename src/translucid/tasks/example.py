@@ -1,4 +1,4 @@
-"""One text as a network reads it: tensors, and labels for their positions."""
+"""One text as network input: tensors, with a label for each position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +11,13 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.words import Words, readable
 
-# The mask of each input. An example has one text, so all entries would be True.
+# The mask of each input; it is omitted for single texts, where all entries would be True.
 MASKS = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 
 
 @dataclass(frozen=True)
 class TokenInput:
-    """An argument of the network with token ids."""
+    """The name of a network argument that contains token ids, and its values."""
 
     name: str
     tokenizer: Tokenizer
@@ -28,7 +28,7 @@ class Example:
     """The input of a network for one text, with labels."""
 
     text: str
-    batch: Batch  # without a target: IGNORE, or no values, (1, 0)
+    batch: Batch  # without a target, targets are IGNORE or empty, (1, 0)
     words: Words
     source: TokenInput | None = None  # the input that words.source labels
     target: TokenInput | None = None  # the input that words.target labels
@@ -47,18 +47,18 @@ class Example:
         return cls(text, batch, Words(tokens), TokenInput("ids", tokenizer))
 
     def inputs_for(self, network: nn.Module) -> dict[str, Tensor]:
-        """The inputs on the network's device, with numbers in its precision."""
+        """The inputs on the network's device, with floats in its precision."""
         return inputs_for(network, self.batch)
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of the longest input; 0 if it reads numbers."""
+        """The number of tokens of the longest input; 0 for numeric inputs."""
         inputs = [ids for ids in self.batch.inputs.values() if not ids.is_floating_point()]
         return max((value.shape[1] for value in inputs if value.dim() > 1), default=0)
 
     @property
     def can_be_padded(self) -> bool:
-        """Whether all inputs are tokens with a mask."""
+        """Whether all inputs are token ids that have a mask."""
         sides = {side.name for side in (self.source, self.target) if side is not None}
         return sides == self.batch.inputs.keys() and sides <= MASKS.keys()
 
@@ -72,7 +72,7 @@ class Example:
 
 
 def inputs_for(network: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """The inputs of a batch on the network's device, with numbers in its precision."""
+    """The inputs of a batch on the network's device, with floats in its precision."""
     like = next(network.parameters())
     return {
         name: value.to(like) if value.is_floating_point() else value.to(like.device)
@@ -81,7 +81,7 @@ def inputs_for(network: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 
 def padded(examples: Sequence[Example]) -> Batch:
-    """Examples that can be padded, as one batch."""
+    """Combine examples into one padded batch."""
     inputs: dict[str, Tensor] = {}
     for side in (examples[0].source, examples[0].target):
         if side is not None:

@@ -38,11 +38,11 @@ SOFTMAX = (
     "At each mask every token of the vocabulary gets a score, and the softmax turns the scores "
     "into probabilities that sum to 1."
 )
-UNMASKED = "Nothing is masked: the model sees the token that it predicts at each place."
+UNMASKED = "Nothing is masked, so the model sees the token that it predicts at each position."
 
 
 class MaskedTokens(Choices):
-    """The token at each position, masked or not."""
+    """Outputs that are a token at each position, masked or not."""
 
     kind = "masked_tokens"
     at_positions = True
@@ -52,7 +52,7 @@ class MaskedTokens(Choices):
     )  # fmt: skip
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer  # not `tokenizer`: the model writes no text
+        self._tokenizer = tokenizer  # not `tokenizer`, which is for models that generate text
 
     @property
     def mask(self) -> str:
@@ -73,7 +73,7 @@ class MaskedTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return f"write {self.mask} in the text, and give the masked token as target"
+        return f"write {self.mask} in the text, and pass the masked token as target"
 
     def _places(self, example: Example) -> list[int]:
         """The positions of the masks; all positions if there is none."""
@@ -114,8 +114,8 @@ class MaskedTokens(Choices):
         )
 
 
-LOGITS = 1 << 25  # values of a batch: there are tens of thousands for every token
-LIKELIEST = 5  # tokens shown for a mask
+LOGITS = 1 << 25  # maximum logits per batch; each token has tens of thousands
+LIKELIEST = 5  # number of tokens to show per mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Filling:
 
 @task
 class Fill(TextTask[Text, FillItem]):
-    """Scored by pseudo-perplexity and by how often the masked token is the most probable."""
+    """Masked language modelling, scored by pseudo-perplexity and accuracy of the masked tokens."""
 
     name = "fill"
     metric = "pseudo_perplexity"
@@ -170,7 +170,7 @@ class Fill(TextTask[Text, FillItem]):
         return self.tokenizer.mask_token
 
     def encode(self, record: Text) -> FillItem:
-        """Masks in the text are kept; no others are added."""
+        """Encode a text; masks in it are kept and none are added."""
         ids = self.encode_text(record.text)
         return FillItem(ids, [IGNORE] * len(ids), record.line)
 
@@ -178,8 +178,8 @@ class Fill(TextTask[Text, FillItem]):
         return self.frame(self.tokenizer.encode_masked(text))
 
     def held_out_items(self, records: Sequence[Text], row: int) -> list[FillItem]:
-        """One item for each token of each text, with that token masked. Texts above `row` tokens
-        are read in parts."""
+        """One item for each token of each text, with that token masked. Texts longer than `row`
+        tokens are split."""
         around = len(self.frame.prefix) + len(self.frame.suffix)
         items = []
         for record in records:
@@ -238,7 +238,7 @@ class Fill(TextTask[Text, FillItem]):
     def _sums(
         self, rows: Sequence[tuple[float, int]], items: Sequence[FillItem]
     ) -> dict[str, Sums]:
-        """An example is a whole text with all its tokens."""
+        """The sums behind each metric; an example is a whole text."""
         lines, counts = [item.line for item in items], [self.targets(item) for item in items]
         losses, hits = (
             [(float(row[place]), float(n)) for row, n in zip(rows, counts, strict=True)]
@@ -268,7 +268,7 @@ class Fill(TextTask[Text, FillItem]):
         return FillItem(ids, [IGNORE] * len(ids))
 
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """Refuse a text without a mask; long texts are truncated."""
+        """Raise an error if a text has no mask; long texts are truncated."""
         if self.mask not in question:
             raise InputError(
                 f"{where}: {question[:60]!r} has no mask; write {self.mask} where a token is to be "
@@ -288,7 +288,7 @@ class Fill(TextTask[Text, FillItem]):
         self, model: nn.Module, items: Sequence[FillItem], k: int = LIKELIEST
     ) -> list[list[list[Filling]]]:
         if k < 1:
-            raise InputError(f"k = {k}: give how many tokens to show at a mask, 1 or more")
+            raise InputError(f"k = {k}: the number of tokens to show per mask must be at least 1")
         tokens = len(self.tokenizer)
         mask_id = self.tokenizer.mask_id
 
@@ -308,7 +308,7 @@ class Fill(TextTask[Text, FillItem]):
         for before, after in zip(items, short, strict=True):
             if before.ids.count(mask_id) != after.ids.count(mask_id):
                 raise InputError(
-                    f"a mask comes after the {text_limit(model):,} tokens that this model reads; "
+                    f"a mask is beyond the {text_limit(model):,} tokens that this model reads; "
                     "shorten the text before it"
                 )
         return in_batches(model, short, self, act, self._batch_tokens(model))
@@ -325,7 +325,7 @@ class Fill(TextTask[Text, FillItem]):
     # ---- tracing and the studio ----
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: the token at each mask, separated by spaces."""
+        """Make an example from a text. target: the token at each mask, separated by spaces."""
         ids = self.encode_text(text)
         targets = [IGNORE] * len(ids)
         if target is not None:
@@ -341,8 +341,8 @@ class Fill(TextTask[Text, FillItem]):
         words = target.split()
         if len(words) != masks:
             raise InputError(
-                f"target {target[:60]!r} has {len(words)} words, the text {masks} masks; give one "
-                "for each, separated by spaces"
+                f"target {target[:60]!r} has {len(words)} words, but the text has {masks} masks; "
+                "pass one word per mask, separated by spaces"
             )
         tokens = []
         for word in words:
@@ -351,7 +351,7 @@ class Fill(TextTask[Text, FillItem]):
             if len(ids) != 1:
                 raise InputError(
                     f"target {word!r} is {len(ids)} tokens "
-                    f"({' '.join(self.tokenizer.pieces(ids))}); a mask stands for one"
+                    f"({' '.join(self.tokenizer.pieces(ids))}); a mask stands for one token"
                 )
             tokens += ids
         return tokens

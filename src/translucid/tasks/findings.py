@@ -9,12 +9,12 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Finding:
-    """words: what was checked and found, and what to do if it is not ok."""
+    """The result of one check. words: what was checked and found, and what to do about it."""
 
     name: str
     ok: bool
     words: str
-    serious: bool = False  # training or scores would be wrong, not only worse
+    serious: bool = False  # training or scores would be wrong, not just worse
 
     @property
     def mark(self) -> str:
@@ -23,6 +23,6 @@ class Finding:
 
 
 def spread_out(things: Sequence[Thing], most: int) -> list[Thing]:
-    """At most this many, evenly spaced: the beginning of a file may differ from the rest."""
+    """At most `most` evenly spaced elements, since the start of a file may differ from the rest."""
     step = max(-(-len(things) // most), 1)
     return [things[place] for place in range(0, len(things), step)]

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from translucid.generate.tree import Tree
 
 MAX_LENGTH = 100  # default limit for language models, in tokens
-ROWS = 64  # texts that are generated at once
+ROWS = 64  # number of texts to generate at once
 NO_CONSTRAINTS = WordConstraints()
 NOTHING = Candidate("", [], 0.0, 0.0, [], True, [])  # the translation of an empty text
 TREE_NOTE = (
     "the tree shows Translucid's own beam search, in which a finished text keeps its place in the "
-    "beam; without a tree, the model is searched as its generation_config.json says, which may "
-    "give another text"
+    "beam; without a tree, the search follows the model's generation_config.json and may find a "
+    "different text"
 )
 
 
@@ -88,7 +88,7 @@ class Generator:
     ) -> list[str]:
         """The translation of each text; an empty text stays empty.
 
-        options: those of `decode`; the defaults are the settings of validation."""
+        options: as for `decode`; the defaults are the settings used in validation."""
         expect(self.task, "translate")
         more: dict[str, Any] = {} if beam_size is None else {"beam_size": beam_size}
         return [
@@ -127,17 +127,19 @@ class Generator:
         if sampling is None and not tree and "beam_size" not in search:
             sampling = self.task.sampling  # from the folder of an imported model
         if trace is not None and len(texts) != 1:
-            raise InputError(f"a trace records one text, but {len(texts)} are given; call for each")
+            raise InputError(
+                f"a trace records one text, but got {len(texts)}; call it once per text"
+            )
         edited = NO_TRACE if trace is None else trace.edits()
         if ensemble and edited is not NO_TRACE:
-            raise InputError("the edits of a trace apply to one model; leave ensemble out")
+            raise InputError("the edits of a trace apply to one model; omit ensemble")
         if sampling is None:
             decoded = together.search(
                 texts, config, word_constraints, prefix=prefix, tree=tree, trace=edited
             )
         else:
             if tree:
-                raise InputError("sampling has no tree; leave tree or sampling out")
+                raise InputError("sampling has no search tree; omit tree or sampling")
             decoded = together.sample(
                 texts, sampling, config, word_constraints,
                 seed=seed, samples=config.n_best, prefix=prefix, trace=edited,
@@ -149,7 +151,7 @@ class Generator:
         return decoded
 
     def generation_config(self, /, **options: Any) -> GenerationConfig:
-        """The settings of generation: those of validation, changed by the options."""
+        """The generation settings: those used in validation, changed by the options."""
         task = self.task
         if isinstance(task, Translate):
             return settings(task.search, options)
@@ -174,18 +176,19 @@ class Generator:
         several(sources)
         if targets is not None and len(sources) != len(targets):
             raise InputError(
-                f"{len(sources):,} sources and {len(targets):,} targets; give one for each"
+                f"got {len(sources):,} sources and {len(targets):,} targets; pass one target per "
+                "source"
             )
         networks = self._together(ensemble).networks
         items: list[Any] = []
         if isinstance(self.task, Translate):
             if targets is None:
-                raise InputError("a translator scores a translation: give source and target")
+                raise InputError("a translation model scores a translation; pass source and target")
             pairs = enumerate(zip(sources, targets, strict=True))
             items = self.task.encode_all([Pair(*pair, line) for line, pair in pairs])
         else:
             if targets is not None:
-                raise InputError("a language model scores one text; leave the target out")
+                raise InputError("a language model scores a single text; omit the target")
             items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
 
         def act(batch: Batch) -> list[Scored]:
@@ -216,7 +219,7 @@ class Generator:
 
         The defaults come from an imported model's generation_config.json; otherwise they are
         temperature 1 and at most 100 tokens. Temperature 0 is greedy search. The same seed gives
-        the same text for a prompt, alone or among others. The text ends before the first of the
+        the same text for a prompt, alone or in a batch. The text ends before the first of the
         `stop` texts. `SamplingConfig` and `GenerationConfig` describe the other options.
         """
         config, by = self._language_settings(
@@ -230,7 +233,7 @@ class Generator:
         if by is None and (stop or samples > 1):
             raise InputError(
                 "stop and samples are for sampling, but this model's folder asks for beam search "
-                f"(num_beams = {config.beam_size}); give a temperature"
+                f"(num_beams = {config.beam_size}); set a temperature"
             )
         if by is None:
             decoded = self.search(prompts, config, words)
@@ -257,7 +260,7 @@ class Generator:
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
         """The text of `generate` in pieces, as they are generated, the prompt first. Beam search
-        yields it at once. sample: the number of the text among the samples of the prompt."""
+        yields it at once. sample: the index of the text among the samples of the prompt."""
         config, by = self._language_settings(
             {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
             max_length=max_length,
@@ -273,8 +276,8 @@ class Generator:
     def _language_settings(
         self, sampling: Mapping[str, float | None], **options: float | None
     ) -> tuple[GenerationConfig, SamplingConfig | None]:
-        """How a language model generates, and how it samples; None: its folder asks for beam
-        search. Options that are None keep their defaults."""
+        """The generation and sampling settings of a language model; the latter are None if its
+        folder asks for beam search. Options that are None keep their defaults."""
         task: Language = expect(self.task, "language")
         config = self.generation_config(**{k: v for k, v in options.items() if v is not None})
         chosen = {name: value for name, value in sampling.items() if value is not None}
@@ -319,7 +322,7 @@ class Generator:
         note = ""
         if tree and config.early_stopping is not None and config.beam_size > 1:
             note, config = TREE_NOTE, config.with_options(early_stopping=None)
-        # These two become word constraints below, which know where a text starts.
+        # These two become word constraints below, which take the start of the text into account.
         plain = config.with_options(no_repeat_ngram=0, repetition_penalty=1.0)
         if not tree:
             hypotheses = self._find(items, config, plain, word_constraints, trace=trace)
@@ -391,8 +394,8 @@ class Generator:
         stop: Sequence[str] = (),
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """Sampled texts, in the order in which they were drawn. Of `config`, only lengths,
-        constraints and alpha apply. trace: used in every step."""
+        """Sampled texts, in the order in which they were drawn. Only the lengths, constraints and
+        alpha of `config` apply. trace: used in every step."""
         _check_stop(stop)
         if samples < 1:
             raise InputError(f"samples = {samples}: must be at least 1")
@@ -426,7 +429,7 @@ class Generator:
         yield drawn.streams[0].begin()
         steps = drawn.steps(sources, by, config, word_constraints, seed, [sample])
         while True:
-            with without_plans(self.network.device):  # not while the caller uses a piece
+            with without_plans(self.network.device):  # not active while the caller handles a piece
                 pieces = next(steps, None)
             if pieces is None:
                 break
@@ -436,8 +439,8 @@ class Generator:
             yield rest
 
     def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
-        """Run the network over the best text: the decoder chose token i, counted from the beginning
-        of the prefix or prompt, at position i."""
+        """Run the network over the best text. Token i, counted from the beginning of the prefix or
+        prompt, was chosen at position i."""
         best = decoded.texts[0]
         (item,) = self._items([decoded.source], prefix)
         inputs = self.task.collate([item]).inputs
@@ -484,15 +487,16 @@ class Generator:
             frame = self.task.frame
             return [TranslateItem(frame(ids), begun, i) for i, ids in enumerate(sources)]
         if prefix:
-            raise InputError("a language model continues its prompt; put the prefix there")
+            raise InputError("a language model continues its prompt; write the prefix there")
         prompts = [[*start, *ids] for start, ids in map(self.task.prompt, texts)]
         return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
 
     def _in_batches(self, items: Sequence[Any], act: Callable[[Batch], Sequence[Any]]) -> list[Any]:
-        """Limit the rows of a batch: even short prompts may have long continuations.
+        """Run `act` on batches with a limited number of rows, since short prompts may have long
+        continuations.
 
-        Padding counts as positions. If the model has a limited number of them, all prompts of a
-        batch have the same length.
+        Padding uses up positions. If the model has a limited number of them, all prompts of a batch
+        have the same length.
         """
         sizes = [self.task.sizes(item)[-1] for item in items]
         if self.model.max_length is None:
@@ -540,8 +544,8 @@ class Generator:
                 theirs = other.text_generator.tokenizers.get(name)
                 if theirs is None or theirs.fingerprint != tokenizer.fingerprint:
                     raise InputError(
-                        "the models have different vocabularies; only models that were trained "
-                        "with one tokenizer can form an ensemble: train the second with "
+                        "the models have different vocabularies; only models trained with the "
+                        "same tokenizer can form an ensemble; train the second with "
                         f"tokenizer.folder = the folder {name} of the first"
                     )
         return Generator(
@@ -550,8 +554,8 @@ class Generator:
 
 
 def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
-    """The settings with some of them changed. If no beam size is given, it is raised to what
-    `n_best` and `beam_groups` need."""
+    """Change some settings. If no beam size is given, it is raised as `n_best` and `beam_groups`
+    require."""
     values = base.model_dump() | dict(options)
     n_best, groups = values["n_best"], values["beam_groups"]
     whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0
@@ -566,8 +570,8 @@ def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationCo
 def _best(number: int, decoded: Decoded) -> str:
     if not decoded.texts:
         raise InputError(
-            f"text {number}, {decoded.source[:40]!r}: the constraints leave nothing to generate; "
-            "loosen forbid, force, no_repeat_ngram or min_length"
+            f"text {number}, {decoded.source[:40]!r}: the constraints allow no output; relax "
+            "forbid, force, no_repeat_ngram or min_length"
         )
     return decoded.texts[0].text
 
@@ -576,4 +580,4 @@ def _check_stop(stop: Sequence[str]) -> None:
     if isinstance(stop, str):
         raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
     if "" in stop:
-        raise InputError("stop: an empty text would stop everything at once; leave it out")
+        raise InputError("stop: an empty text would stop generation at once; omit it")

@@ -1,4 +1,4 @@
-"""Evaluate many items in few batches: results in the order of the items, progress reported."""
+"""Evaluate many items in batches, with results in the order of the items and progress reports."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _current: ContextVar[Progress | None] = ContextVar("evaluation progress", defaul
 def reporting(
     say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
-    """Report the progress of evaluations inside this context, if they take long."""
+    """Report the progress of long evaluations inside this context."""
     token = _current.set(Progress("examples", live=False, every=PAUSE, say=say, clock=clock))
     try:
         yield
@@ -52,7 +52,7 @@ Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
 class Batched(Protocol[Item_contra]):
-    """The methods of a task that batches need."""
+    """The methods of a task that are needed for batching."""
 
     def sizes(self, item: Item_contra) -> tuple[int, ...]: ...
 
@@ -63,7 +63,7 @@ class Batched(Protocol[Item_contra]):
 
 
 class LazyItems(Sequence[Item]):
-    """Items that are made when they are used; their sizes are known before."""
+    """Items that are created on access; their sizes are known in advance."""
 
     sizes: NDArray[np.int64]  # (items, sides)
 
@@ -84,7 +84,7 @@ def in_batches(
     act: Callable[[Batch], Sequence[Any]],
     batch_tokens: int = 8192,
 ) -> list[Any]:
-    """One result per item, in their order, computed in few batches, the longest items first."""
+    """One result per item, in the order of the items; computed in batches, longest items first."""
     if not items:
         return []
     device = next(model.parameters()).device
@@ -118,6 +118,6 @@ def summed_loss(model: nn.Module, items: Sequence[Item], task: Batched[Item]) ->
 
     def act(batch: Batch) -> list[float]:
         total = float(task.outputs.summed_loss(model(**batch.inputs), batch.targets))
-        return [total] + [0.0] * (len(batch.lines) - 1)  # in place of the first item
+        return [total] + [0.0] * (len(batch.lines) - 1)  # stored as the result of the first item
 
     return float(sum(in_batches(model, items, task, act)))

@@ -22,7 +22,7 @@ class InputNote:
 
     @property
     def words(self) -> str:
-        """For a cell of a table; empty if there is nothing to note."""
+        """The note as text for a table cell; empty if there is nothing to note."""
         if self.empty:
             return "empty text"
         if not self.unknown:
@@ -30,7 +30,7 @@ class InputNote:
         return f"{len(self.unknown)} unknown: {_listed(dict.fromkeys(self.unknown))}"
 
     def as_json(self) -> dict[str, Any]:
-        """Keys to add to an answer in JSON."""
+        """The note as keys to add to a JSON answer."""
         if self.empty:
             return {"empty": True}
         if self.unknown:
@@ -50,7 +50,8 @@ def note_of(task: Task[Any, Any], question: Any) -> InputNote:
 
 @dataclass
 class InputNotes:
-    """Counts over all texts of a command. empty_is_noted: false if an empty answer is right."""
+    """Counts of notes over all texts of a command. empty_is_noted: false if an empty text correctly
+    gives empty output."""
 
     empty_is_noted: bool = True
     texts: int = 0
@@ -65,13 +66,13 @@ class InputNotes:
         self.unknown.update(note.unknown)
 
     def lines(self) -> list[str]:
-        """The summary; empty if there is nothing to note."""
+        """The summary lines; empty if there is nothing to note."""
         lines = []
         if self.empty and self.empty_is_noted:
             verb = "is" if self.empty == 1 else "are"
             lines.append(
-                f"{self.empty:,} of {self.texts:,} texts {verb} empty: an answer to an empty text "
-                "has no meaning"
+                f"{self.empty:,} of {self.texts:,} texts {verb} empty: predictions for empty texts "
+                "are meaningless"
             )
         if self.with_unknown:
             verb = "contains" if self.with_unknown == 1 else "contain"

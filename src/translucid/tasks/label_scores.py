@@ -1,9 +1,9 @@
-"""What the outputs of a classifier mean: labels that exclude each other (softmax), labels that do
-not (one sigmoid each), or scores.
+"""Interpret the outputs of a classifier: mutually exclusive labels (softmax), independent labels
+(one sigmoid each), or scores.
 
-Translucid trains classifiers of the first kind; imported models may be of any. The rule is that of
-transformers' text-classification pipeline: `problem_type` decides, and without it a single output
-is a score between 0 and 1.
+Translucid trains classifiers of the first kind; imported models may be of any kind. As in
+transformers' text-classification pipeline, `problem_type` determines the kind; without it, a single
+output is a score between 0 and 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class InputFlags:
-    """What was noticed about the text of an answer."""
+    """Flags about the input text of a prediction."""
 
     empty: bool = False  # the text was empty
     unknown_tokens: int = 0  # tokens of the text that were read as <unk>
@@ -50,15 +50,15 @@ class Label(InputFlags):
     probability: float
 
     def line(self) -> str:
-        """For a line of text."""
+        """The prediction as one line of text."""
         return f"{self.label}\t{self.probability:.3f}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The prediction as a dictionary for JSON."""
         return {"label": self.label, "probability": self.probability}
 
     def columns(self) -> dict[str, Any]:
-        """As new columns of a table."""
+        """The prediction as new table columns."""
         return {"predicted_label": self.label, "probability": self.probability}
 
 
@@ -84,13 +84,13 @@ class Labels(InputFlags):
 
 @dataclass(frozen=True)
 class LabelScore(InputFlags):
-    """The scores of a model that does not choose among labels, by the names of its outputs."""
+    """The scores of a model that does not choose a label, by output name."""
 
     scores: dict[str, float]
 
     @property
     def score(self) -> float:
-        """The only score."""
+        """The score of a model with a single output."""
         (score,) = self.scores.values()
         return score
 
@@ -109,7 +109,7 @@ class LabelScore(InputFlags):
 
 
 def function_of(problem: str | None, outputs: int) -> Function:
-    """What transformers' text-classification pipeline applies to the logits."""
+    """The function that transformers' text-classification pipeline applies to the logits."""
     if problem == REGRESSION:
         return "none"
     return "sigmoid" if problem == SEVERAL or outputs == 1 else "softmax"
@@ -117,21 +117,21 @@ def function_of(problem: str | None, outputs: int) -> Function:
 
 @dataclass(frozen=True)
 class LabelReading:
-    """How logits become an answer. function: what is applied to the logits; several: labels do not
-    exclude each other, and all above the threshold are given."""
+    """How logits are converted to a prediction. function: what is applied to the logits; several:
+    labels are independent, and all above the threshold are returned."""
 
     function: Function = "softmax"
     several: bool = False
     threshold: float = THRESHOLD
 
     def values(self, logits: Tensor) -> Tensor:
-        """Logits (..., labels) as probabilities or scores."""
+        """Convert logits (..., labels) to probabilities or scores."""
         if self.function == "softmax":
             return logits.softmax(dim=-1)
         return logits.sigmoid() if self.function == "sigmoid" else logits
 
     def answer(self, labels: Sequence[str], row: Sequence[float]) -> Label | Labels | LabelScore:
-        """row: the values of all labels."""
+        """The prediction for one text. row: the values of all labels."""
         if self.function == "softmax":
             place = max(range(len(row)), key=row.__getitem__)  # the first of equal ones
             return Label(labels[place], row[place])
@@ -146,7 +146,8 @@ class LabelReading:
         return OneLabel(labels) if self.function == "softmax" else LabelValues(labels, self)
 
     def check_trainable(self, what: str) -> None:
-        """Refuse what needs one right label for each text. what: the command, for the message."""
+        """Raise an error if a text may have several correct labels. what: the command, for the
+        message."""
         if self.function != "softmax":
             several = f"several labels at once ({PROBLEM} = {SEVERAL})"
             raise _one_label_only(what, several if self.several else "scores, no labels")
@@ -154,8 +155,8 @@ class LabelReading:
     def with_threshold(self, threshold: float) -> "LabelReading":
         if not self.several:
             raise ConfigError(
-                f"threshold = {threshold}: is for models that give several labels at once "
-                f"({PROBLEM} = {SEVERAL}); leave it out"
+                f"threshold = {threshold} is only for multi-label models ({PROBLEM} = {SEVERAL}); "
+                "omit it"
             )
         if not 0 <= threshold <= 1:
             raise ConfigError(f"threshold = {threshold}: must be a probability from 0 to 1")
@@ -164,24 +165,25 @@ class LabelReading:
 
 def _one_label_only(what: str, gives: str) -> InputError:
     return InputError(
-        f"{what} needs one right label for each text, but this model gives {gives}; use classify "
+        f"{what} needs one correct label per text, but this model returns {gives}; use classify "
         "or predict, or train a classifier from it: translucid train classify --from MODEL"
     )
 
 
 def reading_of(statistics: Mapping[str, Any]) -> LabelReading:
-    """As a model's folder says; by default, labels exclude each other."""
+    """The label reading stored in a model's statistics; by default, labels are mutually
+    exclusive."""
     function = statistics.get(FUNCTION, "softmax")
     if function not in ("softmax", "sigmoid", "none"):
         raise InputError(
             f"{FUNCTION} = {str(function)[:60]!r}: must be softmax, sigmoid or none; copy the "
-            "model again, whole"
+            "whole model again"
         )
     return LabelReading(function, function == "sigmoid" and statistics.get(PROBLEM) == SEVERAL)
 
 
 class LabelValues(Values):
-    """Named outputs that do not exclude each other."""
+    """Named outputs that are independent of each other."""
 
     def __init__(self, labels: Sequence[str], reading: LabelReading) -> None:
         super().__init__()
@@ -195,7 +197,7 @@ class LabelValues(Values):
 
     @property
     def lacking(self) -> str:
-        return "this model's outputs have no loss here; leave the target out"
+        return "this model's outputs have no loss; omit the target"
 
     def counts(self, targets: Tensor) -> Tensor:
         return targets.new_zeros(targets.shape)
@@ -214,6 +216,6 @@ class LabelValues(Values):
         )
         sentence = "The weighted sum of the last layer is the score of each output."
         if self.reading.function == "sigmoid":
-            sentence += " The sigmoid brings each by itself between 0 and 1."
+            sentence += " The sigmoid maps each score independently to a value between 0 and 1."
         words = self.reading.answer(self.labels, scores.tolist()).line().replace("\t", " ")
         return [Ending("values", "the outputs", sentence, rows)], words

@@ -39,8 +39,8 @@ from translucid.tasks.words import Words, of_text, readable
 if TYPE_CHECKING:
     from translucid.data.corpus.token_store import Store
 
-MOST_ROWS = 20_000  # rows of the training text in which the baseline counts tokens
-BEGINNING = 6  # words of a text that are used as a prompt
+MOST_ROWS = 20_000  # number of training rows in which the baseline counts tokens
+BEGINNING = 6  # number of words to use as a prompt
 STRETCH = 1024  # tokens of a stream that are read at once; affects only time and memory
 CONTINUED, FOLLOWED = 100, 12  # tokens of a continuation: in answers, and during training
 
@@ -90,8 +90,8 @@ class StoreRows(LazyItems[LanguageItem]):
 
 @task
 class Language(Task[Text, LanguageItem]):
-    """Scored by perplexity per token, and by bits per character, which do not depend on the
-    tokenizer."""
+    """Language modelling, scored by perplexity per token, and by bits per character, which do not
+    depend on the tokenizer."""
 
     name = "language"
     around = ("eos", None)  # see start_id
@@ -149,7 +149,7 @@ class Language(Task[Text, LanguageItem]):
         return " ".join(text.split()[:BEGINNING])
 
     def check_line(self, line: str, where: str, network: nn.Module) -> None:
-        """Accept any length here: generation refuses prompts that are too long."""
+        """Accept a line of any length; generation rejects prompts that are too long."""
 
     def predict_lines(self, model: nn.Module, lines: Sequence[str]) -> list[str]:
         """The continuation of each line, by greedy search unless the model's folder says
@@ -192,14 +192,14 @@ class Language(Task[Text, LanguageItem]):
         return self.tokenizer.eos_id
 
     def prompt(self, text: str) -> tuple[list[int], list[int]]:
-        """The special tokens before a text, and its ids. An empty text always has a token before
-        it, as a model cannot read nothing."""
+        """The special tokens before a text, and its ids. There is always at least one token, since
+        a model cannot read an empty sequence."""
         ids = self.tokenizer.encode(text)
         start = list(self.tokenizer.frame(*self.around).prefix)
         return start or ([] if ids else [self.start_id]), ids
 
     def encode(self, record: Text) -> LanguageItem:
-        """One text between start and end."""
+        """Encode one text between start and end tokens."""
         start, ids = self.prompt(record.text)
         read = [*start, *ids]
         targets = [*[IGNORE] * (len(start) - 1), *(ids if start else ids[1:])]
@@ -221,7 +221,7 @@ class Language(Task[Text, LanguageItem]):
         ]
 
     def rows_of(self, store: "Store", length: int) -> "StoreRows":
-        """The same rows from a token store, read from disk when they are used."""
+        """The rows of a token store, read from disk on access."""
         self.tokenizer.check(store.manifest.making.tokenizer, str(store.folder))
         return StoreRows(store, length, self.start_id)
 
@@ -250,9 +250,9 @@ class Language(Task[Text, LanguageItem]):
         )  # fmt: skip
 
     def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
-        """The same targets with `context` tokens of the text before every row.
+        """Prepend the preceding `context` tokens to every row; the targets stay the same.
 
-        Rows have fewer targets instead, so that the model reads no more tokens at once than in
+        Rows are split into shorter ones, so that the model reads no more tokens at once than in
         training, unless the context alone fills a row.
         """
         if not self.context or not items:
@@ -281,7 +281,8 @@ class Language(Task[Text, LanguageItem]):
         rows: Sequence[LanguageItem],
         items: Sequence[LanguageItem],
     ) -> dict[str, Sums]:
-        """An example is a row. Two models have the same rows if tokenizer and lengths agree."""
+        """The sums behind each metric; an example is a row. Models with the same tokenizer and
+        lengths have the same rows."""
         counts = [sum(target != IGNORE for target in row.targets) for row in rows]
         characters = sum(item.characters for item in items) / max(sum(counts), 1)  # per token
         fingerprint = self.tokenizer.fingerprint
@@ -309,8 +310,8 @@ class Language(Task[Text, LanguageItem]):
         stretch, so that each token depends on all before it."""
         if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
             raise InputError(
-                "carry_state = true: this model has no state to carry; leave it out, or give "
-                "tokens before each row with context"
+                "carry_state = true: this model has no state to carry; omit the key, or set "
+                "context to the number of tokens before each row"
             )
         ids = torch.tensor([i for item in items for i in item.ids], dtype=torch.long)
         targets = torch.tensor([i for item in items for i in item.targets], dtype=torch.long)
@@ -332,7 +333,7 @@ class Language(Task[Text, LanguageItem]):
         nats = -np.log(counts / counts.sum())
         wanted = np.fromiter((i for item in held_out for i in item.targets), dtype=np.int64)
         score = self._score(float(nats[wanted].sum()), held_out)
-        return Baseline("each token as often as in training", score)
+        return Baseline("token frequencies in the training data", score)
 
     def _score(self, nats: float, items: Sequence[LanguageItem]) -> Score:
         tokens = sum(len(item.ids) for item in items)
@@ -350,10 +351,10 @@ class Language(Task[Text, LanguageItem]):
     samples = ("The dogs that the cat sees",)
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """A text is its own target, shifted by one token."""
+        """Make an example from a text, whose target is the text itself, shifted by one token."""
         if target is not None:
             raise InputError(
-                f"target = {target!r}: a model for task {self.name} has none; leave it out"
+                f"target = {target!r}: a model for task {self.name} takes no target; omit it"
             )
         start, ids = self.prompt(text)
         item = self.encode(Text(text, 0))

@@ -1,4 +1,4 @@
-"""Examples above `data.max_length`, and texts above the limit of a model."""
+"""Handle examples longer than `data.max_length` and texts longer than a model can read."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ Item = TypeVar("Item")
 
 
 def text_limit(model: nn.Module, limit: int | None = None) -> int | None:
-    """The number of tokens that a model reads, or `limit` if that is smaller; None: any number."""
+    """The number of tokens that a model reads, or `limit` if that is smaller; None: no limit."""
     context_length = getattr(getattr(model, "config", None), "context_length", None)
     return min((n for n in (context_length, limit) if n is not None), default=None)
 
 
 def cut_to(task: Task[Any, Item], items: Sequence[Item], max_length: int | None) -> list[Item]:
-    """Truncate items above `max_length`, with a warning that counts them."""
+    """Truncate items longer than `max_length` tokens, and warn how many there are."""
     if max_length is None:
         return list(items)
     long = sum(max(task.sizes(item)) > max_length for item in items)
@@ -30,7 +30,7 @@ def cut_to(task: Task[Any, Item], items: Sequence[Item], max_length: int | None)
         texts = "1 text has" if long == 1 else f"{long:,} texts have"
         words = (
             f"{texts} more than the {max_length:,} tokens that this model reads: truncated; split "
-            "long texts, if the rest matters"
+            "long texts to use all of them"
         )
         warnings.warn(CutText(words, long), stacklevel=2)
     return [
@@ -52,7 +52,7 @@ def limit_length(
     """
     long = data.long or task.long
     if part != "training" and long == "truncate" and task.long == "split":
-        long = "split"  # where a task can split texts, none is scored in part
+        long = "split"  # if a task can split texts, score all of each text
     items: list[Item] = []
     longer: list[Item] = []
     for item in whole:
@@ -67,7 +67,7 @@ def limit_length(
     count, special_tokens = task.count_examples(longer), _special_tokens(task)
     if longer and long != "skip" and data.max_length <= special_tokens:
         raise InputError(
-            f"data.max_length = {data.max_length}: leaves no room for the text between its "
+            f"data.max_length = {data.max_length} leaves no room for the text between its "
             f"{special_tokens} special tokens; raise it"
         )
     if longer:

@@ -13,7 +13,7 @@ from translucid.tasks.batch import IGNORE
 def cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
 ) -> Tensor:
-    """-Σ log p(target), over the targets that are not IGNORE.
+    """-Σ log p(target), summed over the targets that are not IGNORE.
 
     Smoothing spreads that fraction of the target's probability over all classes except those in
     `never`, such as padding.
@@ -54,7 +54,7 @@ def _in_one_kernel(logits: Tensor) -> bool:
 def plain_cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, never: Sequence[int] = ()
 ) -> Tensor:
-    """The same with torch's own operations. logits: (targets, classes)"""
+    """Cross-entropy computed with plain torch operations. logits: (targets, classes)"""
     logits = logits.float()
     if smoothing == 0:
         return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")

@@ -1,4 +1,4 @@
-"""Metrics of plain Python values."""
+"""Evaluation metrics, computed from Python lists."""
 
 import math
 import statistics
@@ -31,7 +31,7 @@ def confusion(predicted: Sequence[str], gold: Sequence[str]) -> dict[tuple[str, 
 
 
 def macro_f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """The mean F1 of all labels that were predicted or right at least once."""
+    """The mean F1 over all labels that occur in the predictions or the gold labels."""
     labels = sorted({*predicted, *gold})
     return sum(_label_f1(label, predicted, gold) for label in labels) / max(len(labels), 1)
 
@@ -42,14 +42,14 @@ def _label_f1(label: str, predicted: Sequence[str], gold: Sequence[str]) -> floa
 
 
 def macro_f1_of_counts(counts: NDArray[np.float64]) -> float:
-    """Macro F1 of (hits, predicted, gold) for each label; labels that do not occur are ignored."""
+    """Macro F1 from the counts (hits, predicted, gold) of each label; absent labels are ignored."""
     hits, predicted, gold = counts.reshape(-1, 3).T
     occurs = predicted + gold > 0
     return float((2 * hits[occurs] / (predicted + gold)[occurs]).mean()) if occurs.any() else 0.0
 
 
 def f1(hits: int, predicted: int, gold: int) -> float:
-    """2 hits / (predicted + gold): the harmonic mean of precision and recall."""
+    """F1, the harmonic mean of precision and recall: 2 hits / (predicted + gold)."""
     return 2 * hits / (predicted + gold) if predicted + gold else 0.0
 
 
@@ -91,7 +91,7 @@ def span_counts(
 
 
 def perplexity(nats: float, tokens: float) -> float:
-    """e to the mean loss per token; infinite if that overflows."""
+    """Perplexity: e to the power of the mean loss per token; infinite on overflow."""
     mean = nats / max(tokens, 1)
     return math.exp(mean) if mean < 700 else math.inf
 
@@ -112,8 +112,8 @@ def translation_metrics() -> tuple["BLEU", "CHRF"]:
 def translation(
     predicted: Sequence[str], gold: Sequence[str]
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """BLEU, chrF and the fraction of exact matches of detokenised translations, with sacrebleu
-    (cased, one reference each), and the signatures of the metrics."""
+    """BLEU, chrF and the fraction of exact matches of detokenised translations, computed with
+    sacrebleu (cased, one reference each); also returns the metric signatures."""
     numbers, notes = dict[str, float](), list[str]()
     for name, metric in zip(("bleu", "chrf"), translation_metrics(), strict=True):
         numbers[name] = metric.corpus_score(list(predicted), [list(gold)]).score
@@ -124,14 +124,14 @@ def translation(
 def corpus_sums(
     metric: "SacrebleuMetric", predicted: Sequence[str], gold: Sequence[str]
 ) -> tuple[list[list[float]], Callable[[NDArray[np.float64]], float]]:
-    """The counts of each sentence, and the metric as a function of their sum. sacrebleu's own
+    """The counts for each sentence, and the metric as a function of their sum. sacrebleu's own
     significance tests use the same private methods; there are no public ones."""
     counts = metric._extract_corpus_statistics(list(predicted), [list(gold)])
     return counts, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def r_squared(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    """1 - squared error / variance: 1 is perfect, 0 as good as predicting the mean."""
+    """R², 1 - squared error / variance: 1 is perfect, 0 is as good as predicting the mean."""
     mean = sum(gold) / max(len(gold), 1)
     error = sum((p - g) ** 2 for p, g in zip(predicted, gold, strict=True))
     spread = sum((g - mean) ** 2 for g in gold)
@@ -151,7 +151,7 @@ def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:
 
 
 def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    """Pearson's correlation of the ranks."""
+    """Spearman's correlation: Pearson's correlation of the ranks."""
     return pearson(_ranks(predicted), _ranks(gold))
 
 

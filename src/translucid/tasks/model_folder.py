@@ -1,4 +1,4 @@
-"""The model folder, which training writes.
+"""Save and load model folders.
 
     config.json         the model's config, the task, its labels, the tokenizers' fingerprints
     model.safetensors   the weights
@@ -9,7 +9,7 @@
 If the task or the positions are the user's own code, config.json names the source file with its
 SHA-256. The file itself is not in the folder and never loaded because of it.
 
-Nothing is pickled. The folder is written under another name and then renamed, so that it is always
+Nothing is pickled. The folder is written under a temporary name and then renamed, so it is always
 complete.
 """
 
@@ -42,7 +42,7 @@ from translucid.tasks.vocabulary import set_word_dropout
 
 FORMAT = 2
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-LARGEST = 1 << 62  # no tensor has a size like this
+LARGEST = 1 << 62  # larger than any tensor's size
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Bundle:
     task: str  # its name
     tokenizers: dict[str, Tokenizer] = field(default_factory=dict)  # "tokenizer", or source, target
     labels: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)  # scores, steps, settings: to be shown
+    facts: dict[str, Any] = field(default_factory=dict)  # scores, steps and settings, for display
     decoding: dict[str, Any] = field(default_factory=dict)  # keys of DecodingConfig in its run
-    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig, how data is read
+    data: dict[str, Any] = field(default_factory=dict)  # keys of DataConfig: how data is read
     statistics: dict[str, Any] = field(default_factory=dict)  # from `Task.measure`
     columns: dict[str, Columns] = field(default_factory=dict)  # of the training data, by role
 
@@ -88,9 +88,9 @@ class _Described(_StoredSection):
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
-    """Write the folder; replaces a model that is there."""
+    """Write the model folder; replaces an existing model."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
-        raise InputError(f"{folder} is not empty and not a model; give a new folder")
+        raise InputError(f"{folder} is not empty and is not a model; choose a new folder")
 
     def fill(aside: Path) -> None:
         for name, tokenizer in bundle.tokenizers.items():
@@ -120,7 +120,7 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
 
 
 def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
-    """The registered names of a model that may be the user's own code."""
+    """The registered names in a model that may be defined by user code."""
     positions = config.model_dump().get("positions")
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
@@ -143,7 +143,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
         raise InputError(
             f"{folder} is not a model folder: it has no {CONFIG}"
             + ("" if folder.is_dir() else " (there is no such folder)")
-            + "; give the folder that training wrote, demo:NAME for a model of the package, or "
+            + "; pass the folder that training wrote, demo:NAME for a shipped model, or "
             "hf:ORG/NAME for one on the hub"
         )
     with naming(folder):
@@ -161,7 +161,7 @@ def _load(folder: Path) -> Bundle:
         declared = declared_sizes(weights)  # before gigabytes are read to verify the hashes
     wrong = fault(folder)
     if wrong is not None:
-        raise InputError(f"{wrong}; copy the folder again, whole")
+        raise InputError(f"{wrong}; copy the whole folder again")
     config = read_object(folder / CONFIG)
     written = config.get("format")
     if written != FORMAT:
@@ -172,7 +172,7 @@ def _load(folder: Path) -> Bundle:
     try:
         described = _Described(**config)
     except ConfigError as error:
-        raise InputError(f"{folder / CONFIG}: {error}; copy the folder again, whole") from None
+        raise InputError(f"{folder / CONFIG}: {error}; copy the whole folder again") from None
     if described.code:
         from translucid.core import extensions  # only for models with a user's own code
 
@@ -180,7 +180,7 @@ def _load(folder: Path) -> Bundle:
     sizes = described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
         raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
-    for key in ("layers", "ensemble_size"):  # each has tensors of its own
+    for key in ("layers", "ensemble_size"):  # each layer or member has its own tensors
         if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
             raise InputError(
                 f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
@@ -205,7 +205,7 @@ def _load(folder: Path) -> Bundle:
 
 
 def is_own(config: Mapping[str, Any]) -> bool:
-    """Whether Translucid wrote this config.json: only ours has the key `format`."""
+    """Whether Translucid wrote this config.json; only then does it have the key `format`."""
     return "format" in config
 
 
@@ -220,7 +220,7 @@ def is_model_folder(path: Path) -> bool:
 
 
 def _check_fits(opened: Bundle, folder: Path) -> None:
-    """Refuse a network, tokenizers and labels that do not belong together."""
+    """Raise an error if network, tokenizers and labels do not match."""
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
@@ -244,18 +244,18 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     if mistakes:
         raise InputError(
             f"{folder / CONFIG} does not match the other files: {'; '.join(mistakes)}; copy the "
-            "folder again, whole"
+            "whole folder again"
         )
 
 
 def _reading_limit(held: Bundle) -> int | None:
-    """The tokens to which the model's run truncated long texts, or in each of their windows; None
-    if it skipped them."""
+    """The maximum number of tokens per text or window in the model's run; None if it skipped long
+    texts."""
     limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
     if limit is not None and (type(limit) is not int or limit < 2):
         raise InputError(
             f"the model's data.max_length is {limit!r:.40}, but must be a whole number above 1; "
-            "copy the folder again, whole"
+            "copy the whole folder again"
         )
     return limit
 
@@ -275,7 +275,7 @@ def task_of(held: Bundle) -> Task[Any, Any]:
     except (LookupError, TypeError) as error:
         raise InputError(
             f"a model for task {held.task} needs more than its folder contains "
-            f"({type(error).__name__}: {error}); copy the folder again, whole"
+            f"({type(error).__name__}: {error}); copy the whole folder again"
         ) from error
 
 
@@ -283,21 +283,22 @@ Item = TypeVar("Item")
 
 
 def expect(task: Task[Any, Any], *names: str) -> Any:
-    """The task, if it is one of these or a subclass; the error says how to use its models."""
+    """Return the task if it is an instance of one of these classes; otherwise the error says which
+    method to use."""
     if not isinstance(task, tuple(TASKS[name] for name in names)):
         raise WrongTaskError(task.name, task.traits.command)
     return task
 
 
 def check_task(task: Task[Any, Any], name: str) -> None:
-    """Refuse a model that was trained for another task."""
+    """Raise an error if a model was trained for a different task."""
     if task.name != name:
         raise WrongTaskError(task.name, task.traits.command)
 
 
 def several(texts: Sequence[Item]) -> Sequence[Item]:
-    """Refuse a single text in place of a list of texts."""
+    """Raise an error if a single text is passed instead of a list of texts."""
     if isinstance(texts, str):
         shown = repr(texts) if len(texts) <= 60 else "text"
-        raise InputError(f"a list of texts is needed, not one text; write [{shown}]")
+        raise InputError(f"expected a list of texts, got one text; write [{shown}]")
     return texts

@@ -1,4 +1,4 @@
-"""Outputs that are the next token at each position, of language and translation models."""
+"""Next-token outputs of language and translation models."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ CUT = "the model would have continued"
 
 
 class NextTokens(Choices):
-    """At each position, the token that follows in the text."""
+    """Outputs that are the next token of the text at each position."""
 
     kind = "next_tokens"
     at_positions = True
@@ -51,7 +51,7 @@ class NextTokens(Choices):
 
     @property
     def lacking(self) -> str:
-        return "give a text of one word at least"
+        return "pass a text of at least one word"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
         words = example.words.follows
@@ -71,7 +71,8 @@ class NextTokens(Choices):
         endings = []
         if len(rows) > 1:
             sentence = (
-                f"{SOFTMAX} What came next in the text is marked: how likely the model found it."
+                f"{SOFTMAX} The token that follows in the text is marked, with the probability "
+                "that the model gave it."
             )
             endings.append(
                 Ending("choices", "guessing each next token", sentence, rows[:-1],
@@ -82,7 +83,7 @@ class NextTokens(Choices):
         return endings, rows[-1].cells[0].label
 
     def _steps(self, example: Example, logits: Tensor, top: int) -> tuple[OutputRow, ...]:
-        """The most probable tokens of each step, and the one of the text. logits: (steps, vocab)"""
+        """The most probable tokens at each step, plus the actual token. logits: (steps, vocab)"""
         probabilities = logits.float().softmax(dim=-1)
         written: Sequence[int] = example.batch.targets[0].tolist()
         rows = []
@@ -96,17 +97,17 @@ class NextTokens(Choices):
 
 
 class TargetTokens(NextTokens):
-    """At each position, the next token of a translation, up to its end."""
+    """Outputs that are the next token of a translation at each position, up to its end."""
 
     kind = "target_tokens"
 
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
         rows = self._steps(example, outputs, top)
         happened, goes_on = least_sure(rows), self._goes_on(example, outputs[-1])
-        if goes_on:  # the model did not choose this end, so it is not its least sure step
+        if goes_on:  # the model did not choose this end; do not report it as least sure
             happened = "; ".join(filter(None, [least_sure(rows[:-1]), goes_on]))
             rows = (*rows[:-1], replace(rows[-1], remark=CUT))
-        sentence = f"{SOFTMAX} One token at a time, each with those before it in view."
+        sentence = f"{SOFTMAX} Tokens are predicted one at a time, each from those before it."
         note = "by itself the model would have continued after the translation's last token"
         last = Ending(
             "choices", "the next token, step by step", sentence, rows, happened, came=True,
@@ -116,7 +117,7 @@ class TargetTokens(NextTokens):
         return [last], self.tokenizer.decode(written[:-1])
 
     def _goes_on(self, example: Example, logits: Tensor) -> str:
-        """The most probable token after a translation, in words, unless it is the end. The text was
+        """Describe the most probable token after a translation, unless it is the end: the text was
         truncated or given, or a search preferred it. logits: (vocab,)"""
         tokenizer = self.tokenizer
         probabilities = logits.float().softmax(dim=-1)

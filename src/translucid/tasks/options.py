@@ -16,7 +16,7 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.sampling import SamplingConfig
 from translucid.tasks.registry import TaskName
 
-TEMPERATURE = 0.05  # of the contrastive loss: 1 / 20, the scale of sentence-transformers
+TEMPERATURE = 0.05  # of the contrastive loss: 1 / 20, as in sentence-transformers
 Paths = tuple[str, ...]
 Column = int | str | None
 SpanDecoding = Literal["legal", "free", "iob1"]
@@ -24,7 +24,7 @@ Long = Literal["skip", "truncate", "split"]
 
 
 class TaskConfig(Config):
-    """What the model is for."""
+    """The section task: what the model is trained for."""
 
     kind: TaskName = key(..., "task")
     label_smoothing: float = key(
@@ -41,7 +41,7 @@ class TaskConfig(Config):
 
 
 class DataConfig(Config):
-    """Where the examples are: the embedded toyland, or files."""
+    """The section data: files or generated examples, and how to read them."""
 
     toyland: int | None = key(
         None, "number of generated sentences to train on, instead of files", gt=0, le=10_000_000
@@ -52,7 +52,7 @@ class DataConfig(Config):
         (), "validation files, to choose the best model; default: 5 % of train", strict=False
     )
     split: Literal["stratified", "every-nth"] = key(
-        "stratified", "how to split valid off train: stratified (shuffled), or every n-th"
+        "stratified", "how to split validation data off train: stratified (shuffled), or every n-th"
     )
     split_seed: int | None = key(
         None, "random seed of the split; default: training.seed", ge=0, lt=2**63
@@ -79,12 +79,12 @@ class DataConfig(Config):
         (), "regress: output columns; default: the last", strict=False
     )
     format: Format | None = key(None, "file format; default: by file name")
-    delimiter: Delimiter | None = key(None, "delimiter of CSV; default: detect it")
+    delimiter: Delimiter | None = key(None, "CSV delimiter; default: detect it")
     header: bool | None = key(None, "whether the first row is a header; default: detect it")
     standardise: bool = key(
         True, "regress: scale inputs and outputs to mean 0, standard deviation 1"
     )
-    unit: Literal["line", "paragraph", "file"] = key("line", "language: what a document is")
+    unit: Literal["line", "paragraph", "file"] = key("line", "language: unit of a document")
     keep_empty: bool = key(
         False, "language: count empty lines as documents, as word-level benchmarks do"
     )
@@ -121,32 +121,33 @@ class DataConfig(Config):
 
     @property
     def rule(self) -> TableRule:
-        """How tables are read."""
+        """The settings for reading tables."""
         return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
 
     def paths(self, files: Paths) -> Paths:
-        """The files with their folder."""
+        """The paths of the files, relative to data.folder."""
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
-        """How examples are read and truncated, without where they are: saved with a model."""
+        """The keys about reading and truncating examples, without their location; saved with a
+        model."""
         return self.model_dump(exclude={*PLACES, *WRITTEN})
 
 
-# Keys of the section data about where examples are, or what is done once before training.
+# Keys of the section data about the location of examples, or about preparing them for training.
 PLACES = (
     "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
     "standardise",
 )  # fmt: skip
-# Keys about the format of a file, which may differ for another file.
+# Keys about the format of a file, which may differ from file to file.
 WRITTEN = ("format", "delimiter", "header")
 
 
 class TokenizerConfig(Config):
-    """How text becomes ids."""
+    """The section tokenizer: how text is converted to token ids."""
 
     folder: str | None = key(None, "folder of a trained tokenizer; default: train one")
-    kind: Kind = key("bpe", "kind of tokens")
+    kind: Kind = key("bpe", "token type")
     vocab_size: int = key(8000, "maximum vocabulary size; not for char and bytes", gt=0)
     joint: bool = key(True, "translate: one vocabulary for source and target")
     vocabulary: Literal["keep", "extend", "replace"] = key(
@@ -155,7 +156,7 @@ class TokenizerConfig(Config):
 
 
 class DecodingConfig(Config):
-    """Decoding: how a model's answers are found."""
+    """The section decoding: how outputs are generated and scored."""
 
     beam_size: int = key(4, "beam size; 1: greedy search", gt=0)
     alpha: float = key(1.0, "length penalty: score is log-probability / length^alpha", ge=0)
@@ -176,8 +177,8 @@ class DecodingConfig(Config):
     def _one_way_to_read_on(self) -> "DecodingConfig":
         if self.carry_state and self.context:
             raise ValueError(
-                f"carry_state = true reads everything before a token, so that context = "
-                f"{self.context} has no effect; set context = 0"
+                f"carry_state = true reads everything before a token, so context = {self.context} "
+                "has no effect; set context = 0"
             )
         return self
 
@@ -203,7 +204,7 @@ class Resources:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The only tokenizer."""
+        """The tokenizer of a task that has only one."""
         return self.tokenizers["tokenizer"]
 
     @property

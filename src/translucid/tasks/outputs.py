@@ -1,4 +1,4 @@
-"""What the outputs of a network mean: the interface, and plain numbers.
+"""How to interpret the outputs of a network: the interface, and numeric outputs.
 
 Figures, tables and pages that show answers use the `Outputs` of a task and need not know the task.
 Shapes are those of one example, without the batch: (outputs,), or (length, outputs) if there is an
@@ -36,7 +36,8 @@ class Scale:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]], columns: str) -> Self:
-        """Measure rows; constant columns are only centred. columns: their name in messages."""
+        """Compute mean and deviation of rows; constant columns are only centred. columns: what
+        messages call them."""
         values = np.array(rows, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, deviation = values.mean(axis=0), values.std(axis=0)
@@ -46,19 +47,19 @@ class Scale:
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             place = int(np.argmin(np.isfinite(mean) & np.isfinite(deviation)))
             raise InputError(
-                f"data.standardise: {columns} {place + 1} is too large to be standardised; give it "
-                "in another unit, or set data.standardise = false"
+                f"data.standardise: {columns} {place + 1} is too large to be standardised; use a "
+                "different unit, or set data.standardise = false"
             )
         return cls(mean.tolist(), deviation.tolist())
 
     def apply(self, row: Sequence[float]) -> list[float]:
-        """(x - mean) / deviation; an empty row stays empty."""
+        """Standardise a row: (x - mean) / deviation; an empty row stays empty."""
         self._check(len(row) or len(self.mean))
         parts = zip(row, self.mean, self.deviation, strict=bool(row))
         return [(value - mean) / deviation for value, mean, deviation in parts]
 
     def undo(self, values: Tensor) -> Tensor:
-        """The values (..., columns) in the units of the data."""
+        """Convert standardised values (..., columns) back to the units of the data."""
         self._check(values.shape[-1])
         mean, deviation = (
             torch.tensor(part, dtype=torch.float64) for part in (self.mean, self.deviation)
@@ -68,8 +69,8 @@ class Scale:
     def _check(self, columns: int) -> None:
         if columns != len(self.mean):
             raise InputError(
-                f"{columns} numbers, but the model has the mean and deviation of {len(self.mean)}; "
-                "give as many as it was trained on"
+                f"got {columns} numbers, but the model was trained on {len(self.mean)}; pass as "
+                "many"
             )
 
 
@@ -88,18 +89,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number with its label."""
+    """One value in a table of outputs, with its label."""
 
     label: str
     value: float
     chosen: bool = False  # by the model, or part of the given text
     wanted: bool = False  # the target, if given
-    rank: int = 0  # of a probability among all, from 1; 0: not ranked
+    rank: int = 0  # rank of a probability among all, from 1; 0: not ranked
 
 
 @dataclass(frozen=True)
 class OutputRow:
-    """The numbers of one token or step."""
+    """The values for one token or step."""
 
     label: str
     cells: tuple[Cell, ...]
@@ -109,15 +110,15 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Ending:
-    """A last stage of a walk: the outputs."""
+    """The last stage of an explanation: the outputs."""
 
     kind: Literal["choices", "values"]
     title: str
     sentence: str  # an explanation for newcomers
     rows: tuple[OutputRow, ...]
-    happened: str = ""  # the most remarkable number, in words
+    happened: str = ""  # describes the most notable number
     came: bool = False  # `chosen` marks the next token of a given text
-    note: str = ""  # for the end of the walk
+    note: str = ""  # for the end of the explanation
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ class Outputs(ABC):
 
     @property
     def meaning(self) -> Any:
-        """Equal in two models if their outputs mean the same; None: never the same."""
+        """A value that is equal for models whose outputs have the same meaning; None: not
+        comparable."""
         return self.labels or None
 
     @abstractmethod
@@ -153,14 +155,14 @@ class Outputs(ABC):
 
     @abstractmethod
     def plain(self, outputs: Tensor) -> Any:
-        """The model's answer as lists, texts and numbers."""
+        """The model's prediction as lists, texts and numbers."""
 
     # ---- targets ----
 
     @property
     @abstractmethod
     def lacking(self) -> str:
-        """What to do if an example has no target."""
+        """Advice for an example without a target, for error messages."""
 
     @abstractmethod
     def counts(self, targets: Tensor) -> Tensor:
@@ -186,11 +188,12 @@ class Outputs(ABC):
 
     @abstractmethod
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        """The last stages of a walk, and the answer as text. top: how many answers to show."""
+        """The last stages of an explanation, and the answer as text. top: number of answers to
+        show."""
 
 
 class Values(Outputs):
-    """Numbers, for a row of features or for a text.
+    """Numeric outputs, for a row of features or for a text.
 
     scale: for standardised outputs, converts them to the units of the data.
     """
@@ -209,7 +212,7 @@ class Values(Outputs):
 
     @property
     def lacking(self) -> str:
-        return "give the values that should come out as target"
+        return "pass the expected output values as target"
 
     def counts(self, targets: Tensor) -> Tensor:
         return torch.ones_like(targets)
@@ -219,7 +222,7 @@ class Values(Outputs):
         if wanted != made:
             raise InputError(
                 f"the model gives {made} number{'s' * (made > 1)}, but the target has {wanted}; "
-                "give as many"
+                "pass as many"
             )
         return 0.5 * (outputs - targets).square().flatten()
 
@@ -253,15 +256,16 @@ class Values(Outputs):
         sentence = "The weighted sum of the last layer is the answer."
         if self.scale is not None:
             sentence = (
-                "The weighted sum of the last layer is the answer at mean 0 and deviation 1; times "
-                "the deviation of the training data, plus its mean, it is in the data's own units."
+                "The weighted sum of the last layer is the standardised answer. Multiplied by the "
+                "standard deviation of the training data, plus the mean, it is in the units of "
+                "the data."
             )
         last = Ending("values", "the outputs", sentence, tuple(rows))
         return [last], " ".join(f"{value:.6g}" for value in values)
 
 
 def floats(value: Tensor) -> list[Any]:
-    """A tensor as lists of Python numbers; infinite ones become nan."""
+    """Convert a tensor to lists of Python numbers; infinities become NaN."""
     wide = value.detach().to("cpu", torch.float64)
     values: list[Any] = wide.masked_fill(~wide.isfinite(), torch.nan).tolist()
     return values
@@ -276,10 +280,10 @@ def place_of(of: int | str, names: Sequence[str], message: str) -> int:
             return places[0]
         if places:
             raise InputError(
-                f"of = {of!r}: occurs {len(places)} times; give its position: "
+                f"of = {of!r} occurs {len(places)} times; pass its position: "
                 f"{', '.join(map(str, places))}"
             )
         raise InputError(f"of = {of!r}: {listed}")
     if not -len(names) <= of < len(names):
-        raise InputError(f"of = {of}: {listed}; give 0 to {len(names) - 1}")
+        raise InputError(f"of = {of}: {listed}; the index must be between 0 and {len(names) - 1}")
     return of % len(names)

@@ -11,11 +11,11 @@ from translucid.core.registry import Registry, place_of
 # this registry, and the command line's help needs the names without waiting for torch.
 TaskClass = TypeVar("TaskClass", bound=type[Any])
 
-NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes of every task
+NEEDED = ("metric", "higher_is_better", "shape", "head")  # attributes that every task must set
 
 
 def _check(cls: type[Any]) -> None:
-    """Refuse a class that lacks a method or an attribute; the error describes it."""
+    """Raise an error if a task class lacks a method or an attribute; the error describes it."""
     lacking = sorted(getattr(cls, "__abstractmethods__", ()))
     if not any("read" in vars(base) for base in cls.__mro__ if base.__name__ != "Task"):
         lacking = ["read", *lacking]  # not abstract: tasks that are not trained here need no files
@@ -25,12 +25,12 @@ def _check(cls: type[Any]) -> None:
     for name in NEEDED:
         if not hasattr(cls, name):
             raise ConfigError(
-                f"{place_of(cls)} lacks the attribute {name}; docs/guides/extend.md says what it is"
+                f"{place_of(cls)} lacks the attribute {name}; docs/guides/extend.md describes it"
             )
 
 
 def _described(cls: type, name: str) -> str:
-    """`loss(self, model, batch) -> Tensor: The summed loss of a batch.`"""
+    """Describe a method: `loss(self, model, batch) -> Tensor: The summed loss of a batch.`"""
     method = inspect.getattr_static(cls, name)
     function = getattr(method, "__func__", method)
     names = ", ".join(inspect.signature(function).parameters)

@@ -1,7 +1,7 @@
-"""Regression: numbers to numbers.
+"""Regression: predict numbers from numbers.
 
 Unless data.standardise is false, the network's inputs and outputs are standardised to mean 0 and
-deviation 1 of the training data. Questions and answers are in the units of the data.
+deviation 1 of the training data. Inputs and predictions are in the units of the data.
 """
 
 import math
@@ -48,7 +48,7 @@ class RegressItem:
 
 @task
 class Regress(Task[Numbers, RegressItem]):
-    """Trained on half the squared error, scored by R²."""
+    """Regression, trained on half the squared error and scored by R²."""
 
     name = "regress"
     metric = "r_squared"
@@ -84,14 +84,15 @@ class Regress(Task[Numbers, RegressItem]):
     def check_held_out(
         cls, train: Sequence[Numbers], held_out: Sequence[Numbers], file: str
     ) -> None:
-        """Refuse held-out rows with another number of columns than the training data."""
+        """Raise an error if held-out rows have a different number of columns than the training
+        data."""
         wanted = len(train[0].inputs), len(train[0].targets)
         for record in held_out:
             columns = len(record.inputs), len(record.targets)
             if columns != wanted:
                 raise InputError(
                     f"{file}:{record.line}: {columns[0]} inputs and {columns[1]} outputs, but the "
-                    f"training data has {wanted[0]} and {wanted[1]}; give the same columns"
+                    f"training data has {wanted[0]} and {wanted[1]}; use the same columns"
                 )
 
     @classmethod
@@ -125,7 +126,7 @@ class Regress(Task[Numbers, RegressItem]):
         self.input_scale, self.target_scale = inputs, targets
 
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
-        """Numbers separated by commas or spaces."""
+        """Parse numbers separated by commas or spaces."""
         (wanted, _), cells = _columns(network), line.replace(",", " ").split()
         if len(cells) != wanted:
             raise InputError(
@@ -137,24 +138,24 @@ class Regress(Task[Numbers, RegressItem]):
         return RegressItem(tuple(row), (), 0)
 
     def row_item(self, row: Any, named: Any, where: str) -> RegressItem:
-        """A row given from Python: numbers in order, or a dict by the names of the columns."""
+        """Convert a Python row to an item: numbers in order, or a dict by column name."""
         try:
             values = [row[name] for name in named] if isinstance(row, Mapping) else row
             numbers = tuple(float(value) for value in values)
         except (KeyError, TypeError, ValueError):
             names = ", ".join(map(str, named if isinstance(named, list | tuple) else ()))
             raise InputError(
-                f"{where}: {row!r:.80} is not a row of numbers; give a list of rows, each a list "
-                "of numbers or a dict with the names of the training data "
+                f"{where}: {row!r:.80} is not a row of numbers; pass a list of rows, each a list "
+                "of numbers or a dict with the column names of the training data "
                 f"({names or 'it had none'})"
             ) from None
         self._check_size(numbers, where)
         return RegressItem(numbers, (), 0)
 
     def _check_size(self, numbers: Sequence[float], where: str) -> None:
-        """Refuse finite numbers that overflow to infinity in the model's 32-bit arithmetic."""
+        """Raise an error for finite numbers that overflow in the model's 32-bit arithmetic."""
         scale = self.input_scale
-        known = scale is not None and len(scale.mean) == len(numbers)  # else refused later
+        known = scale is not None and len(scale.mean) == len(numbers)  # otherwise rejected later
         scaled = scale.apply(numbers) if scale is not None and known else numbers
         for number, as_read in zip(numbers, scaled, strict=True):
             if math.isfinite(number) and max(abs(number), abs(as_read)) > LARGEST:
@@ -171,7 +172,7 @@ class Regress(Task[Numbers, RegressItem]):
         return {"inputs": inputs, "outputs": answer}
 
     def check_item(self, item: RegressItem, where: str, network: nn.Module) -> None:
-        """Refuse rows with another number of columns than the training data."""
+        """Raise an error if a row has a different number of columns than the training data."""
         takes, gives = _columns(network)
         columns = len(item.inputs), len(item.targets) or gives
         if columns != (takes, gives):
@@ -190,9 +191,12 @@ class Regress(Task[Numbers, RegressItem]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The outputs, numbered if there are several. questions: lines, or rows of numbers."""
+        """The predictions as table columns, numbered if there are several. questions: lines, or
+        rows of numbers."""
         if probabilities:
-            raise ConfigError("--probabilities: a regressor gives numbers; leave it out")
+            raise ConfigError(
+                "--probabilities: a regression model predicts numbers; omit the option"
+            )
         items = [
             self.read_line(question, f"text {n}", model)
             if isinstance(question, str)
@@ -236,7 +240,7 @@ class Regress(Task[Numbers, RegressItem]):
         return answers
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
-        """The answer, also of a model that diverges."""
+        """The prediction, even from a model that diverges."""
         return self._answers(model, [self.read_line(text, "text", model)])[0]
 
     def _answers(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
@@ -289,7 +293,7 @@ class Regress(Task[Numbers, RegressItem]):
     def baseline(self, train: Sequence[RegressItem], held_out: Sequence[RegressItem]) -> Baseline:
         columns = zip(*(item.targets for item in train), strict=True)
         mean = [math.fsum(column) / len(train) for column in columns]
-        return Baseline("the mean of training", self._score([mean] * len(held_out), held_out))
+        return Baseline("the training mean", self._score([mean] * len(held_out), held_out))
 
     def _score(self, predicted: Sequence[Sequence[float]], items: Sequence[RegressItem]) -> Score:
         """R² and RMSE in the units of the data; the loss as in training."""
@@ -312,7 +316,7 @@ class Regress(Task[Numbers, RegressItem]):
     samples = ("0.5",)
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """Input numbers and target numbers, separated by commas or spaces."""
+        """Make an example from input numbers and target numbers, separated by commas or spaces."""
         inputs, targets = _numbers(text), _numbers(target or "")
         batch = self.collate([RegressItem(inputs, targets, 0)])
         mark = "" if self.input_scale is None else " (standardised)"
@@ -346,4 +350,6 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(cell) for cell in text.replace(",", " ").split())
     except ValueError as error:
-        raise InputError(f"{text!r}: give numbers, separated by commas or spaces") from error
+        raise InputError(
+            f"{text!r} is not a list of numbers; separate numbers by commas or spaces"
+        ) from error

@@ -9,8 +9,8 @@ from typing import Any
 
 from translucid.tasks.significance import Sums
 
-IDENTICAL = 0.1  # if more than this fraction of the outputs are identical, a warning is given
-REPEATED = 4  # a good text hardly has the same word this many times in a row
+IDENTICAL = 0.1  # fraction of identical outputs above which to warn
+REPEATED = 4  # a good text rarely repeats a word this often in a row
 LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_character", "rmse")  # besides a task's metric
 
 
@@ -25,11 +25,11 @@ class Coverage:
     noun: str = "example"
 
     def with_unread(self, unread: Mapping[str, int]) -> "Coverage":
-        """With the count of rows that could not be read as examples, by reason."""
+        """Add the number of rows that could not be read as examples, by reason."""
         return replace(self, left_out={**unread, **self.left_out})
 
     def line(self) -> str:
-        """Such as "76 examples, 4 left out (4 over 256 tokens), 3 truncated"."""
+        """Describe the coverage: "76 examples, 4 left out (4 over 256 tokens), 3 truncated"."""
         parts = [f"{self.examples:,} {self.noun}{'' if self.examples == 1 else 's'}"]
         if self.left_out:
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.left_out.items())
@@ -58,16 +58,16 @@ class Score:
 
     numbers: dict[str, float]
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()  # such as the same answer to every example
+    warnings: tuple[str, ...] = ()  # such as the same prediction for every example
     coverage: Coverage | None = None  # None: all given examples were scored
-    # The scored answers, one line of text for each example, if the task provides them.
+    # The scored predictions, one line of text per example, if the task provides them.
     predictions: Sequence[str] = field(default=(), compare=False, repr=False)
     # For metrics that are functions of sums over examples: these sums, computed when called, with
     # the same network.
     sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle: `sums` refers to the network and is left out."""
+        """State for pickle, without `sums`, which refers to the network."""
         return vars(self) | {"sums": dict}
 
     @property
@@ -100,7 +100,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Criterion:
-    """Which of two scores is better: by a metric, and by the loss if that is equal."""
+    """Compares scores by a metric, and by the loss if the metric is equal."""
 
     metric: str
     higher_is_better: bool = True
@@ -123,9 +123,10 @@ class Baseline:
     def differences(
         self, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
     ) -> tuple[list[str], list[str]]:
-        """The metrics by which a model with these numbers is better, and by which it is worse.
+        """The metrics in which a model with these scores is better than the baseline, and those in
+        which it is worse.
 
-        criterion: the task's method, to know whether higher is better."""
+        criterion: the task's method, which tells whether higher is better."""
         better, worse = list[str](), list[str]()
         for metric in [name for name in self.score.numbers if name in numbers]:
             rank = criterion(metric).rank
@@ -142,7 +143,7 @@ class Baseline:
     def line(
         self, part: str, numbers: Mapping[str, float], criterion: Callable[..., Criterion]
     ) -> str:
-        """The comparison with a model on a part of the data, as one line."""
+        """Compare a model with the baseline on one part of the data, as one line of text."""
         metric = criterion().metric
         better, worse = self.differences(numbers, criterion)
 
@@ -155,7 +156,7 @@ class Baseline:
             return (
                 f"! {part}: {metric} {model} is NOT BETTER THAN THE BASELINE ({self.name}), {own}"
                 f"{also}: the model is not useful yet; look at the loss curve, train longer or "
-                "with another training.learning_rate, and look for mistakes with --self-test"
+                "with a different training.learning_rate, and check for mistakes with --self-test"
             )
         if worse:
             return (
@@ -169,8 +170,8 @@ class Baseline:
 def degenerate_outputs(
     outputs: Sequence[str], inputs: Sequence[Hashable], references: Sequence[str]
 ) -> tuple[str, ...]:
-    """Warnings if many different inputs have the same output, or many outputs repeat a word, far
-    more often than in the references."""
+    """Warnings if many different inputs have the same output, or many outputs repeat a word, much
+    more often than the references."""
     least, warnings = max(3, IDENTICAL * len(outputs)), list[str]()
     output, count = _commonest(outputs, inputs)
     if count >= least and count > 2 * _commonest(references, inputs)[1]:
@@ -179,7 +180,7 @@ def degenerate_outputs(
     repeating = [output for output in outputs if _repeats(output)]
     if len(repeating) >= least and len(repeating) > 2 * sum(map(_repeats, references)):
         warnings.append(
-            f"{len(repeating):,} of {len(outputs):,} outputs have a word {REPEATED} times in a "
+            f"{len(repeating):,} of {len(outputs):,} outputs repeat a word {REPEATED} times in a "
             f"row: {_quoted(repeating[0])}"
         )
     return tuple(warnings)
@@ -196,10 +197,10 @@ def _commonest(texts: Sequence[str], inputs: Sequence[Hashable]) -> tuple[str, i
 
 
 def one_answer(answers: Sequence[Hashable], gold: Sequence[Hashable], noun: str) -> tuple[str, ...]:
-    """A warning if all answers are equal although the right ones differ."""
+    """A warning if all predictions are equal although the correct ones differ."""
     if len(answers) < 2 or len({*answers}) > 1 or len({*gold}) < 2:
         return ()
-    return (f"the model answers {answers[0]} for every {noun} ({len(answers):,} {noun}s)",)
+    return (f"the model predicts {answers[0]} for every {noun} ({len(answers):,} {noun}s)",)
 
 
 def _quoted(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK = 32  # samples drawn at once, one bit of a random word each
-TIE = 1e-12  # relative difference of scores that is only rounding
+TIE = 1e-12  # relative differences of scores below this are rounding errors
 PER_TOKEN = "per token of the model's own tokenizer"  # the unit of a loss
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sums:
-    """A metric as a function of sums over examples.
+    """A metric that is a function of sums over examples.
 
     examples: identifies them, such as by line; rows: the terms of each, (examples, terms).
     """
@@ -48,7 +48,7 @@ def of_lines(
     terms: Sequence[Sequence[float]] | Floats,
     metric: Callable[[Floats], float],
 ) -> Sums:
-    """Sums from one row of terms for each item; items of one line form one example."""
+    """Build sums from one row of terms per item; items from the same line form one example."""
     numbers, places = np.unique(np.array(lines, dtype=np.int64), return_inverse=True)
     added = np.asarray(terms, dtype=np.float64)  # (items, terms)
     rows = np.zeros((len(numbers), added.shape[1]))
@@ -57,12 +57,12 @@ def of_lines(
 
 
 def ratio(sums: Floats) -> float:
-    """The first term / the second, such as hits / total or loss / targets."""
+    """A metric: first term / second term, such as hits / total or loss / targets."""
     return float(sums[0] / sums[1]) if sums[1] else 0.0
 
 
 def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
-    """The 95 % interval of the metric over bootstrap samples."""
+    """The 95 % bootstrap interval of the metric."""
     scores = np.sort(
         np.concatenate([sums.values(part) for part in _resampled(sums, samples, seed)])
     )
@@ -71,7 +71,8 @@ def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
 
 
 def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
-    """The two-sided probability of a difference at least this large if the models were equal."""
+    """Two-sided p-value: the probability of a difference at least this large between equal
+    models."""
     difference = abs(one.value - other.value)
     least = difference - TIE * max(abs(one.value), abs(other.value))
     random = np.random.default_rng(seed)
@@ -86,7 +87,7 @@ def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
 
 
 def _resampled(sums: Sums, samples: int, seed: int) -> Iterator[Floats]:
-    """The sums (samples, terms) of examples drawn with replacement."""
+    """The sums (samples, terms) over examples drawn with replacement."""
     random, size = np.random.default_rng(seed), len(sums.rows)
     for count in _chunks(samples):
         drawn = random.choice(size, size=(count, size), replace=True)
@@ -114,14 +115,14 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
 
 
 def t_probability(t: float, freedom: int) -> float:
-    """P(T <= t) of Student's distribution."""
+    """Student's cumulative distribution function, P(T <= t)."""
     tail = incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2
     return 1 - tail if t > 0 else tail
 
 
 @cache
 def t_quantile(p: float, freedom: int) -> float:
-    """The t below which a fraction p of Student's distribution lies."""
+    """The quantile of Student's distribution for probability p."""
     low, high = -1e6, 1e6
     for _ in range(100):
         middle = (low + high) / 2

@@ -1,7 +1,7 @@
 """The most probable sequence of tags without broken spans (Viterbi 1967).
 
-A tagger scores each word by itself, so its most probable tags may continue a span that never began.
-Which tags may follow each other depends on the scheme:
+A tagger scores each word independently, so its most probable tags may continue a span that never
+began. The tagging scheme determines which tags may follow each other:
 
     IOB2, BIOES   I-X and E-X follow B-X or I-X
     BIOES         B-X and I-X are followed by I-X or E-X
@@ -24,7 +24,7 @@ from translucid.tasks.findings import Finding
 
 
 class Transitions(NamedTuple):
-    """What is added to the score of a tag: 0 if it is allowed, else minus infinity."""
+    """Terms added to tag scores: 0 for allowed transitions, minus infinity for others."""
 
     first: Tensor  # (tags,)
     next: Tensor  # (tags before, tags)
@@ -35,7 +35,7 @@ class Transitions(NamedTuple):
 
 
 def tag_transitions(tags: Sequence[str], *, iob1: bool = False) -> Transitions:
-    """The allowed transitions: in IOB1, or else in IOB2 or BIOES, whichever the tags are in."""
+    """The allowed transitions: in IOB1, or in IOB2 or BIOES, depending on the tags."""
     marked = [mark_and_label(tag) for tag in tags]
     goes_on = [mark in (("B",) if iob1 else ("I", "E")) for mark, _ in marked]
     is_open = [mark in ("B", "I") for mark, _ in marked]
@@ -60,7 +60,7 @@ def best_tags(scores: Tensor, words: Tensor, transitions: Transitions) -> Tensor
 
     scores: (batch, length, tags), logits or log-probabilities: a constant added to all tags of a
     word has no effect. words: (batch, length), True where a word has its tag; other positions are
-    skipped. If no sequence is allowed (BIOES without O and S), the best tag of each word.
+    skipped. If no sequence is allowed (BIOES without O and S), returns the best tag of each word.
     """
     transitions = transitions.to(scores.device)
     batch, length, tags = scores.shape
@@ -87,7 +87,7 @@ def best_tags(scores: Tensor, words: Tensor, transitions: Transitions) -> Tensor
 
 
 def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
-    """Check for I- tags that continue no span: strict span F1 ignores such entities."""
+    """Check for I- tags that continue no span; strict span F1 ignores such entities."""
     begun = wrong = 0
     first = ""
     for part, records in parts.items():
@@ -100,7 +100,7 @@ def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
                         f"{part} line {record.line:,}, word {place}, "
                         f"{record.words[place - 1]!r} {tag} after {before}"
                     )
-    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue nothing of their label"
+    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue no span of their label"
     if wrong:
         remedy = "write B- at the first word of each" if begun else "these are IOB1 tags: write B-"
         words += f" (first: {first}); {remedy}, or span F1 ignores them"

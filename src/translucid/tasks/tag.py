@@ -37,12 +37,12 @@ from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
 from translucid.tasks.text_task import TextTask
 from translucid.tasks.words import Words, readable
 
-LENIENT = "span_f1: an I- that continues nothing begins a span, as in conlleval"
+LENIENT = "span_f1: an I- tag that continues no span begins one, as in conlleval"
 
 
 @task
 class Tag(TextTask[Tagged, TagItem]):
-    """Scored by span F1, if the tags mark spans, and by the accuracy over all words."""
+    """Tagging, scored by span F1 if the tags mark spans, and by accuracy over all words."""
 
     name = "tag"
     around = (None, None)
@@ -118,8 +118,8 @@ class Tag(TextTask[Tagged, TagItem]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The spans of a text, or a tag for each of a list of words; with `probabilities`, also
-        that of each tag."""
+        """The spans of a text, or one tag per word of a list, as table columns; with
+        `probabilities`, also the probability of each tag."""
         items = [self.encode_words(_words(question)) for question in questions]
         answers = self.predict_with_probabilities(model, items)
         columns = []
@@ -154,7 +154,7 @@ class Tag(TextTask[Tagged, TagItem]):
         spans: SpanDecoding = "legal",
         max_length: int | None = None,
     ) -> None:
-        """max_length: tokens in a window of a long sentence, if fewer than the model can read."""
+        """max_length: tokens per window of a long sentence, if below the model's limit."""
         super().__init__(tokenizer)
         self.tags, self.smoothing = list(tags), smoothing
         self.characters, self.max_length = characters, max_length
@@ -232,7 +232,7 @@ class Tag(TextTask[Tagged, TagItem]):
         return [([self.tags[tag] for tag in row.tags], row.probabilities) for row in answers]
 
     def _read(self, model: nn.Module, items: Sequence[TagItem]) -> "list[_TagReading]":
-        """The model's answer to each sentence. Windows are joined before tags are chosen."""
+        """The predicted tags of each sentence. Windows are joined before tags are chosen."""
 
         def act(batch: Batch) -> list[_TagReading]:
             scores = model(**batch.inputs).float()  # (batch, length, tags)
@@ -261,15 +261,15 @@ class Tag(TextTask[Tagged, TagItem]):
         ]
 
     def _joined(self, parts: Sequence[tuple[Tensor, float]]) -> "_TagReading":
-        """The answer to a sentence from the scores of its windows, (words, tags) each."""
+        """The predicted tags of a sentence from the scores of its windows, (words, tags) each."""
         scores = torch.cat([part for part, _ in parts])[None]
         tags = self.choose(scores, torch.ones_like(scores[..., 0], dtype=torch.bool))
         sure = scores.softmax(dim=-1).gather(-1, tags[..., None])[..., 0]
         return _TagReading(tags[0].tolist(), sure[0].tolist(), sum(loss for _, loss in parts))
 
     def choose(self, scores: Tensor, words: Tensor) -> Tensor:
-        """The number of a tag at each position: of the most probable sequence without broken spans,
-        or of each word by itself.
+        """The index of the tag at each position: from the most probable sequence without broken
+        spans, or for each word independently.
 
         scores: (batch, length, tags); words: (batch, length), True at first subwords."""
         if self._transitions is None:
@@ -314,7 +314,7 @@ class Tag(TextTask[Tagged, TagItem]):
         }
 
     def _gold(self, items: Sequence[TagItem]) -> list[list[str]]:
-        """The right tags of each sentence."""
+        """The correct tags of each sentence."""
         return [
             [self.tags[item.tags[place]] for item in sentence for place in item.places]
             for sentence in sentences(items)
@@ -366,10 +366,10 @@ class Tag(TextTask[Tagged, TagItem]):
     samples = ("Anna works for Lumina in Rome.",)
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: a tag for each word."""
+        """Make an example from a text. target: one tag per word."""
         words = _words(text)
         if not words:
-            raise InputError(f"{text!r}: there is no word to tag; give a text with words")
+            raise InputError(f"{text!r} contains no word to tag")
         item = self.encode_words(words)
         if target is not None:
             item = _with_tags(item, self._read_tags(target, words))
@@ -390,8 +390,8 @@ class Tag(TextTask[Tagged, TagItem]):
             raise InputError(f"tag {unknown[0]!r}: the model knows {', '.join(self.tags)}")
         if len(targets) != len(words):
             raise InputError(
-                f"{len(targets)} tags for {len(words)} words ({', '.join(words)}); give one "
-                "for each"
+                f"{len(targets)} tags for {len(words)} words ({', '.join(words)}); pass one tag "
+                "per word"
             )
         return [self.tags.index(tag) for tag in targets]
 
@@ -402,7 +402,7 @@ class Tag(TextTask[Tagged, TagItem]):
 
 @dataclass(frozen=True)
 class _TagReading:
-    """The answer to a sentence: the number and probability of each word's tag, and the loss."""
+    """The prediction for a sentence: index and probability of each word's tag, and the loss."""
 
     tags: list[int]
     probabilities: list[float]
@@ -425,7 +425,7 @@ def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
 
 
 def _with_tags(item: TagItem, numbers: Sequence[int]) -> TagItem:
-    """The item with one tag for each word."""
+    """A copy of the item with one tag per word."""
     tags = [IGNORE] * len(item.ids)
     for place, number in zip(item.firsts, numbers, strict=True):
         tags[place] = number
@@ -433,7 +433,7 @@ def _with_tags(item: TagItem, numbers: Sequence[int]) -> TagItem:
 
 
 def _words(question: str | Sequence[str]) -> Sequence[str]:
-    """The words of a text; a list of words stays as it is."""
+    """Split a text into words; a list of words is returned unchanged."""
     if not isinstance(question, str):
         return question
     return [question[first:last] for first, last in split_words(question)]

@@ -43,7 +43,8 @@ def sentences(items: Sequence[TagItem]) -> list[list[TagItem]]:
 
 
 def beginning(item: TagItem, frame: Frame, max_length: int) -> TagItem:
-    """The words that begin within `max_length` tokens, special tokens included."""
+    """Truncate an item to the words that begin within `max_length` tokens, including special
+    tokens."""
     room = max_length - len(frame.prefix) - len(frame.suffix)
     words = sum(place - len(frame.prefix) < room for place in item.firsts)
     return _part(item, frame, 0, words, room)
@@ -58,7 +59,7 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
     ends = [*starts[1:], len(item.ids) - prefix - suffix]
     overlap, done, made = room // OVERLAP, 0, list[TagItem]()
     while done < len(starts):
-        first = done  # moved back for context, as long as the next word still fits
+        first = done  # move back for context while the next word still fits
         while (
             first > 0
             and starts[done] - starts[first - 1] <= overlap
@@ -80,7 +81,8 @@ def windows(item: TagItem, frame: Frame, max_length: int) -> list[TagItem]:
 
 
 def _part(item: TagItem, frame: Frame, first: int, last: int, room: int) -> TagItem:
-    """The words from `first` to `last`, at most `room` tokens, between the special tokens."""
+    """A window with the words from `first` to `last`, at most `room` tokens, and the special
+    tokens."""
     prefix, suffix = len(frame.prefix), len(frame.suffix)
     places = [*item.firsts, len(item.ids) - suffix]
     start = places[first]

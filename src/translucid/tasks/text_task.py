@@ -1,4 +1,4 @@
-"""What tasks that read one text have in common: token ids between special tokens."""
+"""Base class for tasks that read one text as token ids between special tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,8 +18,8 @@ from translucid.tasks.words import Words, readable
 
 
 class TextTask(Task[Record, Item]):
-    """A task whose items have the `ids` of one text. Long texts are not refused as questions: they
-    are truncated, or read in windows."""
+    """A task whose items have the `ids` of one text. Long input texts are not rejected, but
+    truncated or read in windows."""
 
     around: ClassVar[tuple[Role | None, Role | None]] = ("bos", "eos")
 
@@ -48,7 +48,8 @@ class TextTask(Task[Record, Item]):
     def labelled_example(
         self, text: str, item: Item, tokens: Sequence[str], outputs: Sequence[str] = ()
     ) -> Example:
-        """tokens: the labels of the text's tokens, without the special ones."""
+        """Make an example from an item. tokens: labels of the text's tokens, without special
+        tokens."""
         start, end = (
             readable(self.tokenizer, ids) for ids in (self.frame.prefix, self.frame.suffix)
         )
@@ -57,7 +58,7 @@ class TextTask(Task[Record, Item]):
 
 
 def read_texts(files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[Text]:
-    """The documents of a file."""
+    """Read the documents of a file."""
     from translucid.data.readers import read  # most uses of a model read no files
 
     return read.read_text(

@@ -53,7 +53,7 @@ class TranslateItem:
 
 
 class PackedPairs:
-    """Rows of several pairs, which do not attend to one another."""
+    """Pairs packed into shared rows; they do not attend to one another."""
 
     def __init__(
         self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]
@@ -83,7 +83,7 @@ class PackedPairs:
         )
 
     def _targets(self, target: Tensor, texts: Tensor) -> Tensor:
-        """The next token of the same text, or the end, for each token."""
+        """The target of each token: the next token of the same text, or the end."""
         next_ids, next_texts = (F.pad(t[:, 1:], (0, 1)) for t in (target, texts))
         following = torch.where(texts == next_texts, next_ids, self._end)
         return torch.where(texts == 0, IGNORE, following)
@@ -92,16 +92,17 @@ class PackedPairs:
 MANY_COPIES = 0.05  # fraction of untranslated pairs above which a check warns
 # Pairs this many times longer or shorter than usual are odd; above this fraction a check warns.
 ODD_RATIO, MANY_ODD = 3.0, 0.01
-# A note on the score of an imported model whose folder says do_sample.
+# A note on the score of an imported model whose folder sets do_sample.
 SAMPLES = (
-    "scored with beam search, which gives the same texts every time; translate samples, since "
-    "the model's folder says do_sample"
+    "scored with beam search, which is deterministic; translate samples, because the model's "
+    "folder sets do_sample"
 )
 
 
 @task
 class Translate(Task[Pair, TranslateItem]):
-    """The decoder reads start + target and predicts target + end. Scored by BLEU and chrF."""
+    """Translation: the decoder reads start + target and predicts target + end. Scored by BLEU and
+    chrF."""
 
     name = "translate"
     around = (None, "eos")
@@ -152,7 +153,7 @@ class Translate(Task[Pair, TranslateItem]):
     def learn_tokenizers(
         cls, records: Iterable[Pair], options: TokenizerConfig
     ) -> dict[str, Tokenizer]:
-        """One tokenizer for both languages, or one for each."""
+        """Train one tokenizer for both languages, or one for each."""
         if options.joint or options.folder is not None:
             return super().learn_tokenizers(records, options)
         return {
@@ -186,7 +187,7 @@ class Translate(Task[Pair, TranslateItem]):
         return TranslateItem(self.frame(self.source.encode(line)), [], 0)
 
     def answer_text(self, answer: str) -> str:
-        """On one line, so that output lines match input lines."""
+        """The translation on one line, so that output lines match input lines."""
         return " ".join(answer.splitlines())
 
     def answer_json(self, line: str, answer: str) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class Translate(Task[Pair, TranslateItem]):
         search: GenerationConfig = GenerationConfig(),  # noqa: B008 (frozen)
         sampling: SamplingConfig | None = None,
     ) -> None:
-        """sampling: for imported models that sample instead of searching."""
+        """sampling: settings for imported models that sample instead of searching."""
         self.source, self.target = source, target
         self.frame = source.frame(*self.around)
         self.smoothing, self.search, self.sampling = smoothing, search, sampling
@@ -226,7 +227,7 @@ class Translate(Task[Pair, TranslateItem]):
         ]
 
     def held_out_items(self, records: Sequence[Pair], row: int) -> list[TranslateItem]:
-        """With the text of the references, so that words unknown to the tokenizer count too."""
+        """Items with the reference texts, so that words unknown to the tokenizer count too."""
         items = super().held_out_items(records, row)
         pairs = zip(items, records, strict=True)
         return [replace(item, reference=record.target) for item, record in pairs]
@@ -338,7 +339,7 @@ class Translate(Task[Pair, TranslateItem]):
         trace: NoTrace = NO_TRACE,
         graphs: DecodeGraphs | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best translations of each source, best first. They begin with the target of their
+        """The best translations of each source, best first. Each begins with the target of its
         item; the translation of an empty source is empty.
 
         ensemble: models whose probabilities are averaged with `model`'s. trace: used in every step.
@@ -374,7 +375,8 @@ class Translate(Task[Pair, TranslateItem]):
     samples = ("The old dog does not like the cat.", "She has not seen the small bird.")
 
     def example(self, text: str, target: str | None = None) -> Example:
-        """target: the translation; without it, the decoder reads only its start token."""
+        """Make an example from a text. target: the translation; without it, the decoder reads only
+        its start token."""
         target = target or ""
         source = self.frame(self.source.encode(text))
         batch = self.collate([TranslateItem(source, self.target.encode(target), 0)])
@@ -407,7 +409,7 @@ def untranslated(train: Sequence[Pair]) -> Finding:
     if same:
         words += f"; first: line {same[0]:,}"
     if fraction > MANY_COPIES:
-        words += "; the model learns to copy from them: remove them unless they are intended"
+        words += "; the model learns to copy from them; remove them unless they are intended"
     return Finding("copies", fraction <= MANY_COPIES, words)
 
 
@@ -423,7 +425,7 @@ def length_ratios(train: Sequence[Pair]) -> Finding:
     ]
     fraction = len(odd) / max(len(train), 1)
     words = (
-        f"a target has {usual:.2f} characters for one of its source; {len(odd):,} of "
+        f"targets have {usual:.2f} characters per source character; {len(odd):,} of "
         f"{len(train):,} pairs are off by a factor above {ODD_RATIO:.0f} ({fraction:.1%})"
     )
     if odd:

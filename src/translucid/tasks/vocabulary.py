@@ -32,7 +32,7 @@ def tokenizers_in(folder: Path) -> dict[str, Tokenizer]:
 
 
 def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Let word dropout replace words by the unknown token of the source tokenizer."""
+    """Set the token that word dropout inserts: the unknown token of the source tokenizer."""
     parts = [part for part in network.modules() if isinstance(part, WordDropout)]
     if not parts or not tokenizers:
         return
@@ -47,7 +47,7 @@ def set_word_dropout(network: nn.Module, tokenizers: Mapping[str, Tokenizer]) ->
 
 
 def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
-    """The parts of a text that were read as <unk>. ids: the tokens of the text."""
+    """The parts of a text that became <unk>. ids: the tokens of the text."""
     if tokenizer.unk_id not in ids:
         return []
     places = zip(ids, tokenizer.offsets(text), strict=True)
@@ -61,8 +61,8 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
     labels = {label for record in records for label in record.labels}
     if len(labels) < 2:
         raise InputError(
-            f"data.train: every {noun} is {next(iter(labels))!r}: there is nothing to learn; "
-            f"give examples of at least two {noun}s"
+            f"data.train: every {noun} is {next(iter(labels))!r}: there is nothing to learn; add "
+            f"examples of at least two {noun}s"
         )
     return tuple(sorted(labels, key=lambda label: (label != "O", label)))
 
@@ -70,7 +70,7 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
 def check_labels(
     records: Iterable[Record], labels: Sequence[str], file: str, noun: str | None
 ) -> None:
-    """Refuse held-out labels that do not occur in the training data."""
+    """Raise an error for held-out labels that do not occur in the training data."""
     if noun is not None:
         seen = ((record.line, label) for record in records for label in record.labels)
         refuse_unknown_labels(seen, labels, file, noun)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 ALONG_TEXT = ("length", "queries", "keys")  # axes with one entry for each token
-ACROSS = ("cross_attention", "alignment")  # parts whose keys are the source
+ACROSS = ("cross_attention", "alignment")  # parts whose keys are source tokens
 INNER = "·"  # before a token that continues a word
 WHITE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
@@ -17,13 +17,13 @@ class Words:
 
     source: tuple[str, ...] = ()  # tokens read by the encoder
     target: tuple[str, ...] = ()  # tokens read by the decoder, including its start
-    follows: tuple[str, ...] = ()  # the token to predict after each of them, the end last
+    follows: tuple[str, ...] = ()  # the token to predict after each, ending with the end
     outputs: tuple[str, ...] = ()  # classes or tags
     features: tuple[str, ...] = ()  # numbers read by a network without text
 
     @property
     def last(self) -> tuple[str, ...]:
-        """The tokens at which the output head reads."""
+        """The tokens of the sequence that the output head reads."""
         return self.target or self.source
 
     def along(self, name: str, axis: str) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class Words:
 
 
 def of_text(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
-    """The tokens of a text as labels; unknown words as they are written."""
+    """The tokens of a text as labels; unknown words keep their spelling."""
     ids, places = tokenizer.encode(text), tokenizer.offsets(text)
     return tuple(
         text[first:last].strip() or label if number == tokenizer.unk_id else label
@@ -57,7 +57,7 @@ def of_text(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
 
 
 def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
-    """Tokens as labels: `·` before one that continues a word, whitespace made visible."""
+    """Format tokens as labels: `·` marks one that continues a word; whitespace is made visible."""
     pieces = tokenizer.pieces(ids)
     if tokenizer.unit == "word":
         return tuple(pieces)
@@ -73,7 +73,7 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
 
 
 def in_a_text(tokenizer: Tokenizer, token: int) -> str:
-    """One token as a label, at any position of a text."""
+    """Format one token as a label, as it looks inside a text."""
     (piece,) = tokenizer.pieces([token])
     if tokenizer.unit != "subword" or token in tokenizer.special_ids:
         return readable(tokenizer, [token])[0]

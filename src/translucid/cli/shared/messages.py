@@ -1,5 +1,5 @@
-"""Messages that several commands print: findings of checks, notes on inputs, and the command that
-fits a model of another task."""
+"""Messages that several commands print: findings of checks, notes on inputs, and the matching
+command for a model of a different task."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,7 +87,7 @@ BY_FILE = {"generate": "--prompts", "fill": "--texts"}
 
 
 def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any) -> str:
-    """The error message with the command that fits this model."""
+    """The error message with the matching command for this model."""
     command, *rest = arguments
     commands: Mapping[str, Any] = program.commands
     line = _line(error.command, command, rest, commands)
@@ -102,7 +102,7 @@ def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any)
 
 
 def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
-    """The fitting command, with the typed arguments and options that it also takes."""
+    """The matching command, with those of the typed arguments and options that it accepts."""
     (model, *words), options = _apart(rest, commands[command])
     words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
     if command in BY_FILE or any(re.search(r"\s", word) for word in words):

@@ -138,7 +138,7 @@ RepetitionPenalty = Annotated[
 
 Temperature = Annotated[
     float | None,
-    in_sampling(min=0.0, metavar="X", help="Temperature: below 1 sharper, 0 greedy."),
+    in_sampling(min=0.0, metavar="X", help="Temperature: below 1 favors likely tokens; 0: greedy."),
 ]
 TopK = Annotated[
     int | None, in_sampling(min=1, metavar="K", help="Sample from the K most probable tokens.")

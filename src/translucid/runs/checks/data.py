@@ -1,5 +1,5 @@
-"""Checks of the data: sizes, lengths and labels; duplicates, examples in two parts, labels missing
-from a part or spelled in two ways, too few examples.
+"""Checks on the data: sizes, lengths, labels, duplicates, overlap of training and held-out data,
+labels missing from a part or spelled inconsistently, too few examples.
 
 Each check takes records and returns a Finding. Records are compared by 8-byte hashes, so that
 millions fit in memory, and those with equal hashes then by value.
@@ -29,7 +29,7 @@ WORDS = {"train": "training", "valid": "validation", "test": "test"}
 
 
 def duplicated(train: Sequence[Record]) -> Finding:
-    """Repeated training examples; empty lines, kept on purpose, do not count."""
+    """Check for duplicate training examples, except empty lines that are kept on purpose."""
     train = [r for r in train if not r.running or any(t.strip() for t in r.texts)]
     _, firsts, which = np.unique(
         _hashes(train, lambda record: record.whole_key), return_index=True, return_inverse=True
@@ -52,7 +52,7 @@ def duplicated(train: Sequence[Record]) -> Finding:
 
 
 def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
-    """Held-out examples that are also in the training data."""
+    """Check for held-out examples that are also in the training data."""
     compared = [r for r in held_out if not r.running or _long_enough(r)]
     both = _also_in(train, compared, lambda record: record.inputs_key)
     fraction = len(both) / max(len(compared), 1)
@@ -74,7 +74,7 @@ def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> F
 
 
 def empty(parts: dict[str, Sequence[Record]]) -> Finding:
-    """Examples with an empty text."""
+    """Check for examples with an empty text."""
     places = [
         f"{part} line {record.line:,}"
         for part, records in parts.items()
@@ -88,7 +88,7 @@ def empty(parts: dict[str, Sequence[Record]]) -> Finding:
 
 
 def of_task(task: type[Task[Any, Any]], parts: dict[str, Sequence[Record]]) -> list[Finding]:
-    """All checks of data for this task. parts: train, and perhaps valid and test."""
+    """Run all data checks for this task. parts: train, and valid and test if given."""
     train = parts["train"]
     findings = [duplicated(train)]
     findings += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]
@@ -127,7 +127,7 @@ def of_labels(
     parts: Mapping[str, Sequence[Record]],
     files: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """Checks of labels. files: of the other parts, if they have one."""
+    """Run the checks on labels. files: the files of the held-out parts, if any."""
     noun = task.label_noun
     if noun is None or "train" not in parts:
         return []
@@ -151,7 +151,7 @@ def _of_part(
     counts: Mapping[str, Counter[str]],
     file: str | None,
 ) -> Finding:
-    """Labels of only the held-out part, or of only the training data."""
+    """Check for labels that occur only in the held-out part or only in the training data."""
     name, train = f"{noun}s of {part}", counts["train"]
     if file is not None:
         try:
@@ -171,7 +171,7 @@ def _of_part(
 
 
 def _spelling(noun: str, counts: Counter[str]) -> Finding:
-    """Labels that differ only in case or white space."""
+    """Check for labels that differ only in case or white space."""
     name, alike = f"spelling of {noun}s", dict[str, list[str]]()
     for label in counts:
         alike.setdefault("".join(label.split()).casefold(), []).append(label)
@@ -239,7 +239,7 @@ def _lengths(ordered: list[int]) -> Lengths:
 
 
 def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str) -> Finding:
-    """Words of the held-out data that are not in the training data."""
+    """Check how many words of the held-out data are not in the training data."""
     known = [set[str]() for _ in train[0].sides]
     for record in train:
         for side, text in enumerate(record.texts):
@@ -259,13 +259,13 @@ def unseen_words(train: Sequence[Record], held_out: Sequence[Record], part: str)
     return Finding(f"words of {part}", fraction <= MANY_UNSEEN, message)
 
 
-FEW = 100  # examples; with fewer, 95 % correct may as well be 89 % or 98 %
+FEW = 100  # minimum examples; with fewer, the score is too uncertain
 DEVIATIONS = 1.96  # of a normal distribution, for 95 %
 
 
 def few_examples_warning(task: Task[Any, Any], valid: Sequence[Any], data: DataConfig) -> str:
-    """A warning if the validation data are few, else an empty string. Running text is scored by
-    token, and has many."""
+    """A warning if there are few validation examples, else an empty string. Running text is scored
+    by token, so it has enough."""
     count = task.count_examples(valid)
     if task.traits.running_text or count >= FEW:
         return ""

@@ -1,4 +1,4 @@
-"""Checks for silent mistakes between data and model: the loss falls, but the model is useless.
+"""Checks for silent mistakes in data and model, with which the loss falls but the model is useless.
 
 Each check runs the task and the model on a few examples and returns a Finding, without changing
 weights or random generators.
@@ -22,7 +22,7 @@ from translucid.tasks.findings import Finding, spread_out
 from translucid.tasks.vocabulary import unknown_pieces
 
 SAMPLE = 8  # items to check
-PROBE = 12  # tokens of the text whose tokens are changed one by one
+PROBE = 12  # length of the text whose tokens are changed one by one
 CHANGE = 1e-5  # relative to the largest output; less is rounding
 LOSS_CHANGE = 1e-4  # relative to the loss; less is rounding
 MASK_OF = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
@@ -32,7 +32,7 @@ def shifted_targets(
     task: Task[Any, Any], items: Sequence[Any], records: Sequence[Record]
 ) -> Finding | None:
     """Whether targets are at the right position: one token ahead, or at the word or text. None if
-    the task has no second way to compute them."""
+    the task cannot compute them independently."""
     if task.head == "language":
         return _next_token_targets(task.collate(spread_out(items, SAMPLE)))
     chosen = spread_out(records, SAMPLE)
@@ -94,7 +94,7 @@ def _labels_in_place(
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
     """Whether changing a token changes an output before it: a missing causal mask."""
     if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
-        return None  # it may see later words
+        return None  # the model may attend to later tokens
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
     longest_item = max(spread_out(items, SAMPLE), key=lambda item: task.sizes(item)[-1])
     inputs = task.collate([task.shorten(longest_item, PROBE)]).inputs
@@ -226,12 +226,12 @@ def _outputs(network: Network, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def _changed(outputs: Tensor, before: Tensor) -> Tensor:
-    """Where any value of the last axis differs."""
+    """A mask of the positions where any value of the last axis differs."""
     return (outputs - before).abs().amax(dim=-1) > CHANGE * before.abs().max()
 
 
 def _another(ids: Tensor, vocab: int) -> Tensor:
-    """Another token for each, never padding, start or end."""
+    """A different token for each id, never padding, start or end."""
     following = (ids + 1) % vocab
     return torch.where(following < 3, 3, following)
 

@@ -25,7 +25,7 @@ from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.findings import Finding, spread_out
 from translucid.training.state import random_state_kept, seed_generators
 
-ITEMS, TOKENS = 8, 12  # of the batch
+ITEMS, TOKENS = 8, 12  # maximum size of the batch
 STEPS, SECONDS = 600, 30.0  # whichever comes first
 LEARNING_RATES = {"transformer": 3e-3, "recurrent": 3e-3, "mlp": 2e-2}  # of AdamW
 WARMUP = 10
@@ -81,7 +81,7 @@ def overfit_one_batch(
 
 
 def _different(task: Task[Any, Any], items: Sequence[Any]) -> list[Any]:
-    """A few examples with different inputs; equal ones could not both be learned."""
+    """A few examples with different inputs, since equal inputs could have different targets."""
     examples: dict[str, Any] = {}
     for item in spread_out(items, 4 * ITEMS):
         short = task.shorten(item, TOKENS)
@@ -123,7 +123,7 @@ def small(config: ModelConfig) -> ModelConfig:
             heads = min(config.heads, HEADS)
             sizes = {
                 "heads": heads,
-                "d_model": WIDTH // heads // 2 * 2 * heads,  # even heads, which rotary turns
+                "d_model": WIDTH // heads // 2 * 2 * heads,  # even, as rotary requires
                 "d_head": None,
                 "rotary_fraction": 1.0,
                 "rotary_attention_factor": 1.0 if config.rotary_method == "yarn" else None,
@@ -135,7 +135,7 @@ def small(config: ModelConfig) -> ModelConfig:
                 "ensemble_size": 1,
                 "lora_rank": 0,
             }
-            if config.kv_heads is not None:  # grouped stays grouped
+            if config.kv_heads is not None:  # keep grouped-query attention
                 sizes["kv_heads"] = max(heads * config.kv_heads // config.heads, 1)
         case RecurrentConfig():
             layers = min(config.layers, LAYERS)

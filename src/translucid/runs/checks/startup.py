@@ -47,7 +47,7 @@ HIGHEST_RATE, HIGHEST_OF_ADAPTERS = 5e-4, 5e-3
 def of_start(
     start: Start, known: Prepared, network: Network, train: Sequence[Record], taken: Sequence[str]
 ) -> list[Finding]:
-    """Checks of fine-tuning. taken: the weights that were copied."""
+    """Run the checks for fine-tuning. taken: the weights that were copied."""
     findings = [_vocabulary(start, known, train), _learning_rate(start, network, taken)]
     return findings if not known.labels else [_labels(start, known.labels), *findings]
 
@@ -144,7 +144,7 @@ def startup(
 
 @random_state_kept()
 def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> list[Finding]:
-    """All checks for a recipe and its data, on the CPU.
+    """Run all checks for a recipe and its data, on the CPU.
 
     With `pick`, unset keys are chosen to fit the data, as in training.
     """
@@ -182,13 +182,13 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     findings += of_model(task, network, items, examples.train)
     valid = task.held_out_items(examples.valid, recipe.data.max_length)
     if (baseline := task.baseline(items, valid)) is not None:
-        words = f"{baseline.name}: {baseline.score.line()} on valid: the score to beat"
+        words = f"{baseline.name}: {baseline.score.line()} on valid; this is the score to beat"
         findings.append(Finding("baseline", True, words))
     return findings if _wrong(findings) else [*findings, overfit_one_batch(task, config, items)]
 
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
-    """Checks of the files of a recipe, without a model."""
+    """Run the checks on a recipe's data files, without a model."""
     task, data, parts = TASKS[recipe.task.kind], recipe.data, parts_of(examples)
     named = {"valid": data.paths(data.valid), "test": data.paths(data.test)}
     files = {part: paths[0] for part, paths in named.items() if paths}
@@ -203,7 +203,7 @@ def of_model(
     *,
     quick: bool = False,
 ) -> list[Finding]:
-    """Checks of task and model on a few training examples."""
+    """Run the checks on task and model with a few training examples."""
     findings = [sizes_agree(task, network, spread_out(items, SAMPLE))]
     if _wrong(findings):
         return findings  # the model cannot even be called

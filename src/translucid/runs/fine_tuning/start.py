@@ -1,6 +1,6 @@
 """Fine-tuning: training that starts from a trained model.
 
-Turns a model folder and a recipe into the network of the first step.
+Builds the initial network from a trained model and a recipe.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ OF_BOTH_STACKS = ("decoder_layers", "encoder_hidden", "attention", "bridge", "in
 
 
 def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
-    """The recipe with the source's sizes; refuses keys that contradict them."""
+    """The recipe with the source model's sizes; raises an error for keys that contradict them."""
     task, config = TASKS[recipe.task.kind], source.config
     if config.kind not in task.models:
         raise ConfigError(
@@ -66,7 +66,7 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
 
 
 def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
-    """All keys that the source determines, with FREE ones."""
+    """All model keys that the source determines, including those in FREE."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
@@ -75,7 +75,7 @@ def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
     if config.head != task.head:
         keys = {key: value for key, value in keys.items() if key not in OF_HEAD}
         if shape == "decoder":
-            keys["pooling"] = "last"  # the only token that sees all others
+            keys["pooling"] = "last"  # the only token that attends to all others
     if shape != config.shape:
         if keys.get("encoder_hidden") is not None:
             keys["hidden"] = keys["encoder_hidden"]
@@ -89,8 +89,7 @@ def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
 
 def _contradicts(key: str, value: Any, theirs: Any) -> str:
     return (
-        f"model.{key} = {value!r}: the model that training starts from has {theirs!r}; leave the "
-        "key out"
+        f"model.{key} = {value!r}: the model that training starts from has {theirs!r}; omit the key"
     )
 
 
@@ -124,7 +123,9 @@ class Start:
         if self.recipe.tokenizer.vocabulary == "keep":
             return held
         if self.recipe.data.store is not None:
-            raise ConfigError('tokenizer.vocabulary = "extend": not with data.store; leave one out')
+            raise ConfigError(
+                'tokenizer.vocabulary = "extend": not available with data.store; omit one'
+            )
         if len(held) > 1 and self.source.config.target_vocab is None:
             raise ConfigError(
                 'tokenizer.vocabulary = "extend": source and target of this model have a tokenizer '
@@ -155,7 +156,7 @@ class Start:
         taken = take_over(network, self.source, rows, known.labels)
         lines = [self.source.line(), *self._about_model(), *self._about_vocabulary(rows, known)]
         if not taken.why_fresh and reordered(self.source, known.labels):
-            lines.append("  labels: in another order than in the source; rows were reordered")
+            lines.append("  labels: in a different order than in the source; rows were reordered")
         lines += taken.lines(network, self.source)
         for line in lines:
             say(line)
@@ -171,7 +172,7 @@ class Start:
         }  # fmt: skip
 
     def frozen(self, start: Mapping[str, Any]) -> tuple[str, ...]:
-        """The frozen weights; with adapters, all that were copied."""
+        """The names of frozen weights; with adapters, all copied weights."""
         chosen = self.recipe.training.freeze
         if chosen or not self.recipe.model.get("lora_rank"):
             return chosen
@@ -247,5 +248,7 @@ def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         values.get("weights"), str
     )  # fmt: skip
     if not right:
-        raise InputError(f"{where} is not what a run writes; copy the whole run again")
+        raise InputError(
+            f"{where} is damaged or was not written by a run; copy the whole run again"
+        )
     return dict(values)

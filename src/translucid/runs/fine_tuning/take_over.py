@@ -56,7 +56,7 @@ class StartModel:
         return shape
 
     def line(self) -> str:
-        """Describe it."""
+        """Describe it as text."""
         network = self.bundle.network
         return (
             f"starting from {self.path}: {self.config.kind} for task {self.bundle.task}, "
@@ -99,8 +99,8 @@ BROKEN = "\ufffd"  # the text of a token that is part of a character
 
 @dataclass(frozen=True)
 class Rows:
-    """The initial value of each row of a table: the mean of these rows of the source's; if none,
-    random."""
+    """The initial value of each row of a table: the mean of the given rows of the source's table,
+    or random if there are none."""
 
     begin: Sequence[Sequence[int]]
     equal: int  # tokens with the same text in both
@@ -195,7 +195,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class TakenOver:
-    """Names of tensors: copied, new, and unused ones of the source."""
+    """The names of tensors that were copied, are new, or are unused in the source."""
 
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
@@ -203,7 +203,7 @@ class TakenOver:
     why_fresh: str  # the reason for a new head
 
     def lines(self, network: Network, source: StartModel) -> list[str]:
-        """Describe it."""
+        """Describe it as text."""
         ours, theirs = own_tensors(network), own_tensors(source.bundle.network)
         lines = [f"  copied: {_amount(self.taken, ours)}"]
         if self.fresh:
@@ -296,7 +296,7 @@ def _stack(network: Network) -> str:
 
 
 def _amount(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str:
-    """`encoder (22,565,376 values)` for each part."""
+    """The number of values in each part, as `encoder (22,565,376 values)`."""
     parts: dict[str, int] = {}
     for name in names:
         parts[_part(name)] = parts.get(_part(name), 0) + tensors[name].numel()
@@ -304,5 +304,5 @@ def _amount(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str:
 
 
 def some(names: Sequence[str], most: int = 6) -> str:
-    """The first of these names."""
+    """List the first few of these names."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

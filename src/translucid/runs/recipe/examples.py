@@ -18,7 +18,7 @@ from translucid.tasks.vocabulary import check_labels, labels_in
 Record = Any  # of the task's class
 Part = Literal["test", "valid"]  # of the data
 NO_DATA = (
-    "data.train: must be given, or data.toyland = 20000 for generated examples; on the command "
+    "data.train is required, or data.toyland = 20000 for generated examples; on the command "
     "line --train FILE ..., or --toyland 20000"
 )
 
@@ -44,9 +44,9 @@ def load_examples(
     if data.toyland is not None:
         for part in ("train", "valid", "test"):
             if getattr(data, part):
-                raise ConfigError(f"data.toyland and data.{part} were both given; leave one out")
+                raise ConfigError(f"data.toyland and data.{part} were both given; omit one")
         if data.fold is not None:
-            raise ConfigError("data.toyland and data.fold were both given; leave one out")
+            raise ConfigError("data.toyland and data.fold were both given; omit one")
         held_out = _held_out(data.toyland)
         parts = [
             list(task.toyland(part, count))
@@ -59,7 +59,7 @@ def load_examples(
     if not data.train:
         raise ConfigError(NO_DATA)
     if data.valid and data.fold is not None:
-        raise ConfigError("data.valid and data.fold were both given; leave one out")
+        raise ConfigError("data.valid and data.fold were both given; omit one")
     loading = Loading(expected=columns or {})
     train = read_records(recipe.task.kind, data.paths(data.train), data, say, loading)
     loadings: dict[Part, Loading] = {  # with the columns of train
@@ -87,8 +87,8 @@ def load_held_out(
     needed: int | None = None,
     loading: Loading | None = None,
 ) -> list[Record]:
-    """Only the test or validation examples of a recipe; may be empty. needed: generate at most this
-    many. loading: has the columns of the training data, and collects notes."""
+    """Load only the test or validation examples of a recipe; may be empty. needed: generate at most
+    this many. loading: has the columns of the training data, and collects notes."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         held_out = _held_out(data.toyland)

@@ -48,7 +48,7 @@ ADDED: dict[str, Any] = {}
 
 
 class Recipe(Config):
-    """A whole recipe."""
+    """All settings of a run, by section."""
 
     task: TaskConfig
     data: DataConfig
@@ -126,7 +126,7 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
         return []
     kind, networks = model.get("kind"), model.get("ensemble_size", 1)
     if (TASKS[task].shape, TASKS[task].head) != ("decoder", "language"):
-        return [f"{key}: for language models, not for task {task}; leave it out" for key in named]
+        return [f"{key} is for language models, not for task {task}; omit it" for key in named]
     if kind not in (None, "recurrent"):
         return [
             f"{key}: a {kind} has no state to carry; use model.kind = recurrent, or "
@@ -134,7 +134,7 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
             for key in named
         ]
     if networks != 1:
-        return [f"{key}: for one network, not {networks}; set model.ensemble_size = 1"
+        return [f"{key} works with one network, not {networks}; set model.ensemble_size = 1"
                 for key in named]  # fmt: skip
     return []
 
@@ -152,7 +152,7 @@ def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> li
         return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
     decided = [key for key in model if key in DECIDED]
     if decided:
-        return [f"{key}: determined by the task and the data; leave it out" for key in decided]
+        return [f"{key} is determined by the task and the data; omit it" for key in decided]
     options = {key: value for key, value in model.items() if key != "kind"}
     kinds = task.models if kind is None else (kind,)
     return min((_mistakes(kind, options, task) for kind in kinds), key=len)
@@ -195,7 +195,7 @@ def keys_used(task: type[Any]) -> dict[str, Collection[str]]:
 
 
 def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
-    """The messages for keys, such as data.label_column, that only other tasks use."""
+    """Error messages for keys that only other tasks use, such as data.label_column."""
     mistakes = []
     for key in keys:
         section, _, name = key.partition(".")

@@ -66,7 +66,7 @@ def _chosen(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
 def _without_effect(key: str, task: str, keys: tuple[str, ...]) -> str:
     if key not in DataConfig.model_fields and key not in DecodingConfig.model_fields:
         return unknown_key(key, keys)
-    return f"{key}: has no effect on scores of task {task}; these have: {', '.join(keys)}"
+    return f"{key} has no effect on scores for task {task}; these keys have: {', '.join(keys)}"
 
 
 def _shown(value: Any) -> str:
@@ -128,8 +128,8 @@ class ScoredExamples:
         run = run_of(self.folder, "recipe.toml")
         if run is None:
             raise InputError(
-                "give a file in the format of training (on the command line with --data): this "
-                "model is not in a run folder, so it has no test data of its own"
+                "this model is not in a run folder, so it has no test data; pass a file in the "
+                "format of the training data (on the command line with --data)"
             )
         chosen = of_run(run)
         held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train

@@ -16,8 +16,8 @@ Parts = tuple[list[Record], list[Record]]  # train, valid
 ONE_IN = 20  # one in 20 examples is held out,
 FEWEST = 20  # but at least 20, or one in five of fewer than 100,
 MOST = 2000  # and at most 2,000
-BLOCKS = 10  # of running text, spread over the file
-QUANTILES = 10  # of the target of a regression
+BLOCKS = 10  # number of blocks of running text, spread over the file
+QUANTILES = 10  # number of quantiles of regression targets
 MOSTLY = 0.5  # fraction of different records above which copies are accidental
 BY_HEART = 50  # with fewer different inputs, copies are intended
 
@@ -26,7 +26,7 @@ def stratified(records: Sequence[Record], seed: int) -> Parts:
     """Split off a validation set: shuffled, stratified by label, duplicates kept on one side.
 
     Every label keeps at least one example in training. Running text is held out in blocks of
-    adjacent lines, because neighbours would give single lines away.
+    adjacent lines, since single lines would be too similar to their neighbours in training.
     """
     labels = {label for record in records for label in record.labels}
     enough = min(len(records) // 5, max(FEWEST, len(labels)))
@@ -85,7 +85,8 @@ def explained(records: Sequence[Record], seed: int) -> str:
 
 
 def every_nth(records: Sequence[Record]) -> Parts:
-    """The rule of older runs: every n-th different input; its copies are in neither part."""
+    """Split as older runs did: every n-th distinct input is held out; its duplicates are
+    dropped."""
     keys = [_asked(place, record) for place, record in enumerate(records)]
     if len(set(keys)) < MOSTLY * len(records):
         keys = list(range(len(records)))
@@ -189,7 +190,8 @@ def _drawn(
 
 
 def _taken(records: Sequence[Record], group: list[int], left: Counter[str]) -> list[int]:
-    """The group, or nothing if training would lose a label. left: number of groups by label."""
+    """Take the group, or nothing if training would lose a label. left: number of groups by
+    label."""
     labels = _labels(records, group)
     if any(left[label] == 1 for label in labels):
         return []

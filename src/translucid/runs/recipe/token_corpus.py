@@ -22,15 +22,15 @@ PAUSE = 10.0  # seconds between progress lines
 
 
 def check_storable(recipe: Recipe) -> None:
-    """Refuse a store for tasks that do not train on running text."""
+    """Raise an error if a token store is used for a task that does not train on running text."""
     if not TASKS[recipe.task.kind].traits.storable:
         able = [name for name in TASKS.names() if TASKS[name].traits.storable]
         named = " and ".join(able)
-        raise ConfigError(f"data.store: for task {named} only, not {recipe.task.kind}")
+        raise ConfigError(f"data.store is only for task {named}, not {recipe.task.kind}")
     if not recipe.data.train:
         raise ConfigError("data.store: name the text to store as data.train")
     if recipe.data.text_column is not None or recipe.data.keep_empty:
-        raise ConfigError("data.store: takes plain text, without text_column and keep_empty")
+        raise ConfigError("data.store requires plain text, without text_column and keep_empty")
 
 
 def amount_of(recipe: Recipe) -> Amount:

@@ -13,7 +13,7 @@ from translucid.runs.recipe.recipe import DECIDED, MODELS, SECTIONS, Recipe, rea
 from translucid.tasks.registry import TASKS
 
 ORDER = tuple(Recipe.model_fields)
-# Changed most often; the rest may be left out of a file.
+# The keys that are changed most often; the others may be omitted from a file.
 FIRST = (
     "task.kind", "data.train", "data.valid", "data.test", "model.kind", "model.d_model",
     "model.hidden", "model.layers", "training.steps",
