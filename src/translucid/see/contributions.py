@@ -98,8 +98,9 @@ def contributions(reading: TextTrace, position: int, output: int) -> Contributio
     stack, head = getattr(network, side, None), getattr(network, "head", None)
     if not isinstance(stack, Stack) or not isinstance(head, LanguageHead | Tagger):
         raise InputError(
-            "contributions are only defined for Transformers with an output at each position (translate, "
-            "language, tag); for other networks use trace.terms(...) or model.saliency(...)"
+            "contributions are only defined for Transformers with an output at each position "
+            "(translate, language, tag); for other networks use trace.terms(...) or "
+            "model.saliency(...)"
         )
     reading.check_eval()
     logits = reading["head.logits"][0]
@@ -156,8 +157,8 @@ class AdapterNorm:
 
 @torch.no_grad()
 def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
-    """Measure what each LoRA adapter adds, in network order. Outputs are recomputed from the layers'
-    inputs, because not every projection is a trace point."""
+    """Measure what each LoRA adapter adds, in network order. Outputs are recomputed from the
+    layers' inputs, because not every projection is a trace point."""
     norms = []
     for layer, part in c.network.named_modules():
         if isinstance(part, AdaptedLinear):

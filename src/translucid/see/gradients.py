@@ -35,7 +35,7 @@ WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weig
 
 
 class Gradients(Trace):
-    """The gradients of a loss: those of weights in `parameters`, those of trace points by name, as in
+    """The gradients of a loss: those of weights in `parameters`, those of trace points by name:
     `gradients["encoder.layers.0.self_attention.pattern"]`; append `@3` for position 3."""
 
     loss: float

@@ -91,8 +91,8 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
     """The networks with an output head, each with the prefix of its names in the trace."""
     if not isinstance(network.config, TransformerConfig):
         raise InputError(
-            "the logit lens requires a Transformer, whose layers all write to the residual stream that "
-            "the output head reads; the layers of other networks have no common stream"
+            "the logit lens requires a Transformer, whose layers all write to the residual stream "
+            "that the output head reads; the layers of other networks have no common stream"
         )
     if isinstance(network, Ensemble):
         return [(f"members.{number}.", one) for number, one in enumerate(network.networks())]

@@ -115,8 +115,8 @@ def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[P
 
 
 def _input(reading: TextTrace, name: str) -> str:
-    """The trace point that a norm reads: the residual stream just before it. Unlike the `skip` point
-    of its residual connection, this point is not changed by edits of `skip`."""
+    """The trace point that a norm reads: the residual stream just before it. Edits of the residual
+    connection's `skip` do not change it."""
     run = Computation(reading.network, reading, {})
     read = run.reads(name)
     return run.reads(read.removesuffix(".skip")) if read.endswith(".skip") else read

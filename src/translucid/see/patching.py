@@ -7,7 +7,9 @@
 
 The measure is the logit of one answer minus the logit of another: by default the top answer of the
 clean run minus that of the corrupted run, at the position where the two differ most. A fraction of
-0 means the value of the corrupted run, 1 that of the clean run. Meng et al. 2022 (causal tracing), Vig et al. 2020.
+0 means the value of the corrupted run, 1 that of the clean run.
+
+Meng et al. 2022 (causal tracing), Vig et al. 2020.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Pictures: heat maps, grids of heat maps, line charts and bar charts.
 
-A picture is data (numbers, labels, a note on what was omitted) that can be drawn as SVG, PNG or PDF,
-or as part of an HTML page. Pages with their own drawing code use its JSON.
+A picture is data (numbers, labels, a note on what was omitted) that can be drawn as SVG, PNG or
+PDF, or as part of an HTML page. Pages with their own drawing code use its JSON.
 """
 
 import json

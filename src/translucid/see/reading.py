@@ -57,8 +57,8 @@ class Reading(TextTrace):
         return walk(self, layer=layer, head=head, top=top)
 
     def terms(self, address: str, *, top: int = 8) -> "OpenedNumber":
-        """Show how one number is computed: `print(trace.terms("head.logits[0, 3, 5]"))`. Each number
-        in the result has its own address. top: how many terms of a long sum to list."""
+        """Show how one number is computed: `print(trace.terms("head.logits[0, 3, 5]"))`. Each
+        number in the result has its own address. top: how many terms of a long sum to list."""
         from translucid.see.terms import computation, terms
 
         return terms(computation(self, shown=top), address)
