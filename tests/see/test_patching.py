@@ -134,7 +134,7 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         model = tl.load(f"demo:{numbers}")
         with pytest.raises(InputError, match=r"patching.*numbers.*edit="):
             model.trace("1 1").patching(model.trace("0 1"))
-    with pytest.raises(InputError, match="two networks"):
+    with pytest.raises(InputError, match="different networks"):
         clean.patching(runs(transformer("translate"), "translate")[1])
     traced = clean.patching(corrupted)
     for options, message in (
