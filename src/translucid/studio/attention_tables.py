@@ -56,9 +56,7 @@ def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
     names = kinds[kind]
     some = range(len(names)) if layers is None else layers
     if some.stop > len(names):
-        raise InputError(
-            f"layers: must be from 0 to {len(names) - 1}, not {some.start}:{some.stop}"
-        )
+        raise InputError(f"layers: must be 0 to {len(names) - 1}, not {some.start}:{some.stop}")
     names = names[some.start : some.stop]
     if not run.by_kernel:
         run.reading(names)  # all layers in one pass; of a long text, only one fits into memory

@@ -92,9 +92,7 @@ def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]]
             why = str(error)
     if "step" in opened.model.facts:  # generated texts would differ from its data
         if run_of(opened.model.folder, "recipe.toml") is None:
-            why = (
-                "the model is outside its run folder, whose recipe names the data; open that folder"
-            )
+            why = "the model is outside its run folder, whose recipe names the data; open that"
         raise InputError(f"cannot read the model's data: {why}")
     texts = examples(opened)
     try:

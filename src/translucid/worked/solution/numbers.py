@@ -193,7 +193,7 @@ def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         if key not in kinds:
             close = nearest(key.lower(), kinds, 1)
             hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(kinds)}"
-            raise InputError(f"file {path}: unknown key {key!r}; {hint}")
+            raise InputError(f"file {path}: no such key {key!r}; {hint}")
         if kinds[key] == "flag" and not isinstance(value, bool):
             raise InputError(f"file {path}: {key} = {value!r}: must be true or false")
         if kinds[key] == "word" and not isinstance(value, str):

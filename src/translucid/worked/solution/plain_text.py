@@ -18,7 +18,7 @@ from translucid.worked.solution.content import Content, Given, SolutionTable, St
 _INDENT = 4
 _COLUMNS = 6  # a table with more columns has only numbers; its inner columns may be omitted
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
-_CUT = "… marks omitted columns that do not fit; --format json has all of them."
+_CUT = "… marks columns that do not fit; --format json has all of them."
 
 
 def render(solution: Content, width: int, color: bool) -> str:
