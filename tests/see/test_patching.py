@@ -138,8 +138,8 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         clean.patching(runs(transformer("translate"), "translate")[1])
     traced = clean.patching(corrupted)
     for options, message in (
-        ({"position": 99}, "position = 99: there are 0 to 5"),
-        ({"output": len(SOURCE) + 99}, "output = .*: there are 0 to"),
+        ({"position": 99}, "position = 99: must be between 0 and 5"),
+        ({"output": len(SOURCE) + 99}, "output = .*: must be between 0 and"),
         ({"output": 1, "against": -1}, "against = -1"),
     ):
         with pytest.raises(InputError, match=message):

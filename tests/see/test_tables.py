@@ -163,7 +163,7 @@ def test_impossible_requests_are_refused() -> None:
             show(language, side="target")
         with pytest.raises(InputError, match=r"side = 'left'.*source or target"):
             show(translate, side="left")
-        with pytest.raises(InputError, match=r"every member of an ensemble has .* give one of"):
+        with pytest.raises(InputError, match=r"every member of an ensemble has .* pass one of"):
             show(ensemble)
         with pytest.raises(InputError, match="reads numbers"):
             show(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)))

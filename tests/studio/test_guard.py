@@ -384,7 +384,7 @@ WRONG_NUMBERS = {
     "heads?kind=none": "encoder, decoder, cross",
     "heads?pool=1": "pool: must be a whole number from 4",
     "terms": "address: required",
-    "terms?address=head.logits": "head.logits has the shape (1, 7,",
+    "terms?address=head.logits": "head.logits has shape (1, 7,",
     "terms?address=head.logits[0,0]": "[0, 0] is not in it",
     "terms?address=head.logits[0,0,*]": "is no address",
     "terms?address=head.logits[0,0,100000]": "for each axis",

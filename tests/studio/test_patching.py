@@ -126,7 +126,7 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
         ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
         ("/cell", {"at": SUM}, "token: required"),
         ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 to 6"),
-        ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
+        ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: must be between 0 and"),
     ],
 )
 def test_invalid_queries_get_a_message(what: str, query: dict[str, Any], message: str) -> None:

@@ -187,10 +187,7 @@ def test_softmax_of_the_sources() -> None:
 def test_the_example_of_the_sources() -> None:
     solution = worked.attention(x=X, identity=True)
     assert "⎢0.198 0.401 0.401⎥" in solution.text()
-    assert (
-        "The output for query 2 is 0.198 of value 1, 0.401 of value 2 and 0.401 of value 3."
-        in str(solution)
-    )
+    assert "Output 2 is 0.198 of value 1, 0.401 of value 2 and 0.401 of value 3." in str(solution)
     found = values(solution)
     assert close(found["attention.scores"], [[1, 0, 1], [0, 1, 1], [1, 1, 2]])
     assert close(found["attention.mixed"][1], [0.5988879073202141, 0.8022241853595719])

@@ -2,7 +2,7 @@
 
 The features of each word in Toyland are known. The AUC of a unit for a feature is the probability
 that the unit is larger at a word with the feature than at one without: 0.5 is chance, and 0 is as
-informative as 1. Among many units some look informative by chance, so controls shift the features
+informative as 1. Among many units some look informative at random, so controls shift the features
 along the text, which keeps their frequency and order but removes their meaning. A unit gets a label
 only if its AUC beats that of the best unit and feature in every control.
 """

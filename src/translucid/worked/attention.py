@@ -131,7 +131,7 @@ def _fractions(board: Board, pattern: Tensor) -> str:
     text = (
         ", ".join(fractions[:-1]) + " and " + fractions[-1] if len(fractions) > 1 else fractions[0]
     )
-    return f"The output for query {row + 1} is {text}."
+    return f"Output {row + 1} is {text}."
 
 
 @torch.no_grad()

@@ -235,7 +235,7 @@ def _output(
 def _weighted_sum(reading: TextTrace) -> Stage:
     name = "perceptron.sum"
     sentence = (
-        "A perceptron multiplies each input by its weight and adds up the products and the bias."
+        "A perceptron multiplies each input by its weight and adds up the results and the bias."
     )
     rows = size_rows(reading[name].reshape(-1), ("z",))
     stage = _output(reading, name, "values", "the weighted sum", sentence, rows)

@@ -114,7 +114,7 @@ function drawn(step) {
     h(
       'button.back',
       {
-        'aria-label': 'Back, to the stop before',
+        'aria-label': 'Back to the previous stop',
         title: 'Back (Shift and Space)',
         disabled: seek(place, -1) === null,
         onclick: back,
@@ -167,7 +167,7 @@ const shut = () =>
   );
 // A link to a lesson, or a stop, that does not exist.
 function nowhere({ name, steps, why }, place) {
-  const says = why ?? `${name} has ${steps.length} stops; there is no stop ${place}`;
+  const says = why ?? `${name} has ${steps.length} stops; it has no stop ${place}`;
   return [
     h(
       'div.text',
@@ -184,7 +184,7 @@ const another = ({ text }) =>
     'p.task',
     text
       ? [h('a', { href: to(address().view, { text, target: null }) }, 'Back to the lesson’s sentence'), `: ${text}`]
-      : 'Press Edit and write another sentence.',
+      : 'Press Edit and write a different sentence.',
   );
 // For a stop that this model lacks: the lesson's own model, and the tour that fits best.
 async function instead(lesson, run) {

@@ -55,7 +55,7 @@ function absent(id, model, all) {
   return !Object.hasOwn(VIEWS, id)
     ? `unknown view; the views are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && !VIEWS[id].withoutModel
-      ? 'This run had no model when the page was opened; open the run again'
+      ? 'This run had not saved a model when the page was opened; open the run again'
       : VIEWS[id].lacks?.(model, opened);
 }
 const tool = (name, key, onclick, face, kind) =>
@@ -125,7 +125,7 @@ async function copyValue() {
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
-  line ? copy(line) : notice('this value is not a single number of the trace');
+  line ? copy(line) : notice('this value is not a single number in the trace');
 }
 const keep = what => {
   if (shown) save(what, shown, draw).catch(told);

@@ -127,9 +127,9 @@ export function standing(data, { about } = data) {
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],
-    interrupted: [`Stopped and saved after step ${step}${all}`, `go on with: ${resume}`],
+    interrupted: [`Stopped and saved after step ${step}${all}`, `continue with: ${resume}`],
     failed: [`Failed at step ${step}`, data.why],
-    stopped: [`Stopped unexpectedly after step ${step}${all}`, `go on with: ${resume}`],
+    stopped: [`Stopped unexpectedly after step ${step}${all}`, `continue with: ${resume}`],
   };
   const [said, more] = ends[data.state] ?? [`Step ${step}${all}`, ''];
   if (data.lost)

@@ -90,7 +90,7 @@ function parts(run, found, onpart) {
         { name: 'norms and biases', value: found.remainder },
         { name: 'rounding', value: found.rounding },
       ].map(line => [line.text ?? line.name, line.value]),
-      note: `They add up to the logit, ${found.logit}.`,
+      note: `Together they sum to the logit, ${found.logit}.`,
     }));
   };
   const chooser = h('div');
@@ -168,6 +168,6 @@ function inputs(run, found) {
   return [
     h('h3', 'Saliency of the input for ', word(found.word)),
     box,
-    h('p.small.quiet', `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
+    h('p.small.quiet', `Gradient × input with respect to the ${found.unit} ${num(found.value, 3)}.`),
   ];
 }

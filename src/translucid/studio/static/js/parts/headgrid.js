@@ -50,7 +50,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
     rows: range(layers)
       .filter(small.has)
       .flatMap(l => range(heads).map(n => [`layer ${l}, head ${n}`, small.most(l, n), small.entropy(l, n)])),
-    note: small.missing ? `${small.missing} of ${layers} layers are not read yet.` : undefined,
+    note: small.missing ? `${small.missing} of ${layers} layers have not been loaded yet.` : undefined,
   }));
 }
 const called = (l, n) => `layer ${l}, ${n === null ? 'mean of all heads' : `head ${n}`}`;

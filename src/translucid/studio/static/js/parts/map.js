@@ -118,7 +118,7 @@ export function map(o) {
       o.title,
       o.table ?? (() => grid(o.rows, null, o.values)),
     ),
-    most > 1 ? h('p.small.quiet', `A cell shows the largest of up to ${most}.`) : null,
+    most > 1 ? h('p.small.quiet', `Each cell shows the largest of up to ${most} values.`) : null,
   );
 }
 function cellOf(j, columns, cells) {

@@ -123,7 +123,7 @@ export function norms(o) {
     o.oncursor(column[0]);
     readout({
       at: `${layers[i]}: norm of its gradient at step ${column[0].toLocaleString('en')}`,
-      path: `studio/steps.jsonl  grad[${i}]  each colour is a power of ten`,
+      path: `studio/steps.jsonl  grad[${i}]  each colour step is a power of ten`,
       value,
       digits: digitsOf(value),
       scale: UNIT_SCALE,

@@ -17,7 +17,7 @@ const MAPS = [
   [false, 'moved'],
   [true, 'recovered'],
 ];
-const recoveries = new Map(); // runs and answer -> point -> how much each token brings back: runs never change
+const recoveries = new Map(); // runs and answer -> point -> how much each token recovers; runs never change
 const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
@@ -208,7 +208,7 @@ export function patchmap({ run, other, found, state }) {
           ? {
               told: recovers,
               title: `What each token recovers, ${table.side}`,
-              note: 'The fraction of the difference that the vector of the unchanged run recovers.',
+              note: 'The fraction of the difference recovered by the vector from the unchanged run.',
             }
           : {}),
       }),
