@@ -8,7 +8,7 @@ import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
 
-const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // whatever the stop
+const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // for every stop
 const box = () => document.getElementById('lesson');
 let now = null; // { id, place, lesson, view }
 
@@ -80,7 +80,7 @@ export async function guide(view, { run }) {
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
-// What was learnt, and what comes next.
+// What the lesson covered, and what comes next.
 async function endOf(lesson) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
   const here = stations.findIndex(each => each.id === lesson.id);

@@ -25,9 +25,9 @@ let shows = new AbortController(); // aborted when its view is left
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
 let stood = null; // the address that was drawn last
-let trouble = null; // what went wrong on the way to another one
+let trouble = null; // the error on the way to a different address
 
-const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
+const mark = byId('bar').querySelector('svg'); // shown while the server is still opening its models
 const sizes = ({ config, parameters }) =>
   [
     config.layers &&
@@ -106,7 +106,7 @@ function bar(view, model, all) {
 const small = matchMedia('(max-width: 1180px)'); // as in lesson.css
 function inspector() {
   root.classList.toggle(small.matches ? 'drawer' : 'folded');
-  if (!small.matches) draw(); // the view has other room now
+  if (!small.matches) draw(); // the view's size has changed
 }
 function walkTokens(by) {
   if (!now?.run) return;
@@ -135,7 +135,7 @@ function projector() {
   draw();
 }
 
-const LONG = 96; // words; a text of more is a strip
+const LONG = 96; // maximum words; a longer text is shown as a strip
 // The vectors under the words: the outputs of the encoder and the decoder, or the last states.
 const DEPTHS = [
   'final_norm.output',
@@ -381,7 +381,7 @@ async function drawOn(stage, signal) {
     const blank = setTimeout(() => box.append(h('p.quiet.computing', { role: 'status' }, busy(view, found))), 200);
     signal.addEventListener('abort', () => clearTimeout(blank));
     await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
-    if (signal.aborted) return; // it has waited for something else than an answer
+    if (signal.aborted) return; // it waited for something other than an answer
     box.remove();
     link.paint();
     link.reveal();

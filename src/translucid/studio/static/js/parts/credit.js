@@ -9,13 +9,13 @@ import { withTable } from './table.js';
 import { title } from '../anatomy.js';
 import { readout, word } from '../readout.js';
 
-const SHOWN = 8; // parts that stand by themselves
-const NEGLIGIBLE = 1e-4; // of a logit: the rounding of the model's own precision
+const SHOWN = 8; // parts that are listed separately
+const NEGLIGIBLE = 1e-4; // rounding error of a logit in the model's precision
 const WAYS = [
   ['part', 'by part'],
   ['token', 'by token'],
 ];
-let way = 'part'; // how it was looked at last
+let way = 'part'; // how it was last shown
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
 export function credit(run, asked, onpart) {

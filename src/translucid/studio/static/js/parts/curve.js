@@ -6,7 +6,7 @@ import { canvas, num, power, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
-const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // in units, around the plot
+const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // margins around the plot, in units
 
 export const amount = value => {
   // a few significant digits

@@ -11,7 +11,7 @@ import { sumTable } from './table.js';
 import { reading, ripple, started } from './ripple.js';
 import { keepFocus } from '../keyboard.js';
 
-const WINDOW = 64; // tokens of a long text that are traced, around the first that differs
+const WINDOW = 64; // how many tokens of a long text are traced, around the first that differs
 const BEFORE = 8;
 const MAPS = [
   [false, 'moved'],

@@ -140,7 +140,7 @@ async function searched(
               icon('prev'),
             ),
             play,
-            h('button', { 'aria-label': 'Step on', title: 'Forward (Right)', onclick: () => move(1) }, icon('next')),
+            h('button', { 'aria-label': 'Step forward', title: 'Next (Right)', onclick: () => move(1) }, icon('next')),
           ),
           choice('Beams', SIZES, beams, searchWith, { kind: 'pick', label: 'beam size' }),
           forced.length
