@@ -146,7 +146,7 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
             Patching(clean, corrupted, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no vector for each token"):
         traced.recovered("encoder.layers.0.self_attention.scale")
-    with pytest.raises(InputError, match=r"token 6: .* 0 to 5"):
+    with pytest.raises(InputError, match=r"token 6: .* between 0 and 5"):
         traced.value("encoder.embedding.lookup", [6])
     with pytest.raises(InputError, match="nothing can be recovered"):
         clean.patching(clean).recovered("encoder.embedding.lookup")

@@ -169,7 +169,7 @@ def test_impossible_requests_are_refused() -> None:
             show(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)))
     with pytest.raises(InputError, match=r"'dof' is not in the model's vocabulary; .* know.* dog"):
         neighbours(language, small.SOURCE, "dof")
-    with pytest.raises(InputError, match=r"'xyzzy' is not in the model's .*; give another word"):
+    with pytest.raises(InputError, match=r"'xyzzy' is not in the model's .*; try a different word"):
         neighbours(language, small.SOURCE, "xyzzy")
     with pytest.raises(InputError, match=r"'old dog' is 2 tokens \(old, dog\); choose one of them"):
         neighbours(language, small.SOURCE, "old dog")
