@@ -182,7 +182,7 @@ MISTAKES = [
     (["params", "--d-model", "64", "--heads", "5"], "try 4 or 8"),
     (["params", "--norm", "layr"], "norm = 'layr'"),
     (["mlp", "--file", "nowhere.toml"], "file nowhere.toml: there is no such file"),
-    (["mlp", "--rate", "-1"], "rate = -1: must be larger than 0"),
+    (["mlp", "--rate", "-1"], "rate = -1: must be greater than 0"),
     (["rnn", "--x", "1", "--W", "1"], "U missing"),
 ]
 

@@ -209,7 +209,7 @@ def test_rounded_numbers_are_mentioned() -> None:
 
 @pytest.mark.parametrize("digits", ["0", "13"])
 def test_digits_out_of_range(digits: str) -> None:
-    with pytest.raises(TranslucidError, match=f"digits = {digits}: must be from 1 to 12"):
+    with pytest.raises(TranslucidError, match=f"digits = {digits}: must be between 1 and 12"):
         worked.softmax("1 2", digits=int(digits))
     assert run("work", "softmax", "1 2", "--digits", digits).returncode == 2
 
@@ -221,12 +221,12 @@ def test_a_table_with_gaps() -> None:
     assert "The built-in table of next words" in worked.beam().text()
     assert "no row" not in worked.beam().text()
     short = worked.beam(steps=2)
-    assert "beam search is left unfinished at “I am finally feeling”" in short.closing
+    assert "beam search stops unfinished at “I am finally feeling”" in short.closing
     assert "(unfinished)" in short.text(120)
 
 
 SAID = [
-    (["mlp", "--rate", "1"], "The rest is a built-in example."),
+    (["mlp", "--rate", "1"], "All other numbers are a built-in example."),
     (["softmax", "1 1 1"], "Entries 1, 2 and 3 are equally likely"),
     (["softmax", "2 1 0"], "Entry 1 is the most likely"),
     (["softmax", "2 1", "--target", "0"], "it is entry 1"),
@@ -272,7 +272,7 @@ def test_mistakes(typed: list[str], message: str) -> None:
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("x: 1", "utf-8")
-    with pytest.raises(TranslucidError, match=r"give a \.toml or a \.json file, not \.yaml"):
+    with pytest.raises(TranslucidError, match=r"expected a \.toml or a \.json file, not \.yaml"):
         work("softmax", "--file", str(path))
 
 

@@ -225,5 +225,5 @@ def test_an_edit_that_meets_nothing_and_no_examples_are_refused() -> None:
         ablate(network, task, items, [wrong])
     with pytest.raises(InputError, match="example"):
         ablate(network, task, [], [first])
-    with pytest.raises(InputError, match="nothing"):
+    with pytest.raises(InputError, match="no part was switched off"):
         ablate(network, task, items, []).picture()

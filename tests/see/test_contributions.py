@@ -81,5 +81,5 @@ def test_without_a_head_the_stream_lacks_its_contribution() -> None:
 def test_what_has_no_contributions_says_so() -> None:
     with pytest.raises(InputError, match=r"Transformers.*translate, language, tag"):
         reading("language", "the dog", family="lstm").contributions(0, 0)
-    with pytest.raises(InputError, match="positions 0 to"):
+    with pytest.raises(InputError, match="position must be between 0 and"):
         reading("language", "the dog").contributions(99, 0)

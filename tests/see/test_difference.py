@@ -56,7 +56,7 @@ def test_an_edit_differs_from_where_it_is_made_and_not_before() -> None:
     assert said[2] == f"  ({before} points the same)"
     assert said[3].startswith("decoder.layers.1.self_attention.mixed")
     assert said[3].endswith("<- first") or said[3].endswith("<- first and widest")
-    assert str(difference(a, a)) == f"no difference in {len(a)} points"
+    assert str(difference(a, a)) == f"no difference at {len(a)} points"
 
 
 def test_nothing_differs_before_the_first_different_token() -> None:
@@ -121,7 +121,7 @@ def test_points_that_cannot_be_compared_are_listed() -> None:
     assert "decoder.layers.0.self_attention.pattern" in found.only_a
     assert difference(longer, a, "*.pattern").only_b == tuple(a.names("*.pattern"))
     said = str(found)
-    assert f"not compared: {name} has shape (1, 2, 6, 4) in one and (1, 2, 7, 4)" in said
+    assert f"not compared: {name} has shape (1, 2, 6, 4) in one run and (1, 2, 7, 4)" in said
     assert "only in the first: decoder.layers.0.self_attention.query" in said
     with pytest.raises(InputError, match=r"same number of tokens.*_residual\.sum"):
         found.picture()

@@ -154,7 +154,7 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         run(model, given, from_trace(other, sums, tokens={0: 7}))
     with pytest.raises(TraceError, match="except queries"):
         run(model, given, from_trace(other, "*.0.self_attention.pattern", tokens={0: 0}))
-    with pytest.raises(TraceError, match="has no axis of tokens"):
+    with pytest.raises(TraceError, match="has no token axis"):
         run(model, given, from_trace(other, "*.scale", tokens={0: 0}))
     with pytest.raises(TraceError, match="from 0 on"):
         from_trace(other, sums, tokens={})

@@ -160,7 +160,7 @@ def test_the_lens_does_not_change_the_model() -> None:
 
 
 def test_impossible_requests_are_refused() -> None:
-    with pytest.raises(InputError, match="Transformers"):
+    with pytest.raises(InputError, match="Transformer"):
         lens(small.reading_of("language", small.recurrent("language")))
     with pytest.raises(InputError, match="k = -1"):
         lens(small.reading_of("language"), -1)

@@ -119,7 +119,7 @@ def test_only_the_likeliest_of_very_many_classes_are_shown() -> None:
     np.testing.assert_allclose(bars.values, np.sort(all_of_them)[::-1][:64], rtol=1e-9)
     assert bars.labels == tuple(f"c{i}" for i in np.argsort(-all_of_them)[:64])
     rest = np.sort(all_of_them)[:36].sum()
-    assert bars.note == f"the 64 likeliest of 100 classes; the others share {rest:.2g}"
+    assert bars.note == f"the 64 likeliest of 100 classes; the others sum to {rest:.2g}"
 
 
 def test_tokens_selects_a_window_of_a_long_text() -> None:
@@ -155,9 +155,9 @@ def test_impossible_requests_are_refused() -> None:
     reading = small.reading_of("language")
     with pytest.raises(InputError, match=r"k = 0.*1 or more"):
         likeliest(reading, 0)
-    with pytest.raises(InputError, match=r"tokens = \(6, 9\): give the first token .* of 6"):
+    with pytest.raises(InputError, match=r"tokens = \(6, 9\): expected the first token .* of 6"):
         likeliest(reading, tokens=(6, 9))
-    with pytest.raises(InputError, match=r"tokens = \(3, 3\): give the first token"):
+    with pytest.raises(InputError, match=r"tokens = \(3, 3\): expected the first token"):
         likeliest(reading, tokens=(3, 3))
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))

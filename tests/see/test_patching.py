@@ -134,19 +134,19 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         model = tl.load(f"demo:{numbers}")
         with pytest.raises(InputError, match=r"patching.*numbers.*edit="):
             model.trace("1 1").patching(model.trace("0 1"))
-    with pytest.raises(InputError, match="two networks"):
+    with pytest.raises(InputError, match="different networks"):
         clean.patching(runs(transformer("translate"), "translate")[1])
     traced = clean.patching(corrupted)
     for options, message in (
-        ({"position": 99}, "position = 99: there are 0 to 5"),
-        ({"output": len(SOURCE) + 99}, "output = .*: there are 0 to"),
+        ({"position": 99}, "position = 99: must be between 0 and 5"),
+        ({"output": len(SOURCE) + 99}, "output = .*: must be between 0 and"),
         ({"output": 1, "against": -1}, "against = -1"),
     ):
         with pytest.raises(InputError, match=message):
             Patching(clean, corrupted, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no vector for each token"):
         traced.recovered("encoder.layers.0.self_attention.scale")
-    with pytest.raises(InputError, match=r"token 6: .* 0 to 5"):
+    with pytest.raises(InputError, match=r"token 6: .* between 0 and 5"):
         traced.value("encoder.embedding.lookup", [6])
     with pytest.raises(InputError, match="nothing can be recovered"):
         clean.patching(clean).recovered("encoder.embedding.lookup")

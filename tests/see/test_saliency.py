@@ -223,9 +223,9 @@ def test_bars_hold_the_numbers() -> None:
     bars = found.picture()
     assert bars.labels == found.tokens
     assert bars.values is found.values
-    assert bars.title == "What spoke for sieht"
+    assert bars.title == "What contributed to sieht"
     assert bars.marked == (int(np.abs(found.values).argmax()),)
-    assert "for embeddings of 0" in bars.note
+    assert "for zero embeddings" in bars.note
 
 
 # ---- what is left behind, and what is refused ----
@@ -250,10 +250,10 @@ def test_frozen_and_training_networks_are_left_as_they_were() -> None:
         (classifier, {"of": 3}, r"of = 3: the answers are bad, good, so so; give 0 to 2"),
         (tagger, {"of": "dog"}, r"of = 'dog': there are the, cat, sleeps"),
         (translator, {"of": 4}, r"of = 4: to write are ein, Hund, sieht, </s>; give 0 to 3"),
-        (classifier, {"method": "magic"}, r"method = 'magic': give gradient or integrated"),
-        (classifier, {"steps": 1}, r"steps = 1: give 2 or more"),
-        (classifier, {"unit": "odds"}, r"unit = 'odds': give logit or log_probability"),
-        (regressor, {"unit": "log_probability"}, r"numbers have no probability; leave it out"),
+        (classifier, {"method": "magic"}, r"method = 'magic': expected gradient or integrated"),
+        (classifier, {"steps": 1}, r"steps = 1: must be at least 2"),
+        (classifier, {"unit": "odds"}, r"unit = 'odds': expected logit or log_probability"),
+        (regressor, {"unit": "log_probability"}, r"a numeric output has no probability; omit unit"),
     ],
 )
 def test_wrong_options_are_refused(

@@ -68,7 +68,7 @@ def test_the_gram_of_sinusoids_is_a_sum_of_cosines() -> None:
         for p in range(12)
     ]
     np.testing.assert_allclose(heat.values, wanted, atol=1e-12)
-    assert heat.title == "Dot products of the vectors of two positions"
+    assert heat.title == "Dot product of the vectors of two positions"
 
 
 def test_rotary_shows_turns() -> None:
@@ -86,7 +86,7 @@ def test_rotary_shows_turns() -> None:
         for p in range(9)
     ]
     np.testing.assert_allclose(gram.values, between, atol=1e-12)
-    assert "Mean cosine of the turns" in gram.title
+    assert "Mean cosine of the rotations" in gram.title
 
 
 def test_alibi_shows_what_heads_take_off() -> None:
@@ -133,7 +133,10 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
     network = small.random(config)
     table = network.decoder.embedding.table.weight.detach().numpy()
     lengths = np.sqrt((table**2).sum(-1))
-    for word, spelling, note in (("dog", " dog", "another token"), ("dogs", "dogs", "other words")):
+    for word, spelling, note in (
+        ("dog", " dog", "different token"),
+        ("dogs", "dogs", "other words"),
+    ):
         (number,) = tokenizer.encode(spelling)
         assert len(tokenizer.encode(f" {word}")) == (1 if word == "dog" else 2)
         cosines = np.delete(table @ table[number] / lengths / lengths[number], number)
@@ -141,7 +144,7 @@ def test_a_word_is_rather_sought_within_a_text() -> None:
         np.testing.assert_allclose(bars.values, np.sort(cosines)[::-1], rtol=1e-9)
         assert len(set(bars.labels)) == len(tokenizer) - 1  # what looks alike is told apart
         assert bars.note.endswith(note)
-    with pytest.raises(InputError, match=r"'dogthe' is 2 tokens \(dog, ·the\); give one of them"):
+    with pytest.raises(InputError, match=r"'dogthe' is 2 tokens \(dog, ·the\); choose one of them"):
         neighbours(network, tokenizer, "dogthe")
 
 
@@ -154,21 +157,21 @@ def test_impossible_requests_are_refused() -> None:
             show(small.transformer("language", positions="none"))
         with pytest.raises(InputError, match="recurrent"):
             show(small.recurrent("language"))
-        with pytest.raises(InputError, match=r"length = 0.*1 to 512"):
+        with pytest.raises(InputError, match=r"length = 0.*between 1 and 512"):
             show(language, 0)
         with pytest.raises(InputError, match="'target'"):
             show(language, side="target")
         with pytest.raises(InputError, match=r"side = 'left'.*source or target"):
             show(translate, side="left")
-        with pytest.raises(InputError, match=r"every member of an ensemble has .* give one of"):
+        with pytest.raises(InputError, match=r"every member of an ensemble has .* pass one of"):
             show(ensemble)
         with pytest.raises(InputError, match="reads numbers"):
             show(build(MLPConfig(inputs=2, hidden=(3,), outputs=1)))
     with pytest.raises(InputError, match=r"'dof' is not in the model's vocabulary; .* know.* dog"):
         neighbours(language, small.SOURCE, "dof")
-    with pytest.raises(InputError, match=r"'xyzzy' is not in the model's .*; give another word"):
+    with pytest.raises(InputError, match=r"'xyzzy' is not in the model's .*; try a different word"):
         neighbours(language, small.SOURCE, "xyzzy")
-    with pytest.raises(InputError, match=r"'old dog' is 2 tokens \(old, dog\); give one of them"):
+    with pytest.raises(InputError, match=r"'old dog' is 2 tokens \(old, dog\); choose one of them"):
         neighbours(language, small.SOURCE, "old dog")
     with pytest.raises(InputError, match="''"):
         neighbours(language, small.SOURCE, "")

@@ -185,10 +185,10 @@ def test_an_edit_shows_as_a_remainder() -> None:
     [
         ("head.logit[0, 0, 0]", "did you mean head.logits"),
         ("head.logits[0, 0]", r"for each axis, at most \[0, 6, "),
-        ("head.logits[0, 99, 0]", "is not in it"),
+        ("head.logits[0, 99, 0]", "is out of range"),
         ("head.logits[0, x]", "head.logits.0, x.*address"),
-        ("decoder.layers.0.self_attention.scale[0]", "is one number; leave the index"),
-        ("loss[7]", "the targets have the shape"),
+        ("decoder.layers.0.self_attention.scale[0]", "is a single number; omit the index"),
+        ("loss[7]", "the targets have shape"),
     ],
 )
 def test_wrong_addresses_are_refused(address: str, message: str) -> None:

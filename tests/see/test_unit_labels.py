@@ -106,7 +106,7 @@ def test_the_texts_that_move_a_unit_most() -> None:
     assert largest[0].place == int(every[ordered[0]].argmax())
     assert smallest[0].value == pytest.approx(min(float(v.min()) for v in every.values()))
     assert largest[0].tokens[largest[0].place] in largest[0].text or largest[0].tokens[0] == "<s>"
-    with pytest.raises(InputError, match=r"unit = 99: .* has 0 to 63"):
+    with pytest.raises(InputError, match=r"unit = 99: .* has units 0 to 63"):
         seen.extremes(99)
 
 

@@ -236,7 +236,7 @@ def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> 
     assert "at most 16 numbers" in answer.json["error"]
     assert studio.get(f"{path}&as=f32&pool=4").status == 200
     monkeypatch.setattr(handlers, "MOST", 16)
-    assert "at most 16 per request" in studio.get(path).json["error"]
+    assert "the limit is 16 per request" in studio.get(path).json["error"]
 
 
 def test_missing_values_have_their_own_byte() -> None:
@@ -366,7 +366,7 @@ def test_models_that_do_not_write_text_have_no_search(studio: Served, family: st
     run, _ = both(studio, family)
     answer = studio.get(f"/api/runs/{run['run']}/decode")
     assert answer.status == 422
-    assert "does not write text" in answer.json["error"]
+    assert "does not generate text" in answer.json["error"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

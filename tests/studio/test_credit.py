@@ -80,7 +80,7 @@ def test_saliency_is_that_of_the_model(family: str) -> None:
     ("question", "message"),
     [
         ("contributions?position=2", "output: required"),
-        ("contributions?position=99&output=5", "there are positions 0 to"),
+        ("contributions?position=99&output=5", "position must be between 0 and"),
         ("lens?position=99", "position: must be 0 to"),
         ("lens?position=x", "position: must be a whole number"),
         ("saliency", "position: required"),

@@ -146,7 +146,7 @@ def test_a_link_to_a_stop_for_another_model_offers_what_fits(studio: Served, pag
 
 def test_a_link_to_an_unknown_stop_says_so(studio: Served, page: Page) -> None:
     page.turn(where(studio, "language-transformer", "flow?lesson=gates.40"))
-    assert re.search(r"has \d+ stops; there is no stop 40", page.text("#lesson .says"))
+    assert re.search(r"has \d+ stops; it has no stop 40", page.text("#lesson .says"))
     page.expected.append("422")
     page.turn(where(studio, "language-transformer", "flow?lesson=gatse.1"))
     assert "no lesson 'gatse'" in page.text("#lesson .says")
@@ -305,7 +305,7 @@ def test_tables_of_decoding_and_ripples(studio: Served, page: Page) -> None:
     shares = trace["head.logits"][0, 0].softmax(-1)
     for ids, _, share in table(page, "The likeliest tokens")[2]:
         assert told(share) == pytest.approx(float(shares[int(ids)]), abs=5.1e-4)
-    columns, rows, cells = table(page, "The tree of the search")
+    columns, rows, cells = table(page, "The search tree")
     assert columns[:4] == ["token", "step", "after", "probability"]
     assert rows
     assert {row[0] for row in cells} >= {"1", "2"}

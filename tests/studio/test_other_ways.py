@@ -110,7 +110,7 @@ def test_a_forced_beginning_begins_every_text() -> None:
 
 def test_nothing_comes_after_a_label() -> None:
     _, read = run("classify")
-    with pytest.raises(InputError, match="does not write text"):
+    with pytest.raises(InputError, match="does not generate text"):
         answers.steps_along(read, [], None, 3)
 
 

@@ -83,7 +83,7 @@ def test_an_own_lesson_is_listed_first(library: Library, tmp_path: Path) -> None
         ('at="encoder', 'layer="x", at="encoder', r"bad.py:7: .*layer must be a number, not 'x'"),
         ('at="encoder', 'moment="late", at="e', r"bad.py:7: .*moment must be one of scores"),
         ('name="Mine"', 'nmae="Mine"', r"bad.py:4: TypeError: .*nmae"),
-        ('name="Mine"', "name=3", r"bad.py:4: .*name must be a text, not 3"),
+        ('name="Mine"', "name=3", r"bad.py:4: .*name must be a string, not 3"),
         ('"A row"', "['A row']", r"bad.py:7: .*title must be a text"),
         ("lesson = Lesson", "Lesson", r"bad.py:7: NameError: name 'lesson'"),
         ("import Lesson,", "import Leson,", r"bad.py:2: ImportError: .*Leson"),

@@ -115,7 +115,7 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     assert chosen["clean"] == pytest.approx(float(logits[outline["output"]]), abs=1e-5)
     monkeypatch.setattr(patching, "CELLS", 3)
     error = two.ask("/row", at=SUM)["error"]
-    assert "tokens: 7, but at most 3 per request, such as tokens=0:3" in error
+    assert "tokens: 7; the limit is 3 per request, such as tokens=0:3" in error
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     [
         ("", {"clean": "x"}, "run 'x' has expired"),
         ("/row", {}, "at: required"),
-        ("/row", {"at": "encoder.nothing"}, "no point 'encoder.nothing'"),
+        ("/row", {"at": "encoder.nothing"}, "unknown point 'encoder.nothing'"),
         ("/cell", {"at": SUM}, "token: required"),
         ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 to 6"),
-        ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: there are 0 to"),
+        ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: must be between 0 and"),
     ],
 )
 def test_invalid_queries_get_a_message(what: str, query: dict[str, Any], message: str) -> None:

@@ -171,7 +171,7 @@ def test_the_command_refuses_before_it_writes(tmp_path: Path) -> None:
     model("translate-transformer").save(tmp_path / "m")
     for given, said in (
         (["--text", "a cat ."], "--text needs --save"),
-        (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "text: empty"),
+        (["--save", str(tmp_path / "no" / "x.html"), "--text", " "], "text is empty"),
     ):
         done = CliRunner().invoke(app, ["explore", str(tmp_path / "m"), *given])
         assert done.exit_code != 0

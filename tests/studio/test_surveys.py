@@ -131,7 +131,7 @@ def test_a_run_without_its_data_reads_no_other_texts(tmp_path: Path) -> None:
     shutil.copytree(run / "best", tmp_path / "alone")
     alone = Handlers(Library({"alone": tl.load(tmp_path / "alone")}))
     point = "encoder.layers.0.feedforward.activated"
-    for handlers, why in ((gone, "train.csv"), (alone, "not in its run folder, whose recipe")):
+    for handlers, why in ((gone, "train.csv"), (alone, "outside its run folder, whose recipe")):
         for what, query in (("hardest", {}), ("unit", {"at": point, "unit": 0})):
             error = until_done(handlers, what, **query)[0]["error"]
             assert error.startswith("cannot read the model's data: ")

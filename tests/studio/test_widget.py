@@ -116,7 +116,7 @@ def test_widgets_of_one_model_share_its_runs(translator: Model) -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"view": "flows"}, "view 'flows': choose one of flow, attention"),
+        ({"view": "flows"}, "view 'flows': expected one of flow, attention"),
         ({"height": 10}, "300 to 4000 pixels, not 10"),
         ({"view": "compare"}, r"needs a second model: compare_with=\[other\]"),
         ({"view": "train"}, r"view 'train' needs .*run folder: tl.load\("),

@@ -67,10 +67,10 @@ def test_a_row_a_column_and_one_number() -> None:
         (" ; ", "x is empty"),
         ("1;;2", "x: row 2 is empty"),
         ([], "x is empty"),
-        ("1,5 2,5", "x: '1,5 2,5' may contain decimal .*; write 1.5 2.5, or 1 5 2 5$"),
-        ("-1,5, 2,5", "x: '-1,5, 2,5' may .* write -1.5 2.5, or -1 5 2 5$"),
-        ("−1,5 2", "x: '-1,5 2' may .* write -1.5 2, or -1 5 2$"),
-        ("1 2; 0,5 3,25", "x, row 2: '0,5 3,25' may .* write 0.5 3.25, or 0 5 3 25$"),
+        ("1,5 2,5", "x: '1,5 2,5' .* 1.5 2.5,? or 1 5 2 5$"),
+        ("-1,5, 2,5", "x: '-1,5, 2,5' .* -1.5 2.5,? or -1 5 2 5$"),
+        ("−1,5 2", "x: '-1,5 2' .* -1.5 2,? or -1 5 2$"),
+        ("1 2; 0,5 3,25", "x, row 2: '0,5 3,25' .* 0.5 3.25,? or 0 5 3 25$"),
         ([[]], "x is empty"),
         ([1, [2]], "x: row 1 is 1, not a row of numbers"),
         ([True], "x, number 1: True is not a number"),
@@ -127,7 +127,7 @@ def test_a_file_is_read_by_its_ending(tmp_path: Path) -> None:
     [
         ("a.toml", "x = 1\ny = = 2", "is not TOML: .*line 2"),
         ("a.json", '{"x": 1,\n "y": }', "line 2: is not JSON"),
-        ("a.json", "[1, 2]", "must hold keys and values"),
+        ("a.json", "[1, 2]", "must contain keys and values"),
         ("a.toml", "casual = true", "no such key 'casual'; did you mean causal?"),
         ("a.toml", "zzz = 1", "no such key 'zzz'; the keys are x, causal, shape"),
         ("a.toml", 'causal = "yes"', "causal = 'yes': must be true or false"),
@@ -142,7 +142,7 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, text: str, message
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml: .*no such file"):
+    with pytest.raises(InputError, match=r"none\.toml does not exist"):
         read_file(tmp_path / "none.toml", {})
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="UTF-8"):

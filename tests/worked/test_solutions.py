@@ -187,7 +187,7 @@ def test_softmax_of_the_sources() -> None:
 def test_the_example_of_the_sources() -> None:
     solution = worked.attention(x=X, identity=True)
     assert "⎢0.198 0.401 0.401⎥" in solution.text()
-    assert "Query 2 takes 0.198 of value 1, 0.401 of value 2 and 0.401 of value 3." in str(solution)
+    assert "Output 2 is 0.198 of value 1, 0.401 of value 2 and 0.401 of value 3." in str(solution)
     found = values(solution)
     assert close(found["attention.scores"], [[1, 0, 1], [0, 1, 1], [1, 1, 2]])
     assert close(found["attention.mixed"][1], [0.5988879073202141, 0.8022241853595719])
@@ -432,7 +432,7 @@ def test_a_solution_is_frozen_and_shows_itself() -> None:
 def test_digits() -> None:
     assert "0.66524096" in worked.softmax("2 1 0", digits=8).text()
     assert "0.7 0.2 0.1" in worked.softmax("2 1 0", digits=1).text()
-    with pytest.raises(InputError, match=r"digits = 99.*1 to 12"):
+    with pytest.raises(InputError, match=r"digits = 99.*between 1 and 12"):
         worked.softmax("2 1 0", digits=99)
 
 
@@ -473,13 +473,13 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("perceptron", {"x": "1; 2", "target": "1"}, "x has 2 rows and target has 1 number: each"),
         ("perceptron", {"x": "1; 2", "target": "1 2"}, "target: 2 is not 0 or 1, the answers"),
         ("perceptron", {"x": "1; 2", "target": "-1 1"}, "target: -1 .* write 0 instead of -1"),
-        ("perceptron", {"x": "1", "w": "1", "rate": 1}, "rate needs target, or data"),
+        ("perceptron", {"x": "1", "w": "1", "rate": 1}, "rate needs target or data"),
         ("perceptron", {"x": "1", "w": "1", "epochs": 1}, "epochs needs target, or data"),
         ("perceptron", {"data": "nand"}, "data = nand: .*and, or, xor"),
         ("perceptron", {"data": "and", "x": "1 2"}, "give data, or x with target, not both"),
-        ("perceptron", {"rate": 0}, "rate = 0: must be larger than 0"),
+        ("perceptron", {"rate": 0}, "rate = 0: must be greater than 0"),
         ("perceptron", {"data": "or", "epochs": 0}, "epochs = 0: must be at least 1"),
-        ("softmax", {"x": "1 2; 3 4"}, "x is 2 x 2, but one row"),
+        ("softmax", {"x": "1 2; 3 4"}, "x is 2 x 2; expected one row"),
         ("softmax", {"x": "1 2", "target": 2}, "target = 2: x has 2 numbers, so .* 0 to 1"),
         ("attention", {"q": X, "k": X}, "v is missing: give q, k and v, or x with identity"),
         ("attention", {"wq": X}, "wq needs x"),
@@ -501,7 +501,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("positions", {"d": 5}, "d = 5: sines and cosines come in pairs; try 6"),
         ("positions", {"count": 2, "positions": "1"}, "positions or count, not both"),
         ("positions", {"q": "1 2"}, "q is for rotary positions"),
-        ("positions", {"base": 1}, "base = 1: must be larger than 1"),
+        ("positions", {"base": 1}, "base = 1: must be greater than 1"),
         ("positions", {"rotary": True, "d": 4}, "d is for sinusoidal positions"),
         ("positions", {"rotary": True, "q": "1 2"}, "k is missing"),
         ("positions", {"rotary": True, "q": "1 2", "k": "1"}, "q has 2 values and k has 1"),
@@ -513,13 +513,13 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("mlp", {"x": "1", "w": "1;2", "v": "1 2 3"}, "w is 2 x 1 and v is 1 x 3"),
         ("mlp", {"x": "1", "w": "1;2", "v": "1 2", "b": "1"}, "w is 2 x 1 and b has 1 number"),
         ("mlp", {"x": "1", "w": "1", "v": "1", "c": "1 2"}, "v is 1 x 1 and c has 2 numbers"),
-        ("mlp", {"x": "1", "w": "1", "v": "1", "y": "1 2"}, "y has 2 numbers, but v gives 1"),
+        ("mlp", {"x": "1", "w": "1", "v": "1", "y": "1 2"}, "y has 2 numbers, but v has 1"),
         ("mlp", {"x": "1", "w": "1", "v": "1", "rate": 1}, "rate needs y"),
-        ("mlp", {"rate": 0}, "rate = 0: must be larger than 0"),
+        ("mlp", {"rate": 0}, "rate = 0: must be greater than 0"),
         ("mlp", {"activation": "rellu"}, "activation = rellu: there are .*; did you mean relu?"),
         ("mlp", {"x": "1", "w": [[[1.0]]], "v": "1"}, "one hidden layer"),
         ("rnn", {"x": "1", "weights": {"W": "1"}}, "U missing: give x, .* only the biases"),
-        ("rnn", {"x": "1", "weights": {"W_f": 1}}, "no weight is called W_f; did you mean W?"),
+        ("rnn", {"x": "1", "weights": {"W_f": 1}}, "W_f; did you mean W?"),
         ("rnn", {"activation": "gelu"}, "tanh or relu"),
         ("rnn", {"target": "1"}, "target has 1 number, but the state has 2"),
         ("rnn", {"rate": 1}, "rate needs target"),

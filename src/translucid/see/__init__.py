@@ -1,4 +1,4 @@
-"""Look into a model: figures, tables and text from a trace; gradients, saliency, ablation."""
+"""Inspect a model: figures, tables and text from a trace; gradients, saliency, ablation."""
 
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # for type checkers and editors; must agree with the table be
     from translucid.see.render.frame import page as page
     from translucid.see.render.frame import table as table
 
-# Steps of integrated gradients: the output of a trained Transformer may change abruptly along the
-# path, and 64 steps can miss a third of the change.
+# Number of steps for integrated gradients: a trained Transformer's output may change abruptly along
+# the path, and 64 steps can miss a third of the change.
 INTEGRATION_STEPS = 256
 
 __getattr__, __dir__, __all__ = lazy_exports(

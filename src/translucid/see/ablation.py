@@ -17,25 +17,25 @@ from translucid.see.pictures import Axis, Bars, Grid, Heat, Numbers
 from translucid.tasks.base import Task
 from translucid.tasks.in_batches import summed_loss
 
-MARKED = 3  # largest effects to mark, but at most a third of all
-WRITTEN = 12  # up to this many heads in a layer, the numbers are written into the picture
+MARKED = 3  # how many of the largest effects to mark, but at most a third of all parts
+WRITTEN = 12  # with up to this many heads per layer, the picture shows the numbers
 
 
 class Edited(Network):
-    """A network that always runs with an edit. It shares the weights."""
+    """A network with an edit applied in every run. It shares the weights of the original."""
 
     def __init__(self, network: Network, edit: Mapping[str, Edit]) -> None:
         super().__init__()
         self.config, self.network = network.config, network
         self.watched = Trace([], edit=edit)
-        self.training = network.training  # which evaluation restores
+        self.training = network.training  # evaluation restores this mode
 
     def forward(self, *positional: Any, **named: Any) -> Tensor:
         return self.network(*positional, **named, trace=self.watched)
 
 
 class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
-    """A network that generates, with the edit in every step."""
+    """A text-generating network with an edit applied at every decoding step."""
 
     network: AutoregressiveNetwork[Any]
 
@@ -58,7 +58,7 @@ class EditedGenerator(Edited, AutoregressiveNetwork[Any]):
 
 
 def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
-    """The network with an edit, to be evaluated like any other."""
+    """Wrap a network so that an edit is applied in every run; evaluate it like any other."""
     if isinstance(network, AutoregressiveNetwork):
         return EditedGenerator(network, edit)
     return Edited(network, edit)
@@ -66,29 +66,29 @@ def edited(network: Network, edit: Mapping[str, Edit]) -> Edited:
 
 @dataclass(frozen=True)
 class AblationScore:
-    """The loss and the metric of a network."""
+    """The loss and the metric of a network on a data set."""
 
     loss: float  # per target, without smoothing
-    metric: float | None = None  # the task's own, where requested
+    metric: float | None = None  # the task's metric; None if it was not requested
 
 
 @dataclass(frozen=True)
 class Ablation:
     """Scores of a network with all parts, and with each part switched off."""
 
-    metric: str  # its name
+    metric: str  # name of the metric
     items: int
     targets: int
     whole: AblationScore
     rows: tuple[tuple[Switch, AblationScore], ...]
-    switches: int  # planned; more than rows if it was stopped
+    switches: int  # number of planned runs; more than rows if stopped early
 
     @property
     def complete(self) -> bool:
         return len(self.rows) == self.switches
 
     def change(self, measured: AblationScore) -> float:
-        """The increase of the loss per target."""
+        """The increase of the loss per target, compared with all parts on."""
         return measured.loss - self.whole.loss
 
     @property
@@ -103,7 +103,7 @@ class Ablation:
         return [self.rows[-place][0] for _, place in most]
 
     def table(self) -> str:
-        """Each part with its loss and change, and with the metric if it was measured."""
+        """A text table: each part, the loss without it, the change, and the metric if measured."""
         with_metric = self.whole.metric is not None
         wide = max([len("switched off"), *(len(switch.name) for switch, _ in self.rows)])
         heads = ["loss", "change"] + ([self.metric, "change"] if with_metric else [])
@@ -114,7 +114,7 @@ class Ablation:
             mark = " *" if switch in largest else ""
             lines.append(f"{switch.name:<{wide}}{_cells(measured, self.whole)}{mark}")
         if largest:
-            lines.append(f"* the largest change{'s' * (len(largest) > 1)} of the loss")
+            lines.append(f"* the largest change{'s' * (len(largest) > 1)} in the loss")
         if with_metric and any(switch.kind == "masks" for switch, _ in self.rows):
             lines.append(
                 "masks: while a model generates there are no later tokens, so opening the causal "
@@ -154,10 +154,10 @@ class Ablation:
         return [picture for picture in pictures if picture is not None]
 
     def picture(self) -> Heat | Grid | Bars:
-        """The heads if there are any, else the other parts."""
+        """The picture of the heads if there are any, otherwise that of the other parts."""
         pictures = self.pictures()
         if not pictures:
-            raise InputError("nothing was switched off, so there is no picture to draw")
+            raise InputError("no part was switched off, so there is no picture to draw")
         return pictures[0]
 
     def _heads(self) -> Heat | Grid | None:
@@ -186,7 +186,7 @@ class Ablation:
         ]
         return Bars(
             "How much the loss grows without each part",
-            f"change of the loss, which is {self.whole.loss:.3g} with all parts",
+            f"change in the loss, which is {self.whole.loss:.3g} with all parts",
             tuple(switch.name for switch, _ in rows),
             values,
             self._note(),
@@ -207,13 +207,13 @@ def ablate(
     metric: bool = True,
     progress: Callable[[Ablation], None] | None = None,
 ) -> Ablation:
-    """Measure the loss and the metric on the items as trained, and with each part off by itself.
+    """Measure loss and metric on the items with all parts on, then with one part off at a time.
 
     metric: False to skip the task's metric, which for translation means translating all items once
     for each part. progress: called with the results so far before and after every run.
     """
     if not items:
-        raise InputError("there are no examples to measure on; give at least one example")
+        raise InputError("there are no examples to measure on; pass at least one example")
     targets = sum(task.targets(item) for item in items)
     whole = measure(network, task, items, {}, metric=metric)
     known = Ablation(task.metric, len(items), targets, whole, (), len(switches))
@@ -235,7 +235,7 @@ def measure(
     *,
     metric: bool = True,
 ) -> AblationScore:
-    """The loss and the metric of a network with an edit."""
+    """Compute the loss and the metric of a network with an edit."""
     model = edited(network, edit)
     loss = reached = None
     if metric or task.traits.loss_by_evaluating:

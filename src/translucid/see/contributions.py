@@ -1,11 +1,11 @@
 """Direct logit attribution: a logit as a sum over embedding, heads and feed-forward layers; and how
-much LoRA adapters add to their layers.
+much LoRA adapters add to their layers' outputs.
 
 Every part adds its vector to the residual stream, and the output head is linear. With its mean and
 deviation fixed at their values in this run, each norm in between is linear too, so the
-contributions and a remainder add up to the logit exactly. The remainder holds the shifts of norms
-and the biases of projections and head. With pre-norm, a contribution passes only the final norm;
-with post-norm, all later norms.
+contributions and a remainder add up to the logit exactly. The remainder holds the biases of norms,
+projections and head. With pre-norm, a contribution passes only through the final norm; with
+post-norm, through all later norms.
 
 Elhage et al. 2021, "A mathematical framework for Transformer circuits".
 """
@@ -29,7 +29,7 @@ from translucid.see.text_trace import TextTrace
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one part adds to a logit; for a head, also by the token whose value it copies."""
+    """What one part adds to a logit; for a head, also split by the tokens it attends to."""
 
     part: str  # such as decoder.layers.0.cross_attention
     head: int | None
@@ -39,12 +39,12 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Contributions:
-    """A logit and the terms of its sum."""
+    """A logit, split into the contributions that sum to it."""
 
     logit: float
     parts: tuple[Contribution, ...]
-    remainder: float  # shifts of norms, biases
-    rounding: float  # what the sum lacks, due to the model's precision
+    remainder: float  # from biases, including those of norms
+    rounding: float  # rounding error: the logit minus the sum of all terms
 
 
 class _Direction:
@@ -54,14 +54,14 @@ class _Direction:
     def __init__(self, reading: TextTrace, position: int, direction: Tensor) -> None:
         self.reading, self.position = reading, position
         self.direction = direction  # (d_model,), float64
-        self.parts: list[Contribution] = []  # the last one first
+        self.parts: list[Contribution] = []  # last part first
         self.remainder = 0.0
 
     def at(self, name: str) -> Tensor:
         return self.reading[name][0, self.position].double()
 
     def before_norm(self, norm: Norm, name: str) -> None:
-        """Pass a norm, with its statistics in this run."""
+        """Follow the direction back through a norm, using its statistics from this run."""
         self.direction, constant = norm.linearised(
             self.direction, lambda statistic: self.at(f"{name}.{statistic}")
         )
@@ -74,7 +74,7 @@ class _Direction:
         self.parts.append(Contribution(part, None, float(vector @ self.direction)))
 
     def add_heads(self, part: MultiHead, name: str) -> None:
-        """Add the heads of an attention layer, each by the tokens whose values it copies."""
+        """Add the contributions of an attention layer's heads, split by the tokens attended to."""
         weight = part.output.weight.detach().double()  # (d_model, heads * d_head)
         wanted = (self.direction @ weight).unflatten(-1, (part.heads, part.d_head))
         pattern = self.reading[f"{name}.pattern"][0, :, self.position].double()  # (heads, keys)
@@ -89,22 +89,25 @@ class _Direction:
 
 
 def contributions(reading: TextTrace, position: int, output: int) -> Contributions:
-    """What each part adds to the logit of an output (the number of a token or tag) at a position of
-    the text that the head reads."""
+    """Split a logit into the contributions of the network's parts.
+
+    position: in the text that the output head reads. output: id of the token or tag.
+    """
     network = reading.network
     side = "decoder" if hasattr(network, "decoder") else "encoder"
     stack, head = getattr(network, side, None), getattr(network, "head", None)
     if not isinstance(stack, Stack) or not isinstance(head, LanguageHead | Tagger):
         raise InputError(
-            "contributions are for Transformers with an output at each position (translate, "
-            "language, tag); for other networks use trace.terms(...) or model.saliency(...)"
+            "contributions are only defined for Transformers with an output at each position "
+            "(translate, language, tag); for other networks use trace.terms(...) or "
+            "model.saliency(...)"
         )
     reading.check_eval()
     logits = reading["head.logits"][0]
     if not 0 <= position < logits.shape[0] or not 0 <= output < logits.shape[1]:
         raise InputError(
-            f"position {position} and output {output}: there are positions 0 to "
-            f"{logits.shape[0] - 1} and outputs 0 to {logits.shape[1] - 1}"
+            f"position = {position}, output = {output}: position must be between 0 and "
+            f"{logits.shape[0] - 1}, output between 0 and {logits.shape[1] - 1}"
         )
     direction = head.linear.weight.detach()[output].double()
     direction = direction * (head.scale if isinstance(head, LanguageHead) else 1.0)
@@ -121,7 +124,7 @@ def contributions(reading: TextTrace, position: int, output: int) -> Contributio
 def _back(
     reading: TextTrace, stack: Stack, side: str, position: int, direction: Tensor
 ) -> _Direction:
-    """Follow the direction from the final norm to the embedding, part by part."""
+    """Follow the direction back from the final norm to the embedding, part by part."""
     followed = _Direction(reading, position, direction)
     followed.before_norm(stack.final_norm, f"{side}.final_norm")
     for number, layer in reversed([*enumerate(stack.blocks())]):
@@ -140,7 +143,7 @@ def _back(
 
 @dataclass(frozen=True)
 class AdapterNorm:
-    """Mean lengths of what one adapted layer computes, over its tokens."""
+    """Mean vector lengths, over tokens, of an adapter's output and its frozen layer's output."""
 
     layer: str  # its name in the network
     added: float  # of (alpha / rank) B A x
@@ -148,14 +151,14 @@ class AdapterNorm:
 
     @property
     def ratio(self) -> float:
-        """The length that the adapter adds, relative to the output of the frozen layer."""
+        """Length of the adapter's output relative to that of the frozen layer's output."""
         return self.added / max(self.frozen, 1e-30)
 
 
 @torch.no_grad()
 def adapter_norms(c: Computation) -> tuple[AdapterNorm, ...]:
-    """The adapters of a network, in its order, computed from the inputs of their layers: not every
-    projection is a trace point."""
+    """Measure what each LoRA adapter adds, in network order. Outputs are recomputed from the
+    layers' inputs, because not every projection is a trace point."""
     norms = []
     for layer, part in c.network.named_modules():
         if isinstance(part, AdaptedLinear):

@@ -17,9 +17,9 @@ from translucid.see.pictures import Axis, Grid, Heat, Scale
 from translucid.see.text_trace import TextTrace
 from translucid.see.trace_pictures import numbers, token_axis, window
 
-ROUNDING = 1e-6  # relative difference that the order of additions can cause
-SHOWN = 4  # points of another shape that are listed
-# What passes from layer to layer: embeddings, then the residual stream or the recurrent states.
+ROUNDING = 1e-6  # relative difference that can be due to the order of additions
+SHOWN = 4  # how many points with different shapes to list
+# The values passed between layers: embeddings, then the residual stream or recurrent states.
 STREAM = (
     "*embedding.lookup", "*characters.sum", "*positions.output", "*_residual.sum",
     "*final_norm.output", "*.rnn.hidden", "*.lstm.hidden", "*.gru.hidden", "*alignment.output",
@@ -28,7 +28,7 @@ STREAM = (
 
 @dataclass(frozen=True)
 class PointDifference:
-    """How much two runs differ at one point."""
+    """How much two runs differ at one trace point."""
 
     name: str
     most: float  # the largest absolute difference of two values
@@ -37,15 +37,15 @@ class PointDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether they differ by more than rounding."""
+        """Whether the runs differ by more than rounding error."""
         return not self.relative <= ROUNDING
 
 
 @dataclass(frozen=True)
 class TraceDifference:
-    """Two runs, compared at every point that both have in the same shape."""
+    """Two runs, compared at every trace point that has the same shape in both."""
 
-    names: tuple[str, ...]  # of the points that are compared, in the order of the model
+    names: tuple[str, ...]  # the compared points, in model order
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     shapes: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]  # where shapes differ
@@ -57,7 +57,7 @@ class TraceDifference:
         return tuple(self.at(name) for name in self.names)
 
     def at(self, name: str) -> PointDifference:
-        """The difference at one of the points that are compared."""
+        """The difference between the runs at a given trace point."""
         a, b = _comparable(self.a[name], self.b[name])
         gap = (a - b).flatten()
         a, b = a.flatten(), b.flatten()
@@ -67,7 +67,7 @@ class TraceDifference:
 
     @cached_property
     def first(self) -> PointDifference | None:
-        """The first point of the model that differs."""
+        """The first point, in model order, at which the runs differ."""
         unlike = (name for name in self.names if not _identical(self.a[name], self.b[name]))
         return next((point for point in map(self.at, unlike) if point.differs), None)
 
@@ -90,7 +90,7 @@ class TraceDifference:
             )
         if first is None:
             yield (
-                f"no difference in {len(self.points)} points"
+                f"no difference at {len(self.points)} points"
                 if self.points
                 else "no point was compared"
             )
@@ -109,7 +109,7 @@ class TraceDifference:
                         f"{point.cosine:>8.4f}{_mark(point, first, widest)}"
                     )
         for name, ours, theirs in self.shapes[:SHOWN]:
-            yield f"not compared: {name} has shape {ours} in one and {theirs} in the other"
+            yield f"not compared: {name} has shape {ours} in one run and {theirs} in the other"
         if len(self.shapes) > SHOWN:
             yield f"... and {len(self.shapes) - SHOWN} more"
         for names, where in ((self.only_a, "first"), (self.only_b, "second")):
@@ -121,8 +121,8 @@ class TraceDifference:
     ) -> Heat | Grid:
         """A map of how far each token's vector has moved at each depth, relative to its length.
 
-        pattern: the points to show, by default what passes from layer to layer. tokens: the first
-        to show, and the one after the last. A translation model has a table for each text.
+        pattern: the points to show, by default the values passed between layers. tokens: the range
+        to show, (first, last + 1). A translation model gets one table per text.
         """
         sides = self.sides(pattern)
         note = "‖a - b‖ / ‖a‖ of each token's vector"
@@ -144,10 +144,10 @@ class TraceDifference:
         note: str,
         tokens: tuple[int, int] | None,
     ) -> Heat | Grid:
-        """Depths by tokens, a table for each text with one colour scale for all.
+        """Draw a table of depths by tokens for each text, all with the same colour scale.
 
-        title: with {} where the text is named. rows: from the points of a text and the range of
-        tokens to the values. (points, tokens)
+        title: format string with {} for the name of the text. rows: function from the points of a
+        text and a token range to the values, (points, tokens).
         """
         heats = []
         for names in sides:
@@ -171,7 +171,7 @@ class TraceDifference:
         return Grid(title.format(""), one_scale, len(heats), one_scale[0].note)
 
     def sides(self, pattern: str | Sequence[str] = STREAM) -> list[list[str]]:
-        """The points with a vector for each token, by the text that they belong to."""
+        """The points with a vector for each token, grouped by the text they belong to."""
         globs = (pattern,) if isinstance(pattern, str) else tuple(pattern)
         shown = _along_tokens(self.names, globs)
         if not shown:
@@ -183,11 +183,11 @@ class TraceDifference:
         return [list(names) for _, names in groupby(sorted(shown, key=self._side), key=self._side)]
 
     def _side(self, name: str) -> tuple[bool, int]:
-        """A key for the text that a point belongs to; the encoder's comes first."""
+        """A sort key for the text that a point belongs to; the encoder's text comes first."""
         return "encoder" not in name.split("."), self.a[name].shape[_along(name) or 0]
 
     def tokens_along(self, name: str) -> tuple[str, ...]:
-        """The token at each position of a point; both tokens where the texts differ."""
+        """The token at each position of a point; where the texts differ, both tokens."""
         size = self.a[name].shape[_along(name) or 0]
         axis = describe(name).axes[_along(name) or 0]
         both = [
@@ -201,7 +201,7 @@ class TraceDifference:
 
 
 def difference(a: Trace, b: Trace, pattern: str = "*") -> TraceDifference:
-    """Compare two traces at every point that both have and that matches."""
+    """Compare two traces at every point that both contain and that matches the pattern."""
     ours, theirs = a.names(pattern), b.names(pattern)
     if not ours and not theirs:
         a[pattern]  # raises an error with the nearest names
@@ -229,26 +229,26 @@ def _identical(a: Tensor, b: Tensor) -> bool:
 
 
 def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in double precision on one device, with 0 where both are the same infinity (a mask)."""
+    """Convert both to double precision on one device; entries infinite in both become 0."""
     a, b = a.detach().double(), b.detach().to(a.device).double()
     same = (a == b) & a.isinf()
     return a.masked_fill(same, 0.0), b.masked_fill(same, 0.0)
 
 
 def _relative(gap: Tensor, size: Tensor) -> Tensor:
-    """gap / size, where 0 / 0 is 0."""
+    """Divide gap by size, with 0 / 0 = 0."""
     return torch.where(gap == 0, 0.0, gap / size)
 
 
 @lru_cache(4096)
 def _along(name: str) -> int | None:
-    """The axis of a point that has an entry for each token of its own text."""
+    """The axis of a point that runs along the tokens of its text, if any."""
     return token_axis(name, ("length", "queries"))
 
 
 @lru_cache(64)
 def _along_tokens(names: tuple[str, ...], globs: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that match and have an entry for each token."""
+    """The names that match a glob and have an axis along the tokens."""
     chosen = {name for glob in globs for name in matching(names, glob)}
     return tuple(name for name in names if name in chosen and _along(name))
 
@@ -259,9 +259,9 @@ def _moved(a: Trace, b: Trace, names: Sequence[str], start: int, stop: int) -> T
     rows = torch.zeros(len(names), stop - start, dtype=torch.double)
     alike: dict[tuple[int, ...], list[int]] = {}
     for place, name in enumerate(names):
-        if not _identical(a[name], b[name]):  # most points before the first change are
+        if not _identical(a[name], b[name]):  # points before the first change are identical
             alike.setdefault((_along(name) or 0, *a[name].shape), []).append(place)
-    for (along, *_), places in alike.items():  # points of one shape at once
+    for (along, *_), places in alike.items():  # all points with the same shape at once
         one, two = _comparable(
             *(
                 torch.stack([trace[names[place]][0] for place in places])
@@ -277,7 +277,10 @@ def _moved(a: Trace, b: Trace, names: Sequence[str], start: int, stop: int) -> T
 
 @lru_cache(4096)
 def depth(name: str) -> str:
-    """encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention"""
+    """Describe a point's depth in words:
+
+    encoder.layers.0.self_attention_residual.sum -> layer 0, after self-attention
+    """
     rest = re.sub(r"^(members\.\d+\.)?(encoder|decoder)\.(recurrent\.)?", "", name)
     layer = re.match(r"layers\.(\d+)\.(.*)", rest)
     if layer is None:

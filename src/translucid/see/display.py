@@ -1,4 +1,4 @@
-"""Overviews of a reading and of a model for a notebook, without the values."""
+"""HTML summaries of a trace and of a model for notebooks, without the values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from translucid.see.render.frame import escape, folded, piece, table
 from translucid.see.render.mathml import mathml
 from translucid.see.text_trace import TextTrace
 
-WORDS = 48  # tokens of a text to show
-PICTURE = 24  # tokens on a side of the picture: labels are most of the HTML
-HEADS = 4  # with more heads, their mean is shown: labels also take most of the time
+WORDS = 48  # number of tokens to show
+PICTURE = 24  # tokens along each side of the picture; labels make up most of the HTML
+HEADS = 4  # with more heads than this, show their mean: drawing labels takes most of the time
 PICTURED = ("*.cross_attention.pattern", "*.alignment.pattern", "*.pattern", "*_gate")
-LENGTH = 128  # tokens of the text for which FLOPs are counted
-_NUMBER = re.compile(r"\.\d+(?=\.)")  # of a layer
+LENGTH = 128  # text length in tokens for which FLOPs are counted
+_NUMBER = re.compile(r"\.\d+(?=\.)")  # a layer's number
 _PART = re.compile(r"\w+(?:\.\*)*")
 
 
 def reading_html(reading: TextTrace) -> str:
-    """The tokens, a first picture, and the points by part, without their values."""
+    """Summarize a trace: its tokens, one picture, and its points grouped by part."""
     right = formulas(reading.network, reading.met)
     points = _points({name: reading[name] for name in reading}, right)
     size = sum(point.bytes for point in points)
@@ -38,7 +38,7 @@ def reading_html(reading: TextTrace) -> str:
 
 
 def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = ()) -> str:
-    """A model with `rows` of facts about it, and its parameters by part."""
+    """Summarize a model: the facts in `rows`, and its parameters by part."""
     parts = parts_of(network, LENGTH)
     total, flops = network.parameters_count, sum(part.copies * part.flops for part in parts)
     reads = f"token of {LENGTH}" if isinstance(network.config, SequenceConfig) else "example"
@@ -82,7 +82,7 @@ def _chips(words: Sequence[str]) -> str:
 
 
 def _picture(reading: TextTrace) -> list[str]:
-    """The attention pattern or a gate of the first layer that was kept."""
+    """Draw the attention pattern or a gate of the first layer in the trace."""
     for wanted in PICTURED:
         names = [name for name in reading.names(wanted) if reading[name].dim() > 2]
         if names:
@@ -100,7 +100,7 @@ def _picture(reading: TextTrace) -> list[str]:
 
 @dataclass
 class _Point:
-    """One point of the catalogue, in one part or in the same part of several layers."""
+    """A trace point of one part, or of the same part in several layers."""
 
     scope: tuple[str, ...]  # such as decoder, layers.*, self_attention
     name: str  # the last word of the full name
@@ -108,11 +108,11 @@ class _Point:
     formula: str  # as this model computes it
     shapes: list[str] = field(default_factory=list)
     bytes: int = 0
-    numbers: list[list[int]] = field(default_factory=list)  # of its layers
+    numbers: list[list[int]] = field(default_factory=list)  # numbers of its layers
 
 
 def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Point]:
-    """The points, with those of layers that have the same parts merged."""
+    """List the points, merging those of layers with the same parts."""
     points: dict[str, _Point] = {}
     for name, value in values.items():
         key = _NUMBER.sub(".*", name)
@@ -127,7 +127,7 @@ def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Poi
 
 
 def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:
-    """The content of a part: its points as a table, then its parts, folded."""
+    """HTML of a part: a table of its points, then its sub-parts, collapsed."""
     own = [point for point in points if len(point.scope) == depth]
     out = [_table(own)] if own else []
     inner: dict[str, list[_Point]] = {}
@@ -144,7 +144,7 @@ def _tree(points: Sequence[_Point], depth: int = 0) -> list[str]:
 
 
 def _counted(points: Sequence[_Point], depth: int) -> str:
-    """The numbers of the layers: 0, or 0 to 5, or 0, 2, 5."""
+    """The layer numbers as text: "0", "0 to 5" or "0, 2, 5"."""
     place = sum("*" in word for word in points[0].scope[:depth])
     numbers = sorted({numbers[place] for point in points for numbers in point.numbers})
     if len(numbers) > 2 and numbers == [*range(numbers[0], numbers[-1] + 1)]:
@@ -173,7 +173,7 @@ def _table(points: Sequence[_Point]) -> str:
 
 
 def _code(point: _Point) -> str:
-    """The name of a point, with the pattern that finds it in the trace as a tooltip."""
+    """The name of a point, with its search pattern for the trace as a tooltip."""
     pattern = ".".join((*point.scope, point.name))
     return f'<code title="{escape(pattern)}">{escape(point.name)}</code>'
 

@@ -1,10 +1,10 @@
-"""Activation patching: replace values of one run by those of another.
+"""Activation patching: replace values in one run with those from another.
 
     model.trace(a, edit=from_trace(b, "encoder.layers.1.*"))
 
-`read_edited` reads one text with many edits in one batch, an edit in each row. The results equal
-separate runs up to rounding; values that an edit does not reach are bit for bit those of the run
-without edits.
+`read_edited` runs one text with many edits in one batch, one edit per row. The results equal those
+of separate runs up to rounding; values that an edit does not affect are bit for bit the same as in
+the run without edits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,16 +25,16 @@ Places = Mapping[int, int]
 def from_trace(
     other: Trace, pattern: str | Sequence[str], *, tokens: Places | None = None
 ) -> dict[str, Edit]:
-    """An edit that replaces the matching points by their values in `other`.
+    """Make an edit that replaces the matching points with their values in `other`.
 
-    tokens: only some positions, {position in this text: position in the other}, counted from 0 in
-    the text that a point belongs to (source for the encoder, target for the decoder). In tables of
-    queries by keys, whole rows (queries) are replaced.
+    tokens: replace only these positions, {position in this text: position in the other}, counted
+    from 0 in the text that a point belongs to (source for the encoder, target for the decoder). In
+    tables of queries by keys, whole rows (queries) are replaced.
     """
     if tokens is not None and (not tokens or min(*tokens, *tokens.values()) < 0):
         raise TraceError(
-            f"tokens = {dict(tokens)}: give positions from 0 on, {{position in this text: position "
-            "in the other}, such as {3: 3}; leave it out to replace all"
+            f"tokens = {dict(tokens)}: expected positions from 0 on, {{position in this text: "
+            "position in the other}, such as {3: 3}; omit it to replace all"
         )
     edits: dict[str, Edit] = {}
     lengths: dict[str, Edit] = {}
@@ -57,7 +57,7 @@ def from_trace(
 
 
 def _in_steps(trace: Trace, name: str) -> bool:
-    """Whether a recurrent loop wrote this point position by position."""
+    """Whether a recurrent loop recorded this point separately at each position."""
     try:
         trace[f"{name}@0"]
     except UnknownPointError:
@@ -77,8 +77,8 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """A check of the length at the output of the stack: without it, positions that only one of the
-    texts has would be skipped silently."""
+    """Check at the stack's output that both texts have the same length; without this check,
+    positions that exist in only one text would be skipped silently."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
         return {}
@@ -101,12 +101,12 @@ def _whole(name: str, theirs: Tensor, value: Tensor) -> Tensor:
 
 
 def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
-    """The value with the vectors of some tokens from elsewhere."""
+    """Replace the vectors of some tokens with those from the other trace."""
     axes, along = describe(name).axes, token_axis(name)
     if along is None or value.dim() != len(axes):
         raise TraceError(
-            f"{name} {tuple(value.shape)} has no axis of tokens ({', '.join(axes) or 'a number'}); "
-            "leave it out of the pattern, or leave out tokens to replace it whole"
+            f"{name} {tuple(value.shape)} has no token axis ({', '.join(axes) or 'a number'}); "
+            "exclude it from the pattern, or omit tokens to replace the whole point"
         )
     sizes = [
         (ours, other)
@@ -116,7 +116,7 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
     if any(ours != other for ours, other in sizes):
         raise TraceError(
             f"{name} has shape {tuple(value.shape)} here and {tuple(theirs.shape)} in the other "
-            f"trace; all axes except {axes[along]} must agree: leave this point out of the "
+            f"trace; all axes except {axes[along]} must agree; exclude this point from the "
             "pattern, or choose texts of the same length"
         )
     _check_places(name, tokens, value.shape[along], theirs.shape[along])
@@ -145,13 +145,13 @@ def _apart(name: str, ours: Sequence[int], theirs: Sequence[int]) -> str:
 
 
 def can_be_rows(plain: Reading, edit: Mapping[str, Edit]) -> bool:
-    """Whether every point that an edit changes has a row for each text of a batch; the scale of
-    attention, for example, is one number for all of them."""
+    """Whether every point that an edit changes has a row for each text in a batch. The attention
+    scale, for example, is a single number for the whole batch."""
     return all(describe(name).axes[:1] == ("batch",) for glob in edit for name in plain.names(glob))
 
 
 def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Reading]:
-    """Read the text of a complete reading again with each of these edits."""
+    """Run the text of a complete trace again, once with each of these edits."""
     network, example = plain.network, plain.example
     readings = [
         Reading(network, plain.task, example, edit=edit, budget_bytes=None, by_hand=True)
@@ -169,8 +169,10 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Passes each row of a batch that an edit changes, or has changed before, to its own reading.
-    Row 0 has no edit; rows that equal it have not been reached by theirs."""
+    """Records each batch row that an edit has changed in a trace of its own.
+
+    Row 0 has no edit; a row equal to it is not yet affected by its edit.
+    """
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:
         super().__init__([], by_hand=True)
@@ -182,7 +184,7 @@ class _Rows(Trace):
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
         reached = [False] * len(self.readings)
-        if value.dim() and len(value) > 1:  # else it is the same for all rows
+        if value.dim() and len(value) > 1:  # otherwise the value is shared by all rows
             reached = (value != value[0]).flatten(1).any(1).tolist()[1:]
         edited = {}
         for row, (reading, other) in enumerate(zip(self.readings, reached, strict=True), 1):

@@ -1,5 +1,5 @@
-"""Embedding and position tables: nearest neighbours of a word, similarity of positions, and texts
-that fine-tuning moved closer together or apart.
+"""Embedding and position tables: nearest neighbours of a word, similarity of positions, and pairs
+of texts that fine-tuning moved closer together or further apart.
 """
 
 from collections.abc import Sequence
@@ -31,23 +31,23 @@ from translucid.tasks.contrastive import cosines
 from translucid.tasks.words import readable
 
 Side = Literal["source", "target"]
-MAX_POSITIONS = 512  # that a picture can show
-SHOWN = 5  # pairs of each kind to print
+MAX_POSITIONS = 512  # maximum number of positions in a picture
+SHOWN = 5  # how many pairs to print in each direction
 
 
 def position_table(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
-    """How positions are encoded: the vector added at each position (sinusoidal, learned), the
+    """Draw the position encoding: the vector added at each position (sinusoidal, learned), the
     cosine of each angle (rotary), or each head's bias by distance (alibi, relative)."""
     stack, places, note = _places(network, length, side)
     match stack.positions.point:
         case "encoding":
             table = _added(stack, places)
             shown, chosen = _thin(table, group=2)
-            title, most, what = "The vector that is added at each position", None, "dimension"
+            title, most, what = "The vector added at each position", None, "dimension"
         case "angles":
             table = _angles(stack, places).cos()
             shown, chosen = _thin(table, group=1)
-            title, most = "The cosine of the angle that each position turns each pair by", 1.0
+            title, most = "Cosine of the angle by which each position rotates each pair", 1.0
             what = "pair of dimensions"
         case "bias":
             bias = _bias(stack, places)
@@ -68,17 +68,20 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
 
 
 def position_gram(network: Network, length: int = 64, *, side: Side = "source") -> Heat:
-    """The similarity of every two positions: the dot products of their vectors or, for rotary
-    positions, the mean cosine of the difference of their angles."""
+    """Draw the similarity of every pair of positions: the dot product of their vectors or, for
+    rotary positions, the mean cosine of the differences between their angles."""
     stack, places, note = _places(network, length, side)
     match stack.positions.point:
         case "encoding":
             vectors = _added(stack, places)
-            title, alike = "Dot products of the vectors of two positions", vectors @ vectors.T
+            title, alike = "Dot product of the vectors of two positions", vectors @ vectors.T
         case "angles":
             angles = _angles(stack, places)
             between = angles[:, None] - angles[None]
-            title, alike = "Mean cosine of the turns between two positions", between.cos().mean(-1)
+            title, alike = (
+                "Mean cosine of the rotations between two positions",
+                between.cos().mean(-1),
+            )
         case "bias":
             name = getattr(network.config, "positions")  # noqa: B009 (a Transformer's)
             raise InputError(
@@ -94,7 +97,7 @@ def position_gram(network: Network, length: int = 64, *, side: Side = "source") 
 def neighbours(
     network: Network, tokenizer: Tokenizer, word: str, k: int = 8, *, side: Side = "source"
 ) -> Bars:
-    """The words whose embeddings have the largest cosine with this word's."""
+    """The words whose embeddings have the highest cosine similarity with this word's."""
     check_count(k)
     table = _reader(network, side).embedding.table.weight.detach()  # (vocab, d_model)
     tokenizer.check_rows(len(table), "the model's table")
@@ -115,36 +118,36 @@ def neighbours(
 
 
 def _number_of(tokenizer: Tokenizer, word: str) -> tuple[int, str]:
-    """The single token of a word within a text, and a note if it is another token at the beginning
-    of a text."""
+    """The id of the single token for a word within a text, and a note if the word is a different
+    token at the beginning of a text."""
     within, ids = tokenizer.encode(f" {word}"), tokenizer.encode(word)
     whole = [row[0] for row in (within, ids) if len(row) == 1 and row[0] != tokenizer.unk_id]
     if whole:
         twice = whole[-1] != whole[0]
-        return whole[0], "; at the beginning of a text it is another token" if twice else ""
+        return whole[0], "; at the beginning of a text it is a different token" if twice else ""
     if len(ids) > 1:
         pieces = ", ".join(readable(tokenizer, ids))
-        raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); give one of them")
+        raise InputError(f"{word!r} is {len(ids)} tokens ({pieces}); choose one of them")
     if not ids:
-        raise InputError(f"{word!r} contains no token; give a word")
+        raise InputError(f"{word!r} contains no token; expected a word")
     text = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
     close = nearest(word, readable(tokenizer, text))
-    hint = f"the nearest known words are {', '.join(close)}" if close else "give another word"
+    hint = f"the nearest known words are {', '.join(close)}" if close else "try a different word"
     raise InputError(f"{word!r} is not in the model's vocabulary; {hint}")
 
 
 def _reader(network: Network, side: Side) -> Encoder | Decoder:
-    """The encoder or decoder of a side."""
+    """The encoder or decoder that reads the text of a side."""
     if side not in ("source", "target"):
-        raise InputError(f"side = {side!r}: give source or target")
+        raise InputError(f"side = {side!r}: expected source or target")
     if isinstance(network, EncoderDecoderModel):
         return network.encoder if side == "source" else network.decoder
     if isinstance(network, Ensemble):
-        raise InputError("every member of an ensemble has its own tables; give one of .networks()")
+        raise InputError("every member of an ensemble has its own tables; pass one of .networks()")
     if not isinstance(network, EncoderModel | DecoderModel):
-        raise InputError("this network reads numbers: it has no table of tokens or positions")
+        raise InputError("this network reads numbers, so it has no embedding or position table")
     if side == "target":
-        raise InputError("side = 'target': this model reads only one text; leave side out")
+        raise InputError("side = 'target': this model reads only one text; omit side")
     return network.encoder if isinstance(network, EncoderModel) else network.decoder
 
 
@@ -153,10 +156,10 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
     stack = _reader(network, side)
     if not isinstance(stack, Stack):
         raise InputError(
-            "a recurrent network reads tokens one after the other; it has no table of positions"
+            "a recurrent network reads tokens one after the other; it has no position table"
         )
     if not 1 <= length <= MAX_POSITIONS:
-        raise InputError(f"length = {length}: give 1 to {MAX_POSITIONS} positions")
+        raise InputError(f"length = {length}: must be between 1 and {MAX_POSITIONS}")
     note, limit = "", getattr(network.config, "context_length", None)
     if limit is not None and length > limit:
         length = limit
@@ -173,19 +176,19 @@ def _added(stack: Stack, places: Tensor) -> Tensor:
 def _angles(stack: Stack, places: Tensor) -> Tensor:
     """The angles by which pairs of dimensions are rotated. (length, pairs)"""
     angles = stack.positions.angles(places)
-    assert angles is not None, "positions whose point is `angles` have them"
+    assert angles is not None, "position schemes with the point `angles` compute angles"
     return angles[0]
 
 
 def _bias(stack: Stack, places: Tensor) -> Tensor:
     """The bias of the scores by the distance between query and key. (heads, distances)"""
     bias = stack.positions.bias(places[:, -1:], places.flip(1))
-    assert bias is not None, "positions whose point is `bias` have it"
+    assert bias is not None, "position schemes with the point `bias` compute a bias"
     return bias[0, :, 0]
 
 
 def _thin(table: Tensor, *, group: int) -> tuple[Tensor, list[int]]:
-    """Evenly chosen columns, few enough to read; `group` neighbours stay together."""
+    """Select evenly spaced columns, few enough to read; groups of `group` columns stay together."""
     width = table.shape[1]
     step = -(-width // MOST)
     chosen = [
@@ -207,12 +210,12 @@ def _unplaced(positions: NoPositions) -> InputError:
             f"there is no picture for {type(positions).__name__}, your own position scheme; its "
             "trace points show what it computes"
         )
-    return InputError("this model has positions = none: there is no table to show")
+    return InputError("this model has positions = none, so there is no table to show")
 
 
 @dataclass(frozen=True)
 class PairChange:
-    """The cosine of two texts in two models."""
+    """The cosine similarity of two texts, before and after fine-tuning."""
 
     one: str
     other: str
@@ -230,16 +233,16 @@ class PairChange:
 
 @dataclass(frozen=True)
 class EmbeddingChange:
-    """All pairs of some texts, sorted from those that moved nearer to those that moved apart."""
+    """All pairs of texts, sorted from moved closest together to moved furthest apart."""
 
     pairs: tuple[PairChange, ...]
 
     def nearer(self, k: int = SHOWN) -> tuple[PairChange, ...]:
-        """The k pairs that moved nearer most."""
+        """The k pairs that moved together the most."""
         return tuple(pair for pair in self.pairs[:k] if pair.change > 0)
 
     def apart(self, k: int = SHOWN) -> tuple[PairChange, ...]:
-        """The k pairs that moved apart most."""
+        """The k pairs that moved apart the most."""
         return tuple(pair for pair in self.pairs[: -k - 1 : -1] if pair.change < 0)
 
     def __str__(self) -> str:
@@ -254,8 +257,10 @@ class EmbeddingChange:
 
 
 def embedding_change(texts: Sequence[str], before: Tensor, after: Tensor) -> EmbeddingChange:
-    """Compare the cosines of all pairs of texts. before, after: their vectors in two models, which
-    may have different sizes. (texts, dimensions)"""
+    """Compare the cosine similarity of all pairs of texts between two models.
+
+    before, after: vectors of the texts, (texts, dimensions), which may differ in dimensions.
+    """
     was, now = cosines(before, before).tolist(), cosines(after, after).tolist()
     pairs = [
         PairChange(texts[i], texts[j], was[i][j], now[i][j])

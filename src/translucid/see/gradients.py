@@ -1,7 +1,7 @@
 """Gradients of the loss of one text, at every weight and every trace point.
 
-The gradient at a point is that of the loss when only this point is edited and everything after it
-is computed again.
+The gradient at a point is the derivative of the loss with respect to its value, where only this
+point changes and everything after it is recomputed.
 """
 
 import re
@@ -26,7 +26,7 @@ from translucid.tasks.outputs import Outputs
 from translucid.tasks.words import ALONG_TEXT, Words
 
 STATES = ("rnn.hidden", "lstm.hidden", "lstm.cell", "gru.hidden")
-STREAM = ("embedding.scaled", "feedforward_residual.sum")  # what runs through a Transformer
+STREAM = ("embedding.scaled", "feedforward_residual.sum")  # a Transformer's residual stream
 PARTS = ("embedding", "characters", "segments", "positions", "bridge", "self attention",
          "cross attention", "feedforward", "norms")  # fmt: skip
 FUSED = re.compile(r"(weight|bias)_(ih|hh)_l(\d+)(_reverse)?")  # torch's names
@@ -35,8 +35,8 @@ WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weig
 
 
 class Gradients(Trace):
-    """The gradient of a loss: for weights in `parameters`, for trace points by name, as in
-    `gradients["encoder.layers.0.self_attention.pattern"]`, with `@3` for position 3."""
+    """The gradients of a loss: those of weights in `parameters`, those of trace points by name:
+    `gradients["encoder.layers.0.self_attention.pattern"]`; append `@3` for position 3."""
 
     loss: float
     parameters: Mapping[str, Tensor]
@@ -53,14 +53,15 @@ class Gradients(Trace):
         self._network, self._words, self._at = network, example.words, at
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-        # A node for each point: the skip connection and the input of a sub-layer share a tensor.
+        # Each point needs its own graph node: the skip connection and the sub-layer's input share
+        # a tensor.
         if value.is_floating_point():
             value = value.view_as(value) if value.requires_grad else value.detach()
             value.requires_grad_()
         return value
 
     def differentiate(self, loss: Tensor) -> None:
-        """Replace the values by their gradients; boolean points have none."""
+        """Replace the values with their gradients; boolean points have no gradient."""
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
         nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]
@@ -77,16 +78,16 @@ class Gradients(Trace):
             self.keeps(name, position, gradient)
 
     def by_layer(self) -> Bars:
-        """The norm of the gradient of each layer's weights, in order of use."""
+        """Bar chart of the gradient norm of each layer's weights, in order of use."""
         layers = layers_of(self._network, self.parameters)
         return Bars(
-            f"How strongly each layer would change{self._at}",
+            f"Size of each layer's gradient{self._at}",
             "norm of the gradient of its weights", tuple(layers),
             self._sizes(list(layers.values())), tied_layers(self._network),
         )  # fmt: skip
 
     def by_part(self) -> Heat:
-        """The norm of the gradient by layer and part."""
+        """Table of gradient norms, by layer and part."""
         places = self._places()
         rows = _in_order([layer for layer, _ in places.values()])
         parts = list(dict.fromkeys(part for _, part in places.values()))
@@ -102,7 +103,7 @@ class Gradients(Trace):
         )  # fmt: skip
 
     def by_time(self, pattern: str | None = None) -> Lines:
-        """The norm of the gradient at each token, by default of recurrent states, or of the
+        """Line chart of the gradient norm at each token, by default for the recurrent states or the
         residual stream after each layer. pattern: other points with a vector for each token."""
         names = self._over_words(pattern)
         sides = [side for side in (self._words.source, self._words.target) if side]
@@ -126,13 +127,13 @@ class Gradients(Trace):
             note="where a line has no dot, the gradient is 0" if none else "",
         )
 
-    # ---- which weights belong together ----
+    # ---- grouping of weights ----
 
     def _places(self) -> dict[str, tuple[str, str]]:
         return {name: _place(name, self._network) for name in self.parameters}
 
     def _sizes(self, groups: Sequence[Sequence[str]]) -> Numbers:
-        """The norm of the gradient of all weights of each group."""
+        """The gradient norm of each group of weights."""
         squares = [
             sum((self.parameters[name].double().square().sum() for name in names), _ZERO)
             for names in groups
@@ -151,8 +152,8 @@ class Gradients(Trace):
             ]
             if not names:
                 raise InputError(
-                    "neither recurrent states nor a residual stream were kept; keep more points, "
-                    'or choose others, such as pattern="*.output"'
+                    "the trace has neither recurrent states nor a residual stream; keep more "
+                    'points, or choose others, such as pattern="*.output"'
                 )
             return names
         names = self.names(pattern)
@@ -163,7 +164,7 @@ class Gradients(Trace):
         if not over:
             raise InputError(
                 f"{names[0]} has no vector for each token "
-                f"(its axes are {', '.join(describe(names[0]).axes)}); give another pattern"
+                f"(its axes are {', '.join(describe(names[0]).axes)}); choose a different pattern"
             )
         return over
 
@@ -174,7 +175,7 @@ class Gradients(Trace):
 
     def missing(self, name: str) -> str:
         if name in self.met and self.wants(name):
-            return f"{name} is true or false at each position: it has no gradient"
+            return f"{name} is boolean, so it has no gradient"
         return super().missing(name)
 
 
@@ -190,11 +191,11 @@ def gradients(
     keep: str | Sequence[str] = "*",
     budget_bytes: int | None = DEFAULT_BUDGET,
 ) -> Gradients:
-    """The gradient of the loss of one example: -log p(target) or half the squared error, averaged
-    over the targets, as in training but without label smoothing and dropout.
+    """Compute the gradients of the loss of one example: -log p(target) or half the squared error,
+    averaged over the targets, as in training but without label smoothing and dropout.
 
-    of: the position of one target, such as 3 or -1; by default all. keep: the points to keep; the
-    gradients of all weights are always kept.
+    of: the position of one target, such as 3 or -1; by default all targets. keep: the points to
+    keep; the gradients of all weights are always kept.
     """
     means, targets = task.outputs, example.batch.targets
     counts = _counts(means, targets)
@@ -210,7 +211,7 @@ def gradients(
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:
-    """Which targets count towards the loss; refused if none does."""
+    """Which targets count towards the loss. Raises an InputError if none does."""
     counts = means.counts(targets)
     if not bool(counts.any()):
         raise InputError(f"the example has no target to compute a loss from; {means.lacking}")
@@ -222,12 +223,12 @@ def _place_of(of: int, counts: Tensor) -> int:
     if of < 0 and -of <= len(counted):
         return int(counted[of])
     if of not in counted:
-        raise InputError(f"of = {of}: the targets are at {', '.join(map(str, counted))}")
+        raise InputError(f"of = {of}: must be one of {', '.join(map(str, counted))}")
     return of
 
 
 def _at(words: Words, place: int | None) -> str:
-    """The end of a title."""
+    """The end of a picture's title, naming the target if only one was chosen."""
     if place is None:
         return ""
     labels = words.follows or words.source
@@ -235,14 +236,14 @@ def _at(words: Words, place: int | None) -> str:
 
 
 def layers_of(network: Network, names: Iterable[str]) -> dict[str, list[str]]:
-    """The names of weights by layer, in the order in which layers are used."""
+    """Group weight names by layer, in the order in which the layers are used."""
     places = {name: _place(name, network)[0] for name in names}
     rows = _in_order(list(places.values()))
     return {row: [name for name in places if places[name] == row] for row in rows}
 
 
 def tied_layers(network: Network) -> str:
-    """A note on the layers that share weights, whose gradients are one sum."""
+    """A note listing the layers that share weights; their gradients are summed."""
     users: dict[int, list[str]] = {}
     for name, weight in network.named_parameters(remove_duplicate=False):
         users.setdefault(id(weight), []).append(_place(name, network)[0])
@@ -270,7 +271,7 @@ def _place(name: str, network: Network) -> tuple[str, str]:
 
 
 def _layer(scopes: Sequence[str]) -> str:
-    """encoder.layers.0 -> encoder layer 0"""
+    """A layer in words: encoder.layers.0 -> encoder layer 0"""
     return (
         " ".join(scopes).replace("layers", "layer").replace("members", "member").replace("_", " ")
     )
@@ -286,7 +287,7 @@ def _has_token_vectors(name: str) -> bool:
 
 
 def _line(name: str) -> str:
-    """decoder.recurrent.layers.0.lstm.hidden -> decoder layer 0 hidden"""
+    """The name of a line: decoder.recurrent.layers.0.lstm.hidden -> decoder layer 0 hidden"""
     *scopes, point = name.split(".")
     shown = [scope for scope in scopes if scope != "recurrent"]
     if "layers" in shown and shown[-1] in ("rnn", "lstm", "gru", "feedforward_residual"):
@@ -295,7 +296,7 @@ def _line(name: str) -> str:
 
 
 def _in_order(layers: Sequence[str]) -> list[str]:
-    """The layers in order of use: in the list of weights the bridge follows the decoder."""
+    """Sort layers by order of use; the network lists the bridge after the decoder."""
     rows = list(dict.fromkeys(layers))
     sides = [row.rpartition("decoder ")[:2] if "decoder " in row else row for row in rows]
 
@@ -307,10 +308,10 @@ def _in_order(layers: Sequence[str]) -> list[str]:
 
 
 def eval_copy(network: Network, *, learning: bool = False) -> Network:
-    """A copy in evaluation mode that shares the weights. The network itself is not changed, so
+    """Copy a network in evaluation mode, sharing the weights. The network itself is not changed, so
     several threads can use it at once.
 
-    learning: all weights of the copy get gradients, even frozen ones; otherwise none do.
+    learning: whether all weights of the copy get gradients, even frozen ones, or none.
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in network.buffers()}
     for weight in network.parameters():

@@ -25,10 +25,10 @@ Speaker = EncoderModel | DecoderModel | EncoderDecoderModel
 
 
 def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = None) -> Heat:
-    """The predictions after the embedding and after each layer, with their probabilities.
+    """Draw the predictions after the embedding and after each layer, with their probabilities.
 
-    A cell holds the k likeliest tokens or tags and the probability of the first, and is framed
-    where the first is right. For a classifier, the columns are the classes.
+    Each cell shows the k likeliest tokens or tags and the probability of the likeliest; cells whose
+    likeliest is correct are framed. For a classifier, the columns are the classes.
     """
     check_count(k)
     speakers = _speakers(reading.network)
@@ -36,7 +36,7 @@ def lens(reading: TextTrace, k: int = 1, *, tokens: tuple[int, int] | None = Non
     check_likely(reading)
     if not reading.outputs.at_positions:
         return _of_classes(reading, speakers)
-    notes = ["the darker, the likelier; framed where it is right"]
+    notes = ["darker cells are more likely; correct predictions are framed"]
     first, last = window(len(reading.labels), tokens, notes)
     values, texts, frames = [], [], []
     for row, stream in enumerate(_streams(reading, speakers)):
@@ -91,8 +91,8 @@ def _speakers(network: Network) -> list[tuple[str, Speaker]]:
     """The networks with an output head, each with the prefix of its names in the trace."""
     if not isinstance(network.config, TransformerConfig):
         raise InputError(
-            "the lens is for Transformers, whose layers all write to the residual stream that the "
-            "output head reads; the layers of other networks have no common stream"
+            "the logit lens requires a Transformer, whose layers all write to the residual stream "
+            "that the output head reads; the layers of other networks have no common stream"
         )
     if isinstance(network, Ensemble):
         return [(f"members.{number}.", one) for number, one in enumerate(network.networks())]
@@ -107,7 +107,7 @@ def _streams(reading: TextTrace, speakers: list[tuple[str, Speaker]]) -> list[li
 
 
 def stream_points(prefix: str, network: Speaker) -> list[str]:
-    """Where the trace holds the residual stream: after the embedding, and after each layer."""
+    """Names of the residual stream's trace points: after the embedding, and after each layer."""
     stack, name = stack_of(network)
     assert isinstance(network.config, TransformerConfig)
     after = "sum" if network.config.placement == "pre" else "norm.output"
@@ -130,7 +130,7 @@ def stack_of(network: Speaker) -> tuple[Stack, str]:
 
 @torch.no_grad()
 def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
-    """The final norm and the head on a stream x (batch, length, d_model)."""
+    """Apply the final norm and the output head to a stream x (batch, length, d_model)."""
     network = speaker[1]
     outputs = stack_of(network)[0].final_norm(x)
     return network.head(outputs if isinstance(network.head, LanguageHead) else Encoded(outputs))
@@ -138,7 +138,7 @@ def _speak(speaker: tuple[str, Speaker], x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _with_ngrams(speaker: tuple[str, Speaker], logits: Tensor, ids: Tensor) -> Tensor:
-    """The logits with those of the n-gram features, which are the same at every depth."""
+    """Add the logits of the n-gram features, which are the same at every depth."""
     network = speaker[1]
     if not isinstance(network, EncoderModel) or network.ngrams is None:
         return logits

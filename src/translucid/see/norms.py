@@ -16,23 +16,23 @@ from translucid.see.pictures import Axis, Grid, Heat, Lines, Numbers, Scale
 from translucid.see.text_trace import TextTrace
 from translucid.see.trace_pictures import numbers, window
 
-Pair = tuple[Numbers, Numbers]  # before and after, (words,)
+Pair = tuple[Numbers, Numbers]  # before and after, each (words,)
 
 
 def before_and_after(
     reading: TextTrace, pattern: str | None = None, *, tokens: tuple[int, int] | None = None
 ) -> Lines | Grid:
-    """Mean and spread (standard deviation) of each token's vector before and after a norm: lines
-    for one norm, tables for several.
+    """Draw mean and spread (standard deviation) of each token's vector before and after a norm: a
+    line chart for one norm, tables for several.
 
-    pattern: of points in the trace, such as `*.layers.0.*` or `*.final_norm.*`; by default all
-    norms below the output head.
+    pattern: trace points whose norms to show, such as `*.layers.0.*` or `*.final_norm.*`; by
+    default all norms of the stack that the output head reads.
     """
     names = _norms(reading, pattern)
     over = {reading.words.along(f"{name}.output", "length") for name in names}
     if len(over) > 1:
         raise InputError(
-            "these norms belong to different texts; give pattern='encoder.*' or 'decoder.*'"
+            "these norms belong to different texts; pass pattern='encoder.*' or 'decoder.*'"
         )
     words = over.pop()
     notes: list[str] = []
@@ -53,13 +53,13 @@ def _lines(name: str, x: Axis, statistics: tuple[Pair, Pair], note: str) -> Line
         "spread after": spread_after,
     }
     title = f"Each token's vector before and after {name}"
-    return Lines(title, x, "of the values of a vector", series, note=note)
+    return Lines(title, x, "mean and spread of a vector's values", series, note=note)
 
 
 def _tables(
     names: list[str], x: Axis, statistics: list[tuple[Pair, Pair]], notes: list[str]
 ) -> Grid:
-    """A row for each norm, with one colour scale for before and after."""
+    """Tables with one row per norm and the same colour scale before and after."""
     rows = Axis("norm", tuple(_short(name) for name in names))
     scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
     heats: list[Heat] = []
@@ -77,7 +77,7 @@ def _tables(
 
 
 def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
-    """The norms that a pattern matches, in the order of the network."""
+    """The norms that match a pattern, in network order."""
     network = reading.network
     named = reading.names(f"*{_side(network)}.*" if pattern is None else pattern)
     scopes = dict.fromkeys(
@@ -96,7 +96,7 @@ def _norms(reading: TextTrace, pattern: str | None) -> list[str]:
 
 
 def _side(network: Network) -> str:
-    """The stack that the output head reads."""
+    """The name of the stack that the output head reads."""
     one = network.networks()[0] if isinstance(network, Ensemble) else network
     return "encoder" if isinstance(one, EncoderModel) else "decoder"
 
@@ -107,7 +107,7 @@ def _normalises(network: Network, name: str) -> bool:
 
 
 def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[Pair, Pair]:
-    """(mean before, mean after), (spread before, spread after)"""
+    """Statistics of a norm: (mean before, mean after), (spread before, spread after)."""
     ways = [reading[_input(reading, name)], reading[f"{name}.output"]]
     shown = [_wide(value[0, first:last]) for value in ways]
     before, after = ((numbers(x.mean(dim=-1)), numbers(x.std(dim=-1, correction=0))) for x in shown)
@@ -115,8 +115,8 @@ def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[P
 
 
 def _input(reading: TextTrace, name: str) -> str:
-    """The point that a norm reads: the residual stream just before it, which an edit of its frame's
-    `skip` does not change."""
+    """The trace point that a norm reads: the residual stream just before it. Edits of the residual
+    connection's `skip` do not change it."""
     run = Computation(reading.network, reading, {})
     read = run.reads(name)
     return run.reads(read.removesuffix(".skip")) if read.endswith(".skip") else read
@@ -128,7 +128,10 @@ def _wide(value: Tensor) -> Tensor:
 
 
 def _short(name: str) -> str:
-    """members.1.decoder.layers.0.self_attention_residual.norm -> member 1 layer 0 self attention"""
+    """A norm in words:
+
+    members.1.decoder.layers.0.self_attention_residual.norm -> member 1 layer 0 self attention
+    """
     short = re.sub(r"(member|layer)s\.(\d+)\.", r"\1 \2 ", name)
     short = re.sub(r"(encoder|decoder)\.|_residual|[._]norm$", "", short)
     return short.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Switches for the parts of a network: choose, weaken and combine them to run it without parts.
+"""Switches that turn off parts of a network: list, choose, scale and combine them.
 
 Each part defines its own switches (`parts/switch.py`).
 """
@@ -17,12 +17,12 @@ from translucid.parts.switch import KINDS, Switch, switches_of
 
 
 def switches(network: Network) -> list[Switch]:
-    """All switches of a network, from the input to the output."""
+    """All switches of a network, in order from input to output."""
     return list(switches_of(network, ""))
 
 
 def choose(switches: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
-    """The switches of these kinds, in the order of the model."""
+    """The switches of the given kinds, in model order."""
     wanted = list(kinds)
     there = [kind for kind in KINDS if any(switch.kind == kind for switch in switches)]
     for kind in wanted:
@@ -36,11 +36,13 @@ def choose(switches: Sequence[Switch], kinds: Iterable[str]) -> list[Switch]:
 
 
 def at_strength(switch: Switch, strength: float) -> Switch:
-    """A head scaled by a strength: 0 is off, 1 as trained, 2 twice as strong."""
+    """A switch that scales a head: 0 turns it off, 1 leaves it as trained, 2 doubles it."""
     if switch.kind != "heads":
-        raise InputError(f"{switch.key}: only heads have a strength; this part is on or off")
+        raise InputError(
+            f"{switch.key}: only heads have a strength; this part can only be on or off"
+        )
     if not 0 <= strength <= 2:
-        raise InputError(f"{switch.key}: a strength is from 0 to 2, not {strength}")
+        raise InputError(f"{switch.key}: strength must be between 0 and 2, not {strength}")
     edit = {point: partial(_between, change, strength) for point, change in switch.edit.items()}
     return replace(switch, edit=edit)
 
@@ -51,7 +53,7 @@ def _between(change: Edit, strength: float, value: Tensor) -> Tensor:
 
 
 def together(chosen: Iterable[Switch]) -> dict[str, Edit]:
-    """One edit for several switches, which may change the same point."""
+    """Combine several switches into one edit; they may change the same point."""
     edits: dict[str, Edit] = {}
     for switch in chosen:
         for point, change in switch.edit.items():

@@ -1,4 +1,4 @@
-"""Causal tracing: which values of a clean run, put into a corrupted one, restore its answer.
+"""Causal tracing: which values from a clean run restore its answer when put into a corrupted run.
 
     clean, corrupted = model.trace(text, target), model.trace(other, target)
     patching = clean.patching(corrupted)
@@ -7,7 +7,9 @@
 
 The measure is the logit of one answer minus the logit of another: by default the top answer of the
 clean run minus that of the corrupted run, at the position where the two differ most. A fraction of
-0 is the corrupted run, 1 the clean one. Meng et al. 2022 (causal tracing), Vig et al. 2020.
+0 means the value of the corrupted run, 1 that of the clean run.
+
+Meng et al. 2022 (causal tracing), Vig et al. 2020.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,15 +25,15 @@ from translucid.see.pictures import Grid, Heat
 from translucid.see.text_trace import TextTrace
 from translucid.see.trace_pictures import token_axis
 
-TOKENS = 8192  # in one batch of patched copies of the text
-NAMED = 12  # tokens of a text that a message shows
+TOKENS = 8192  # maximum tokens in a batch of patched copies of the text
+NAMED = 12  # number of tokens that an error message lists
 
 
 class Patching:
-    """Values of a clean run in a corrupted one, and their effect on one answer.
+    """Patch values from a clean run into a corrupted run and measure the effect on one answer.
 
-    position: of the answer. output: which answer. against: the answer to compare it with, or None
-    for the logit alone. By default all three are chosen as the top of this file says.
+    position: position of the answer. output: id of the answer. against: id of the answer to
+    subtract, or None for the logit alone. The module docstring describes the defaults.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Patching:
         if position is None:
             position = int(variation(ours, theirs, clean.outputs.probabilities).argmax())
         if not 0 <= position < len(ours):
-            raise InputError(f"position = {position}: there are 0 to {len(ours) - 1}")
+            raise InputError(f"position = {position}: must be between 0 and {len(ours) - 1}")
         self.position = position
         if output is None:
             output = int(ours[position].argmax())
@@ -57,18 +59,18 @@ class Patching:
             against = rival if against is None and rival != output else against
         for name, choice in (("output", output), ("against", against)):
             if choice is not None and not 0 <= choice < ours.shape[1]:
-                raise InputError(f"{name} = {choice}: there are 0 to {ours.shape[1] - 1}")
+                raise InputError(f"{name} = {choice}: must be between 0 and {ours.shape[1] - 1}")
         self.output, self.against = output, against
         self.clean_value, self.corrupted_value = (
             float(self._measured(logits[position])) for logits in (ours, theirs)
         )
 
     def value(self, point: str, tokens: Sequence[int]) -> float:
-        """The measure of the corrupted run with the clean vectors of these tokens."""
+        """The measure in the corrupted run with these tokens' vectors taken from the clean run."""
         return float(self._values(point, [tokens])[0])
 
     def fraction(self, value: float) -> float:
-        """A value as a fraction of the way from the corrupted run to the clean one."""
+        """Express a value as a fraction of the way from the corrupted to the clean run."""
         whole = self.clean_value - self.corrupted_value
         if abs(whole) <= ROUNDING * max(abs(self.clean_value), abs(self.corrupted_value), 1.0):
             raise InputError(
@@ -78,7 +80,7 @@ class Patching:
         return (value - self.corrupted_value) / whole
 
     def recovered(self, point: str, tokens: range | None = None) -> list[float]:
-        """The fraction that the vector of each token (or of some) recovers by itself."""
+        """The fraction recovered by patching each token's vector alone; `tokens` limits them."""
         tokens = range(self.clean[point].shape[_along(point)]) if tokens is None else tokens
         values = self._values(point, [(token,) for token in tokens])
         return [self.fraction(float(value)) for value in values]
@@ -90,11 +92,10 @@ class Patching:
         tokens: tuple[int, int] | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> Heat | Grid:
-        """The causal map: the fraction that the vector of each token at each depth recovers.
+        """Draw the causal map: the fraction recovered by each token's vector at each depth.
 
-        pattern: the points to try, by default what passes from layer to layer. tokens: the first
-        to show, and the one after the last. progress: called with the number of points done, and
-        of all points.
+        pattern: the points to patch, by default the values passed between layers. tokens: the range
+        to show, (first, last + 1). progress: called with the number of points done and the total.
         """
         both = difference(self.clean, self.corrupted)
         sides = both.sides(pattern)
@@ -107,11 +108,13 @@ class Patching:
                 progress(every.index(name) + 1, len(every))
             return torch.tensor(table)[:, start:stop]
 
-        note = f"fraction of the difference recovered, of {self.name()}"
-        return both.token_maps(sides, "What each token{} brings back", rows, "signed", note, tokens)
+        note = f"recovered fraction of the difference in {self.name()}"
+        return both.token_maps(
+            sides, "Fraction recovered by each token{}", rows, "signed", note, tokens
+        )
 
     def name(self) -> str:
-        """The measure in words."""
+        """The measure as text, for titles and messages."""
         choices = [self.output, *([] if self.against is None else [self.against])]
         words = self.clean.names_at(self.position, choices)
         return f"the logit of {' over '.join(map(repr, words))} at position {self.position}"
@@ -119,20 +122,22 @@ class Patching:
     def __str__(self) -> str:
         return (
             f"{self.name()}: clean {self.clean_value:.4g}, corrupted {self.corrupted_value:.4g}; "
-            "recovered(point) tries every token of a point, picture() every depth"
+            "recovered(point) patches every token at a point, picture() at every depth"
         )
 
     def _measured(self, logits: Tensor) -> Tensor:
-        """(..., outputs) -> (...)"""
+        """The measure from logits: (..., outputs) -> (...)."""
         chosen = logits[..., self.output].double()
         return chosen if self.against is None else chosen - logits[..., self.against].double()
 
     def _values(self, point: str, cells: Sequence[Sequence[int]]) -> Tensor:
-        """The measure with each cell's tokens patched, many copies of the text in a batch."""
+        """The measure with each cell's tokens patched; a batch holds many copies of the text."""
         size = self.clean[point].shape[_along(point)]
         for token in (token for tokens in cells for token in tokens):
             if not 0 <= token < size:
-                raise InputError(f"token {token}: {point} has positions 0 to {size - 1}")
+                raise InputError(
+                    f"token {token}: positions at {point} must be between 0 and {size - 1}"
+                )
         at_once = max(1, TOKENS // max(self.corrupted.example.tokens, 1))
         values = []
         for begin in range(0, len(cells), at_once):
@@ -144,8 +149,8 @@ class Patching:
 def patched(
     clean: TextTrace, corrupted: TextTrace, point: str, cells: Sequence[Sequence[int]]
 ) -> Tensor:
-    """The outputs for the corrupted text with the clean vectors of some tokens at a point, for each
-    cell. (cells, [length,] outputs)"""
+    """The outputs for the corrupted text when, at one point, each cell's tokens get their vectors
+    from the clean run. (cells, [length,] outputs)"""
     network = corrupted.network
     inputs = {
         name: value.expand(len(cells), *value.shape[1:])
@@ -158,7 +163,7 @@ def patched(
 
 
 class _Patched(Trace):
-    """Puts the vectors of some tokens of a clean run into a batch, different tokens in each row."""
+    """Patches vectors from a clean run into a batch, for different tokens in each row."""
 
     def __init__(
         self,
@@ -201,22 +206,24 @@ def _along(name: str) -> int:
 
 
 def _answers(outputs: Tensor) -> Tensor:
-    """(positions, outputs), with one position if the whole text has one answer."""
+    """Outputs as (positions, outputs); one position if the whole text has a single answer."""
     return outputs if outputs.dim() > 1 else outputs[None]
 
 
 def variation(ours: Tensor, theirs: Tensor, probabilities: bool) -> Tensor:
-    """The total variation between two distributions at each position; for numbers, the sum of the
-    absolute differences. (positions,)"""
+    """Total variation distance between two distributions at each position; for regression outputs,
+    the sum of absolute differences. (positions,)"""
     if not probabilities:
         return (ours - theirs).abs().sum(-1)
     return (ours.float().softmax(-1) - theirs.float().softmax(-1)).abs().sum(-1) / 2
 
 
 def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
-    """Refuse runs of two networks, runs without tokens, and texts of different lengths."""
+    """Raise an InputError for two different networks, inputs without tokens, or unequal lengths."""
     if clean.network is not corrupted.network:
-        raise InputError("patching: the two runs are of two networks; trace both with one model")
+        raise InputError(
+            "patching: the two runs come from different networks; trace both with one model"
+        )
     if not clean.words.last:
         raise InputError(
             "patching replaces the vectors of tokens, but this network reads numbers and has none; "
@@ -229,9 +236,9 @@ def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
         own, other = (_tokens(trace, name) for trace in (clean, corrupted))
         raise InputError(
             f"{name}: the clean run has {len(own)} tokens ({_shown(own)}), the corrupted one "
-            f"{len(other)} ({_shown(other)}); patching goes position by position, so choose texts "
+            f"{len(other)} ({_shown(other)}); patching works position by position, so choose texts "
             "with the same number of tokens and, for translation, the same target for both; for "
-            "other texts choose positions by hand: from_trace(clean, point, tokens={3: 2})"
+            "other texts, choose positions yourself: from_trace(clean, point, tokens={3: 2})"
         )
 
 

@@ -1,6 +1,6 @@
-"""Layout of pictures: sheets with title and note, tables of coloured cells, charts.
+"""Layout of pictures: sheets with a title and a note, tables of coloured cells, charts.
 
-These functions place labels and colours in pixels; `pictures` decides what to show.
+These functions compute pixel positions of labels and colours; `pictures` decides what to show.
 """
 
 import math
@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from translucid.see.render.drawing import SIZE, Box, Cells, Drawing, Line, TextMark, text_width
 from translucid.see.render.palette import LINES, STEPS, on
 
-EDGE = 8.0  # around a drawing
+EDGE = 8.0  # margin around a drawing
 TITLE = 14.5  # font size of a title
-AXIS = 18.0  # room for the name of an axis
-WIDEST = 883.0  # text of SIZE stays readable when a drawing of this width fills a projector
+AXIS = 18.0  # space for the name of an axis
+WIDEST = 883.0  # at this width, text of SIZE is still readable on a projector
 TURNED = 0.71  # horizontal and vertical extent of a label at 45 degrees
-TINY = 13.0  # cells of a table with more than SMALL rows or columns
+TINY = 13.0  # cell size in a table with more than SMALL rows or columns
 SMALL = 40
-EVERY = 8  # with many numbers along a side, every 8th is written
+EVERY = 8  # with many numbers along a side, label every 8th
 LEGEND = 12.0  # width of the bar of a colour scale
-HEIGHT = 240.0  # of the field in which lines are drawn
-MARGIN = 14.0  # between the field's sides and the first and last number
-FEW = 24  # labels that always fit
+HEIGHT = 240.0  # height of a line chart's plot area
+MARGIN = 14.0  # between the sides of the plot area and the first and last value
+FEW = 24  # this many labels always fit
 DASHES = ((), (7.0, 4.0), (8.0, 3.0, 2.0, 3.0), (2.0, 3.0))
-DOTS = 64  # lines of up to this many points have a dot at each
+DOTS = 64  # lines with up to this many points get a dot at each point
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Axis:
 
 
 def sheet(title: str, width: float) -> tuple[Drawing, float]:
-    """A sheet with its title, and the y below it. A long title widens the sheet up to WIDEST, then
-    wraps."""
+    """Create a sheet with a title; also returns the y below it. A long title widens the sheet up to
+    WIDEST, then wraps."""
     width = max(width, min(text_width(title, TITLE), WIDEST - 2 * EDGE)) + 2 * EDGE
     drawing = Drawing(title, width)
     below = drawing.paragraph(EDGE, EDGE / 2, title, width - 2 * EDGE, TITLE)
@@ -60,7 +60,7 @@ def finish(drawing: Drawing, y: float, note: str) -> Drawing:
 
 
 def readable(labels: Sequence[str]) -> list[str]:
-    """Labels with quotation marks around single punctuation marks, which are easily overlooked."""
+    """Put single punctuation marks, which are easily overlooked, in quotation marks."""
     return [f"‘{label}’" if len(label) == 1 and not label.isalnum() else label for label in labels]
 
 
@@ -69,7 +69,7 @@ def widest(labels: Sequence[str], size: float = SIZE) -> float:
 
 
 def signed(text: str) -> str:
-    """A number with a real minus sign."""
+    """Replace the hyphen of a negative number with a minus sign."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -78,10 +78,10 @@ def signed(text: str) -> str:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The layout of a table: the size of its cells, and the room for its labels."""
+    """The layout of a table: cell size, and space for labels."""
 
     colours: Sequence[Sequence[str]]  # names of the palette, (rows, columns)
-    texts: Sequence[Sequence[str]]  # to write into the cells; may be empty
+    texts: Sequence[Sequence[str]]  # text of each cell; may be empty
     frames: Sequence[tuple[int, int]]
     rows: Axis | None  # None: without labels
     columns: Axis | None
@@ -89,7 +89,7 @@ class TableLayout:
 
     @cached_property
     def size(self) -> tuple[float, float]:
-        """The width and the height of a cell, with room for its text."""
+        """The width and height of a cell, with space for its text."""
         high, wide = (self.cell if n <= SMALL else min(TINY, self.cell) for n in self._shape)
         written = widest([text for line in self.texts for text in line])
         return max(wide, written + 10.0 * bool(written)), high
@@ -108,7 +108,7 @@ class TableLayout:
 
     @cached_property
     def left(self) -> float:
-        """The room for the labels of the rows."""
+        """The space for the row labels."""
         if self.rows is None:
             return 0.0
         labels = readable(self.rows.labels)
@@ -116,7 +116,7 @@ class TableLayout:
 
     @cached_property
     def top(self) -> float:
-        """The room for the labels of the columns."""
+        """The space for the column labels."""
         if self.columns is None:
             return 0.0
         labels = self._column_labels
@@ -125,7 +125,7 @@ class TableLayout:
 
     @cached_property
     def over(self) -> float:
-        """How far a turned label reaches beyond the last column."""
+        """How far a slanted label extends beyond the last column."""
         if self.columns is None or self._flat:
             return 0.0
         wide = [TURNED * text_width(label, self._font_size(1)) for label in self._column_labels]
@@ -133,7 +133,7 @@ class TableLayout:
         return max(0.0, *(end - self.across for end in ends))
 
     def _font_size(self, side: int) -> float:
-        """Smaller type for many labels, unless most of them are left out."""
+        """The font size along a side: smaller for many labels, unless most are omitted."""
         many = self._shape[side] > SMALL and not (side == 1 and self._every > 1)
         return 8.0 if many else SIZE
 
@@ -153,7 +153,7 @@ class TableLayout:
         return widest(self._column_labels, self._font_size(1)) <= room
 
     def draw(self, drawing: Drawing, x: float, y: float) -> None:
-        """x, y: the upper left corner of its cells."""
+        """Draw the table. x, y: the upper left corner of its cells."""
         wide, high = self.size
         drawing.add(Cells(x, y, wide, high, self.colours))
         for row, line in enumerate(self.texts):
@@ -190,14 +190,14 @@ class TableLayout:
 
 
 def legend_width(labels: Sequence[str]) -> float:
-    """The room for a colour scale and the numbers beside it."""
+    """The width of a colour scale with its numbers."""
     return 16 + LEGEND + 6 + widest(labels)
 
 
 def draw_legend(
     drawing: Drawing, kind: str, labels: Sequence[str], x: float, y: float, height: float
 ) -> None:
-    """A colour scale with its numbers, from the top down. kind: of colours, s (signed) or u."""
+    """Draw a colour scale with its numbers from top to bottom. kind: s (signed) or u (unsigned)."""
     colours = [[f"{kind}{STEPS - step}"] for step in range(STEPS + 1)]
     drawing.add(Cells(x + 16, y, LEGEND, height / len(colours), colours))
     for place, label in enumerate(labels):
@@ -210,13 +210,13 @@ def draw_legend(
 
 @dataclass(frozen=True)
 class Field:
-    """The area of a sheet in which a chart is drawn."""
+    """The plot area of a chart."""
 
     drawing: Drawing
     left: float
     top: float
-    ends: tuple[float, float]  # of the vertical axis; exponents where it is logarithmic
-    count: int  # places from left to right
+    ends: tuple[float, float]  # limits of the vertical axis; exponents if it is logarithmic
+    count: int  # number of values from left to right
     logarithmic: bool
 
     @property
@@ -234,7 +234,7 @@ class Field:
         return self.top + HEIGHT * (1 - (value - low) / (high - low))
 
     def draw(self, values: NDArray[np.float64], colour: str, dashes: tuple[float, ...]) -> None:
-        """A line, broken where there is no number."""
+        """Draw a line, with gaps where values are missing."""
         shown = drawable(values, self.logarithmic)
         for known, group in groupby(range(len(values)), lambda place: bool(shown[place])):
             if known:
@@ -250,12 +250,12 @@ def drawable(values: NDArray[np.float64], logarithmic: bool) -> NDArray[np.bool_
 
 
 def line_styles() -> Iterable[tuple[str, tuple[float, ...]]]:
-    """A colour for each line, with dashes when the colours are used up."""
+    """Colour and dash pattern for each line; dashes vary once the colours are used up."""
     return cycle((f"series{n}", d) for d in DASHES for n in range(len(LINES["light"])))
 
 
 def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
-    """Write the names of several lines in rows above them; returns the y below."""
+    """Write the names of the lines in rows above the chart; returns the y below."""
     if len(names) < 2:
         return y
     x, y = EDGE, y + 1.3 * SIZE
@@ -272,7 +272,7 @@ def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
 def vertical_axis(
     values: NDArray[np.float64], logarithmic: bool
 ) -> tuple[tuple[float, float], list[float]]:
-    """The ends of the axis (exponents where it is logarithmic), and the numbers beside it."""
+    """The limits of the axis (exponents if it is logarithmic), and its tick values."""
     values = values[drawable(values, logarithmic)]
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     if logarithmic:
@@ -296,14 +296,14 @@ def vertical_axis(
 
 
 def chart_width(labels: Sequence[str]) -> float:
-    """The width of a chart with room for every token; many numbers are closer together."""
+    """The width of a chart with space for every token; many numbers are set more tightly."""
     most = WIDEST if _numeric(labels) else 1728.0
     return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
 
 
 def label_step(labels: Sequence[str], room: float) -> tuple[int, bool]:
-    """Every how many labels one is written, and whether they are horizontal: as many numbers as
-    fit, and all words unless there are very many."""
+    """The step n such that every n-th label is written, and whether labels are horizontal. Numbers
+    are thinned out to fit; words are all written unless there are very many."""
     if not _numeric(labels):
         return -(-len(labels) // 64), all(len(label) <= 3 for label in labels)
     own = room / len(labels)

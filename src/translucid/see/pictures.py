@@ -1,7 +1,7 @@
-"""Pictures: tables of colours, grids of them, lines and bars.
+"""Pictures: heat maps, grids of heat maps, line charts and bar charts.
 
-A picture is data (numbers, labels, a note on what was left out) that draws itself as SVG, PNG or
-PDF, or as a part of a page. Its JSON is for pages that draw themselves.
+A picture is data (numbers, labels, a note on what was omitted) that can be drawn as SVG, PNG or
+PDF, or as part of an HTML page. Pages with their own drawing code use its JSON.
 """
 
 import json
@@ -54,28 +54,32 @@ from translucid.see.render.palette import STEPS
 
 Numbers = NDArray[np.float64]
 
-# How a number becomes a colour: from 0 to 1; from 0 to the largest; from -largest to largest.
+# Range of values that a colour scale covers: 0 to 1; 0 to largest; -largest to largest.
 Scale = Literal["unit", "positive", "signed"]
 
 ENDINGS = (".svg", ".png", ".pdf")
-CELL = 33.0  # width and height of a cell of a table alone
-CELLS_IN_COLUMNS = (21.0, 19.0, 17.0)  # of tables side by side, the largest that fit
-NUMBERS = 12  # tables of up to this many rows and columns get their numbers written in
+CELL = 33.0  # width and height of a cell in a single table
+CELLS_IN_COLUMNS = (
+    21.0,
+    19.0,
+    17.0,
+)  # cell sizes for tables side by side; the largest that fits is used
+NUMBERS = 12  # tables with up to this many rows and columns show their numbers
 THUMB = 134.0  # width and height of a table without labels
-HEADING = 13.0  # font size above a table of a grid
+HEADING = 13.0  # font size of the headings in a grid
 GAP = 14.0  # between tables side by side
-BAR = 26.0  # height of a bar with the room around it
+BAR = 26.0  # height of a bar including the space around it
 BAR_LENGTH = 300.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """A picture to show, to save, or to take the numbers from."""
+    """A picture that can be shown, saved, or read as numbers."""
 
     title: str
 
     def drawing(self) -> Drawing:
-        """The picture as marks on a sheet, from which every format is written."""
+        """The picture as a `Drawing`, from which every file format is written."""
         raise NotImplementedError
 
     def svg(self) -> str:
@@ -88,22 +92,22 @@ class Picture:
         """Write the picture to a .svg, .png or .pdf file."""
         path = Path(path)
         if path.suffix not in ENDINGS:
-            raise InputError(f"{path}: the name of a picture ends in {', '.join(ENDINGS)}")
+            raise InputError(f"{path}: the file name must end in {', '.join(ENDINGS)}")
         if not path.parent.is_dir():
-            raise InputError(f"{path}: there is no folder {path.parent}; create it first")
+            raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
         path.write_bytes(self._written(path.suffix[1:]))
         return path
 
     def as_dict(self) -> dict[str, Any]:
-        """The data of the picture, with None for numbers that are not finite."""
+        """The data of the picture as a dictionary, with None for numbers that are not finite."""
         return {"kind": type(self).__name__.lower(), **_plain(asdict(self))}
 
     def json(self) -> str:
-        """The data of the picture."""
+        """The data of the picture as JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
 
     def figure(self, style: str = "") -> str:
-        """HTML for a part of one of our pages, with its colours."""
+        """HTML of the picture for one of Translucid's pages, using the page's colours."""
         return f"<figure>{svg(self.drawing(), themed=True, style=style)}</figure>"
 
     def _written(self, ending: str, dpi: int = 160) -> bytes:
@@ -132,21 +136,21 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Heat(Picture):
-    """A table of numbers as colours."""
+    """A heat map: a table of numbers shown as colours."""
 
     values: Numbers  # (rows, columns); nan for no value
     rows: Axis
     columns: Axis
     scale: Scale = "signed"
-    most: float | None = None  # the value of the last colour; by default the largest magnitude
+    most: float | None = None  # value of the strongest colour; by default the largest magnitude
     frames: tuple[tuple[int, int], ...] = ()  # cells to mark, such as a known alignment
-    texts: tuple[tuple[str, ...], ...] = ()  # to write into the cells
-    note: str = ""  # what was left out, and how to see it
+    texts: tuple[tuple[str, ...], ...] = ()  # text of each cell
+    note: str = ""  # what was omitted, and how to see it
     address: str = ""  # the name in the trace
 
     @cached_property
     def limits(self) -> tuple[float, float]:
-        """The values of the first and the last colour."""
+        """The values of the first and last colours of the scale."""
         if self.scale == "unit":
             return 0.0, 1.0
         finite = np.abs(self.values[np.isfinite(self.values)])
@@ -154,7 +158,7 @@ class Heat(Picture):
         return (0.0, most) if self.scale == "positive" else (-most, most)
 
     def colour(self, value: float) -> str:
-        """The colour's name in the palette; empty for no value."""
+        """The palette name of a value's colour; empty for a missing value."""
         if not np.isfinite(value):
             return ""
         low, high = self.limits
@@ -168,7 +172,7 @@ class Heat(Picture):
     def layout(
         self, cell: float, *, numbers: bool = False, rows: bool = True, columns: bool = True
     ) -> TableLayout:
-        """The layout of the cells. numbers: write them into the cells of a small table. rows,
+        """The layout of the cells. numbers: write values into the cells of a small table. rows,
         columns: whether to label them."""
         texts: Sequence[Sequence[str]] = self.texts
         if numbers and not texts and max(self.values.shape) <= NUMBERS:
@@ -179,7 +183,7 @@ class Heat(Picture):
 
     @property
     def legend(self) -> list[str]:
-        """The numbers beside the colour scale, from the top down."""
+        """The numbers beside the colour scale, from top to bottom."""
         low, high = (signed(f"{value:.3g}") for value in self.limits)
         return [high, "0", low] if self.scale == "signed" else [high, low]
 
@@ -206,15 +210,15 @@ def _in_cell(value: float) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid(Picture):
-    """Several tables in rows, left to right."""
+    """Several heat maps, arranged in rows."""
 
     heats: tuple[Heat, ...]
     columns: int
     note: str = ""
 
     def drawing(self) -> Drawing:
-        """One legend if all tables share a colour scale, and labels only where they differ from
-        those beside or above. Many or large tables are drawn small and without labels."""
+        """Draw the tables, with one legend if all share a colour scale, and labels only where they
+        differ from those beside or above. Many or large tables are drawn small, without labels."""
         heats, columns = self.heats, min(self.columns, len(self.heats))
         small = len(heats) > NUMBERS or (columns > 1 and max(heats[0].values.shape) > FEW)
         tables = self._small() if small else self._fitting(columns)
@@ -249,16 +253,16 @@ class Grid(Picture):
             y += max(table.down for table in row) + 10
         if same:
             heats[0].draw_legend(drawing, EDGE + inside, first + 24, min(160.0, y - first - 40))
-        alone = "one table alone shows its tokens" * small
+        alone = "draw a single table to see its tokens" * small
         return finish(drawing, y, "; ".join(filter(None, [self.note, alone])))
 
     def _small(self) -> list[TableLayout]:
-        """Tables without labels, with cells so that the longer side has the size THUMB."""
+        """Tables without labels, scaled so that the longer side has length THUMB."""
         most = max(max(heat.values.shape) for heat in self.heats)
         return [heat.layout(THUMB / most, rows=False, columns=False) for heat in self.heats]
 
     def _fitting(self, columns: int) -> list[TableLayout]:
-        """Tables with the largest cells that fit, but large enough for their labels."""
+        """Tables with the largest cells that fit, but no smaller than their labels require."""
         tables: list[TableLayout] = []
         for cell in (CELL,) if columns == 1 else CELLS_IN_COLUMNS:
             tables = [
@@ -276,18 +280,18 @@ class Grid(Picture):
         return tables
 
     def _own_rows(self, place: int, columns: int) -> bool:
-        """Whether its rows differ from those of the table to its left."""
+        """Whether a table's rows differ from those of the table to its left."""
         return place % columns == 0 or self.heats[place].rows != self.heats[place - 1].rows
 
     def _own_columns(self, place: int, columns: int) -> bool:
-        """Whether its columns differ from those of the table above it."""
+        """Whether a table's columns differ from those of the table above it."""
         above = place - columns
         return above < 0 or self.heats[place].columns != self.heats[above].columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lines(Picture):
-    """Lines of numbers over tokens, steps or layers."""
+    """A line chart of values over tokens, steps or layers."""
 
     x: Axis
     y: str
@@ -302,8 +306,8 @@ class Lines(Picture):
         left, width = widest(shown) + 8, chart_width(self.x.labels)
         every, flat = label_step(self.x.labels, width - left)
         labels = readable(self.x.labels)[::every]
-        if not flat:  # turned labels end at their places, and begin to the left of them
-            own = 26.0 * every  # at least, from one to the next
+        if not flat:  # slanted labels end at their position and begin to the left of it
+            own = 26.0 * every  # minimum distance between labels
             begins = [TURNED * text_width(label) - own * at for at, label in enumerate(labels)]
             left = max(left, max(begins) - MARGIN + 6)
         drawing, y = sheet(self.title, width)
@@ -333,13 +337,13 @@ class Lines(Picture):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bars(Picture):
-    """One number for each label."""
+    """A bar chart: one number for each label."""
 
     x: str
     labels: tuple[str, ...]
     values: Numbers
     note: str = ""
-    marked: tuple[int, ...] = ()  # places of bars to point out
+    marked: tuple[int, ...] = ()  # indices of bars to highlight
 
     def drawing(self) -> Drawing:
         labels = readable(self.labels)
@@ -368,7 +372,7 @@ class Bars(Picture):
         return finish(drawing, y, self.note)
 
     def _colour(self, place: int) -> str:
-        """A colour for each sign; if all are positive, another one for marked bars."""
+        """The colour of a bar, by sign; if all are positive, marked bars get their own colour."""
         if (self.values < 0).any():
             return "neg" if self.values[place] < 0 else "pos"
         return "mark" if place in self.marked else "accent"

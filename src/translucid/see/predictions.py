@@ -16,15 +16,15 @@ from translucid.see.trace_pictures import MOST, numbers, window
 from translucid.tasks.base import Task
 from translucid.tasks.example import Example, inputs_for, padded
 
-BATCH_TOKENS = 2048  # including padding, which bounds the memory for logits
+BATCH_TOKENS = 2048  # maximum per batch, including padding; limits the memory for logits
 
 
 def likeliest(
     reading: TextTrace, k: int = 5, *, tokens: tuple[int, int] | None = None
 ) -> Heat | Bars:
-    """The k likeliest next tokens, or tags, at every position; for a classifier, all classes.
+    """Draw the k likeliest next tokens or tags at every position; for a classifier, all classes.
 
-    tokens: the first position to show, and the one after the last.
+    tokens: the range of positions to show, (first, last + 1).
     """
     check_count(k)
     check_likely(reading)
@@ -84,7 +84,7 @@ def _classes(reading: TextTrace) -> Bars:
     if count > MOST:
         places = probabilities.topk(MOST).indices.tolist()
         rest = 1 - float(probabilities[places].sum())
-        note = f"the {MOST} likeliest of {count:,} classes; the others share {rest:.2g}"
+        note = f"the {MOST} likeliest of {count:,} classes; the others sum to {rest:.2g}"
     target = int(reading.example.batch.targets[0])
     return Bars(
         "How likely each class is",
@@ -110,7 +110,7 @@ def check_likely(reading: TextTrace) -> None:
 
 @dataclass(frozen=True)
 class TextLoss:
-    """A text with its target and the loss of the model."""
+    """A text, its target, and the model's loss on it."""
 
     text: str
     target: str | None
@@ -121,7 +121,7 @@ class TextLoss:
 def text_losses(
     network: Network, task: Task[Any, Any], texts: Sequence[tuple[str, str | None]]
 ) -> list[TextLoss]:
-    """The loss of each text, as `evaluate` computes it, in few batches."""
+    """Compute the loss of each text as `evaluate` does, in large batches."""
     losses = [
         loss
         for examples in _batches([task.example(*pair) for pair in texts])
@@ -131,7 +131,7 @@ def text_losses(
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    """Batches in the given order, each with at most BATCH_TOKENS tokens."""
+    """Split examples into batches of at most BATCH_TOKENS tokens, in the given order."""
     waiting: list[Example] = []
     for example in examples:
         length = max(one.tokens for one in (*waiting, example))
@@ -147,7 +147,7 @@ def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
 def _losses(
     network: Network, task: Task[Any, Any], examples: Sequence[Example]
 ) -> Iterator[tuple[float, int]]:
-    """Nats per target and the number of targets, for each example."""
+    """The loss (nats per target) and the number of targets of each example."""
     batch = padded(examples) if len(examples) > 1 else examples[0].batch
     with torch.no_grad():
         outputs = network(**inputs_for(network, batch))
@@ -162,5 +162,5 @@ def _losses(
 def hardest(
     network: Network, task: Task[Any, Any], texts: Sequence[tuple[str, str | None]]
 ) -> list[TextLoss]:
-    """The losses of all texts, largest first."""
+    """The losses of all texts, sorted from largest to smallest."""
     return sorted(text_losses(network, task, texts), key=lambda one: -one.loss)

@@ -1,11 +1,11 @@
-"""Saliency: how much each input token counted for one answer.
+"""Saliency: how much each input token contributed to one answer.
 
 "gradient" is gradient × input (Shrikumar et al. 2016, https://arxiv.org/abs/1605.01713), exact for
-a linear model. "integrated" integrates the gradient along the straight line from embeddings of 0 to
+a linear model. "integrated" integrates the gradient along the straight line from zero embeddings to
 those of the tokens (Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365), so the values sum
-to the change of the answer.
+to the change in the answer.
 
-Tokens enter a model at their embeddings and, if a classifier has them, at the n-gram features.
+Tokens enter a model through their embeddings and, in some classifiers, through n-gram features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,29 +31,30 @@ from translucid.tasks.outputs import Answer
 Method = Literal["gradient", "integrated"]
 Unit = Literal["logit", "log_probability"]
 
-# Where the input enters: in each group, the first point that a model has.
+# Points where the input enters a model; of each group, the first point that the model has.
 ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
              ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
-AT_ONCE = 2048  # tokens in one batch
+AT_ONCE = 2048  # maximum tokens in one batch
 METHODS = {"gradient": "gradient × input", "integrated": "integrated gradient"}
 
 
 @dataclass(frozen=True)
 class Saliency:
-    """How much each token (or feature) counted for an answer; below 0, against it."""
+    """How much each token (or feature) contributed to an answer; negative values count against
+    it."""
 
     answer: Answer
     tokens: tuple[str, ...]
     values: Numbers  # (tokens,)
-    value: float  # the answer
+    value: float  # value of the answer
     method: Method
     unit: str
-    nothing: float | None = None  # integrated: the answer at the start of the path
-    start: str = ""  # that start in words
+    nothing: float | None = None  # for "integrated": the answer's value at the start of the path
+    start: str = ""  # the start of the path in words
 
     @property
     def missing(self) -> float:
-        """The change of the answer minus the sum of the values; 0 with enough steps."""
+        """The change in the answer minus the sum of the values; near 0 with enough steps."""
         return 0.0 if self.nothing is None else self.value - self.nothing - float(self.values.sum())
 
     def picture(self) -> Bars:
@@ -65,7 +66,8 @@ class Saliency:
                 note += f", except for {self.missing:.1g}{_advice(self.missing, rise)}"
         strongest = int(np.abs(self.values).argmax())
         return Bars(
-            f"What spoke for {self.answer.name}", f"{METHODS[self.method]}, of the {self.unit}",
+            f"What contributed to {self.answer.name}",
+            f"{METHODS[self.method]}, of the {self.unit}",
             self.tokens, self.values, note, (strongest,),
         )  # fmt: skip
 
@@ -83,11 +85,12 @@ def saliency(
     steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> Saliency:
-    """How much each token read counted for one answer.
+    """Measure how much each input token contributed to one answer.
 
-    of: a class by name or number, by default the likeliest; for tagging, translation and language
-    models a word by name or position, by default the last, to explain its likeliest tag or the word
-    itself. unit: the logit by default, because a probability near 1 hardly changes.
+    of: for classifiers, a class by name or number, by default the likeliest; for tagging,
+    translation and language models, a word by name or position, by default the last: its likeliest
+    tag or the word itself is explained. unit: the logit by default, because a probability near 1
+    hardly changes.
     """
     return saliencies(network, task, example, [of], method=method, steps=steps, unit=unit)[0]
 
@@ -102,7 +105,7 @@ def saliencies(
     steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> list[Saliency]:
-    """The saliency of several answers, computed together."""
+    """Compute the saliency of several answers in one batch."""
     with torch.enable_grad():
         asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = [task.outputs.answer(example, asked.outputs, one) for one in of]
@@ -128,7 +131,7 @@ def saliency_map(
     steps: int = INTEGRATION_STEPS,
     unit: Unit = "logit",
 ) -> Heat:
-    """The saliency of every answer (target tokens, tags or classes) by input token."""
+    """Draw the saliency of each input token for every answer (target tokens, tags or classes)."""
     with torch.enable_grad():
         asked = _Asked(eval_copy(network), task, example, method, steps, unit)
         answers = task.outputs.answers(example, asked.outputs)
@@ -141,18 +144,18 @@ def saliency_map(
         missing = np.abs(rises - np.nansum(values, axis=1))
         worst = int((missing - 0.01 * np.abs(rises)).argmax())
         note = (
-            f"each row sums to the change of its answer from {asked.start}, "
+            f"each row sums to the change in its answer from {asked.start}, "
             f"up to {missing.max():.1g}{_advice(missing[worst], rises[worst])}"
         )
     return Heat(
-        f"What counted for each answer ({METHODS[method]}, of the {asked.unit})", values,
+        f"What contributed to each answer ({METHODS[method]}, of the {asked.unit})", values,
         Axis("answer", tuple(answer.name for answer in answers)), Axis("read", asked.tokens),
         note=note,
     )  # fmt: skip
 
 
 class _Asked:
-    """A network, a text, and the points at which its tokens enter."""
+    """A saliency request: a network, a text, and the points where its tokens enter."""
 
     def __init__(
         self,
@@ -164,13 +167,13 @@ class _Asked:
         unit: Unit,
     ) -> None:
         if method not in get_args(Method):
-            raise InputError(f"method = {method!r}: give gradient or integrated")
+            raise InputError(f"method = {method!r}: expected gradient or integrated")
         if steps < 2:
-            raise InputError(f"steps = {steps}: give 2 or more")
+            raise InputError(f"steps = {steps}: must be at least 2")
         if unit not in get_args(Unit):
-            raise InputError(f"unit = {unit!r}: give logit or log_probability")
+            raise InputError(f"unit = {unit!r}: expected logit or log_probability")
         if not task.outputs.probabilities and unit != "logit":
-            raise InputError(f"unit = {unit!r}: numbers have no probability; leave it out")
+            raise InputError(f"unit = {unit!r}: a numeric output has no probability; omit unit")
         self.network, self.words = network, example.words
         self.method, self.steps, self.log = method, steps, unit == "log_probability"
         self.unit = unit.replace("_", " ") if task.outputs.probabilities else "output"
@@ -180,21 +183,21 @@ class _Asked:
             self.outputs = network(**self.inputs, trace=first)[0]  # (classes,) or (length, classes)
         if not self.outputs.dim():
             raise InputError(
-                "saliency needs an output with a gradient, but a perceptron answers 0 or 1; its "
-                'weights show what counts: print(trace.terms("perceptron.sum[0]"))'
+                "saliency needs an output with a gradient, but a perceptron outputs 0 or 1; look "
+                'at its weights instead: print(trace.terms("perceptron.sum[0]"))'
             )
         self.entrances = {name: first[name] for name in _entrances(first.names())}
         if not self.entrances:  # plain numbers
             self.entrances = {"x": self.inputs["x"]}
-        self.start = {"x": "features of 0", "standardise.output": "features at their means"}.get(
-            next(iter(self.entrances)), "embeddings of 0"
+        self.start = {"x": "zero features", "standardise.output": "features at their means"}.get(
+            next(iter(self.entrances)), "zero embeddings"
         )
         source, target = self.words.source, self.words.target
         written = tuple(f"{word} (written)" for word in target) if source else target
         self.tokens = self.words.features or (*source, *written)
 
     def unread(self, column: int, answer: Answer) -> bool:
-        """Whether this token comes after the answer."""
+        """Whether this token comes after the answer, so that it cannot contribute."""
         if answer.place is None or not any("decoder" in name for name in self.entrances):
             return False
         before = len(self.words.source) if self.words.target else 0
@@ -221,7 +224,7 @@ class _Asked:
         return self.per_token(slopes), self.ends(answers)
 
     def slopes(self, answers: Sequence[Answer], part: Numbers) -> dict[str, Tensor]:
-        """The gradient of each answer with the inputs scaled by these parts."""
+        """The gradient of each answer, with the inputs scaled by the given factors."""
         entered = {
             name: (value * _column(part, value)).requires_grad_()
             for name, value in self.entrances.items()
@@ -230,7 +233,7 @@ class _Asked:
         return dict(zip(entered, torch.autograd.grad(total, list(entered.values())), strict=True))
 
     def answer_values(self, entered: Mapping[str, Tensor], answers: Sequence[Answer]) -> Tensor:
-        """Each answer, in a row of its own. (rows,)"""
+        """The value of each answer, one per row. (rows,)"""
         rows = len(answers)
         inputs = {name: value.expand(rows, *value.shape[1:]) for name, value in self.inputs.items()}
         return self.picked(self.outputs_of(inputs, entered), answers, range(rows))
@@ -260,7 +263,8 @@ class _Asked:
         return values
 
     def ends(self, answers: Sequence[Answer]) -> list[tuple[float, float | None]]:
-        """Each answer for the whole input and, for integrated gradients, at the start."""
+        """The value of each answer for the full input and, for integrated gradients, at the
+        start of the path."""
 
         def answered(part: float) -> list[float]:
             entered = {name: value * part for name, value in self.entrances.items()}
@@ -279,7 +283,7 @@ def _advice(missing: float, rise: float) -> str:
 
 
 def _way(steps: int) -> tuple[Numbers, Numbers]:
-    """Nodes between 0 and 1, and their weights.
+    """Quadrature nodes between 0 and 1, and their weights.
 
     Gauss-Legendre quadrature over the cube root of the path. It puts more nodes near 0, where a
     norm enlarges small embeddings: even steps miss most of the change there if no position vectors
@@ -291,7 +295,7 @@ def _way(steps: int) -> tuple[Numbers, Numbers]:
 
 
 def _entrances(names: Sequence[str]) -> list[str]:
-    """The last point of each entrance: after the embedding is scaled or characters are added."""
+    """The last point on each input path: after scaling the embedding or adding characters."""
     points: dict[str, str] = {}
     for way in ENTRANCES:
         for point in way:

@@ -1,5 +1,5 @@
-"""How a number is computed: its value, its formula, and the numbers in it, each with an address of
-its own, down to weights, inputs and constants.
+"""Show how a number is computed: its value, its formula, and the numbers in it, each with its own
+address, down to weights, inputs and constants.
 
     opened = reading.terms("head.logits[0, 3, 17]")
     print(opened)
@@ -39,15 +39,15 @@ from translucid.parts.lora import AdaptedLinear
 from translucid.see.render.plain_math import one_line
 from translucid.see.text_trace import TextTrace
 
-DIGITS = 6  # significant; computing with the shown values reproduces all but the last digit
-WEIGHTS = 40  # up to this many weights, every sum of a network is written out
+DIGITS = 6  # significant digits; computing with the shown values reproduces all but the last
+WEIGHTS = 40  # networks with up to this many weights have every sum written out
 INFIX = {name: f" {name} " for name in ("+", "-", "·", "/", "<=", "<", ">")} | {"^": "^"}
 TIGHT = {"<=": 0, "<": 0, ">": 0, "+": 1, "-": 1, "·": 2, "/": 2, "^": 3}
 
 
 @dataclass(frozen=True)
 class OpenedNumber:
-    """A number with the terms that it is computed from."""
+    """A number together with the terms it is computed from."""
 
     address: str
     kind: Kind
@@ -61,12 +61,12 @@ class OpenedNumber:
 
     @property
     def numbers(self) -> list[Number]:
-        """The numbers in it that have an address."""
+        """The numbers in the expression that have an address."""
         return [one for one in leaves(self.expression) if isinstance(one, Number) and one.address]
 
     @property
     def remainder(self) -> float:
-        """The value minus the result of its terms: rounding, or an edit."""
+        """The value minus the result of its terms, due to rounding or to an edit."""
         if self.expression is None:
             return 0.0
         worked_out = evaluate(self.expression)
@@ -77,14 +77,14 @@ class OpenedNumber:
 
 
 def shown(value: float) -> str:
-    """A number as it is printed."""
+    """Format a number for printing."""
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
     return f"{value:.{DIGITS}g}"
 
 
 def in_numbers(expression: Expression) -> str:
-    """An expression with its numbers in place."""
+    """Write an expression with its numbers filled in."""
     return _written(expression, 0)
 
 
@@ -104,7 +104,7 @@ def _written(expression: Expression, tight: int) -> str:
 
 
 def as_text(opened: OpenedNumber) -> str:
-    """The number, its formula, and a line for each term of its sum."""
+    """Format as text: the number, its formula, and a line for each term of its sum."""
     lines = [f"{opened.address} = {shown(opened.value)}", f"  {opened.meaning}"]
     if opened.formula:
         lines.append(f"  {one_line(opened.symbol)} = {one_line(opened.formula)}")
@@ -135,7 +135,7 @@ def _term(term: Expression) -> str:
 
 
 def as_json(opened: OpenedNumber) -> dict[str, Any]:
-    """Everything as plain data; numbers that JSON lacks are null, with their text beside them."""
+    """Convert to plain data for JSON; nan and infinities are null, with their text beside them."""
     return {
         "address": opened.address, "kind": opened.kind, **_number(opened.value),
         "symbol": opened.symbol, "meaning": opened.meaning, "formula": opened.formula,
@@ -175,7 +175,7 @@ MEANINGS: dict[Kind, str] = {
 def computation(
     reading: TextTrace, *, points: Points | None = None, shown: int = SHOWN
 ) -> Computation:
-    """The run behind the trace of a text. points: by default the trace itself."""
+    """The computation that a trace records. points: its values, by default the trace itself."""
     example, network = reading.example, reading.network
     reading.check_eval()
     targets = example.batch.targets if reading.outputs.probabilities else None
@@ -184,7 +184,7 @@ def computation(
 
 
 def terms(c: Computation, address: str) -> OpenedNumber:
-    """The number at an address, with its terms."""
+    """Look up the number at an address, with its terms."""
     name, index = read_address(address)
     if name == "loss":
         return _loss(c, index)
@@ -215,19 +215,19 @@ def terms(c: Computation, address: str) -> OpenedNumber:
 
 
 def _loss(c: Computation, index: Index) -> OpenedNumber:
-    """-log p of the target."""
+    """The loss at a position, -log p(target), with its terms."""
     if c.targets is None:
         raise InputError("loss: this run has no targets, or its outputs have no probabilities")
     if len(index) != c.targets.dim() or any(
         not 0 <= i < size for i, size in zip(index, c.targets.shape, strict=False)
     ):
-        raise InputError(f"loss: the targets have the shape {tuple(c.targets.shape)}")
+        raise InputError(f"loss: invalid index; the targets have shape {tuple(c.targets.shape)}")
     target = int(c.targets[index])
     assert isinstance(c.network, Network)
     scope = f"{c.network.output_point.rpartition('.')[0]}.softmax"
     logits = c.tensor(c.softmax_of(scope))
     if not 0 <= target < logits.shape[-1]:
-        raise InputError(f"{written('loss', index)}: there is no target at this position")
+        raise InputError(f"{written('loss', index)}: no target at this position")
     probability = c.number("probabilities", f"{scope}.probabilities", *index, target)
     return OpenedNumber(
         address=written("loss", index), kind="point", value=-math.log(probability.value),
@@ -247,18 +247,18 @@ def _checked(c: Computation, name: str, index: Index) -> Index:
         return index
     asked = f"[{', '.join(map(str, index))}]" if index else "no index"
     if not shape:
-        raise InputError(f"{name} is one number; leave the index {asked} out")
+        raise InputError(f"{name} is a single number; omit the index {asked}")
     largest = ", ".join(str(size - 1) for size in shape)
     raise InputError(
-        f"{name} has the shape {shape}, and {asked} is not in it; "
-        f"give one index for each axis, at most [{largest}]"
+        f"{name} has shape {shape}; {asked} is out of range; "
+        f"expected one index per axis, at most [{largest}]"
     )
 
 
 def _symbols(
     expression: Expression | None, part: str, own: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The LaTeX of each name in an expression. own: symbols of this part alone."""
+    """The LaTeX of each name in an expression. own: symbols specific to this part."""
     names = {one.name for one in leaves(expression) if not isinstance(one, Rest)}
     return {name: fill(f"<{name}>", part, own) for name in sorted(names)}
 
@@ -273,7 +273,7 @@ def _python(c: Computation, name: str, index: Index) -> str:
             stored = name in c.network.state_dict()
             weight = f'state_dict()["{name}"]' if stored else f'get_buffer("{name}")'
             path, _, own = name.rpartition(".")
-            if isinstance(c.module(path), AdaptedLinear):  # which adds its adapter's
+            if isinstance(c.module(path), AdaptedLinear):  # its weight includes the adapter
                 weight = f'get_submodule("{path}").{own}'
             return f"trace.network.{weight}{at}"
         case "input":
@@ -288,11 +288,12 @@ def _python(c: Computation, name: str, index: Index) -> str:
     return lines.get(point, f"{scores}.softmax(-1)") + at
 
 
-# ---- small networks: all sums, to check by hand ----
+# ---- small networks: all sums written out, to check by hand ----
 
 
 def sums(reading: TextTrace, name: str) -> tuple[str, ...]:
-    """A line for each value of a point, if the network has at most WEIGHTS weights."""
+    """The computation of each value of a point, one per line, if the network has at most WEIGHTS
+    weights."""
     if reading.network.parameters_count > WEIGHTS:
         return ()
     run = computation(reading, shown=WEIGHTS)
@@ -302,7 +303,7 @@ def sums(reading: TextTrace, name: str) -> tuple[str, ...]:
 
 
 def _lines(run: Computation, address: str) -> Iterator[str]:
-    """The computation of a value, after that of the weighted sum in it."""
+    """Lines that compute a value; the weighted sum inside it comes first."""
     opened = terms(run, address)
     for number in opened.numbers:
         if number.address.partition("[")[0].endswith(".preactivation"):
@@ -312,14 +313,14 @@ def _lines(run: Computation, address: str) -> Iterator[str]:
 
 
 def _line(opened: OpenedNumber) -> str:
-    """z = w · x + b = 2 · 1 + 3 · 1 + (-4) = 1"""
+    """A computation in one line, such as z = w · x + b = 2 · 1 + 3 · 1 + (-4) = 1."""
     assert opened.expression is not None
     formula = f"{one_line(opened.symbol)} = {one_line(opened.formula)}"
     return f"{formula} = {in_numbers(_as_read(opened.expression))} = {shown(opened.value)}"
 
 
 def _as_read(expression: Expression) -> Expression:
-    """A sum in the order of its inputs with the bias last, instead of by size."""
+    """Sort a sum by input, with the bias last, instead of by size."""
     if not isinstance(expression, Operation) or expression.name != "+":
         return expression
     return replace(expression, arguments=tuple(sorted(expression.arguments, key=_place)))

@@ -32,7 +32,7 @@ class TextTrace(Trace):
 
     @property
     def outputs(self) -> Outputs:
-        """What the last values mean."""
+        """The meaning of the network's outputs."""
         return self.task.outputs
 
     @property
@@ -41,7 +41,7 @@ class TextTrace(Trace):
         return self[self.network.output_point][0]
 
     def check_eval(self) -> None:
-        """Refuse a network with active dropout, whose values cannot be computed again."""
+        """Raise an InputError if dropout is active, because values could not be recomputed."""
         if self.network.training:
             raise InputError("the network is in training mode; call network.eval() and trace again")
 
@@ -52,7 +52,7 @@ class TextTrace(Trace):
 
     @property
     def wanted(self) -> list[int]:
-        """The right choice at each position; IGNORE where it is not known."""
+        """The correct output at each position; IGNORE where it is unknown."""
         return self.example.batch.targets[0].tolist()
 
     def figure(
@@ -63,10 +63,10 @@ class TextTrace(Trace):
         tokens: tuple[int, int] | None = None,
         gold: Sequence[tuple[int, int]] = (),
     ) -> Picture:
-        """A picture of one point, or of several of the same form, such as `*.lstm.*_gate`.
+        """Draw one point, or several points of the same shape, such as `*.lstm.*_gate`.
 
-        head: an attention head, or "mean"; by default all. tokens: the first to show, and the one
-        after the last. gold: known (source, target) pairs of tokens, to frame in cross-attention.
+        head: an attention head, or "mean"; by default all. tokens: the range to show, (first,
+        last + 1). gold: known (source, target) token pairs, framed in cross-attention pictures.
         """
         names = self.names(pattern)
         if not names:
@@ -77,7 +77,7 @@ class TextTrace(Trace):
         return chosen.picture({name: self[name] for name in names})
 
     def names_at(self, place: int, choices: Sequence[int]) -> list[str]:
-        """Possible outputs at a position, as they are written there."""
+        """The names of the given outputs at a position."""
         read = self.example.target_ids
         before = read[place] if read else None
         return [self.outputs.name(choice, before) for choice in choices]

@@ -1,6 +1,6 @@
-"""Pictures of trace points, chosen by the axes that the catalogue gives each point.
+"""Pictures of trace points. The kind of picture follows from the point's axes in the catalogue.
 
-Only the values that are shown are copied from the device on which they were computed.
+Only the values that are shown are copied from the GPU.
 """
 
 import re
@@ -18,22 +18,22 @@ from translucid.core.trace import Trace
 from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Numbers, Picture, Scale
 from translucid.tasks.words import ALONG_TEXT, Words
 
-MOST = 64  # tokens on a side of a picture, or numbers of a vector
+MOST = 64  # maximum tokens along a side of a picture, or values of a vector
 TILES = 144
 HEADS = ("heads", "kv_heads")
-RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts drawn with time from left to right
+RECURRENT = ("rnn", "lstm", "gru", "recurrent")  # parts drawn with time running left to right
 UNIT_SCALE = ("pattern", "pool_pattern", "probabilities", "exponentials", "mask", "causal",
               "window", "padding")  # fmt: skip
-SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never below 0 (or hardly)
+SIZES = ("variance", "rms", "normaliser", "activated", "loudest")  # never (or hardly ever) negative
 AXIS_NAMES = {"length": "tokens", "d_model": "dimensions", "hidden": "units"}
 Head = int | Literal["mean"] | None
-# Rows of a layer's table, top to bottom; the sums inside the gates are left out.
+# Rows of a layer's table, top to bottom; the sums inside the gates are omitted.
 STATES_SHOWN = {
     "lstm": ("forget_gate", "input_gate", "output_gate", "candidate", "cell", "hidden"),
     "gru": ("reset_gate", "update_gate", "candidate", "hidden"),
     "rnn": ("hidden",),
 }
-WRITTEN = 20  # up to this many tokens, the numbers are written into the cells
+WRITTEN = 20  # with up to this many tokens, the cells show their numbers
 
 
 def scale_of(name: str) -> Scale:
@@ -45,13 +45,13 @@ def scale_of(name: str) -> Scale:
 
 
 def token_axis(name: str, axes: Collection[str] = ALONG_TEXT) -> int | None:
-    """The first of these axes that a point has, by default the one with an entry for each token."""
+    """The index of a point's first axis among `axes`, by default the token axis."""
     return next((place for place, axis in enumerate(describe(name).axes) if axis in axes), None)
 
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """Which heads and tokens of the points to show."""
+    """Which heads and tokens of trace points to show."""
 
     words: Words
     head: Head = None
@@ -59,7 +59,7 @@ class FigureOptions:
     gold: Sequence[tuple[int, int]] = ()  # (query, key) cells to frame
 
     def picture(self, values: Mapping[str, Tensor]) -> Picture:
-        """A picture of one point, or of several of the same form."""
+        """Draw one point, or several points of the same shape."""
         self._check(values)
         tiles = [tile for name, value in values.items() for tile in self._tiles(name, value)]
         if len(tiles) == 1:
@@ -69,7 +69,7 @@ class FigureOptions:
             return self._lines_together(tiles)
         note = heats[0].note
         if len(heats) > TILES:
-            more = f"{len(heats) - TILES} of {len(heats)} tables are left out"
+            more = f"{len(heats) - TILES} of {len(heats)} tables are omitted"
             note = f"{note}; {more}" if note else more
         title, short = common([heat.title for heat in heats])
         across = len(heats) // len(values)
@@ -83,13 +83,13 @@ class FigureOptions:
 
     def _check(self, values: Mapping[str, Tensor]) -> None:
         if self.head not in (None, "mean") and not isinstance(self.head, int):
-            raise InputError(f'head = {self.head!r}: give a number, "mean", or nothing for all')
+            raise InputError(f'head = {self.head!r}: expected a number or "mean"; omit it for all')
         if self.tokens is None:
             return
         numbers = isinstance(self.tokens, tuple) and all(isinstance(n, int) for n in self.tokens)
         if not numbers or len(self.tokens) != 2 or not 0 <= self.tokens[0] < self.tokens[1]:
             raise InputError(
-                f"tokens = {self.tokens}: give the first token and the one after the last, "
+                f"tokens = {self.tokens}: expected the first token and the one after the last, "
                 "such as (0, 64)"
             )
         sizes = [
@@ -106,7 +106,7 @@ class FigureOptions:
         if len(lines) < len(tiles) or len({line.x for line in lines}) > 1:
             kinds = ", ".join(sorted({type(tile).__name__.lower() for tile in tiles}))
             raise InputError(
-                f"these points do not make one picture ({kinds}); give a narrower pattern"
+                f"these points cannot be drawn in one picture ({kinds}); use a narrower pattern"
             )
         title, short = common([line.title for line in lines])
         drawn = [values for line in lines for values in line.series.values()]
@@ -114,7 +114,7 @@ class FigureOptions:
         return Lines(title, lines[0].x, lines[0].y, series, note=lines[0].note)
 
     def _tiles(self, name: str, value: Tensor) -> list[Heat | Lines | Bars]:
-        """A picture for each head, or for each entry of the first of three axes."""
+        """Draw one picture per head or, for other points with three axes, per first index."""
         point = describe(name)
         axes = list(point.axes)
         if value.dim() != len(axes):
@@ -154,7 +154,7 @@ class FigureOptions:
         return value[self.head][None], [self.head]
 
     def _flat(self, name: str, title: str, value: Tensor, axes: list[str]) -> Heat | Lines | Bars:
-        """A table, a line over tokens, or bars."""
+        """Draw values without a head axis as a table, a line over tokens, or bars."""
         if len(axes) > 2:
             raise InputError(
                 f"{name}: a point with {len(axes)} axes ({', '.join(axes)}) cannot be drawn"
@@ -190,7 +190,7 @@ class FigureOptions:
     def _side(
         self, name: str, value: Tensor, axis: str, place: int, notes: list[str]
     ) -> tuple[Tensor, tuple[str, ...]]:
-        """One axis cut to a readable size, with its labels; a note says what was left out."""
+        """Cut one axis to a readable size and label it; a note says what was omitted."""
         size = value.shape[place]
         labels = self.words.along(name, axis)
         if axis in ALONG_TEXT:
@@ -212,10 +212,10 @@ class FigureOptions:
 
 
 def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple[int, int]:
-    """The first token to show and the one after the last; a note says what is left out."""
+    """The first token to show and the one after the last; adds a note on what is omitted."""
     if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
         raise InputError(
-            f"tokens = {tokens}: give the first token and the one after the last of {size}, "
+            f"tokens = {tokens}: expected the first token and the one after the last of {size}, "
             "numbered from 0"
         )
     first, last = tokens or (0, size)
@@ -227,14 +227,14 @@ def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple
 
 
 def numbers(value: Tensor) -> Numbers:
-    """The values on the CPU in double precision, with nan for infinity."""
+    """Convert values to a NumPy array in double precision, with nan for infinity."""
     array: Numbers = value.detach().to("cpu", torch.float64).numpy().copy()
     array[~np.isfinite(array)] = np.nan
     return array
 
 
 def pooled(value: Tensor, place: int, size: int) -> Tensor:
-    """The value of largest magnitude among every `size` neighbours along an axis."""
+    """Pool groups of `size` neighbours along an axis to the value of largest magnitude."""
     value = value.float().movedim(place, -1)
     short = -value.shape[-1] % size
     if short:
@@ -249,13 +249,13 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest magnitude in all tables of a scale, so that colours mean the same in each."""
+    """The largest magnitude in all tables with a scale, so that they can share colours."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 
 
 def common(titles: Sequence[str]) -> tuple[str, list[str]]:
-    """The common part of several titles, and the part that is specific to each.
+    """Split titles into their common part and the part specific to each.
 
     a.layers.0.x head 1, a.layers.1.x head 0 -> a.layers.*.x, each head; layer 0, head 1; ...
     """
@@ -277,9 +277,9 @@ def _own(parts: list[str], same: list[bool]) -> str:
 
 
 def gates(trace: Trace, words: Words, pattern: str = "*", *, unit: int | None = None) -> Grid:
-    """A table of gates and states by tokens for each recurrent layer that the pattern matches.
+    """Draw a table of gates and states by token for each recurrent layer that matches the pattern.
 
-    Without `unit`, a gate is the mean over all units, and a state the root of its mean square.
+    Without `unit`, gates are averaged over all units, and states are shown as root mean squares.
     """
     scopes = list(
         dict.fromkeys(
@@ -297,7 +297,7 @@ def gates(trace: Trace, words: Words, pattern: str = "*", *, unit: int | None = 
     what = "mean of all units" if unit is None else f"unit {unit}"
     note = heats[0].note
     if unit is None:
-        states = "candidate, cell, hidden: root of the mean square; above 1 as 1"
+        states = "candidate, cell, hidden: root mean square; values above 1 are shown as 1"
         note = "; ".join(filter(None, [states, note]))
     return Grid(f"gates and states, {what}", heats, 1, note)
 

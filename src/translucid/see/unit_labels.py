@@ -1,10 +1,10 @@
-"""Measured labels of units: "unit 41 follows negation, AUC 0.98, measured on 500 sentences".
+"""Labels for units, measured on data: "unit 41 follows negation, AUC 0.98, on 500 sentences".
 
 The features of each word in Toyland are known. The AUC of a unit for a feature is the probability
 that the unit is larger at a word with the feature than at one without: 0.5 is chance, and 0 is as
-informative as 1. Among many units some look informative at random, so controls shift the labels
+informative as 1. Among many units some look informative at random, so controls shift the features
 along the text, which keeps their frequency and order but removes their meaning. A unit gets a label
-only if it exceeds the best of all units and features in every control.
+only if its AUC beats that of the best unit and feature in every control.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 from translucid.tasks.words import ALONG_TEXT
 
-BUDGET = 2**26  # bytes of activations to keep
+BUDGET = 2**26  # maximum memory for stored activations, in bytes
 SENTENCES = 500
-CONTROLS = 20  # shifts of the labels
+CONTROLS = 20  # number of shifted controls
 INFORMATIVE = 0.4  # |AUC - 0.5| for a label: AUC of at least 0.9, or at most 0.1
 RARE = 20  # minimum number of words with a feature, and without it
 UNKNOWN = 0.02  # maximum fraction of unknown tokens
@@ -39,7 +39,7 @@ UNKNOWN = 0.02  # maximum fraction of unknown tokens
 
 @dataclass(frozen=True)
 class UnitLabel:
-    """The feature that a unit follows."""
+    """A feature that a unit follows, with its AUC."""
 
     unit: int
     feature: str
@@ -52,12 +52,12 @@ class UnitLabel:
 
 @dataclass(frozen=True, eq=False)
 class UnitLabels:
-    """The AUC of every unit of a point for every feature, and the best with shifted labels."""
+    """The AUC of each unit of a point for each feature, and the best AUC in the controls."""
 
     point: str
     features: tuple[str, ...]
     auc: Tensor  # (units, features); nan where a feature is too rare
-    control: float  # largest |AUC - 0.5| of all units and features with shifted labels
+    control: float  # largest |AUC - 0.5| of any unit and feature with shifted labels
     sentences: int
     tokens: int
 
@@ -71,7 +71,7 @@ class UnitLabels:
         return [self._label(u, int(best.indices[u])) for u in order if best.values[u] > needed]
 
     def of(self, unit: int) -> list[UnitLabel]:
-        """All features for one unit, most informative first."""
+        """All features for one unit, most informative first, with their AUC."""
         size = (self.auc[unit] - 0.5).abs().nan_to_num(-1.0)
         order = size.argsort(descending=True, stable=True).tolist()
         return [self._label(unit, f) for f in order if size[f] >= 0]
@@ -82,14 +82,14 @@ class UnitLabels:
     def __str__(self) -> str:
         head = (
             f"{self.point}: {len(self.labels)} of {len(self.auc)} units have a label, measured on "
-            f"{self.sentences} sentences ({self.tokens:,} tokens); with shifted labels the best of "
-            f"all units and features has AUC {0.5 + self.control:.2f}"
+            f"{self.sentences} sentences ({self.tokens:,} tokens); with shifted labels the highest "
+            f"AUC of any unit and feature is {0.5 + self.control:.2f}"
         )
         return "\n".join([head, *map(str, self.labels)])
 
 
 class Measuring:
-    """Collects the values of a point over sentences of Toyland, some at a time."""
+    """Collects the values of a point over Toyland sentences, in batches."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Measuring:
         self.unknown = 0
 
     def advance(self, count: int) -> None:
-        """Read the next sentences."""
+        """Process the next `count` sentences."""
         for sentence in self.left[:count]:
             self._read(sentence)
         self.left = self.left[count:]
@@ -157,7 +157,7 @@ def unit_labels(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> UnitLabels:
-    """The features that the units of a point follow, measured on Toyland's test split."""
+    """Measure which features the units of a point follow, on Toyland's test split."""
     measuring = Measuring(network, task, point, sentences, seed)
     while measuring.left:
         measuring.advance(50)
@@ -166,7 +166,7 @@ def unit_labels(
 
 
 def area(ranks: Tensor, flags: Tensor) -> Tensor:
-    """The area under the ROC curve, from ranks: (tokens, units), (tokens, features) -> (units,
+    """Area under the ROC curve, computed from ranks: (tokens, units), (tokens, features) -> (units,
     features)."""
     have = flags.double()
     positives = have.sum(0)
@@ -177,7 +177,7 @@ def area(ranks: Tensor, flags: Tensor) -> Tensor:
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """Ranks from 1 in each column; equal values share their mean rank."""
+    """Rank the values in each column from 1; ties get their mean rank."""
     columns = values.T.contiguous().double()
     ordered = columns.sort(1).values
     below = torch.searchsorted(ordered, columns)
@@ -186,7 +186,7 @@ def _ranks(values: Tensor) -> Tensor:
 
 
 def words_of(sentence: Sentence, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int | None]:
-    """The English word of each token that was read; None for special tokens."""
+    """The index of the English word that each token belongs to; None for special tokens."""
     text = sentence.source
     own = tokenizer.encode(text)
     begin = next((at for at in range(len(ids)) if ids[at : at + 1] == own[:1]), None)
@@ -210,7 +210,7 @@ def _unknown(example: Example, tokenizer: Tokenizer) -> int:
 
 @dataclass(frozen=True)
 class Extreme:
-    """A text, and the token at which a unit is largest or smallest in it."""
+    """A text and the token in it at which a unit is largest or smallest."""
 
     value: float
     text: str
@@ -220,12 +220,12 @@ class Extreme:
 
 @dataclass
 class Activations:
-    """The values of a point at each token of many texts; for heads, vector lengths."""
+    """The values of a point at each token of many texts; for heads, their vectors' lengths."""
 
     point: str
     texts: list[str] = field(default_factory=list)
     tokens: list[tuple[str, ...]] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)  # (tokens, units) of each text
+    values: list[Tensor] = field(default_factory=list)  # (tokens, units) for each text
 
     def add(self, trace: TextTrace) -> None:
         value = by_unit(trace, self.point)
@@ -241,13 +241,13 @@ class Activations:
 
     @property
     def full(self) -> bool:
-        """Whether the budget is used up, so that no more are kept."""
+        """Whether the memory budget is used up; further texts are not stored."""
         return sum(value.numel() * value.element_size() for value in self.values) >= BUDGET
 
     def extremes(self, unit: int, k: int = 5) -> tuple[list[Extreme], list[Extreme]]:
         """The k texts with the largest and with the smallest values of a unit."""
         if not 0 <= unit < self.units:
-            raise InputError(f"unit = {unit}: {self.point} has 0 to {self.units - 1}")
+            raise InputError(f"unit = {unit}: {self.point} has units 0 to {self.units - 1}")
         tops, bottoms = (
             [(n, int(find(table[:, unit]))) for n, table in enumerate(self.values)]
             for find in (torch.argmax, torch.argmin)
@@ -265,7 +265,7 @@ class Activations:
 
 
 def by_unit(trace: TextTrace, point: str) -> Tensor:
-    """The values of a point for one text; for heads, vector lengths. (tokens, units)"""
+    """The values of a point for one text; for heads, their vectors' lengths. (tokens, units)"""
     axes = describe(point).axes[1:]
     along = [place for place, axis in enumerate(axes) if axis in ALONG_TEXT]
     by_head = [place for place, axis in enumerate(axes) if axis in HEADS]

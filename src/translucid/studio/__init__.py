@@ -1,1 +1,1 @@
-"""The studio: a local page that opens a model and shows every number inside it."""
+"""The studio: a local web page that shows every number inside a model."""

@@ -1,4 +1,4 @@
-"""Answers about a run beyond its tensors: the likeliest tokens of a step, the tree of a search,
+"""Answers about a run other than its tensors: the likeliest tokens at a step, the tree of a search,
 sampled texts with their distributions, and the comparison of two runs."""
 
 import math
@@ -27,14 +27,14 @@ from translucid.studio.text_runs import Run
 from translucid.tasks.next_tokens import never_generated
 from translucid.tasks.words import readable
 
-MANY = 32  # numeric outputs that are listed; an embedding has hundreds
-MAX_TOKENS = 2048  # longest prefix
-MAX_LENGTH = 40  # tokens of a continuation
-MOST_LIKELY = 2**14  # tokens in one answer, all positions together
+MANY = 32  # maximum numeric outputs to list; an embedding has hundreds
+MAX_TOKENS = 2048  # maximum length of a prefix
+MAX_LENGTH = 40  # maximum tokens of a continuation
+MOST_LIKELY = 2**14  # maximum tokens in one answer, over all positions
 
 
 def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
-    """The likeliest tokens, tags or labels at all positions or some."""
+    """The likeliest tokens, tags or labels at each position. positions: None for all."""
     at = run.output_point
     logits = _rows(run[at])
     before: list[int | None] = [*run.example.target_ids] or [None] * len(logits)
@@ -52,9 +52,9 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
     example, tokenizer = run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
-        raise InputError(f"a model for task {name} does not write text, so it has no next tokens")
+        raise InputError(f"a model for task {name} does not generate text: no next tokens")
     if len(tokens) > MAX_TOKENS:
-        raise InputError(f"tokens: {len(tokens):,} tokens, but at most {MAX_TOKENS:,} are read")
+        raise InputError(f"tokens: {len(tokens):,} tokens; the limit is {MAX_TOKENS:,}")
     some = _chosen(positions, len(tokens) + 1, k)
     tokenizer.pieces(tokens)  # raises if a token does not exist
     at, kinds = run.output_point, kinds_of_attention(run)
@@ -81,17 +81,17 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
 def _chosen(positions: range | None, count: int, k: int) -> range:
     some = range(count) if positions is None else positions
     if not 0 <= some.start < some.stop <= count:
-        raise InputError(f"positions: must be in 0 to {count - 1}, not {some.start}:{some.stop}")
+        raise InputError(f"positions: must be from 0 to {count - 1}, not {some.start}:{some.stop}")
     if len(some) * k > MOST_LIKELY:
         raise InputError(
-            f"k: {k:,} tokens at {len(some):,} positions, but at most {MOST_LIKELY:,} in all: ask "
-            f"for fewer positions, such as positions={some.start}:{some.start + 1}"
+            f"k: {k:,} tokens at {len(some):,} positions; the limit is {MOST_LIKELY:,} in all; "
+            f"request fewer positions, such as positions={some.start}:{some.start + 1}"
         )
     return some
 
 
 def _rows(logits: Tensor) -> Tensor:
-    """Logits of the text as (positions, classes); one position if there is one answer."""
+    """Logits of the text as (positions, classes); one position if the text has one answer."""
     return logits[0] if logits.dim() > 2 else logits[:1]
 
 
@@ -115,14 +115,15 @@ def decode(
     force: dict[int, str | int],
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """The tree of a search, and the texts found. `max_length` defaults to that of the task, or to
-    40 tokens for a continuation."""
+    """Run a beam search; returns its tree and the texts found. `max_length` defaults to that of the
+    task, or to 40 tokens for a continuation."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} does not write text: no search")
+        raise InputError(f"a model for task {model.task.name} does not generate text: no search")
     if not 1 <= beam_size <= 32 or not 1 <= n_best <= beam_size:
         raise InputError(
-            f"beam_size must be 1 to 32 and n_best at most beam_size, not {beam_size} and {n_best}"
+            f"beam_size must be between 1 and 32 and n_best at most beam_size, not {beam_size} and "
+            f"{n_best}"
         )
     options = _search_options(run)
     if max_length is not None:
@@ -157,14 +158,14 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
-            answer["first"] = None  # an earlier difference may be in a point that was not kept
+            answer["first"] = None  # the runs may differ earlier, at a point that was not kept
     elif a.opened.began_from(b.opened) or b.opened.began_from(a.opened):
         answer["depths"] = _depths(difference(a.kept, b.kept))
     return answer
 
 
 def _depths(apart: TraceDifference) -> list[dict[str, Any]]:
-    """The difference, layer by layer, between a model and the one it was fine-tuned from."""
+    """The difference at each layer between a model and the one it was fine-tuned from."""
     shown = {name for glob in (*STREAM, "head.pooled", "head.embedding")
              for name in apart.a.names(glob)}  # fmt: skip
     points = (apart.at(name) for name in apart.names if name in shown)
@@ -180,7 +181,7 @@ def _finite(value: float) -> float | None:
 
 
 def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]:
-    """How switching parts off changes the outputs. `other`: the run without them, if computed."""
+    """How switching parts off changes the outputs. other: the run without these parts, if known."""
     logits = run.logits_without(off) if other is None else other.logits
     loss = run.loss(logits) if other is None else other.loss()
     before, after = (_rows(values).argmax(-1) for values in (run.logits, logits))
@@ -218,7 +219,7 @@ def says(run: Run, logits: Tensor) -> list[dict[str, Any]]:
 
 
 def _same_outputs(a: Run, b: Run) -> bool:
-    """Whether output i means the same in both."""
+    """Whether each output means the same in both runs."""
     if a.opened.key == b.opened.key:
         return True
     ours, theirs = a.opened.model.task, b.opened.model.task
@@ -244,16 +245,16 @@ def _ripple(apart: TraceDifference) -> dict[str, Any]:
     }  # fmt: skip
 
 
-SHOWN = 10  # tokens listed for a step
+SHOWN = 10  # number of tokens to list for a step
 
 
 def draws(
     run: Run, by: SamplingConfig, repetition_penalty: float, seed: int, samples: int
 ) -> dict[str, Any]:
-    """Sampled texts, and every step of the first."""
+    """Sample texts; returns them with every step of the first."""
     model, tokenizer = run.opened.model, run.outputs.tokenizer
     if tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} does not write text: no sampling")
+        raise InputError(f"a model for task {model.task.name} does not generate text: no sampling")
     options = {"beam_size": samples, "n_best": samples, "repetition_penalty": repetition_penalty}
     options |= _search_options(run)
     (decoded,) = model.decode([run.text], sampling=by, seed=seed, **options)
@@ -278,7 +279,7 @@ def distribution(allowed: Tensor, by: SamplingConfig) -> Tensor:
 def allowed_at(
     run: Run, tokenizer: Tokenizer, text: Candidate, repetition_penalty: float
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Log-probabilities at each step of a text, after constraints and without them."""
+    """Log-probabilities at each step of a text, with constraints and without."""
     network = run.opened.model.network
     along = read_along(run, text.tokens, [run.output_point])
     first = along.first
@@ -326,7 +327,7 @@ def _plain(text: Candidate) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Along:
-    """Points whose row n comes after the first n tokens of the continuation."""
+    """Trace points along a continuation; row n comes after its first n tokens."""
 
     points: dict[str, Tensor]  # (1, [heads,] rows, ...)
     read: list[int]  # the prefix and the continuation
@@ -334,9 +335,9 @@ class Along:
 
 
 def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
-    """Some points along a continuation, in one pass. With a source, the target starts anew. Without
-    one, the text is continued; a long one is not processed again, since its keys and values come
-    from the stored inputs of its layers."""
+    """Trace some points along a continuation, in one pass. If there is a source, the tokens replace
+    the target; otherwise they continue the text. A long text is not processed again: its keys and
+    values are computed from the stored inputs of its layers."""
     network, example = run.opened.model.network, run.example
     assert example.target is not None
     inputs, side = example.inputs_for(network), example.target.name
@@ -347,7 +348,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     if run.by_kernel and isinstance(network, DecoderModel) and not _masks_changed(run):
         if network.max_length is not None and len(read) > network.max_length:
             raise InputError(
-                f"tokens: {len(read):,} with the text; the model reads at most "
+                f"tokens: {len(read):,} including the text; the model's limit is "
                 f"{network.max_length:,}"
             )
         state = _state(run, network, read, first)
@@ -362,7 +363,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
 
 
 def _masks_changed(run: Run) -> bool:
-    """Whether a mask is edited; the text may then attend to the continuation."""
+    """Whether a mask is edited, so that the text may attend to the continuation."""
     masks = (name for name in run.shapes if ".masks." in name)
     return Trace([], edit=run.edit).wants(*masks)
 

@@ -1,4 +1,4 @@
-"""Attention for the page: tables at the resolution that is drawn, and thumbnails of all heads."""
+"""Attention for the page: tables at screen resolution, and thumbnails of all heads."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,7 +15,7 @@ from translucid.studio.text_runs import Run
 
 
 def kinds_of_attention(run: Run) -> dict[str, list[str]]:
-    """The patterns of each kind of attention, layer by layer."""
+    """The attention patterns by kind of attention, in layer order."""
     kinds: dict[str, list[str]] = {}
     for name in run.shapes:
         if name.endswith(".pattern"):
@@ -27,8 +27,8 @@ def kinds_of_attention(run: Run) -> dict[str, list[str]]:
 
 
 def frames(run: Run, names: list[str], cut: TensorSlice) -> Iterator[bytes]:
-    """Points, whole or cut. Inside attention, only the requested heads and queries of a long text
-    are computed."""
+    """Binary frames of points, whole or cut. For attention points of a long text, only the
+    requested heads and queries are computed."""
     parts = {name for name in names if len(run.shapes[name]) == 4 and run.attended(name)}
     others = [name for name in names if name not in parts]
     reading = run.reading(others) if others else run.kept
@@ -48,18 +48,18 @@ def _rows_of_head(run: Run, name: str, head: int, queries: range) -> Tensor:
 
 
 def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
-    """Thumbnails of all heads of one kind, (layers, heads, queries, keys), as bytes for 0..1, with
-    the entropy (bits) and the largest weight of each head; all layers or some."""
+    """Thumbnails of all heads of one kind of attention, (layers, heads, queries, keys), as bytes
+    for 0..1, with each head's entropy (bits) and largest weight. layers: None for all."""
     kinds = kinds_of_attention(run)
     if kind not in kinds:
         raise InputError(f"kind: this run has {', '.join(kinds) or 'no'} attention, not {kind!r}")
     names = kinds[kind]
     some = range(len(names)) if layers is None else layers
     if some.stop > len(names):
-        raise InputError(f"layers: must be in 0 to {len(names) - 1}, not {some.start}:{some.stop}")
+        raise InputError(f"layers: must be 0 to {len(names) - 1}, not {some.start}:{some.stop}")
     names = names[some.start : some.stop]
     if not run.by_kernel:
-        run.reading(names)  # all layers in one pass; for a long text, only one fits into memory
+        run.reading(names)  # all layers in one pass; of a long text, only one fits into memory
     small, entropy, most = zip(*(_glance(run, name, pool) for name in names), strict=True)
     stack = torch.stack(small).clamp(0, 1)
     header = {
@@ -89,7 +89,8 @@ def _glance(run: Run, name: str, pool: int) -> tuple[Tensor, list[float], list[f
 
 
 def _by_blocks(run: Run, name: str, multiple: int) -> Iterable[tuple[range, Tensor]]:
-    """The weights of all heads, (heads, queries, keys), in blocks of queries for a long text."""
+    """The attention weights of all heads, (heads, queries, keys); for a long text, in blocks of
+    queries."""
     queries, keys = run.shapes[name][-2:]
     attended = run.attended(name)
     if attended is None:

@@ -17,12 +17,12 @@ NEEDED = (
     ".pattern", ".value", "feedforward.output", "norm.variance", "norm.rms", "norm.mean",
     "norm.output", "residual.skip", "feedforward_residual.sum",
 )  # fmt: skip
-TOGETHER = 256  # tokens per batch for saliency, all positions together
+TOGETHER = 256  # maximum tokens per saliency batch, over all positions
 
 
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
-    """What each part adds to a logit; with the remainder and the rounding, the values sum to it.
-    `by_token` sums over all heads what they pass on from each token they attend to."""
+    """What each part adds to a logit; with the remainder and rounding, the values sum to it.
+    `by_token`: what all heads together contribute from each token they attend to."""
     reading = _reading(run, position)
     contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
@@ -53,11 +53,11 @@ def _looked_at(run: Run, one: Contribution) -> str:
 def layers(run: Run, position: int) -> dict[str, Any]:
     """The logit lens: the prediction at a position if the model stopped after each layer."""
     if not run.outputs.at_positions:
-        raise InputError("the lens needs an output per position; this model has one per text")
+        raise InputError("the lens needs an output at each position; this model has one per text")
     reading = _reading(run, position)
     count = len(reading.labels)
     if position >= count:
-        raise InputError(f"position: must be 0 to {count - 1}, not {position}")
+        raise InputError(f"position: must be between 0 and {count - 1}, not {position}")
     heat = lens(reading, 1, tokens=(position, position + 1))
     return {
         "position": position, "after": list(heat.rows.labels),
@@ -68,9 +68,9 @@ def layers(run: Run, position: int) -> dict[str, Any]:
 
 
 def inputs(run: Run, position: int) -> dict[str, Any]:
-    """Gradient × input: how much each input token counts for the output at a position."""
+    """Gradient × input: how much each input token contributes to the output at a position."""
     if run.edit:
-        raise InputError("saliency needs the model as trained: switch all parts on again")
+        raise InputError("saliency needs the model as trained; switch all parts on again")
     example, read = run.example, _saliency(run, position)
     values = [float(value) for value in read.values]
     sources = len(example.words.source or example.words.features)
@@ -82,7 +82,7 @@ def inputs(run: Run, position: int) -> dict[str, Any]:
 
 
 def _saliency(run: Run, position: int) -> Saliency:
-    """The saliency of a position, computed in one batch with its neighbours, which come next."""
+    """The saliency for a position, computed in one batch with the positions after it."""
     model, example = run.opened.model, run.example
     if not run.outputs.at_positions:
         return saliency(model.network, model.task, example)
@@ -99,8 +99,8 @@ def _saliency(run: Run, position: int) -> Saliency:
 
 
 class _LayerByLayer(Reading):
-    """The points of a long text, one layer at a time; attention is computed for one query only and
-    expanded to all of them."""
+    """The points of a long text, computed one layer at a time; attention is computed only for one
+    query and expanded to the full shape."""
 
     def __init__(self, run: Run, query: int) -> None:
         model = run.opened.model

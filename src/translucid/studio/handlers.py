@@ -54,13 +54,13 @@ from translucid.studio.surveys import SAVED, Surveys
 from translucid.studio.tensors import TensorSlice, cut_shape
 from translucid.studio.text_runs import Run
 
-# The path of each question as a regular expression with named groups.
+# The path of each request as a regular expression with named groups.
 PATHS = {
     name: re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
     for (_, path), name in QUESTIONS.items()
 }
-EXACT = 64 * 64  # largest number of values of a point that are sent in full precision
-MOST = 2**25  # largest number of values in one answer
+EXACT = 64 * 64  # maximum values of a point that are sent in full precision
+MOST = 2**25  # maximum values in one answer
 
 
 class Handlers:
@@ -72,7 +72,7 @@ class Handlers:
         followed: Mapping[str, RunFollower] | None = None,
         lesson: Lesson | None = None,
     ) -> None:
-        """`lesson`: the user's own."""
+        """`lesson`: the user's own lesson."""
         self.library, self.followed, self.own_lesson = library, followed or {}, lesson
         self.surveys = Surveys()
 
@@ -86,7 +86,7 @@ class Handlers:
         except LookupError:
             return json_reply({"error": "index out of range"}, 422)
         except (MemoryError, torch.OutOfMemoryError):
-            return json_reply({"error": "this machine does not have enough memory for this"}, 422)
+            return json_reply({"error": "not enough memory on this machine for this request"}, 422)
 
     def ask(self, method: str, address: str, body: bytes = b"") -> Reply:
         """Answer a request; `address` is a path with its query."""
@@ -104,7 +104,7 @@ class Handlers:
 
     def model(self, asked: Question) -> Reply:
         m = asked.place["m"]
-        if m in self.followed and m not in self.library.opened:  # it has not been saved yet
+        if m in self.followed and m not in self.library.opened:  # no model has been saved yet
             return json_reply(describe_run(m, self.followed[m]))
         return json_reply(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
@@ -122,10 +122,10 @@ class Handlers:
         query = asked.query
         names = query.all("at")
         if not 1 <= len(names) <= 64:
-            raise InputError(f"at: name 1 to 64 points, not {len(names)}")
+            raise InputError(f"at: expected 1 to 64 points, got {len(names)}")
         form = query.text("as", "u8")
         if form not in ("u8", "f16", "f32"):
-            raise InputError(f"as: u8, f16 or f32, not {clipped(form)}")
+            raise InputError(f"as: expected u8, f16 or f32, not {clipped(form)}")
         pool = pool_sizes(query.one("pool")) if "pool" in query else None
         cut = TensorSlice(index_of(query.text("index", "")), form, pool)  # type: ignore[arg-type]
         run = self._run(asked)
@@ -137,7 +137,7 @@ class Handlers:
             )
         if count > MOST:
             raise InputError(
-                f"{count:,} numbers, but at most {MOST:,} per request; use index or pool"
+                f"{count:,} numbers; the limit is {MOST:,} per request; use index or pool"
             )
         return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
@@ -253,7 +253,7 @@ class Handlers:
         return json_reply({"about": self._followed(asked).about()})
 
     def history(self, asked: Question) -> Reply:
-        """Everything so far, like the first message of the WebSocket."""
+        """Everything recorded so far, as in the first message of the WebSocket."""
         reading = RunReading(self._followed(asked))
         return Reply(history(reading.more(), reading.state()), BINARY)
 
@@ -267,10 +267,10 @@ class Handlers:
         run, query = self._followed(asked), asked.query
         steps = [whole(step, "step", 0, 10**9 - 1) for step in query.all("step")]
         if not 1 <= len(steps) <= 64:
-            raise InputError(f"step: name 1 to 64 steps, not {len(steps)}")
+            raise InputError(f"step: expected 1 to 64 steps, got {len(steps)}")
         form = query.text("as", "u8")
         if form not in ("u8", "f32"):
-            raise InputError(f"as: u8 or f32, not {clipped(form)}")
+            raise InputError(f"as: expected u8 or f32, not {clipped(form)}")
         return Reply(run.tables(steps, form), BINARY)  # type: ignore[arg-type]
 
     # ---- lessons ----
@@ -287,7 +287,7 @@ class Handlers:
         return json_reply(on_run, forever=True)
 
     def check(self, asked: Question) -> Reply:
-        """Whether the task of a stop is done at an address of the page."""
+        """Check whether the task of a lesson's stop is done on the page at an address."""
         unchanged, address = self._run(asked), asked.query.text("address", "")
         key, own = asked.place["id"], self.own_lesson
         count = len(lesson_answers.lesson(key, own).stops)

@@ -1,9 +1,8 @@
-"""The inputs of each layer, from which one layer of a long text can be computed again for some
-heads and queries.
+"""The inputs of each layer, used to recompute one layer of a long text for some heads and queries.
 
 Most numbers of a long text are inside attention (heads × tokens × tokens per layer): too many to
-store, and slow to compute. Torch's fused kernel skips them. The page shows the inside of one layer
-at a time, which is computed from the layer's stored input.
+store, and slow to compute. Torch's fused kernel does not compute them. The page shows the inside of
+one layer at a time, which is recomputed from the layer's stored input.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +22,17 @@ from translucid.tasks.base import Task
 from translucid.tasks.example import Example
 
 SCOPES = ("self_attention", "cross_attention")
-CAUSAL = ("masks", "causal")  # built into the kernel
+CAUSAL = ("masks", "causal")  # handled by the kernel itself
 
 
 def passed_over(name: str) -> bool:
-    """Whether the fused kernel skips this point."""
+    """Whether the fused kernel does not compute this point."""
     *_, scope, point = ("", "", *name.split("."))
     return (scope in SCOPES and point in INSIDE) or (scope, point) == CAUSAL
 
 
 def pattern_bytes(network: Network, example: Example) -> int:
-    """Upper bound of the memory for the attention weights of all heads."""
+    """Upper bound of the memory for all heads' attention weights, in bytes."""
     heads = sum(part.heads for part in network.modules() if isinstance(part, MultiHead))
     return heads * example.tokens**2 * 4
 
@@ -41,8 +40,8 @@ def pattern_bytes(network: Network, example: Example) -> int:
 def passed_over_before(
     name: str, shapes: Mapping[str, tuple[int, ...]], network: Network
 ) -> dict[str, tuple[int, ...]]:
-    """The points that the fused kernel skipped just before this one, in the order of the model;
-    `shapes` has the points before them."""
+    """The points that the fused kernel skipped just before this one, in model order. shapes: the
+    shapes of the points before them."""
     scope, _, point = name.rpartition(".")
     stack, layer, _ = name.partition(".layers.0.")
     causal = ".".join((stack, *CAUSAL))
@@ -66,7 +65,7 @@ def passed_over_before(
 
 
 class KernelReading(Reading):
-    """A reading that meets all points except those that the fused kernel skips, unless they are
+    """A trace that uses the fused kernel: it sees no points inside attention, unless they are
     edited."""
 
     def wants(self, *names: str) -> bool:
@@ -76,11 +75,11 @@ class KernelReading(Reading):
 
 
 class Enough(Exception):
-    """All requested points are computed; stop the layer here."""
+    """Raised to stop a layer once all requested points are computed."""
 
 
 class LayerReading(Reading):
-    """Keep some points of one layer, by hand, and stop after the last of them."""
+    """Keep some points of one layer, computed without the fused kernel, and stop after the last."""
 
     def __init__(
         self,
@@ -103,11 +102,11 @@ class LayerReading(Reading):
 
 
 class KernelLayerReading(KernelReading, LayerReading):
-    """The same, with attention computed by the fused kernel."""
+    """Like `LayerReading`, but attention uses the fused kernel."""
 
 
 class LayerInputs:
-    """The arguments that each layer of a Transformer, and its head, was called with."""
+    """The arguments with which each layer of a Transformer, and its head, was called."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -129,20 +128,20 @@ class LayerInputs:
 
     def _note(self, part: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         (trace,) = (one for one in (*arguments, *named.values()) if isinstance(one, NoTrace))
-        # A placeholder for the trace: `run` passes another one.
+        # A placeholder for the trace: `run` passes a different one.
         arguments = tuple(NO_TRACE if one is trace else one for one in arguments)
         named = {name: NO_TRACE if one is trace else one for name, one in named.items()}
         self._calls[trace.scope] = part, arguments, named
 
     def scope_of(self, name: str) -> str:
-        """The layer or head that computes a point; "" if the point is outside of them."""
+        """The name of the layer or head that computes a point; "" if none does."""
         parts = name.split(".")
         scopes = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
         return next((scope for scope in scopes if scope in self._calls), "")
 
     @torch.no_grad()
     def run(self, scope: str, example: Example, trace: Trace) -> None:
-        """Run one layer again; "" is the whole network."""
+        """Run one layer again; scope "" runs the whole network."""
         if not scope:
             self.network(**example.inputs_for(self.network), trace=trace)
             return
@@ -158,7 +157,7 @@ class LayerInputs:
         return any(value is one for _, arguments, _ in self._calls.values() for one in arguments)
 
 
-BLOCK = 2**21  # numbers of a table computed at once
+BLOCK = 2**21  # maximum numbers of a table to compute at once
 
 
 class Attended(NamedTuple):
@@ -171,7 +170,8 @@ class Attended(NamedTuple):
     scale: float
 
     def points(self, names: Sequence[str], heads: range, queries: range) -> dict[str, Tensor]:
-        """Points for some heads and queries, by their last component: (heads, queries, keys)."""
+        """Points for some heads and queries, by the last component of their name: (heads,
+        queries, keys)."""
         tables: dict[str, Tensor] = {}
         for block in blocks(queries, len(heads) * self.k.shape[2]):
             trace = Trace(names, budget_bytes=None, by_hand=True)
@@ -233,8 +233,8 @@ def blocks(queries: range, numbers: int, multiple: int = 1) -> Iterator[range]:
 
 @contextmanager
 def observed(part: MultiHead) -> Iterator[list[Attended]]:
-    """Record the inputs of a layer's attention and stop the layer there. Empty if attention is
-    computed by hand because it is edited inside."""
+    """Record the inputs of a layer's attention and stop the layer there. The list stays empty if an
+    edit inside attention prevents the use of the fused kernel."""
     observations: list[Attended] = []
 
     def note(

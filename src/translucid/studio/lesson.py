@@ -1,4 +1,4 @@
-"""Lessons as Python files: the author's side. docs/guides/lessons.md explains it with examples.
+"""Lessons as Python files: what lesson authors use. docs/guides/lessons.md has examples.
 
 A lesson file creates a `Lesson` and adds stops to it. A stop is a function that takes the current
 run (`lesson_run.LessonRun`) and returns a `Stop`, whose text is an f-string. Numbers and words of
@@ -22,7 +22,7 @@ from translucid.core.errors import InputError, nearest
 VIEWS = ("flow", "attention", "recurrent", "decode", "whatif", "compare", "data", "train")
 ATTENTION = ("encoder", "decoder", "cross")
 MOMENTS = ("scores", "scaled", "biased", "masked", "weights")
-# The keys of an address with a pattern for the value and its description. None: any value.
+# Keys of an address, with a pattern and a description of the value. None: any value.
 KEYS: dict[str, tuple[str, str] | None] = {
     "at": None, "i": None, "off": None, "problem": None,
     "kind": ("|".join(ATTENTION), f"one of {', '.join(ATTENTION)}"),
@@ -35,11 +35,11 @@ _PIECE = re.compile(
 )
 
 
-# ---- why a stop cannot be shown ----
+# ---- reasons why a stop cannot be shown ----
 
 
 class Lacks(Exception):
-    """The model lacks something a stop uses, and the lesson does not handle it."""
+    """The model lacks something that a stop uses, and the lesson does not handle this case."""
 
 
 class ModelLacks(Lacks):
@@ -47,7 +47,7 @@ class ModelLacks(Lacks):
 
 
 class SentenceLacks(Lacks):
-    """This sentence lacks the subject of the stop; another sentence may have it."""
+    """This sentence lacks the subject of the stop; a different sentence may have it."""
 
 
 class NotChosen(Lacks):
@@ -124,14 +124,14 @@ def wrong(say: str) -> Verdict:
 
 @dataclass
 class StopFunction:
-    """A stop of a lesson: a function of the run, optionally with one that checks a task."""
+    """A stop of a lesson: a function of the run, optionally with a function that checks a task."""
 
     title: str
     view: str
     do: str
     chosen: dict[str, str]
-    show: Callable[[Any], Stop]  # of a LessonRun
-    task: Callable[[Any, Any], Verdict] | None = None  # of a LessonRun and a PageState
+    show: Callable[[Any], Stop]  # takes a LessonRun
+    task: Callable[[Any, Any], Verdict] | None = None  # takes a LessonRun and a PageState
 
     def check(self, function: Callable[[Any, Any], Verdict]) -> Callable[[Any, Any], Verdict]:
         """Register the function that runs when *Check* is pressed (a decorator)."""
@@ -160,13 +160,13 @@ class Lesson:
     def stop(
         self, title: str, view: str, *, do: str = "", **chosen: Any
     ) -> Callable[[Callable[[Any], Stop]], StopFunction]:
-        """Add a stop: a function of the run that returns a `Stop` (a decorator).
+        """Add a stop (a decorator for a function that takes the run and returns a `Stop`).
 
-        `chosen` are keys of the address.
+        chosen: keys of the page's address.
         """
         _check_texts(title=title, do=do)
         if view not in VIEWS:
-            raise ValueError(f"unknown view {view!r}; choose {', '.join(VIEWS)}")
+            raise ValueError(f"unknown view {view!r}; expected one of {', '.join(VIEWS)}")
         fixed = _checked(chosen)
 
         def add(function: Callable[[Any], Stop]) -> StopFunction:
@@ -180,7 +180,7 @@ def _check_texts(**texts: Any) -> None:
     for key, text in texts.items():
         optional = key in ("do", "model", "text")
         if not isinstance(text, str) and not (optional and text is None):
-            raise TypeError(f"{key} must be a text, not {text!r:.80}")
+            raise TypeError(f"{key} must be a string, not {text!r:.80}")
 
 
 def _checked(chosen: Mapping[str, Any]) -> dict[str, str]:
@@ -220,11 +220,11 @@ def read(path: Path) -> Lesson:
     lessons = [value for value in vars(module).values() if isinstance(value, Lesson)]
     if len(lessons) != 1:
         raise InputError(
-            f"{path}: defines {len(lessons) or 'no'} lesson{'s' * (len(lessons) > 1)}; write "
-            "lesson = Lesson(name=...) once"
+            f"{path} defines {len(lessons) or 'no'} lesson{'s' * (len(lessons) > 1)}; write "
+            "lesson = Lesson(name=...) exactly once"
         )
     if not lessons[0].stops:
         raise InputError(
-            f"{path}: the lesson has no stops; write @lesson.stop(...) above the function of each"
+            f"{path}: the lesson has no stops; decorate a function with @lesson.stop(...)"
         )
     return lessons[0]

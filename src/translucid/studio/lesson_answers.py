@@ -1,7 +1,7 @@
-"""Lessons for the page: the list, a lesson on a run, and the check of a task.
+"""Lessons for the page: list them, fill one with the numbers of a run, and check a task.
 
-A stop is skipped with a reason if the model or the sentence lacks something it uses. A task is kept
-even if the sentence lacks it, because the task may be to write another sentence.
+A stop is skipped, with a reason, if the model or the sentence lacks something it uses. A stop with
+a task is kept even then, because the task may be to write a different sentence.
 """
 
 import traceback
@@ -33,12 +33,12 @@ OWN = "own"  # the id of the user's own lesson
 
 
 def lesson(key: str, own: Lesson | None = None) -> Lesson:
-    """The lesson with this id."""
+    """Look up a lesson by its id."""
     every = _every(own)
     if key not in every:
         close = nearest(key[:200], list(every), 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(f"no lesson {clipped(key)}; the lessons are {', '.join(every)}{hint}")
+        raise InputError(f"unknown lesson {clipped(key)}; the lessons are {', '.join(every)}{hint}")
     return every[key]
 
 
@@ -81,7 +81,7 @@ def _about(key: str, wanted: Lesson) -> dict[str, Any]:
 
 
 def on_run(run: Run, key: str, own: Lesson | None = None) -> dict[str, Any]:
-    """A lesson on one run: every stop with its numbers and its address."""
+    """Fill a lesson with the numbers of one run: every stop with its text and its address."""
     wanted, at_hand = lesson(key, own), LessonRun(run)
     steps = [{"title": stop.title, **_step(at_hand, wanted, stop, wanted is own)}
              for stop in wanted.stops]  # fmt: skip
@@ -165,8 +165,8 @@ def _verdict(run: LessonRun, unchanged: Run, stop: StopFunction, address: str) -
 
 
 def refuse(library: Library, own: Lesson, where: str) -> None:
-    """Raise if a stop works with none of the opened models, unless it declares that it is not for
-    them. A stop that only lacks something in the sentence is accepted. `where`: the file."""
+    """Raise an error if a stop works with none of the opened models, unless it declares that it is
+    not for them. A stop that only lacks something in the sentence is accepted. where: the file."""
     runs = [LessonRun(run) for run in _runs(library, own, where)]
     for number, stop in enumerate(own.stops, start=1):
         faults: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def _try(run: LessonRun, own: Lesson, stop: StopFunction) -> None:
 
 
 def _runs(library: Library, own: Lesson, where: str) -> Iterator[Run]:
-    """The lesson's sentence on every model that it is for and that accepts the text."""
+    """Run the lesson's sentence on every suitable model that accepts it."""
     for m, opened in library.opened.items():
         if own.model not in (None, opened.name):
             continue
@@ -213,7 +213,7 @@ def _wrong_result(function: Callable[..., object], wanted: str, result: object) 
 
 
 def _located(error: Exception, stop: StopFunction) -> str:
-    """The error message with its line in the lesson file."""
+    """The error message with its line number in the lesson file."""
     file = stop.show.__code__.co_filename
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f":{frame.lineno}" for frame in frames if frame.filename == file]

@@ -1,6 +1,6 @@
-"""Trace points as lessons use them: their numbers, and the tokens of their rows and columns.
+"""Trace points for lessons: their numbers, and the tokens of their rows and columns.
 
-Values in the f-string of a lesson keep their origin: numbers (`RunNumber`), tokens of the text
+Values in a lesson's f-string keep their origin: numbers (`RunNumber`), tokens of the text
 (`Token`) and other words (`Word`).
 """
 
@@ -29,13 +29,13 @@ AXIS_NOUNS = {
 
 
 class RunNumber(float):
-    """A number of a run with its address. `{number:.2f}` formats it as plain text."""
+    """A number from a run, with its address. `{number:.2f}` formats it as plain text."""
 
     def __new__(cls, value: float, *_: Any) -> "RunNumber":
         return super().__new__(cls, value)
 
     def __init__(self, value: float, at: str, index: Sequence[int] = ()) -> None:
-        """`at`: a point, or something computed from it: `mean POINT`."""
+        """`at`: a point, or a value computed from one, such as `mean POINT`."""
         self.at, self.index = at, tuple(index)
 
     def __format__(self, spec: str) -> str:
@@ -55,11 +55,11 @@ class Word(str):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of the text. It can be used as an index, which is its position."""
+    """A token of the text. Used as an index, it stands for its position."""
 
     word: str
     place: int
-    side: str  # src: read by the encoder; tgt: by the decoder
+    side: str  # src: read by the encoder; tgt: read by the decoder
     run: Run = field(repr=False, compare=False)
 
     def __index__(self) -> int:
@@ -70,12 +70,12 @@ class Token:
 
     @property
     def key(self) -> str:
-        """Its name in addresses."""
+        """The token's name in page addresses."""
         return f"{self.side}:{self.place}"
 
     @property
     def id(self) -> int:
-        """Its index in the vocabulary."""
+        """The token's id in the vocabulary."""
         inputs = self.run.example.batch.inputs
         ids = inputs.get("source" if self.side == "src" else "target", inputs.get("ids"))
         assert ids is not None
@@ -83,7 +83,7 @@ class Token:
 
     @property
     def next(self) -> "Token":
-        """The token that the model writes after it."""
+        """The token that the model writes after this one."""
         follows = self.run.example.words.follows
         if self.place >= len(follows):
             raise SentenceLacks(TOO_SHORT)
@@ -91,7 +91,7 @@ class Token:
 
 
 class TracePoint:
-    """A point of the trace: `point[head, row, column]` is one of its numbers."""
+    """A trace point; `point[head, row, column]` returns one of its numbers."""
 
     def __init__(self, run: Run, name: str) -> None:
         self.run, self.name = run, name
@@ -101,7 +101,7 @@ class TracePoint:
 
     @property
     def part(self) -> str:
-        """The part it belongs to: its name without the last component."""
+        """The part that the point belongs to: its name without the last component."""
         return self.name.rpartition(".")[0]
 
     @property
@@ -128,15 +128,15 @@ class TracePoint:
 
     @property
     def value(self) -> RunNumber:
-        """The value of a point that is a single number."""
+        """The value, if the point is a single number."""
         return self[()]
 
     def values(self, *places: SupportsIndex) -> Tensor:
-        """All numbers, or those at the given leading indices, as a tensor."""
+        """All numbers of the point as a tensor, or those at the given leading indices."""
         return self._all[self.checked(places)]
 
     def mean_over_heads(self, *places: SupportsIndex) -> RunNumber:
-        """The mean over heads; `places` are all indices but the first."""
+        """The mean over heads at one place; `places` are all indices except the head."""
         _, *index = self.checked((0, *places))
         if len(index) + 1 != len(self.shape):
             raise self._miscounted((0, *index))
@@ -147,7 +147,7 @@ class TracePoint:
         return axes if len(axes) == len(self.shape) else ("",) * len(self.shape)
 
     def checked(self, places: Sequence[SupportsIndex]) -> tuple[int, ...]:
-        """Convert indices to numbers; raise if one is out of range."""
+        """Convert indices to integers; raises an error if one is out of range."""
         index = tuple(map(operator.index, places))
         if len(index) > len(self.shape):
             raise self._miscounted(index)
@@ -167,7 +167,7 @@ class TracePoint:
     # ---- its rows and columns, which are tokens of the text ----
 
     def _words(self, axis: int) -> tuple[str, tuple[str, ...]]:
-        """The side and the words of its rows (0) or columns (1)."""
+        """The side and the tokens of the point's rows (axis 0) or columns (axis 1)."""
         scopes, words = set(self.name.split(".")), self.run.example.words
         reads = "encoder" in scopes or (axis == 1 and scopes & {*ACROSS})
         return ("src", words.source) if reads else ("tgt", words.target)
@@ -185,7 +185,7 @@ class TracePoint:
         return self._token(place, 1)
 
     def row_up_to(self, place: int) -> Token:
-        """This row, or the last row of a shorter text."""
+        """The row at this position, or the last row if the text is shorter."""
         return self.row(min(place, len(self._words(0)[1]) - 1))
 
     def row_of(self, *words: str) -> Token:
@@ -209,7 +209,7 @@ class TracePoint:
         return self.row(self._all.flatten(1).mean(-1).argmax())
 
     def largest(self, *places: SupportsIndex) -> Token | int:
-        """Where the numbers along the last axis are largest: a token or a unit."""
+        """The token or unit at which the numbers along the last axis are largest."""
         return self._ranked(places)[0]
 
     def second_largest(self, *places: SupportsIndex) -> Token | int:
@@ -218,7 +218,7 @@ class TracePoint:
     def _ranked(self, places: Sequence[SupportsIndex]) -> list[Token | int]:
         numbers = self.values(*places)
         if numbers.dim() != 1:
-            raise Lacks(f"give all indices of {self} but the last, not {len(places)}")
+            raise Lacks(f"expected all indices of {self} except the last, got {len(places)}")
         if len(numbers) < 2:
             raise SentenceLacks(TOO_SHORT)
         first_two = numbers.argsort(descending=True)[:2].tolist()
@@ -231,8 +231,8 @@ class TracePoint:
         return int(self._all[:, operator.index(row)].amax(-1).argmin())
 
     def strongest_link(self) -> tuple[int, Token, Token]:
-        """Head, row and column at which a written word attends most to a source word at another
-        position."""
+        """The head, row and column at which a written word attends most to a source word at a
+        different position."""
         weights, words = self._all.clone(), self.run.example.words
         for row, written in enumerate(words.follows):
             for column, read in enumerate(words.source):
@@ -241,7 +241,7 @@ class TracePoint:
         head, place = divmod(int(weights.argmax()), weights[0].numel())
         row, column = divmod(place, weights.shape[2])
         if weights[head, row, column] < STRONG:
-            raise SentenceLacks("no word attends strongly to one at another position")
+            raise SentenceLacks("no word attends strongly to a word at a different position")
         return head, self.row(row), self.column(column)
 
 

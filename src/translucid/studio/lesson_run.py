@@ -1,4 +1,4 @@
-"""What a lesson can query: the current run, and the state of the page when *Check* is pressed."""
+"""What a lesson can access: the current run, and the page's state when *Check* is pressed."""
 
 import math
 import operator
@@ -33,7 +33,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class NearbyWord:
-    """A word whose embedding points in nearly the same direction; angle: in degrees."""
+    """A word with a similar embedding; `angle` between the two vectors is in degrees."""
 
     word: Word
     cosine: RunNumber
@@ -42,7 +42,7 @@ class NearbyWord:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """Training in the plane after some steps; a perceptron has no loss."""
+    """The state of 2-D training after some steps; a perceptron has no loss."""
 
     step: int
     mistakes: int
@@ -59,7 +59,7 @@ class LessonRun:
     # ---- the trace ----
 
     def find(self, *patterns: str) -> TracePoint | None:
-        """The first point that matches one of these patterns, tried in order; `*` is a wildcard."""
+        """The first trace point that matches one of these patterns, in order; `*` is a wildcard."""
         for pattern in patterns:
             matches = re.compile(translate(pattern)).match
             if name := next(filter(matches, self.run.shapes), None):
@@ -67,7 +67,8 @@ class LessonRun:
         return None
 
     def point(self, *patterns: str, lacks: str | None = None) -> TracePoint:
-        """Like `find`, but raise if there is none; `lacks` is the reason to skip the stop."""
+        """Like `find`, but raises an error if there is none. lacks: the reason to show for skipping
+        the stop."""
         point = self.find(*patterns)
         if point is None:
             if lacks is not None:
@@ -99,7 +100,7 @@ class LessonRun:
         if weight is None:
             raise Lacks(f"this model has no weight {name}")
         if len(places) != weight.dim() or any(map(int.__ge__, places, weight.shape)):
-            raise Lacks(f"the weight {name} has the shape {tuple(weight.shape)}, not {places}")
+            raise Lacks(f"weight {name} has shape {tuple(weight.shape)}; index {places} is invalid")
         return RunNumber(float(weight[places]), f"weight {name}", places)
 
     def config(self, key: str) -> Any:
@@ -107,7 +108,7 @@ class LessonRun:
         return self.run.opened.model.network.config.model_dump(mode="json").get(key)
 
     def has_switch(self, key: str) -> bool:
-        """Whether What-if has this switch: `decoder.masks.causal`, `...lstm.forget_gate=1`."""
+        """Whether the What-if view has this switch, such as `decoder.masks.causal`."""
         return key in self.run.opened.switches
 
     @property
@@ -121,7 +122,7 @@ class LessonRun:
         return word.lower() in re.findall(r"[\w'-]+", self.text.lower())
 
     def input(self, place: int) -> float:
-        """A numeric input, as typed."""
+        """One of the numeric inputs, as typed."""
         typed = self.text.replace(",", " ").split() if self.run.example.words.features else []
         if place >= len(typed):
             raise Lacks("it reads words, not numbers")
@@ -156,7 +157,7 @@ class LessonRun:
         place, tokenizer = operator.index(row), self.run.outputs.tokenizer
         ids = [] if tokenizer is None else tokenizer.encode(word)
         if len(ids) != 1:
-            raise Lacks(f"{word} is not a token of its own in this model")
+            raise Lacks(f"{word} is not a single token in this model")
         value = float(self.run.logits[0, place].softmax(-1)[ids[0]])
         return RunNumber(value, f"softmax {self.run.output_point}", [place, ids[0]])
 
@@ -167,8 +168,8 @@ class LessonRun:
             raise Lacks("it reads numbers, not words")
         try:
             bars = neighbours(self.run.opened.model.network, source.tokenizer, token.word, 8)
-        except InputError:  # several tokens, or unknown
-            raise SentenceLacks("the word has no row of its own") from None
+        except InputError:  # several tokens, or an unknown word
+            raise SentenceLacks("the word is not a single token of the vocabulary") from None
         words = []
         for word, value in zip(bars.labels, bars.values, strict=True):
             cosine = RunNumber(float(value), f"cosine {token.word} {word}")
@@ -187,9 +188,9 @@ class LessonRun:
     def training(
         self, step: int = 0, problem: str | None = None, seed: int = plane.SEED
     ) -> TrainingStep:
-        """The training that the Train view shows, after some steps."""
+        """The 2-D training that the Train view shows, after some steps."""
         if self.problem is None:
-            raise Lacks("this model was not trained in the plane")
+            raise Lacks("this model has no 2-D training to show")
         kind = "perceptron" if isinstance(self.run.opened.model.network, Perceptron) else "mlp"
         now = plane.answer(kind, problem or self.problem, min(step, plane.STEPS), seed)
         loss = RunNumber(now["loss"], "training loss") if "loss" in now else None
@@ -197,7 +198,7 @@ class LessonRun:
 
 
 class PageState:
-    """The page's view and selection. Numbers that are not selected are 0."""
+    """The page's current view and selection. Numbers that are not selected are 0."""
 
     def __init__(self, run: LessonRun, unchanged: Run, address: str) -> None:
         """`unchanged`: the run with nothing switched off."""
@@ -262,7 +263,7 @@ class PageState:
 
     @property
     def training(self) -> TrainingStep:
-        """The training in the plane, at the step on the page."""
+        """The 2-D training at the step that the page shows."""
         if self.view != "train" or self._run.problem is None:
             raise NotChosen("the page shows no training")
         return self._run.training(self.step, self.problem, self._number("seed", plane.SEED))
@@ -277,7 +278,7 @@ class PageState:
         return bool(self._run.run.answer() != self._unchanged.answer())
 
     def check(self) -> None:
-        """Raise if the model lacks a part, layer, head or switch of the address."""
+        """Raise an error if the model lacks a part, layer, head or switch in the address."""
         names, chosen = self._names(), self._query
         if not names and self.view == "attention" and "kind" in chosen:
             layer = f" in layer {chosen['layer']}" if "layer" in chosen else ""

@@ -1,7 +1,7 @@
 """The opened models and a cache of their recent runs.
 
-A run never changes: its key is a hash of the model, the text and what is switched off, so a link to
-it always shows the same numbers.
+A run never changes: its key is a hash of the model, the text and the parts switched off, so a link
+to it always shows the same numbers.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ from translucid.studio.run_follower import RunFollower, is_run
 from translucid.studio.text_runs import Run
 from translucid.tasks.model_folder import CONFIG, place
 
-MAX_CHARACTERS = 20_000  # per text
+MAX_CHARACTERS = 20_000  # maximum length of a text
 KEPT = 24  # runs in the cache
-PREFETCHED = 16  # runs that are computed in one batch ahead of their requests
-KEPT_BYTES = 2**30  # all runs together
-ASKED = 500  # questions that are remembered, so that an evicted run can be computed again
+PREFETCHED = 16  # maximum runs computed in one batch before they are requested
+KEPT_BYTES = 2**30  # maximum memory for all runs together
+ASKED = 500  # requests to remember, so that an evicted run can be recomputed
 
 Question = tuple[str, str, str | None, tuple[str, ...]]
 
@@ -49,7 +49,7 @@ class Library:
 
     def model(self, key: str) -> PageModel:
         if key not in self.opened:
-            raise InputError(f"m: no model {clipped(key)}; the models are {', '.join(self.opened)}")
+            raise InputError(f"m: unknown model {clipped(key)}; expected {', '.join(self.opened)}")
         return self.opened[key]
 
     def run(self, m: str, text: str, target: str | None = None, off: Sequence[str] = ()) -> Run:
@@ -58,12 +58,12 @@ class Library:
         for name, value in (("text", text), ("target", target or "")):
             if len(value) > MAX_CHARACTERS:
                 raise InputError(
-                    f"{name}: {len(value):,} characters; the studio accepts {MAX_CHARACTERS:,}"
+                    f"{name}: {len(value):,} characters; the studio's limit is {MAX_CHARACTERS:,}"
                 )
             if any("\ud800" <= character <= "\udfff" for character in value):
-                raise InputError(f"{name}: contains half a character (a lone surrogate)")
+                raise InputError(f"{name} contains an invalid character (a lone surrogate)")
         if not text.strip():
-            raise InputError("text: empty; type a sentence")
+            raise InputError("text is empty; type a sentence")
         question = (m, text, target, tuple(sorted(set(off))))
         key = self._key(question)
         if key not in self.runs:
@@ -77,8 +77,8 @@ class Library:
         return self.kept_run(key)
 
     def prefetch(self, key: str, switched_off: Sequence[str]) -> None:
-        """Compute the runs with each of these parts switched off in one batch, ahead of their
-        requests. Runs that do not fit into the batch are computed when they are requested."""
+        """Compute the runs with each of these parts switched off in one batch, before they are
+        requested. Runs that do not fit into the batch are computed on request."""
         plain = self.kept_run(key)
         if plain.off or not plain.whole:
             return
@@ -113,7 +113,8 @@ class Library:
         return self.runs[key]
 
     def _make_room(self) -> None:
-        """Evict the oldest runs, never the newest; first drop what is quick to compute again."""
+        """Free memory: first drop what is quick to recompute, then the oldest runs, never the
+        newest."""
         for run in [*self.runs.values()][:-1]:
             if sum(run.bytes for run in self.runs.values()) > KEPT_BYTES:
                 run.forget()
@@ -140,7 +141,7 @@ def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel |
 
 
 def followed_runs(folders: Sequence[Path], names: Iterable[str]) -> dict[str, RunFollower]:
-    """The folders that contain a training run, not only a model, by letter."""
+    """The folders that contain a training run and not only a model, by model key."""
     return {
         key: RunFollower(folder, name)
         for key, folder, name in zip(ascii_lowercase, folders, names, strict=False)

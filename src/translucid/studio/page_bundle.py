@@ -19,8 +19,8 @@ from translucid.core.errors import TranslucidError
 STATIC = Path(__file__).parent / "static"
 FONT = STATIC / "fonts" / "studio-math.woff"
 PAGE = "main.js"  # loaded by index.html
-LARGE = 1600  # px, from which the page grows; see place.js
-# The globals that a place replaces.
+LARGE = 1600  # window width in px from which the page is enlarged; see place.js
+# The browser globals that a `place` object replaces.
 HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
           "fetch")  # fmt: skip
 # Searching for the word first and checking its position after is much faster than anchoring with ^.

@@ -1,4 +1,4 @@
-"""A model on the page: the interface that the studio requires, and what is shown for any text."""
+"""A model on the page: the interface that the studio requires, and its text-independent facts."""
 
 import hashlib
 import re
@@ -41,8 +41,8 @@ class StudioModel(Protocol):
 
     network: Network
     task: Task[Any, Any]
-    folder: Path | None  # it was loaded from
-    facts: dict[str, Any]  # scores, steps, an example of its data
+    folder: Path | None  # the folder it was loaded from
+    facts: dict[str, Any]  # scores, steps, an example from its data
 
     def examples(
         self, *files: str, limit: int | None = None, part: Part = "test"
@@ -59,17 +59,17 @@ class StudioModel(Protocol):
 Load = Callable[[Path], StudioModel]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names of points with their shapes
 
-RECENT = 8  # texts whose examples and points are cached
+RECENT = 8  # number of texts whose examples and points are cached
 
 as_mathml = cache(mathml)  # every layer has the same few formulas
 
 
 @dataclass(frozen=True)
 class PageModel:
-    """A model on the page."""
+    """A model opened in the studio, with cached facts about it."""
 
-    key: str  # in addresses: a, b, ...
-    name: str  # of its folder
+    key: str  # its key in page addresses: a, b, ...
+    name: str  # name of its folder
     model: StudioModel
 
     @cached_property
@@ -78,12 +78,12 @@ class PageModel:
 
     @cached_property
     def adapted(self) -> bool:
-        """Whether it has LoRA adapters."""
+        """Whether the model has LoRA adapters."""
         return is_adapted(self.model.network)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the configuration and the weights."""
+        """Hash of the model's configuration and weights."""
         digest = hashlib.sha256(repr(self.model.network.config).encode())
         for name, value in self.model.network.state_dict().items():
             digest.update(name.encode())
@@ -96,13 +96,13 @@ class PageModel:
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:
-        """Whether it was fine-tuned from the other, so that unit i is the same unit in both."""
+        """Whether this model was fine-tuned from the other, so that their units correspond."""
         start = self.model.facts.get("start")
         return isinstance(start, dict) and start.get("weights") == other.weights
 
     def points(self, shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-        """The points of a run for the page, with this model's formulas where they differ from those
-        of the catalogue."""
+        """The points of a run for the page, with this model's formulas where they differ from the
+        catalogue's."""
         return self._points(tuple(shapes.items()))
 
     @cached_property
@@ -184,7 +184,7 @@ def examples(opened: PageModel) -> list[str]:
 
 
 def _reads(opened: PageModel, text: str) -> bool:
-    """Whether the model accepts this text; a sample of the task may have another size."""
+    """Whether the model accepts this text; a task's sample may have the wrong number of inputs."""
     try:
         opened.model.task.check_line(text, "text", opened.model.network)
     except InputError:
@@ -213,7 +213,7 @@ def _family(config: object) -> str:
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Every kind of point, by the last two components of its name."""
+    """All entries of the trace-point catalogue, by the last two components of their names."""
     return {
         key: {
             "symbol": mathml(point.symbol),

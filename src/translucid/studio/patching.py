@@ -1,4 +1,4 @@
-"""Activation patching for the page: values of a clean run are put into a corrupted run."""
+"""Activation patching for the page: values from a clean run replace those in a corrupted run."""
 
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
@@ -13,17 +13,17 @@ from translucid.see.patching import Patching, patched, variation
 from translucid.studio.answers import says
 from translucid.studio.text_runs import Run
 
-# The points that can be patched, by their name on the page.
+# The points that can be patched, by their labels on the page.
 PARTS = {
     "stream": STREAM,
     "attention": ("*_attention.output", "*alignment.output"),
     "feed-forward": ("*feedforward.output",),
     "cell": ("*.lstm.cell",),
 }
-CELLS = 128  # tokens of a row per request
-POSITIONS = 64  # positions to choose from: those where the runs differ most
-MODEL = "model"  # the variable in the Python code
-CHOICES = 5  # likely outputs of each run to choose from
+CELLS = 128  # maximum tokens of a row per request
+POSITIONS = 64  # how many positions to offer: those where the runs differ most
+MODEL = "model"  # name of the variable in the generated Python code
+CHOICES = 5  # how many likely outputs of each run to offer
 
 
 class Measure(TypedDict, total=False):
@@ -80,13 +80,13 @@ def row(
     size = clean.shapes[at][1] if tokens is None else len(tokens)
     if size > CELLS:
         raise InputError(
-            f"tokens: {size:,}, but at most {CELLS} per request, such as tokens=0:{CELLS}"
+            f"tokens: {size:,}; the limit is {CELLS} per request, such as tokens=0:{CELLS}"
         )
     return {**_measured(traced), "at": at, "recovered": traced.recovered(at, tokens)}
 
 
 def cell(clean: Run, corrupted: Run, measure: Measure, at: str, token: int) -> dict[str, Any]:
-    """The model's outputs with one vector of the clean run."""
+    """The model's outputs with one vector patched from the clean run."""
     traced = _patching(clean, corrupted, [at], measure)
     value = traced.value(at, [token])
     logits = patched(traced.clean, traced.corrupted, at, [(token,)])
@@ -109,7 +109,7 @@ def _measured(traced: Patching) -> dict[str, Any]:
 
 def _patching(clean: Run, corrupted: Run, points: list[str], measure: Measure) -> Patching:
     if clean.opened.key != corrupted.opened.key:
-        raise InputError("patching: clean and corrupted must be runs of one model")
+        raise InputError("patching: clean and corrupted must be runs of the same model")
     readings = [run.reading([*points, run.output_point]) for run in (clean, corrupted)]
     return Patching(*readings, **measure)
 
@@ -119,8 +119,9 @@ def _is(name: str, globs: tuple[str, ...]) -> bool:
 
 
 def _written(traced: Patching, run: Run, at: str, token: int) -> str | None:
-    """The text a translator generates with the vector. None if a search cannot apply the edit: it
-    reads the target token by token, and a recurrent layer cannot edit a single step."""
+    """The text that a translation model generates with the patched vector. None if a search cannot
+    apply the edit: it reads the target token by token, and a recurrent layer cannot edit a single
+    step."""
     if run.example.source is None or run.outputs.tokenizer is None:
         return None
     edit = from_trace(traced.clean, at, tokens={token: token})

@@ -1,4 +1,4 @@
-"""Training on the page, step by step: a perceptron or an MLP on points in the plane.
+"""Step-by-step training on the page: a perceptron or an MLP on points in two dimensions.
 
 With two inputs and one output, the page can draw the whole function and its decision boundary. The
 perceptron learns by its own rule, one point at a time; the MLP by gradient descent on all points.
@@ -22,19 +22,19 @@ from translucid.training.state import random_state_kept
 
 Kind = Literal["perceptron", "mlp"]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
-PROBLEMS = {"and": (0, 0, 0, 1), "or": (0, 1, 1, 1), "xor": (0, 1, 1, 0)}  # at the corners
+PROBLEMS = {"and": (0, 0, 0, 1), "or": (0, 1, 1, 1), "xor": (0, 1, 1, 0)}  # targets at the corners
 KINDS = ("perceptron", "mlp")
-STEPS = 200  # the last step
-SEEDS = 10  # for the initial weights of an MLP
-SPREAD = 0.2  # of the points around a corner
+STEPS = 200  # maximum number of steps
+SEEDS = 10  # number of seeds for an MLP's initial weights
+SPREAD = 0.2  # maximum distance of a point from its corner, along each axis
 POINTS = 40
-TICKS = 33  # of the grid, along each axis
+TICKS = 33  # grid points along each axis
 LOW, HIGH = -0.5, 1.5
 HIDDEN, RATE, SEED = 4, 0.1, 2
 
 
 def points(problem: str, split: str = "train", count: int = POINTS) -> list[dict[str, float]]:
-    """Points around the corners of the square, with their targets."""
+    """Random points around the corners of the unit square, with their targets."""
     draw = random.Random(f"corners {split}")
     rows = []
     for number in range(count):
@@ -118,7 +118,7 @@ def training(kind: Kind, problem: str, seed: int) -> Training:
 
 
 def answer(kind: str, problem: str, step: int, seed: int = SEED) -> dict[str, Any]:
-    """One step of training, for the page."""
+    """The state of training after `step` steps, for the page."""
     if kind not in KINDS:
         raise InputError(f"kind: must be one of {', '.join(KINDS)}, not {clipped(kind)}")
     if problem not in PROBLEMS:

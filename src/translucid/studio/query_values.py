@@ -1,4 +1,4 @@
-"""Check the values of a query; error messages name the allowed values."""
+"""Parse and check query parameters; error messages name the allowed values."""
 
 import re
 from collections.abc import Iterable
@@ -9,20 +9,20 @@ from translucid.studio.tensors import Place
 
 
 def clipped(value: object) -> str:
-    """The given value, shortened for a message."""
+    """Shorten a value for an error message."""
     shown = repr(value)
     return shown if len(shown) <= 80 else f"{shown[:80]}…"
 
 
 def hinted(name: str, allowed: Iterable[str]) -> str:
-    """A name for a message, with the most similar allowed names."""
+    """Quote a name for an error message, with the most similar allowed names."""
     close = nearest(name[:200], list(allowed), 3)
     return clipped(name) + (f"; the nearest are {', '.join(close)}" if close else "")
 
 
 def named(query: Query, name: str) -> str:
     if name not in query:
-        raise InputError(f"{name}: required")
+        raise InputError(f"{name} is required")
     return query.text(name, "")
 
 
@@ -45,12 +45,12 @@ def place_of(query: Query, name: str) -> int:
 
 
 def token_ids(text: str, name: str) -> list[int]:
-    """Token ids, such as 7.43.269."""
+    """Parse token ids such as 7.43.269."""
     return [whole(part, name, 0, 10**7) for part in text.split(".")] if text else []
 
 
 def index_of(text: str) -> tuple[Place, ...]:
-    """An index such as 2,5 or 2,*,3 or 2,10:30, where * is all and 10:30 is 10 to 29."""
+    """Parse an index such as 2,5 or 2,*,3 or 2,10:30, where * is all and 10:30 is 10 to 29."""
     return tuple(map(_place, text.split(","))) if text else ()
 
 
@@ -61,13 +61,13 @@ def _place(text: str) -> Place:
 
 
 def span(text: str, name: str) -> range:
-    """A range such as 10:30, which is 10 to 29."""
+    """Parse a range such as 10:30, which is 10 to 29."""
     first, _, last = text.partition(":")
     begin = whole(first, name, 0, 10**6)
     return range(begin, whole(last, name, begin + 1, 10**6))
 
 
 def pool_sizes(text: str | None) -> int | tuple[int, int] | None:
-    """Sizes such as 64, or 100,8 for the second-to-last and the last axis."""
+    """Parse pool sizes such as 64, or 100,8 for the last two axes."""
     sizes = tuple(whole(part, "pool", 1, 1024) for part in (text or "").split(",", 1))
     return (sizes[0], sizes[1]) if len(sizes) > 1 else sizes[0]

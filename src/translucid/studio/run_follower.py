@@ -26,25 +26,25 @@ from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion
 
 METRICS = "metrics.jsonl"
-POINTS = 2000  # largest number of points of a curve
-COLUMNS = 400  # of the table of norms: more would be thinner than 3 px
-AT_ONCE = 40  # points in one message during training
-CELLS = 120  # norms in one message
-LAST_STEP = 10**12  # larger steps are invalid
-KEPT = 200  # newest evaluations and probes that are listed
+POINTS = 2000  # maximum points of a curve
+COLUMNS = 400  # maximum columns in the table of norms; more would be narrower than 3 px
+AT_ONCE = 40  # maximum points in one message during training
+CELLS = 120  # maximum norms in one message
+LAST_STEP = 10**12  # larger step numbers are invalid
+KEPT = 200  # how many of the newest evaluations and probes to list
 
-Point = tuple[float, float, float, float, float]  # step, loss, its least, its most, learning rate
+Point = tuple[float, float, float, float, float]  # step, loss, minimum, maximum, learning rate
 
 
 class Tail:
-    """The lines of a growing file."""
+    """Reads the lines appended to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._at, self._node = 0, 0
 
     def more(self) -> tuple[list[dict[str, Any]], bool]:
-        """The complete lines since the last call, and whether the file was restarted."""
+        """The complete lines added since the last call, and whether the file was restarted."""
         try:
             with open_regular(self.path) as file:
                 status = os.fstat(file.fileno())
@@ -84,11 +84,11 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
 
 @dataclass
 class News:
-    """The records since the last call."""
+    """The training records that are new since the last call."""
 
     points: list[Point] = field(default_factory=list)
     columns: list[tuple[int, list[float]]] = field(default_factory=list)  # step, norms by layer
-    valid: list[list[Any]] = field(default_factory=list)  # step, score, the best so far?
+    valid: list[list[Any]] = field(default_factory=list)  # step, score, best so far?
     probes: list[list[Any]] = field(default_factory=list)  # step, answer
     bad: list[int] = field(default_factory=list)  # steps whose loss or gradient is not finite
 
@@ -98,7 +98,7 @@ class News:
 
 
 class RunFollower:
-    """One run folder."""
+    """Follows one run folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
@@ -130,7 +130,7 @@ class RunFollower:
         }  # fmt: skip
 
     def tables(self, steps: Sequence[int], form: Form) -> bytes:
-        """The tables of these probes, as frames."""
+        """The tables recorded at these steps, as binary frames."""
         probes = {}
         for record in Tail(self.folder / FOLDER / PROBES).more()[0]:
             if record["step"] in steps:
@@ -166,9 +166,9 @@ class RunReading:
         self._tails = {name: Tail(run.folder / FOLDER / name) for name in (STEPS, PROBES)}
         self._tails[METRICS] = Tail(run.folder / METRICS)
         self._end: dict[str, Any] | None = None
-        self._last = 0  # step
+        self._last = 0  # last step
         self.again = False  # a file was restarted, so everything must be sent again
-        self._live: bool | None = None  # whether it is training; None: unknown
+        self._live: bool | None = None  # whether the run is training; None: unknown
 
     def more(self) -> News:
         news = News()
@@ -185,7 +185,7 @@ class RunReading:
                 self._end, self._last = record, max(self._last, record.get("step", 0))
             elif "loss" in record:
                 self._step(record, news)
-        if self._live is False:  # it may have continued without recording
+        if self._live is False:  # the run may have continued without recording
             for record in metrics:
                 if "loss" in record and record["step"] > self._last:
                     self._step(record, news)
@@ -235,7 +235,7 @@ def _number(value: Any) -> float:
 
 
 def history(news: News, state: dict[str, Any]) -> bytes:
-    """Everything so far as two frames: the points of the curves, and the norms by layer."""
+    """Everything recorded so far as two frames: the curves' points, and the norms by layer."""
     points = thinned(news.points, POINTS)
     columns = fewer(news.columns, COLUMNS)
     first = {
@@ -253,7 +253,7 @@ def history(news: News, state: dict[str, Any]) -> bytes:
 
 
 def message(news: News, state: dict[str, Any]) -> dict[str, Any]:
-    """The new records, small enough to be sent four times a second."""
+    """The new records as a message small enough to be sent four times a second."""
     layers = len(news.columns[0][1]) if news.columns else 1
     columns = fewer(news.columns, max(1, CELLS // layers))
     return {
@@ -270,7 +270,7 @@ def lists(news: News, most: int) -> dict[str, Any]:
 
 
 def fewer(columns: Sequence[tuple[int, list[float]]], most: int) -> list[tuple[int, list[float]]]:
-    """Every n-th column, always including the last."""
+    """Keep every n-th column, and always the last."""
     stride = -(-len(columns) // most) if columns else 1
     return [
         column for place, column in enumerate(columns) if (len(columns) - 1 - place) % stride == 0

@@ -18,12 +18,12 @@ from translucid.studio.tensors import TensorSlice, frame, unpacked
 from translucid.studio.terms import carried
 from translucid.studio.text_runs import Run
 
-BUDGET = 32_000_000  # characters of recorded answers in a file
-QUESTIONS = 5_000  # per page
-SWITCHES = 200  # switched off one by one
-POSITIONS = 32  # positions with contributions, lens and saliency
+BUDGET = 32_000_000  # maximum characters of recorded answers in a file
+QUESTIONS = 5_000  # maximum requests per page
+SWITCHES = 200  # maximum number of parts to switch off, one at a time
+POSITIONS = 32  # maximum positions with contributions, lens and saliency
 TABLES = 64  # probes of a training run per request
-REQUESTS = 20  # per survey of many texts; a slow model needs a second for each
+REQUESTS = 20  # maximum requests per survey of many texts; a slow model needs a second for each
 SURVEY = re.compile(r"/api/model/\w+/(hardest|unit|labels)\b")
 LIKELIEST = 60  # tokens per position, as many as What-if requests
 JSON = "application/json"
@@ -42,8 +42,8 @@ Prefetch = Callable[[str, Sequence[str]], None]  # takes a run and the switches 
 def recording(
     library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
 ) -> dict[str, Any]:
-    """Record the answers to these questions, then all tensors of their runs and the terms of some
-    numbers, up to the budget. The page says so if something was not recorded."""
+    """Record the answers to these requests, then all tensors of their runs and the terms of some
+    numbers, up to the budget. The saved page reports anything that was not recorded."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
@@ -92,7 +92,7 @@ def to_the_end(ask: Ask) -> Ask:
 
 
 def _whole(run: Run) -> bytes:
-    """Every point in full precision."""
+    """All points of a run in full precision, as frames."""
     names = list(run.shapes)
     reading = run.reading(names)
     cut = TensorSlice((), "f32", None)
@@ -101,7 +101,7 @@ def _whole(run: Run) -> bytes:
 
 def page(recorded: dict[str, Any], address: str) -> bytes:
     """The HTML file. Data is embedded as JSON without `<`, and the content security policy allows
-    only our script."""
+    only this page's script."""
     script = bundle("recorded.js") + (
         "studio.open(document.getElementById('studio'),"
         " JSON.parse(document.getElementById('recorded').textContent));\n"
@@ -136,7 +136,7 @@ def read_questions(asked: Any) -> tuple[str, list[Question]]:
         case _:
             raise InputError("the request must be an object with the keys address and asked only")
     if len(asked_before) > QUESTIONS:
-        raise InputError(f"asked: {len(asked_before):,} questions, but at most {QUESTIONS:,}")
+        raise InputError(f"asked: {len(asked_before):,} questions; the limit is {QUESTIONS:,}")
     questions = []
     for question in asked_before:
         match question:
@@ -148,7 +148,7 @@ def read_questions(asked: Any) -> tuple[str, list[Question]]:
 
 
 def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
-    """What the page links to without having requested it: lessons on its texts, and training."""
+    """Requests for what the page links to but has not requested: lessons and training."""
     for question in questions:
         status, _, body = ask(question) if question[:2] == ("POST", "/api/runs") else (0, "", b"")
         if status == 200:
@@ -162,8 +162,8 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 
 
 def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
-    """All questions that the views ask about one text. `prefetch` is called with the switches that
-    come next."""
+    """All requests that the views make for one text. prefetch: called with the switches needed
+    next."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -180,7 +180,7 @@ def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Quest
     if first is None:
         raise InputError("none of these runs has saved a model yet, so there is nothing to save")
     if text is None and not first["examples"]:
-        raise InputError(f"{first['name']} has no example sentence; give a text")
+        raise InputError(f"{first['name']} has no example sentence; pass a text")
     text = first["examples"][0] if text is None else text
     runs: dict[str, Any] = {}
     for m in (m for m, model in known.items() if "unopened" not in model):
@@ -272,7 +272,7 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
 
 
 def _training(m: str, ask: Ask) -> Iterator[Question]:
-    """The training run. The page finds single tables in these answers."""
+    """Requests for the training run. The page finds single tables in the answers."""
     at = f"/api/train/{m}"
     yield Question("GET", f"{at}/about")
     yield (history := Question("GET", f"{at}/history"))
@@ -285,7 +285,7 @@ def _training(m: str, ask: Ask) -> Iterator[Question]:
 
 
 def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[Question]:
-    """Compare: each model also reads the other model's output."""
+    """Requests of the Compare view, in which each model also reads the other model's output."""
     for m, run in runs.items():
         for other, theirs in runs.items():
             if m == other:

@@ -1,5 +1,5 @@
-"""Surveys of many texts, some per request: the page repeats the request until all are read, shows
-the progress, and stops by not asking again. Results are kept for the next question."""
+"""Surveys of many texts, in batches: the page repeats its request until all texts are processed,
+shows the progress, and stops by not asking again. Results are cached."""
 
 import time
 from collections import OrderedDict
@@ -15,13 +15,13 @@ from translucid.see.reading import read
 from translucid.see.unit_labels import SENTENCES, Activations, Extreme, Measuring, UnitLabels
 from translucid.studio.page_model import PageModel, examples
 
-TEXTS = 200  # from the model's own data
-SAVED = 30  # in a saved file
-AT_ONCE = 25  # texts per request
+TEXTS = 200  # number of texts to read from the model's data
+SAVED = 30  # number of texts for a saved file
+AT_ONCE = 25  # maximum texts per request
 SECONDS = 1.0  # processor time per request; a slow model reads fewer texts
-SHOWN = 20  # texts in the list
-EXTREMES = 5  # texts with the largest values of a unit, and with the smallest
-KEPT = 6  # surveys
+SHOWN = 20  # maximum texts in the list
+EXTREMES = 5  # how many texts with a unit's largest and smallest values to show
+KEPT = 6  # number of cached surveys
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ class Surveys:
         self.kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
 
     def hardest(self, opened: PageModel) -> dict[str, Any]:
-        """The model's own examples by loss."""
+        """The examples from the model's data with the highest loss."""
         survey = self._of(_Losses, "losses", opened, self._texts())
         survey.advance()
         done = survey.progress()
@@ -90,21 +90,21 @@ def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]]
             return opened.model.examples(limit=most, part=part), f"the {name} data of its run"
         except InputError as error:
             why = str(error)
-    if "step" in opened.model.facts:  # generated texts would not be its data
+    if "step" in opened.model.facts:  # generated texts would differ from its data
         if run_of(opened.model.folder, "recipe.toml") is None:
-            why = "this model is not in its run folder, whose recipe names the data; open it there"
+            why = "the model is outside its run folder, whose recipe names the data; open that"
         raise InputError(f"cannot read the model's data: {why}")
     texts = examples(opened)
     try:
         made_up = opened.model.task.toyland("test", max(most - len(texts), 0))
         texts += [record.asked for record in made_up]
-    except ConfigError:  # the task has no Toyland
+    except ConfigError:  # Toyland has no data for this task
         return [(text, None) for text in texts], "its example sentences"
     return [(text, None) for text in texts], "its example sentences and sentences of Toyland"
 
 
 def _some(left: Sequence[T], most: int) -> Iterator[T]:
-    """The next items, as many as one request has time for, but at least one."""
+    """Yield items until the time for one request is used up, but at least one."""
     began = time.thread_time()
     for number, one in enumerate(left[:most]):
         if number and time.thread_time() - began >= SECONDS:
@@ -121,7 +121,7 @@ class _Losses:
         self.read: list[TextLoss] = []
 
     def advance(self) -> None:
-        """Read one text to measure the time, then as many as there is time for."""
+        """Process one text to measure the time it takes, then as many as there is time for."""
         began, begin, model = time.thread_time(), len(self.read), self.opened.model
         some = self.texts[begin : begin + AT_ONCE]
         self.read += text_losses(model.network, model.task, some[:1])

@@ -2,8 +2,8 @@
 
     4 bytes: length of the header | header | values, little-endian
 
-Several frames may follow one another. Bytes (u8) encode numbers between `lo` and `hi`; 255 means
-that there is no value, for example a masked score.
+Several frames may follow one another. Bytes (u8) encode numbers between `lo` and `hi`; 255 marks
+a missing value, for example a masked score.
 """
 
 import json
@@ -26,14 +26,14 @@ NOTHING = 255
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """The part of a point to send, and its resolution."""
+    """The part of a trace point to send, and its resolution."""
 
-    index: tuple[Place, ...] = ()  # along the leading axes after the batch
+    index: tuple[Place, ...] = ()  # along the leading axes, without the batch axis
     form: Form = "u8"
     pool: int | tuple[int, int] | None = None  # largest size along the last two axes
 
     def most(self, count: int) -> list[tuple[int, int]]:
-        """The pooled axes of a value with `count` axes, each with its largest size."""
+        """The axes to pool in a value with `count` axes, each with its maximum size."""
         if self.pool is None:
             return []
         pair = self.pool if isinstance(self.pool, tuple) else (self.pool, self.pool)
@@ -41,7 +41,7 @@ class TensorSlice:
 
 
 def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
-    """The shape after cutting, without the batch; raise if the index is out of range."""
+    """The shape after cutting, without the batch axis; raises an error if out of range."""
     sizes = shape[1:]  # a single number, such as attention.scale, has no batch axis
     outside = any(
         (i.stop > size if isinstance(i, range) else i is not None and i >= size)
@@ -59,14 +59,14 @@ def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
 
 
 def written(place: Place) -> str:
-    """An index as text, as in an address."""
+    """Format an index as in a page address."""
     if isinstance(place, range):
         return f"{place.start}:{place.stop}"
     return "*" if place is None else str(place)
 
 
 def frame(at: str, value: Tensor, axes: tuple[str, ...], cut: TensorSlice) -> bytes:
-    """The frame of one point, cut and pooled on its device before it is copied."""
+    """The binary frame of one point, cut and pooled on its device before it is copied."""
     cut_shape(at, tuple(value.shape), cut)
     value = _chosen(value[0] if value.dim() else value, cut.index)
     return _framed(at, list(value.shape), _axes_left(axes, cut), cut, *_small(value, cut))
@@ -79,8 +79,8 @@ def frame_by_heads(
     cut: TensorSlice,
     rows: Callable[[int, range], Tensor],
 ) -> bytes:
-    """The frame of a point inside attention, (1, heads, queries, keys), without computing it whole:
-    `rows` computes some queries of one head, which are pooled before the next head follows."""
+    """The frame of an attention point, (1, heads, queries, keys), without computing all of it at
+    once: `rows` computes some queries of one head, which are pooled before the next head."""
     whole = cut_shape(at, shape, replace(cut, pool=None))
     places: list[Place] = [*cut.index, None, None, None]
     head, query, key = places[:3]
@@ -150,7 +150,7 @@ def scaled_frame(
 
 
 def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tensor, Tensor]:
-    """The number with the largest magnitude in each block; empty only if none is finite."""
+    """Pool each block to its value of largest magnitude; missing only if none is finite."""
     if bool(finite.all()):
         value = pooled(value, place, size)
         return value, torch.ones_like(value, dtype=torch.bool)

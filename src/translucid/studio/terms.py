@@ -1,5 +1,5 @@
 """One number of a run and the terms it is computed from, for the page: formulas as MathML, tokens
-by name. The sums are those of `trace.terms(address)`."""
+by name. The terms come from `trace.terms(address)`."""
 
 import itertools
 import math
@@ -18,16 +18,16 @@ from translucid.see.terms import terms as opened_at
 from translucid.studio.page_model import as_mathml
 from translucid.studio.text_runs import Run
 
-TOP = 8  # terms of a long sum that are listed
-MOST = 64  # largest number of terms that can be requested
-CARRIED = 480  # numbers per text whose terms a saved page contains
-DEEPEST = 60  # lines of one walk to the inputs
-SCORES = 5  # lines from an attention weight to its score
+TOP = 8  # how many terms of a long sum to list
+MOST = 64  # maximum number of terms that can be requested
+CARRIED = 480  # for how many numbers per text a saved page contains the terms
+DEEPEST = 60  # maximum steps from a number down to the inputs
+SCORES = 5  # steps from an attention weight to its score
 
 
 class _Points:
-    """The points of a run, computed again on request for a long text. With `row`, attention is
-    computed for one head and query only, and expanded to the shape of the point."""
+    """The points of a run, recomputed on request for a long text. With `row`, attention is computed
+    only for one head and query, and expanded to the shape of the point."""
 
     def __init__(self, run: Run, row: tuple[int, int] | None = None) -> None:
         self.run, self.row = run, row
@@ -48,8 +48,8 @@ class _Points:
 
 
 def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
-    """The number at an address, opened."""
-    if run.shapes.get(address) == (1,):  # a perceptron's: to the page it is one number
+    """The number at an address, with the terms it is computed from."""
+    if run.shapes.get(address) == (1,):  # a perceptron's output: one number on the page
         address = written(address, (0,))
     plain = as_json(_opened(run, address, top))
     plain["symbol"] = as_mathml(plain["symbol"])
@@ -60,7 +60,7 @@ def terms(run: Run, address: str, top: int = TOP) -> dict[str, Any]:
 
 
 def with_adapters(run: Run) -> dict[str, Any]:
-    """A run for the page, with the contributions of its LoRA adapters."""
+    """A run's description for the page, including the contributions of LoRA adapters."""
     norms: tuple[AdapterNorm, ...] = ()
     if run.opened.adapted:
         norms = adapter_norms(computation(run.kept, points=_Points(run)))
@@ -75,8 +75,8 @@ def _opened(run: Run, address: str, top: int = TOP) -> OpenedNumber:
 
 
 def _row_of(run: Run, address: str) -> tuple[int, int] | None:
-    """The head and query of a number inside attention or of its output, which depends on this query
-    of this head and on points outside attention only."""
+    """The head and query of an attention value. The value depends only on this query of this head
+    and on points outside attention."""
     name, index = read_address(address)
     shape = run.shapes.get(name, ())
     inside = f"{name.rpartition('.')[0]}.pattern" in run.shapes
@@ -86,7 +86,7 @@ def _row_of(run: Run, address: str) -> tuple[int, int] | None:
     return (head, query) if head < shape[1] and query < shape[2] else None
 
 
-@lru_cache(1)  # a walk stays within one run
+@lru_cache(1)  # consecutive requests usually concern the same run
 def _opening(run: Run, top: int) -> Callable[[str], OpenedNumber]:
     return lru_cache(CARRIED)(partial(opened_at, computation(run.kept, shown=top)))
 
@@ -140,13 +140,13 @@ def carried(run: Run) -> Iterator[str]:
 
 
 def _down(run: Run, address: str, lines: int) -> Iterator[str]:
-    """A number, the first of its terms, and so on, for at most this many lines."""
+    """A number, the first of its terms, the first of that one's terms, and so on, up to `lines`."""
     for _ in range(lines):
         yield address
         below = _opened(run, address).numbers
         if not below:
             return
         computed = [number.address for number in below if number.kind == "point"]
-        # neither a scale nor a mask
+        # skip scales and masks
         varying = [one for one in computed if "[" in one and "mask[" not in one]
         address = (varying or computed or [number.address for number in below])[0]

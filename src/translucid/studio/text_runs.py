@@ -32,22 +32,22 @@ from translucid.studio.query_values import hinted
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
-MAX_TOKENS = 2048  # attention needs memory for the square of it, several times
-BUDGET = 2**28  # bytes kept per run; the rest is computed again when requested
+MAX_TOKENS = 2048  # attention memory grows with the square of the length
+BUDGET = 2**28  # bytes stored per run; the rest is recomputed on request
 
 
 class Selection(KernelReading):
-    """A trace that meets every point and keeps as many as fit into the budget.
+    """A trace that sees every point and stores as many as fit into the memory budget.
 
-    Points outside the layers that need at most a sixteenth of the budget come first, together with
-    the layers' inputs; then small points before large ones, attention weights before the tables
-    they come from, and late layers before early ones. If the weights of all heads do not fit,
+    Points outside the layers that need at most a sixteenth of the budget have priority, together
+    with the layers' inputs; then small points before large ones, attention weights before their
+    scores, and late layers before early ones. If the weights of all heads do not fit,
     attention uses the fused kernel.
     """
 
     def __init__(self, opened: PageModel, example: Example, edit: Mapping[str, Edit]) -> None:
         model = opened.model
-        # by_hand: the numbers of a point must not depend on which other points are kept.
+        # by_hand: a point's numbers must not depend on which other points are stored.
         super().__init__(
             model.network, model.task, example, edit=edit, budget_bytes=None, by_hand=True
         )
@@ -56,7 +56,7 @@ class Selection(KernelReading):
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.logits: Tensor | None = None
         self._output = model.network.output_point
-        self._last: dict[str, tuple[Any, ...]] = {}  # rank of kept points; the largest is dropped
+        self._last: dict[str, tuple[Any, ...]] = {}  # rank of stored points; the largest is dropped
         self._held: set[int] = set()
 
     def read(self) -> None:
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def by_kernel(self) -> bool:
-        """Whether attention used the fused kernel; its inner points are then computed for one layer
+        """Whether attention used the fused kernel; its inner points are then recomputed one layer
         at a time."""
         return isinstance(self.kept, Selection) and self.kept.by_kernel
 
@@ -153,17 +153,17 @@ class Run:
         return sum(reading.bytes for reading in {self.kept, self.ends, *self.lately})
 
     def forget(self) -> None:
-        """Drop everything that can be computed again."""
+        """Drop everything that can be recomputed."""
         self.lately, self.ends = [], self.kept
         self._attended = "", None
 
     def check(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.shapes:
-                raise InputError(f"at: no point {hinted(name, self.shapes)}")
+                raise InputError(f"at: unknown point {hinted(name, self.shapes)}")
 
     def reading(self, names: Sequence[str]) -> Reading:
-        """A reading that has these points."""
+        """A trace that contains these points."""
         self.check(names)
         for reading in (self.kept, *self.lately, self.ends):
             if all(name in reading for name in names):
@@ -179,7 +179,7 @@ class Run:
         return self.lately[-1]
 
     def _again(self, names: list[str]) -> Reading:
-        """Compute points that were not kept, from the inputs of their layers if those are known."""
+        """Recompute points that were not stored, from the inputs of their layers if available."""
         kept = self.kept
         if not self.by_kernel:
             return self._read(names, self.edit)
@@ -199,8 +199,8 @@ class Run:
     def _of_layer(
         self, inputs: LayerInputs, scope: str, by_hand: bool, names: list[str]
     ) -> Iterator[tuple[str, Tensor]]:
-        """Some points of one layer: by hand if the fused kernel skips them, otherwise with the
-        kernel, as in the first pass."""
+        """Recompute points of one layer: with the fused kernel, as in the first pass, or without it
+        if the kernel does not compute them."""
         model = self.opened.model
         layer = (LayerReading if by_hand else KernelLayerReading)(
             model.network, model.task, self.example, keep=names, edit=self.edit
@@ -210,9 +210,9 @@ class Run:
         return ((name, layer[name]) for name in names)
 
     def attended(self, name: str) -> Attended | None:
-        """For a long text: the inputs of the attention that computes a point, from which a part of
-        the point can be computed alone. None for other points, and if this attention is edited
-        inside: those are computed whole."""
+        """For a long text: the inputs of the attention that computes a point, from which parts of
+        the point can be computed separately. None for other points, and if this attention is
+        edited: those are computed as a whole."""
         scope, _, own = name.rpartition(".")
         if not self.by_kernel or own not in INSIDE or not passed_over(name):
             return None
@@ -244,12 +244,12 @@ class Run:
         return self.reading([name])[name]
 
     def logits_without(self, off: Sequence[str]) -> Tensor:
-        """The logits for the same text with other parts switched off."""
+        """The logits for the same text with these parts switched off."""
         at = self.output_point
         return self._read([at], self.opened.edit(off))[at]
 
     def _reading(self, keep: list[str], edit: Mapping[str, Edit]) -> Reading:
-        """An empty reading, by hand or with the fused kernel, as in the first pass."""
+        """An empty trace that uses the fused kernel if the first pass did."""
         model = self.opened.model
         return (KernelReading if self.by_kernel else Reading)(
             model.network, model.task, self.example, keep=keep, edit=edit, budget_bytes=None,
@@ -265,7 +265,7 @@ class Run:
     def _short_enough(self, name: str, example: Example) -> None:
         if example.tokens > MAX_TOKENS:
             raise InputError(
-                f"{name}: {example.tokens:,} tokens; the studio accepts {MAX_TOKENS:,}"
+                f"{name}: {example.tokens:,} tokens; the studio's limit is {MAX_TOKENS:,}"
             )
 
     # ---- for the page ----

@@ -23,12 +23,12 @@ from translucid.studio.server.questions import json_reply
 
 VIEWS = view_names()
 HEIGHTS = (300, 4000)  # px
-# By the ids of their models, which live as long as the handlers.
+# Handlers by the ids of their models, which live as long as the handlers.
 _HANDLERS: WeakValueDictionary[tuple[int, ...], Handlers] = WeakValueDictionary()
 
 
 class StudioWidget(anywidget.AnyWidget):
-    """One view. Read or set `widget.address` like the address bar of the page."""
+    """A notebook widget that shows one view. `widget.address` works like the page's address bar."""
 
     _esm = bundle("widget.js") + "export default { render: studio.render };\n"
     address = traitlets.Unicode("#/flow").tag(sync=True)
@@ -48,7 +48,7 @@ class StudioWidget(anywidget.AnyWidget):
         try:
             reply = self.handlers.ask(method, path, asked)
         except Exception as error:  # otherwise the page would wait forever
-            answer = f"internal error of the studio: {type(error).__name__}: {error}"
+            answer = f"internal error in the studio: {type(error).__name__}: {error}"
             reply = json_reply({"error": answer}, 500)
         head = {"of": of, "id": number, "status": reply.status, "kind": reply.kind}
         self.send(head, [reply.body])
@@ -65,9 +65,9 @@ def widget(
 ) -> StudioWidget:
     """Create a widget; `keys` are further keys of the address, such as at, head, pin, theme."""
     if view not in VIEWS:
-        raise InputError(f"view {view!r}: choose one of {', '.join(VIEWS)}")
+        raise InputError(f"view {view!r}: expected one of {', '.join(VIEWS)}")
     if not HEIGHTS[0] <= height <= HEIGHTS[1]:
-        raise InputError(f"height must be {HEIGHTS[0]} to {HEIGHTS[1]} pixels, not {height}")
+        raise InputError(f"height must be from {HEIGHTS[0]} to {HEIGHTS[1]} pixels, not {height}")
     if view == "compare" and not compare_with:
         raise InputError("view 'compare' needs a second model: compare_with=[other]")
     if view == "train" and followed_run(model) is None:

@@ -1,8 +1,8 @@
 """Worked solutions: exercises with your numbers, solved step by step.
 
-Each exercise is a function that runs the real parts in float64 and writes down their trace with the
-formulas of the catalogue. Without numbers, it shows a built-in example. The command line has an
-option for each argument, with its help from the docstring.
+Each exercise is a function that runs the real parts in float64 and writes out the traced values
+with the catalogue's formulas. Called without numbers, it shows a built-in example. On the command
+line, every argument is an option; its help comes from the docstring.
 """
 
 from translucid.worked.attention import attention, multihead
@@ -18,7 +18,7 @@ from translucid.worked.solution.content import SolutionTable, Step
 from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, vector, whole
 from translucid.worked.solution.solution import Solution
 
-# All exercises, in teaching order, which the command line follows.
+# All exercises, in teaching order; the command line lists them in the same order.
 EXERCISES = (
     perceptron,
     softmax,

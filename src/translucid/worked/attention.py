@@ -1,4 +1,4 @@
-"""Attention by one head, and by several."""
+"""Exercises: attention with one head and with several heads."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,9 @@ INSIDE = (
     "scores", "scale", "scaled", "mask", "masked", "shift", "exponentials", "normaliser",
     "pattern", "mixed",
 )  # fmt: skip
-NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # exercises give none
+NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # not used in exercises
 _NOTES = {
-    "mask": "Causal: a query sees its own and earlier positions (1), but no later ones (0).",
+    "mask": "Causal: a query attends to its own and earlier positions (1), not to later ones (0).",
     "pattern": "Each row is divided by its own sum.",
 }
 EXAMPLE_HEADS = "1 0 1 0; 0 1 0 1; 1 1 0 0"
@@ -45,8 +45,8 @@ def attention(
 ) -> Solution:
     """Attention with one head.
 
-    softmax(Q Kᵀ / √d_k) V, from Q, K and V, or from X and its projections. For several heads, see
-    `multihead`.
+    Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections. For several
+    heads, see `multihead`.
 
     q: Queries, one row each.
     k: Keys, one row each.
@@ -55,23 +55,23 @@ def attention(
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.
-    wo: W_O, which mixes several heads.
-    identity: Every weight matrix is the identity.
-    causal: A query sees no later keys.
-    unscaled: Leave out the division by √d_k.
+    wo: W_O, which combines several heads.
+    identity: Use the identity for every weight matrix.
+    causal: Hide later keys from each query.
+    unscaled: Omit the division by √d_k.
     heads: Use several heads, as in `work multihead`.
 
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
     """
     if heads is not None:
         if not all(table is None for table in (q, k, v)):
-            raise Missing("several heads need x: they are parts of its projections", ("x",))
+            raise Missing("heads needs x, because each head projects a part of it", ("x",))
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
             identity=identity, causal=causal, unscaled=unscaled, digits=digits,
         )  # fmt: skip
     if wo is not None:
-        raise Missing("wo needs heads: it joins several", ("wo", "heads"))
+        raise Missing("wo needs heads, because it combines several", ("wo", "heads"))
     board = Board(digits)
     example = all(table is None for table in (q, k, v, x, wq, wk, wv))
     asked = identity or causal or unscaled
@@ -85,7 +85,7 @@ def attention(
             board.state(symbol, table)
     else:
         if not all(table is None for table in (q, k, v)):
-            raise InputError("give either q, k and v, or x with its weights, not both")
+            raise InputError("pass either q, k and v, or x with its weights, not both")
         inputs = matrix(x, "x")
         tensors, shown = state_inputs(board, inputs, weights, identity)
         query, key, value = (_project(inputs, weight) for weight in tensors.values())
@@ -122,7 +122,7 @@ def attention(
 
 
 def _fractions(board: Board, pattern: Tensor) -> str:
-    """The second row in words, as most textbooks compute it by hand."""
+    """Describe the second row in words; textbooks usually compute this row by hand."""
     row = min(1, pattern.shape[0] - 1)
     if pattern.shape[1] > 6:
         return ""
@@ -131,12 +131,12 @@ def _fractions(board: Board, pattern: Tensor) -> str:
     text = (
         ", ".join(fractions[:-1]) + " and " + fractions[-1] if len(fractions) > 1 else fractions[0]
     )
-    return f"Query {row + 1} takes {text}."
+    return f"Output {row + 1} is {text}."
 
 
 @torch.no_grad()
 def _project(x: Tensor, weight: Tensor) -> Tensor:
-    """x W, computed by a linear layer as in a model."""
+    """Compute x W with a linear layer, as a model does."""
     linear = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
     linear.weight.copy_(weight.T)
     projected: Tensor = linear(x)
@@ -150,12 +150,12 @@ def _three(
     missing = [name for name, table in tables.items() if table is None]
     if stray:
         raise Missing(
-            f"{stray[0]} needs x: it turns inputs into queries, keys or values", (stray[0], "x")
+            f"{stray[0]} needs x, because it projects x to queries, keys or values", (stray[0], "x")
         )
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise Missing(
-            f"{' and '.join(missing)} {are} missing: give q, k and v, or x with identity, "
+            f"{' and '.join(missing)} {are} missing; pass q, k and v, or x with identity, "
             f"or x with wq, wk and wv",
             (*tables, "x", "identity", *weights),
         )
@@ -165,14 +165,14 @@ def _three(
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
     if q.shape[1] != k.shape[1]:
         raise InputError(
-            f"q is {shape(q)} and k is {shape(k)}: queries and keys need the same number of columns"
+            f"q is {shape(q)} and k is {shape(k)}: both must have the same number of columns"
         )
     if k.shape[0] != v.shape[0]:
-        raise InputError(f"k is {shape(k)} and v is {shape(v)}: every key needs its value (row)")
+        raise InputError(f"k is {shape(k)} and v is {shape(v)}: every key needs a value (row)")
     if causal and q.shape[0] != k.shape[0]:
         raise InputError(
-            f"q is {shape(q)} and k is {shape(k)}: causal attention is within one sequence, so "
-            "there must be as many queries as keys"
+            f"q is {shape(q)} and k is {shape(k)}: causal attention works within one sequence, "
+            "so there must be as many queries as keys"
         )
 
 
@@ -191,17 +191,17 @@ def multihead(
 ) -> Solution:
     """Attention with several heads.
 
-    Each head has its own columns of Q, K and V; then all are joined and mixed by W_O.
+    Each head uses its own columns of Q, K and V; W_O then combines the outputs of all heads.
 
     x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
     heads: Number of heads (2).
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.
-    wo: W_O, which mixes the heads.
-    identity: Every weight matrix is the identity.
-    causal: A query sees no later keys.
-    unscaled: Leave out the division by √d_k.
+    wo: W_O, which combines the heads.
+    identity: Use the identity for every weight matrix.
+    causal: Hide later keys from each query.
+    unscaled: Omit the division by √d_k.
 
     Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
     """
@@ -211,7 +211,7 @@ def multihead(
     if example:
         x, identity = EXAMPLE_HEADS, True
     if x is None:
-        raise Missing("x is missing: give the inputs, one row for each position", ("x",))
+        raise Missing("x is missing; pass the inputs, one row for each position", ("x",))
     inputs = matrix(x, "x")
     d_model = inputs.shape[1]
     board = Board(digits)
@@ -263,7 +263,7 @@ def multihead(
 
 
 def _join(x: Tensor) -> Tensor:
-    """(1, heads, positions, d_head) -> (positions, heads * d_head)"""
+    """Join the heads: (1, heads, positions, d_head) -> (positions, heads * d_head)."""
     return x[0].transpose(0, 1).flatten(1)
 
 
@@ -275,7 +275,7 @@ def _read_weights(
     if identity:
         if names:
             raise InputError(
-                f"{names[0]} and identity: give the weights, or identity for weights of 1 and 0"
+                f"got both {names[0]} and identity; pass either the weights or identity"
             )
         return {symbol: torch.eye(d_model, dtype=torch.float64) for symbol in symbols}
     missing = [name for name in tables if name not in names]
@@ -307,7 +307,8 @@ def state_inputs(
     identity: bool,
     square: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
-    """Write down X and its weights. Returns the weights by symbol, and as formulas show them."""
+    """Write X and its weights as given values. Returns the weights by symbol, and their symbols in
+    formulas."""
     weights = _read_weights(tables, x, identity, square)
     board.state("X", x)
     if identity:

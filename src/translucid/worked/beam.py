@@ -1,4 +1,4 @@
-"""Greedy and beam search over a table of next-word probabilities."""
+"""Exercise: greedy and beam search over a table of next-word probabilities."""
 
 import math
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ EXAMPLE: dict[str, dict[str, float]] = {
     "I am finally feeling much": {"better": 0.95, END: 0.05},
     "I am finally feeling much better": {END: 0.95, "now": 0.05},
 }
-_SHOWN = 12  # candidates of a round
-_ROWS = 40  # lines of the table
+_SHOWN = 12  # maximum candidates shown per round
+_ROWS = 40  # maximum lines of the table
 
 
 def beam(
@@ -37,12 +37,12 @@ def beam(
 ) -> Solution:
     """Greedy and beam search, round by round.
 
-    A file has a [table] of next-word probabilities, one row for each prefix:
+    A file contains a [table] of next-word probabilities, one row for each prefix:
     "I am" = { fine = 0.5, here = 0.5 }. After a prefix that is not in the table, the sentence ends.
 
     table: The table in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
     prefix: The beginning of the sentence (the table's first row).
-    beam_size: Beam size: prefixes to keep (2).
+    beam_size: Number of prefixes to keep in each round (2).
     steps: Maximum number of steps (20).
     alpha: Rank finished sentences by log-probability / length^alpha (0).
 
@@ -52,7 +52,7 @@ def beam(
     model = _model(EXAMPLE if table is None else table)
     start = next(iter(model.table)) if prefix is None else prefix
     if not start.split():
-        raise InputError("prefix is empty; give the first words of the sentence")
+        raise InputError("prefix is empty; pass the first words of the sentence")
     width = 2 if beam_size is None else whole(beam_size, "beam_size")
     rounds = 20 if steps is None else whole(steps, "steps")
     power = 0.0 if alpha is None else scalar(alpha, "alpha").item()
@@ -60,7 +60,7 @@ def beam(
     board.state("B", str(width), name="beam size")
     if power:
         board.state(r"\alpha", board.writer.number(power), name="alpha")
-    model.encode(start)  # unknown words are refused here, before anything is written
+    model.encode(start)  # raises an error for unknown words before anything is written
     board.given.append(_given(board, model, example))
     greedy = _search(board, model, start, 1, rounds, 0.0, "Greedy search: a beam of 1")
     title = f"Beam search: keep the best {width}"
@@ -93,11 +93,11 @@ def beam(
 
 def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
     if not isinstance(table, Mapping) or not table:
-        raise InputError('table is empty; give probabilities such as "I am" = { fine = 1.0 }')
+        raise InputError('table is empty; pass probabilities such as "I am" = { fine = 1.0 }')
     for prefix, following in table.items():
         if not isinstance(following, Mapping) or not following:
             raise InputError(
-                f"table, after {prefix!r}: give the next words and their probabilities, "
+                f"table, after {prefix!r}: expected the next words and their probabilities, "
                 f"such as {{ fine = 0.5, here = 0.5 }}"
             )
         for word, p in following.items():
@@ -107,7 +107,7 @@ def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
 
 
 def _given(board: Board, model: TableModel, example: bool) -> Given:
-    """The table, one line for each prefix and next word."""
+    """The probability table as a given value, one line for each prefix and next word."""
     lines: list[tuple[str, ...]] = []
     for prefix, following in model.table.items():
         for i, (word, p) in enumerate(following.items()):
@@ -125,7 +125,7 @@ def _given(board: Board, model: TableModel, example: bool) -> Given:
 
 
 def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
-    """A note on prefixes that the search reached and the table does not contain."""
+    """A note on prefixes that the search reached but that are missing from the table."""
     met: dict[str, None] = {}
     for step in steps:
         for candidate in step.value if isinstance(step.value, list) else []:
@@ -167,7 +167,7 @@ def _search(
 
 
 def _round(board: Board, model: TableModel, beam_round: Round, number: int, alpha: float) -> None:
-    """All candidates of a round, best first, and which of them are kept."""
+    """Write all candidates of a round, best first, and mark those that are kept."""
     before, after = beam_round.before, beam_round.after
     alive = after.tokens[0][after.scores[0] > -math.inf]
     kept = {model.decode(row) for row in alive}
@@ -208,7 +208,7 @@ def _candidate(
     alpha: float,
     kept: set[str],
 ) -> tuple[float, tuple[str, ...], dict[str, Value]]:
-    """One row of the table: its rank, its cells, and its values in full."""
+    """One row of a round's table: its rank, its cells, and its values in full precision."""
     whole_text = prefix if log_p is None else f"{prefix} {word}"
     stays = whole_text in kept
     rank = score / max(length, 1) ** alpha
@@ -232,7 +232,7 @@ def _answer(
 
 
 def _sentence(model: TableModel, start: str, hypothesis: Hypothesis) -> str:
-    """The whole sentence, from the prefix to the end."""
+    """The whole sentence of a hypothesis, including the prefix."""
     words = [model.words[i] for i in hypothesis.tokens] + [END] * hypothesis.finished
     return " ".join([*start.split(), *words])
 
@@ -255,7 +255,7 @@ def _compare(
     )
     ended = [hypothesis.finished for hypothesis in (greedy, beam)]
     if not all(ended):  # unfinished sentences cannot be compared by probability
-        first, second = ("ends with" if end else "is left unfinished at" for end in ended)
+        first, second = ("ends with" if end else "stops unfinished at" for end in ended)
         return (
             f"Greedy search {first} {one} and beam search {second} {other}: comparing them would "
             "need more steps."

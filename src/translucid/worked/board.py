@@ -1,4 +1,4 @@
-"""The blackboard: steps written from the values of a trace, through the catalogue."""
+"""Write solution steps from traced values, using the catalogue of formulas."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -27,12 +27,12 @@ SHIFTED = (
     r"range of floating-point numbers; the result is the same."
 )
 ROUNDED = "numbers are rounded only for printing, so printed sums may differ in the last digit."
-_SAFE = 700.0  # e^709 is the largest power of e that float64 holds
+_SAFE = 700.0  # e^709 is the largest power of e that fits in float64
 
 
 @dataclass
 class Board:
-    """Collects the given values and the steps of a solution; `section` heads the next steps."""
+    """Collects the given values and steps of a solution. `section`: heading of the next steps."""
 
     digits: int
     section: str = ""
@@ -42,21 +42,21 @@ class Board:
     def __post_init__(self) -> None:
         self.digits = whole(self.digits, "digits", least=-100)
         if not 1 <= self.digits <= 12:
-            raise InputError(f"digits = {self.digits}: must be from 1 to 12")
+            raise InputError(f"digits = {self.digits}: must be between 1 and 12")
         self.writer = Writer(self.digits)
 
     def number(self, value: float, noise: float = NOISE) -> str:
-        """A number within a text or a table cell."""
+        """Format a number for use in a text or a table cell."""
         return f"${self.writer.number(value, noise)}$"
 
     def solution(self, *, notes: tuple[str, ...] = (), **fields: Any) -> Solution:
-        """The solution with everything written so far, and a note if numbers were rounded."""
+        """Build the solution from everything written, with a note if numbers were rounded."""
         if self.writer.rounded:
             notes = (*notes, ROUNDED)
         return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
-        """Write down a given value."""
+        """Add a given value."""
         if isinstance(value, str):
             self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
         else:
@@ -75,8 +75,11 @@ class Board:
         label: str = "",
         note: str = "",
     ) -> None:
-        """Write one trace point. `values` holds all numbers of its part by name, including its own;
-        `symbols` replaces symbols of the catalogue."""
+        """Write one trace point as a step.
+
+        values: all numbers of its part by name, including the point's own. symbols: replacements
+        for the catalogue's symbols.
+        """
         key = catalogue.entry(name)
         part, _, point = key.partition(".")
         entry, symbols = catalogue.CATALOGUE[key], symbols or {}
@@ -112,7 +115,7 @@ class Board:
     ) -> None:
         """Write a step that is not a trace point: a loss, a gradient, an update.
 
-        `formula` replaces the template with symbols, where that would be too long.
+        formula: shown instead of the template with symbols, if that would be too long.
         """
         self.steps.append(
             Step(
@@ -131,7 +134,8 @@ class Board:
     def table(
         self, title: str, table: SolutionTable, *, name: str, value: Value = None, note: str = ""
     ) -> None:
-        """Write a table; without a title, `name` is a trace point with its title and formula."""
+        """Write a table as a step. Without a title, `name` must be a trace point, whose title and
+        formula are used."""
         symbol, formula = "", ""
         if not title:
             point = catalogue.describe(name)
@@ -146,13 +150,13 @@ class Board:
 
 
 def _set(meaning: str) -> str:
-    """A meaning from the catalogue, with symbols set as formulas."""
+    """Typeset the symbols in a meaning from the catalogue as formulas."""
     return re.sub(r"\b([a-z]_[a-z])\b", r"$\1$", meaning)
 
 
 def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
-    """The trace of a run with a softmax, and whether it is the textbook form without a shift, which
-    is used if it can neither overflow nor underflow."""
+    """Trace a run that contains a softmax. Also returns whether the softmax has the textbook form
+    without a shift, which is used if it can neither overflow nor underflow."""
     trace = Trace()
     run(trace)
     shifts = torch.cat([trace[name].flatten() for name in trace.names("*shift")])
@@ -164,28 +168,28 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
 
 
 def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
-    """The learning rate, which needs a target."""
+    """Convert the learning rate to a tensor. Raises an error if there is no target."""
     if rate is None:
         return None
     if target is None:
         raise Missing(
-            f"rate needs {target_name}: without the right answer there is no gradient",
+            f"rate needs {target_name}, because without a target there is no gradient",
             ("rate", target_name),
         )
     speed = scalar(rate, "rate")
     if speed <= 0:
-        raise InputError(f"rate = {speed.item():g}: must be larger than 0, such as 0.02")
+        raise InputError(f"rate = {speed.item():g}: must be greater than 0, such as 0.02")
     return speed
 
 
 def squared_loss(
     board: Board, symbol: str, output: Tensor, target: Tensor, target_symbol: str
 ) -> Tensor:
-    """Write half the squared distance as a step, and return it with its graph."""
+    """Write half the squared error as a step; returns it with its autograd graph."""
     loss = F.mse_loss(output, target, reduction="sum") / 2
     one = target.numel() == 1
     board.step(
-        "Loss: half the squared distance to the right answer",
+        "Loss: half the squared distance to the target",
         "L",
         "(<target> - <output>)^2 / 2" if one else r"\lVert <target> - <output> \rVert^2 / 2",
         loss.detach(),
@@ -197,18 +201,18 @@ def squared_loss(
 
 
 def gradient(of: str) -> str:
-    """∂L/∂of, as LaTeX."""
+    """LaTeX for the gradient ∂L/∂of."""
     return rf"\frac{{\partial L}}{{\partial {of}}}"
 
 
 def write_update(
     board: Board, symbol: str, before: Tensor, slope: Tensor, rate: Tensor, after: Tensor
 ) -> None:
-    """Write θ - η ∂L/∂θ, for one parameter that an optimiser has updated."""
+    """Write the update θ - η ∂L/∂θ of one parameter, which an optimizer has already applied."""
     letter, _, index = symbol.partition("_")
     index = index.strip("{}")
     board.step(
-        f"New ${symbol}$: against its gradient",
+        f"New ${symbol}$: one step against its gradient",
         rf"{letter}_{{{index + ',' if index else ''}\mathrm{{new}}}}",
         "<before> - <rate> <slope>",
         after,

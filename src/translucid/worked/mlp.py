@@ -1,4 +1,4 @@
-"""A network with one hidden layer: forward, loss, backward, one step of gradient descent.
+"""Exercise: a network with one hidden layer: forward, loss, backward, one gradient descent step.
 
 The formulas of the gradients are defined here; the numbers come from autograd on the real model.
 """
@@ -25,7 +25,7 @@ _SLOPES: dict[ActivationName, str] = {
     "sigmoid": r"\sigma(<z>) \odot (1 - \sigma(<z>))",
     "tanh": r"1 - \tanh(<z>)^2",
     "relu": r"\mathbf{1}(<z> > 0)",
-    "gelu": "",  # no short form
+    "gelu": "",  # has no short form
     "silu": "",
     "gelu_tanh": "",
     "quick_gelu": "",
@@ -50,15 +50,16 @@ def mlp(
 ) -> Solution:
     """A network with one hidden layer.
 
-    Forward: ŷ = vᵀ act(W x + b) + c; loss (y - ŷ)²/2; backward; one SGD step; forward again.
+    Computes ŷ = vᵀ act(W x + b) + c, the loss (y - ŷ)²/2, the gradients, and the loss after one SGD
+    step.
 
     x: The input.
     w: W, one row for each unit.
     b: b, one number for each unit (0).
-    v: v, from the units to the output; for several outputs, one row each.
+    v: v, the weights from the units to the output; for several outputs, one row each.
     c: c, the bias of the output (0).
-    y: The right answer, for the loss and the gradients.
-    rate: Learning rate of one SGD step (no step).
+    y: The target, for the loss and the gradients.
+    rate: Learning rate for one SGD step (no step).
 
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02
@@ -72,7 +73,7 @@ def mlp(
     outputs = net.output.out_features
     target = None if y is None else vector(y, "y")
     if target is not None and len(target) != outputs:
-        raise InputError(f"y has {many(len(target))}, but v gives {many(outputs, 'output')}")
+        raise InputError(f"y has {many(len(target))}, but v has {many(outputs, 'output')}")
     speed = check_rate(rate, "y", target)
 
     board = Board(digits)
@@ -96,7 +97,7 @@ def _more(target: Tensor | None, outputs: int) -> str:
 
 @dataclass(frozen=True)
 class Net:
-    """The real model, its input, and its parameters by their usual symbols."""
+    """The model, its input, and its parameters by their usual symbols."""
 
     model: MLP
     x: Tensor  # (inputs,)
@@ -122,11 +123,11 @@ class Net:
         return "v" if self.one else "V"
 
     def weights(self) -> dict[str, Tensor]:
-        """The current parameters."""
+        """The current parameters, by symbol."""
         return self._named(lambda parameter: parameter.detach().clone())
 
     def slopes(self) -> dict[str, Tensor]:
-        """The gradients of the parameters, after a backward pass."""
+        """The gradients of the parameters, by symbol, after a backward pass."""
 
         def slope(parameter: Tensor) -> Tensor:
             assert parameter.grad is not None
@@ -148,16 +149,16 @@ def read_net(
     c: Numbers | None,
     activation: str,
 ) -> Net:
-    """The network with the given weights; b and c are 0 unless given."""
+    """Build the network with the given weights; b and c default to 0."""
     act = _activation(activation)
     missing = [name for name, numbers in (("x", x), ("w", w), ("v", v)) if numbers is None]
     if x is None or w is None or v is None:
         are = "is" if len(missing) == 1 else "are"
         raise Missing(
-            f"{' and '.join(missing)} {are} missing: a network needs x, w and v", ("x", "w", "v")
+            f"{' and '.join(missing)} {are} missing; a network needs x, w and v", ("x", "w", "v")
         )
     if _is_stack(w):
-        raise InputError("w holds several matrices, but this exercise has one hidden layer")
+        raise InputError("w contains several matrices, but this exercise has one hidden layer")
     inputs, weight, out = vector(x, "x"), matrix(w, "w"), matrix(v, "v")
     hidden = weight.shape[0]
     if out.numel() == hidden and 1 in out.shape:  # one output, as a row or as a column
@@ -189,7 +190,7 @@ def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
             f"w is {shape(w)} and b has {many(len(b))}: b needs one number for each row of w"
         )
     if len(c) != len(v):
-        raise InputError(f"v is {shape(v)} and c has {many(len(c))}: c needs one for each output")
+        raise InputError(f"v is {shape(v)} and c has {many(len(c))}: c needs one per output")
 
 
 def _activation(name: str) -> ActivationName:
@@ -198,11 +199,11 @@ def _activation(name: str) -> ActivationName:
         return names[names.index(name)]
     close = nearest(name, names, 1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    raise InputError(f"activation = {name}: there are {', '.join(names)}{hint}")
+    raise InputError(f"activation = {name}: expected one of {', '.join(names)}{hint}")
 
 
 def _is_stack(w: Numbers) -> bool:
-    """Whether w holds several matrices, one for each layer."""
+    """Whether w contains several matrices, one for each layer."""
     if isinstance(w, Tensor):
         return w.dim() > 2
     first = w[0] if isinstance(w, Sequence) and not isinstance(w, str) and len(w) else None
@@ -220,7 +221,7 @@ def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -
 
 
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
-    """Write all steps; returns the result as a sentence."""
+    """Write all steps of the exercise; returns the result as a sentence."""
     board.section = "Forward" if target is not None else ""
     trace, loss = _forward(board, net, target)
     if target is None or loss is None:
@@ -267,7 +268,7 @@ def _forward(board: Board, net: Net, target: Tensor | None) -> tuple[Trace, Tens
 
 
 def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor) -> None:
-    """Write the gradients from the loss back to every parameter, and fill their `.grad`."""
+    """Write the gradients from the loss back to every parameter, and set their `.grad`."""
     z, h = trace["layers.0.dense.preactivation"], trace["layers.0.dense.activation"]
     out = trace["output.dense.preactivation"]
     d_out, d_h, d_z = (g[0] for g in torch.autograd.grad(loss, [out, h, z], retain_graph=True))
@@ -299,12 +300,12 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
     title = "Slope of the activation at $z$"
     write(symbols["slope"], title, _SLOPES[net.activation], slope[0], "slope")
     grad("z", "through the activation, entry by entry", r"<dh> \odot <slope>", d_z)
-    grad("W", "every pair of error and input", r"<dz> <x>^{\top}", slopes["W"])
+    grad("W", "each error times each input", r"<dz> <x>^{\top}", slopes["W"])
     grad("b", "the same without the input", "<dz>", slopes["b"])
 
 
 def descend(board: Board, net: Net, rate: Tensor) -> None:
-    """Write one step of torch's SGD."""
+    """Write one step of gradient descent, computed by torch's SGD."""
     board.section = "One step of gradient descent"
     before, slopes = net.weights(), net.slopes()
     torch.optim.SGD(net.model.parameters(), lr=rate.item()).step()

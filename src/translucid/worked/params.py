@@ -1,4 +1,4 @@
-"""The number of parameters of a Transformer, part by part, counted on the real model."""
+"""Exercise: count a Transformer's parameters, part by part, on the real model."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from translucid.worked.solution.notation import count
 from translucid.worked.solution.numbers import whole
 from translucid.worked.solution.solution import Solution
 
-# Symbols of sizes and counts, by their names in templates.
+# Symbols for sizes and counts, by their names in templates.
 _SYMBOLS = {
     "d": r"d_{\mathrm{model}}", "d_ff": r"d_{\mathrm{ff}}", "h": "h", "N": "N", "V": "|V|",
     "kv": r"h_{\mathrm{kv}}", "dk": "d_k", "Q": "P_Q", "QKV": "P_{QKV}", "O": "P_O", "b": "P_b",
@@ -61,19 +61,19 @@ def params(
     no_bias: bool = False,
     untied: bool = False,
 ) -> Solution:
-    """The parameters of a Transformer, part by part.
+    """Count the parameters of a Transformer, part by part.
 
-    Each count as a formula, and as the number of parameters in the real model.
+    Each count is shown as a formula and as the number of parameters in the real model.
 
-    d_model: Model dimension: values for each position (768).
-    heads: Attention heads (12).
-    layers: Layers of each stack (12).
+    d_model: Model dimension: values per position (768).
+    heads: Number of attention heads (12).
+    layers: Number of layers in each stack (12).
     d_ff: Hidden units of the feed-forward part (4 d_model).
     vocab: Vocabulary size (50257).
-    kv_heads: Key and value heads (as many as heads).
-    max_length: Rows of learned positions (512).
-    no_bias: Matrices have no biases (with biases).
-    untied: The head has its own matrix (tied embeddings).
+    kv_heads: Number of key and value heads (same as heads).
+    max_length: Number of learned positions (512).
+    no_bias: Omit the biases of matrices (with biases).
+    untied: Give the output head its own matrix (tied to the embeddings).
 
     Example: translucid work params --d-model 768 --heads 12
     """
@@ -91,10 +91,10 @@ def params(
     if max_length is not None and chosen["positions"] != "learned":
         raise InputError(
             f"max_length = {max_length}: only learned positions have a row for each position; "
-            "choose positions learned, or leave max_length out"
+            "choose positions learned, or omit max_length"
         )
     chosen |= {"head": "language", "bias": not no_bias, "tied": not untied}
-    if chosen["shape"] == "encoder":  # it cannot write words; the smallest head there is
+    if chosen["shape"] == "encoder":  # an encoder cannot generate text: use the smallest head
         chosen |= {"head": "tag", "outputs": 2}
     try:
         config = TransformerConfig(**chosen)
@@ -104,12 +104,12 @@ def params(
 
 
 def _own_words(mistake: str) -> str:
-    """A message without pydantic's prefix."""
+    """Remove pydantic's prefix from an error message."""
     return re.sub("value error, ", "", mistake, flags=re.IGNORECASE)
 
 
 class _Counter:
-    """Writes one step for each count: the formula, the formula with numbers, the count."""
+    """Writes one step per count: the formula, the formula with numbers, the result."""
 
     def __init__(self, board: Board, sizes: Mapping[str, int]) -> None:
         self.board, self.values = board, dict(sizes)
@@ -117,8 +117,8 @@ class _Counter:
     def step(
         self, name: str, title: str, template: str, counted: int, *, numbers: str | None = None
     ) -> None:
-        """name: by which later templates refer to this count. numbers: the template for the line
-        with numbers, where it differs."""
+        """Write one count. name: used in later templates to refer to this count. numbers: a
+        different template for the line with numbers."""
         written = {key: count(value) for key, value in self.values.items()}
         self.board.steps.append(
             Step(
@@ -161,7 +161,7 @@ def _solution(config: TransformerConfig, model: Network, example: bool, asked: b
 
 
 def _more(config: TransformerConfig) -> str:
-    """Options to try next: the other shape, then a modern variant."""
+    """Options to suggest next: the other shape, then a modern variant."""
     if config.shape != "encoder-decoder":
         return "--shape encoder-decoder"
     if config.activation == "swiglu" and config.norm == "rms":
@@ -183,7 +183,7 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
     terms = "<att> + <ff> + <norm>"
     if layer.cross_attention is not None:
         terms = "<att> + <cross> + <ff> + <norm>"
-        title = "Cross-attention: the same matrices again, keys and values from the encoder"
+        title = "Cross-attention: the same matrices again; keys and values come from the encoder"
         counter.step("cross", title, "", _size(layer.cross_attention))
     _feedforward(counter, config, layer.feedforward)
     frames = [m for n, m in layer.named_children() if n.endswith("_residual")]
@@ -192,7 +192,7 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
     title = f"Norms: {numbers} for each column, in each of {len(frames)} places"
     template = rf"{len(frames)} \cdot {per_column} \cdot <d>"
     counter.step("norm", title, template, _size(*frames))
-    counter.step("layer", f"{of}: all of these", terms, _size(layer))
+    counter.step("layer", f"{of}: the sum of its parts", terms, _size(layer))
 
 
 def _attention(counter: _Counter, part: Any) -> None:
@@ -214,7 +214,7 @@ def _attention(counter: _Counter, part: Any) -> None:
         title, template, numbers = "three of them", r"3 \cdot <d>^2", r"3 \cdot <Q>"
     title = f"Queries, keys and values: {title}"
     counter.step("QKV", title, template, qkv.weight.numel(), numbers=numbers)
-    counter.step("O", "Output projection: mixes the heads", square, part.output.weight.numel())
+    counter.step("O", "Output projection: combines the heads", square, part.output.weight.numel())
     biases = _size(part) - qkv.weight.numel() - part.output.weight.numel()
     if biases:
         title = "Biases: one for each output of these matrices"
@@ -274,9 +274,9 @@ def _whole(
 
 def _head(counter: _Counter, config: TransformerConfig, counted: int) -> None:
     if not counted:
-        title, template = "Head: tied, the embedding table again, so nothing new", ""
+        title, template = "Head: tied to the embedding table, so no new parameters", ""
     elif config.head == "language":
-        title, template = "Head: a matrix of its own", r"<V> \cdot <d>"
+        title, template = "Head: its own matrix", r"<V> \cdot <d>"
     else:
         title = f"Head: {config.outputs} tags, with biases"
         template = rf"{config.outputs} \cdot <d> + {config.outputs}"

@@ -1,4 +1,4 @@
-"""A perceptron: its answer, and the perceptron rule, which changes its weights point by point.
+"""Exercise: a perceptron's answer, and the perceptron rule, which learns from one point at a time.
 
 Shapes: points (points, inputs); targets (points,), 0 or 1.
 """
@@ -29,11 +29,11 @@ from translucid.worked.solution.solution import Solution
 
 _TIE = 1e-12  # 0.1 + 0.2 - 0.3 is 0 on paper, but 6e-17 in float64, on the positive side
 CORNERS = "0 0; 0 1; 1 0; 1 1"
-DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # at the corners
+DATA = {"and": "0 0 0 1", "or": "0 1 1 1", "xor": "0 1 1 0"}  # targets at the corners
 _EPOCHS = 20
-_SHOWN = 12  # epochs to write out, besides the last; the weights are shown after every epoch
-_ROWS = 40  # rows of a table
-_BORDER = {1: "threshold", 2: "line", 3: "plane"}  # by inputs
+_SHOWN = 12  # epochs to write out, besides the last; weights are shown after every epoch
+_ROWS = 40  # maximum rows of a table
+_BORDER = {1: "threshold", 2: "line", 3: "plane"}  # by number of inputs
 
 
 def perceptron(
@@ -49,14 +49,14 @@ def perceptron(
 ) -> Solution:
     """A perceptron and its learning rule.
 
-    y = 1 if w · x + b > 0, else 0. With targets, it learns from one point at a time:
-    w + η (t - y) x and b + η (t - y), until an epoch has no mistakes.
+    The answer is y = 1 if w · x + b > 0, otherwise 0. With targets, the perceptron learns from one
+    point at a time (w + η (t - y) x and b + η (t - y)), until an epoch has no mistakes.
 
     x: The input; for several points, one row each: "0 0; 0 1; 1 0; 1 1".
-    w: The weights, one for each input; the initial weights if it learns (0).
+    w: The weights, one for each input; with targets, the initial weights (0).
     b: The bias (0).
-    target: The right answers to learn, 0 or 1, one for each row of x (none).
-    data: Points and targets to learn: and, or, xor.
+    target: The targets to learn, 0 or 1, one for each row of x (none).
+    data: A built-in set of points and targets to learn: and, or, xor.
     rate: Learning rate (1).
     epochs: Maximum number of epochs (20).
 
@@ -75,7 +75,7 @@ def perceptron(
         if asked:
             name = "epochs" if rate is None else "rate"
             raise Missing(
-                f"{name} needs target, or data: without the right answers nothing is learned",
+                f"{name} needs target or data, because there is nothing to learn without targets",
                 (name, "target", "data"),
             )
         closing, more = _answer(board, unit, points)
@@ -83,7 +83,7 @@ def perceptron(
     else:
         speed = torch.tensor(1.0, dtype=torch.float64) if rate is None else scalar(rate, "rate")
         if speed <= 0:
-            raise InputError(f"rate = {speed.item():g}: must be larger than 0, such as 0.1")
+            raise InputError(f"rate = {speed.item():g}: must be greater than 0, such as 0.1")
         limit = _EPOCHS if epochs is None else whole(epochs, "epochs")
         rule = PerceptronRule(unit, points, targets, speed.item())
         rule.run(limit)
@@ -103,9 +103,9 @@ def perceptron(
 
 
 def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
-    """A trace that sets a sum to 0 if it is 0 up to rounding, as it is on paper.
+    """Run the perceptron with a trace that rounds a tiny sum to the 0 that it is on paper.
 
-    scale: magnitude of the numbers added to the weights, which may have cancelled.
+    scale: magnitude of the numbers added to the weights, which may have cancelled out.
     """
     largest = max(unit.weight.abs().max().item(), abs(unit.bias.item()), scale)
     tolerance = _TIE * largest * (1 + x.abs().sum().item())
@@ -113,7 +113,7 @@ def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
 
 
 def look(unit: Perceptron, x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The sum and the answer."""
+    """Compute the weighted sum and the answer for each point."""
     trace = _trace(unit, x, scale)
     unit(x[None], trace)
     return trace["perceptron.sum"][0], trace["perceptron.output"][0]
@@ -121,7 +121,7 @@ def look(unit: Perceptron, x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tenso
 
 @dataclass(frozen=True)
 class Turn:
-    """One point: the answer, and the weights before and after."""
+    """One learning step: a point, its answer, and the weights before and after."""
 
     x: Tensor
     target: Tensor
@@ -140,7 +140,7 @@ class Epoch:
     turns: list[Turn]
     weight: Tensor
     bias: Tensor
-    right: int  # of all points, with the weights at its end
+    right: int  # number of correct points with the weights at the end of the epoch
 
     @property
     def mistakes(self) -> int:
@@ -149,14 +149,14 @@ class Epoch:
 
 @dataclass
 class PerceptronRule:
-    """The perceptron rule, epoch by epoch, until there are no mistakes or it cycles."""
+    """Runs the perceptron rule until an epoch has no mistakes or the weights repeat."""
 
     unit: Perceptron
     points: Tensor  # (points, inputs)
     targets: Tensor  # (points,)
     rate: float
     epochs: list[Epoch] = field(default_factory=list)
-    returns: int | None = None  # the epoch (0: the start) whose weights the last one repeats
+    returns: int | None = None  # the epoch (0: the start) whose weights recur after the last one
 
     def __post_init__(self) -> None:
         start = torch.cat([self.unit.weight, self.unit.bias[None]])
@@ -164,13 +164,13 @@ class PerceptronRule:
 
     @property
     def all_right(self) -> int:
-        """The epoch after which all points are right; 0 if there is none."""
+        """The epoch after which all points are classified correctly; 0 if there is none."""
         right = [i for i, epoch in enumerate(self.epochs, 1) if epoch.right == len(self.points)]
         return right[0] if right else 0
 
     @property
     def ended(self) -> bool:
-        """Whether more epochs would change nothing."""
+        """Whether further epochs would change nothing."""
         return bool(self.all_right) or self.returns is not None
 
     def run(self, limit: int) -> None:
@@ -189,7 +189,7 @@ class PerceptronRule:
                 return
 
     def _weights(self) -> tuple[float, ...]:
-        """The weights relative to the step that a point causes, rounded to detect cycles."""
+        """The weights as multiples of a step, rounded so that cycles can be detected."""
         largest = self.points.abs().amax(dim=0)
         moved = torch.where(largest > 0, self.rate * largest, 1.0)
         weights = [*(self.unit.weight / moved).tolist(), self.unit.bias.item() / self.rate]
@@ -210,17 +210,17 @@ def _points(
 ) -> tuple[Numbers, Numbers | None]:
     if data is not None:
         if x is not None or target is not None:
-            raise InputError("give data, or x with target, not both")
+            raise InputError("pass data, or x with target, not both")
         if data.lower() not in DATA:
             raise Missing(
-                f"data = {data}: choose {', '.join(DATA)}; for your own points give x, one row "
-                "each, and target",
+                f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
+                "one row each, and target",
                 ("x", "target"),
             )
         return CORNERS, DATA[data.lower()]
     if x is None:
         raise Missing(
-            "x is missing: give x and w, or x and target, or data", ("x", "w", "target", "data")
+            "x is missing; pass x and w, or x and target, or data", ("x", "w", "target", "data")
         )
     return x, target
 
@@ -230,7 +230,7 @@ def _targets(target: Numbers, points: Tensor) -> Tensor:
     for value in targets.tolist():
         if value not in (0, 1):
             raise InputError(
-                f"target: {value:g} is not 0 or 1, the answers of a perceptron"
+                f"target: got {value:g}; a perceptron's targets are 0 or 1"
                 + ("; write 0 instead of -1" if value == -1 else "")
             )
     if len(targets) != len(points):
@@ -242,20 +242,20 @@ def _targets(target: Numbers, points: Tensor) -> Tensor:
 
 
 def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) -> Perceptron:
-    """The real model with these weights, by default 0."""
+    """Build the perceptron with these weights, by default 0."""
     inputs = points.shape[1]
     unit = Perceptron(PerceptronConfig(inputs=inputs)).double()
     if w is not None:
         weights = vector(w, "w")
         if len(weights) != inputs:
             raise InputError(
-                f"x is {shape(points)} and w has {many(len(weights))}: w needs one for each input, "
-                f"a column of x ({inputs})"
+                f"x is {shape(points)} and w has {many(len(weights))}: w needs one for each input "
+                f"(column of x), {inputs}"
             )
         unit.weight.copy_(weights)
     elif not learns:
         raise Missing(
-            "w is missing: give w, one number for each input, or target to learn it",
+            "w is missing; pass w, one number for each input, or target to learn it",
             ("w", "target"),
         )
     if b is not None:
@@ -264,7 +264,7 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
 
 
 def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
-    """Write y for each point; returns a sentence, and options to try next."""
+    """Write the answer for each point; returns a closing sentence, and options to try next."""
     looks = [look(unit, x) for x in points]
     outputs = [int(y) for _, y in looks]
     if len(points) == 1:
@@ -326,20 +326,21 @@ def _forward(
 
 
 def _write(board: Board, rule: PerceptronRule) -> str:
-    """Write the rule once in full, every epoch as a table, and the weights; returns the result."""
+    """Write one update in full, each epoch as a table, and the weights; returns a closing
+    sentence."""
     board.given.append(_table_of_points(board, rule.points, rule.targets))
     _given(board, *rule.epochs[0].turns[0].before)
     board.state(r"\eta", torch.tensor(rule.rate, dtype=torch.float64), name="rate")
     wrong = next((turn for turn in rule.epochs[0].turns if turn.wrong), None)
     if wrong is not None:
-        board.section = f"The rule, at the first point it gets wrong: {_vector(board, wrong.x)}"
+        board.section = f"The rule at the first misclassified point: {_vector(board, wrong.x)}"
         _rule(board, wrong, rule.rate)
     board.section = "Point by point"
     last = len(rule.epochs)
     for number, epoch in enumerate(rule.epochs, 1):
         if number <= _SHOWN or number == last:
             skipped = (
-                f"After epoch {_SHOWN} only the last is written out." if last > _SHOWN + 1 else ""
+                f"After epoch {_SHOWN}, only the last is written out." if last > _SHOWN + 1 else ""
             )
             _epoch(board, number, epoch, skipped if number == last else "")
     board.section = "All epochs"
@@ -413,7 +414,7 @@ def _weights(board: Board, rule: PerceptronRule) -> None:
             }
         )  # fmt: skip
     board.table(
-        "Weights after each epoch, and how many points they get right",
+        "Weights after each epoch, and how many points they classify correctly",
         SolutionTable(("epoch", "mistakes", "$w$", "$b$", "right"), first_and_last(rows, _ROWS)),
         name="weights",
         value=values,

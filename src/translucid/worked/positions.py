@@ -1,4 +1,4 @@
-"""Sinusoidal and rotary positions."""
+"""Exercise: sinusoidal and rotary positions."""
 
 import math
 
@@ -25,7 +25,7 @@ from translucid.worked.solution.numbers import (
 from translucid.worked.solution.solution import Solution
 
 EXAMPLE_Q, EXAMPLE_K, EXAMPLE_PAIRS = "1 2 -1 0.5", "0.5 -1 2 1", "5 2; 105 102; 2 5"
-_SHOWN = 16  # rows or columns of a table; --format json has all
+_SHOWN = 16  # maximum rows or columns of a table; --format json has all
 
 
 def positions(
@@ -42,13 +42,13 @@ def positions(
 ) -> Solution:
     """Sinusoidal or rotary positions.
 
-    Angles, sines and cosines, periods, dot products: PE(p, 2i) = sin(p / base^(2i/d)) and
-    PE(p, 2i + 1) = cos(p / base^(2i/d)); or a query and a key, rotated by position.
+    Computes PE(p, 2i) = sin(p / base^(2i/d)) and PE(p, 2i + 1) = cos(p / base^(2i/d)), with angles,
+    periods and dot products; or rotates a query and a key by their positions.
 
     d: Dimensions of a position vector (4).
     positions: The positions: "0 1 2".
     count: Number of positions, from 0 on (3).
-    base: Base of the angles; the slowest pair rotates about base times slower (10000).
+    base: Base of the angles: about how much slower the slowest pair rotates than the first (10000).
     rotary: Rotate q and k instead.
     q: The query to rotate.
     k: The key to rotate.
@@ -61,7 +61,7 @@ def positions(
     root = 10000.0 if base is None else scalar(base, "base").item()
     asked = rotary or base is not None
     if root <= 1:
-        raise InputError(f"base = {root:g}: must be larger than 1, such as 10000")
+        raise InputError(f"base = {root:g}: must be greater than 1, such as 10000")
     if rotary:
         stray = _unused(d, positions, count)
         if stray is not None:
@@ -69,9 +69,9 @@ def positions(
         return _rotary(root, q, k, pairs, digits)
     for name, value in (("q", q), ("k", k), ("pairs", pairs)):
         if value is not None:
-            raise InputError(f"{name} is for rotary positions; add rotary, or leave {name} out")
+            raise InputError(f"{name} is for rotary positions; add rotary, or omit {name}")
     if positions is not None and count is not None:
-        raise InputError("give positions or count, not both")
+        raise InputError("pass positions or count, not both")
     example = d is None and positions is None and count is None
     width = 4 if d is None else whole(d, "d", least=2)
     if width % 2:
@@ -93,7 +93,7 @@ def _sinusoidal(
 ) -> Solution:
     places = torch.tensor([where])  # (1, length)
     trace, scope = Trace(), Trace()
-    Rotary(d, base).angles(places, trace.at("positions"))  # the same angles, written down
+    Rotary(d, base).angles(places, trace.at("positions"))  # traces the same angles
     Sinusoidal(d, base).add(
         torch.zeros(1, len(where), d, dtype=torch.float64), places, scope.at("positions")
     )
@@ -126,7 +126,7 @@ def _sinusoidal(
     )
     periods = [period(i, d, base) for i in pairs]
     board.table(
-        "Periods: how many positions one turn takes, $T_i = 2\\pi\\,b^{2i/d}$",
+        "Periods: how many positions one full rotation takes, $T_i = 2\\pi\\,b^{2i/d}$",
         SolutionTable(
             ("pair $i$", "period $T_i$"),
             first_and_last([(str(i), board.number(t)) for i, t in enumerate(periods)], _SHOWN),
@@ -136,7 +136,7 @@ def _sinusoidal(
         note="A period is a multiple of $\\pi$, so whole positions never repeat exactly.",
     )
     board.step(
-        "Dot products: how alike two positions are",
+        "Dot products: how similar two positions are",
         "G",
         r"<pe>\, <pe>^{\top}",
         encoding @ encoding.T,
@@ -144,13 +144,13 @@ def _sinusoidal(
         symbols={"pe": r"\mathrm{PE}"},
         name="gram",
         note=r"$G_{pq} = \sum_i \cos((p - q)\,b^{-2i/d})$: the same on every diagonal, "
-        "so only the distance counts.",
+        "so only the distance matters.",
     )
-    # Rotary positions need other inputs, so --rotary cannot follow the user's own numbers.
+    # Rotary positions need different inputs, so do not suggest --rotary after the user's numbers.
     more = "--rotary" if example else "" if base == 100 else "--base 100"
     return board.solution(
         title=f"Sinusoidal positions of {d} dimensions",
-        closing="The dot product of two positions depends on their distance alone.",
+        closing="The dot product of two positions depends only on their distance.",
         next=f"translucid work positions {more}" if more else "translucid work attention",
         more=more,
         example=example,
@@ -159,7 +159,7 @@ def _sinusoidal(
 
 
 def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> SolutionTable:
-    """One row for each position; the first and the last of very many columns."""
+    """A table with one row per position; of many columns, only the first and last are shown."""
     shown = [*range(len(columns))]
     if len(shown) > _SHOWN:
         shown = [*shown[: _SHOWN - 1], shown[-1]]
@@ -180,7 +180,7 @@ def _rotary(
 ) -> Solution:
     if (q is None) != (k is None):
         missing = "q" if q is None else "k"
-        raise Missing(f"{missing} is missing: rotary needs q and k together", ("q", "k"))
+        raise Missing(f"{missing} is missing; rotary needs both q and k", ("q", "k"))
     query = vector(EXAMPLE_Q if q is None else q, "q")
     key = vector(EXAMPLE_K if k is None else k, "k")
     if len(query) != len(key):
@@ -189,12 +189,12 @@ def _rotary(
         )
     if len(query) % 2:
         raise InputError(
-            f"q has {len(query)} values, but rotary positions rotate pairs; give an even number"
+            f"q has {len(query)} values, but rotary positions rotate pairs; expected an even number"
         )
     table = matrix(EXAMPLE_PAIRS if pairs is None else pairs, "pairs")
     if table.shape[1] != 2:
         raise InputError(
-            f"pairs is {shape(table)}: each row is two positions, query and key, "
+            f"pairs is {shape(table)}: expected two positions per row, query and key, "
             f'such as "5 2; 105 102"'
         )
     places = [(_place(m), _place(n)) for m, n in table.tolist()]
@@ -210,7 +210,7 @@ def _rotary(
         for (m, n), s in zip(places, scores, strict=True)
     )
     board.table(
-        "Scores: equal wherever the offset is equal",
+        "Scores: equal offsets give equal scores",
         SolutionTable(("query at $m$", "key at $n$", "offset $m - n$", "score"), rows),
         name="scores",
         value=list(scores),
@@ -231,12 +231,12 @@ def _rotary(
 
 def _place(value: float) -> int:
     if value != int(value) or value < 0:
-        raise InputError(f"pairs: {value:g} is not a position; give whole numbers of at least 0")
+        raise InputError(f"pairs: {value:g} is not a position; expected whole numbers from 0")
     return int(value)
 
 
 def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> float:
-    """Write one query and one key, rotated by the real parts; returns the score."""
+    """Write the rotation of one query and one key by the real parts; returns the score."""
     board.section = f"Query at {m}, key at {n}"
     trace, scheme = Trace(), Rotary(len(q), base)
     scope = trace.at("attention")

@@ -1,4 +1,6 @@
-"""RNN, LSTM and GRU over a short sequence: every gate of every step, and back through time."""
+"""Exercises: RNN, LSTM and GRU on a short sequence, with every gate at every step, and
+backpropagation through time.
+"""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -26,7 +28,7 @@ EXAMPLES: dict[str, dict[str, Numbers]] = {
     },
 }  # fmt: skip
 EXAMPLE_X = "1; -0.5; 2"
-_FULL = {  # the examples, with a loss and one step
+_FULL = {  # commands that run the examples with a loss and one SGD step
     "rnn": 'translucid work rnn --target "1 1" --rate 0.1',
     "lstm": "translucid work lstm --target 1 --rate 0.1",
     "gru": "translucid work gru --target 1 --rate 0.1",
@@ -48,9 +50,9 @@ def rnn(
     activation: Literal["tanh", "relu"] | None = None,
     digits: int = 4,
 ) -> Solution:
-    """A recurrent network, forward and back through time.
+    """A recurrent network: forward pass and backpropagation through time.
 
-    h = act(W x + U h + b), one step for each row of x.
+    Computes h = act(W x + U h + b), one step for each row of x.
 
     x: One row for each step: "1; -0.5; 2".
     W, U, b: of the cell
@@ -61,7 +63,7 @@ def rnn(
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
     if activation not in (None, "tanh", "relu"):
-        raise InputError(f"activation = {activation}: an RNN has tanh or relu")
+        raise InputError(f"activation = {activation}: an RNN uses tanh or relu")
     cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
     asked = activation is not None
     return _solve(cell, x, weights, h0, None, target, rate, digits, asked)
@@ -77,9 +79,9 @@ def lstm(
     rate: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """An LSTM, forward and back through time.
+    """An LSTM: forward pass and backpropagation through time.
 
-    Forget (f), input (i) and output (o) gates, candidate (g), cell and state, at every step.
+    Shows the forget (f), input (i) and output (o) gates, candidate (g), cell and state per step.
 
     x: One row for each step: "1; -0.5; 2".
     W_f, U_f, b_f: of the forget gate
@@ -107,9 +109,9 @@ def gru(
     rate: Number | None = None,
     digits: int = 4,
 ) -> Solution:
-    """A GRU, forward and back through time.
+    """A GRU: forward pass and backpropagation through time.
 
-    Reset (r) and update (z) gates, candidate (n) and state, at every step.
+    Shows the reset (r) and update (z) gates, candidate (n) and state per step.
 
     x: One row for each step: "1; -0.5; 2".
     W_r, U_r, b_r: of the reset gate
@@ -191,7 +193,7 @@ def _goal(
     if goal is not None and len(goal) != len(exercise.h0):
         raise InputError(
             f"target has {len(goal)} number{'s' * (len(goal) > 1)}, but the state has "
-            f"{len(exercise.h0)}; give one for each unit"
+            f"{len(exercise.h0)}; pass one for each unit"
         )
     speed = check_rate(rate, "target", goal)
     return goal, speed
@@ -212,7 +214,7 @@ def _given(board: Board, exercise: CellExercise, goal: Tensor | None, rate: Tens
 
 
 def _time_step(board: Board, exercise: CellExercise, trace: Trace, t: int) -> None:
-    """Write every point of one step, in the order of the trace."""
+    """Write every trace point of one time step, in trace order."""
     board.section = f"Step {t + 1}"
     scope = f"layers.0.{exercise.kind}"
 

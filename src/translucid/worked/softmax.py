@@ -1,4 +1,4 @@
-"""softmax(x), and with a target the cross-entropy loss and its gradient."""
+"""Exercise: softmax and, with a target, the cross-entropy loss and its gradient."""
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +19,10 @@ def softmax(
 ) -> Solution:
     """Softmax of one row, its loss and its gradient.
 
-    With a target, the cross-entropy loss and the gradient follow.
+    The cross-entropy loss and the gradient require a target.
 
-    x: One row.
-    target: The index of the right entry, from 0 as in programs (none); the solution counts from 1.
+    x: One row of numbers.
+    target: The index of the correct entry, from 0 (none); the solution counts from 1.
 
     Example: translucid work softmax "2 1 0" --target 0
     """
@@ -63,7 +63,7 @@ def softmax(
 def _index(target: int | str, size: int) -> int:
     index = whole(target, "target", least=0)
     if index >= size:
-        allowed = "must be 0" if size == 1 else f"is one of 0 to {size - 1}"
+        allowed = "must be 0" if size == 1 else f"must be between 0 and {size - 1}"
         raise InputError(f"target = {index}: x has {many(size)}, so the target {allowed}")
     return index
 
@@ -72,7 +72,7 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
     loss = F.cross_entropy(logits[None], torch.tensor([right]))
     (gradient,) = torch.autograd.grad(loss, logits)
     board.step(
-        "Loss: the negative log-probability of the right entry",
+        "Loss: the negative log-probability of the correct entry",
         "L",
         r"-\ln <p_k>",
         loss.detach(),
@@ -82,20 +82,20 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
     )
     onehot = F.one_hot(torch.tensor(right), len(logits))
     board.step(
-        "Gradient: the probabilities, minus 1 at the right entry",
+        "Gradient: the probabilities, minus 1 at the correct entry",
         r"\frac{\partial L}{\partial x}",
         r"<p> - <onehot>",
         gradient[None],
         {"p": probabilities[None], "onehot": onehot[None]},
         symbols={"onehot": r"\mathrm{onehot}(k)"},
         name="gradient",
-        note="A step against the gradient raises the right entry and lowers all others.",
+        note="A step against the gradient raises the correct entry and lowers all others.",
     )
     return f"The loss is {board.number(loss.item())}."
 
 
 def _likeliest(board: Board, probabilities: Tensor) -> str:
-    """The entries with the largest probability, counted from 1."""
+    """A sentence that names the entries with the highest probability, counted from 1."""
     largest = probabilities.max()
     best = [i for i, p in enumerate(probabilities, 1) if torch.isclose(p, largest, rtol=1e-12)]
     probability = board.number(largest.item())

@@ -1,5 +1,5 @@
-"""The recurrent cell of an exercise, and backpropagation through time: the gradient at every step
-and of every weight.
+"""The recurrent cell of an exercise, and backpropagation through time: gradients at every step and
+for every weight.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ _WRITTEN_OUT = 4  # with more steps than this, the sums over time are not writte
 
 @dataclass(frozen=True)
 class CellExercise:
-    """A cell, its weights by name, and its input."""
+    """A recurrent cell with its weights, input and initial state."""
 
     cell: CellName
     weights: dict[str, Tensor]  # W (hidden, inputs), U (hidden, hidden), b (hidden,), for each gate
-    absent: tuple[str, ...]  # biases that were not given, which are 0 and not written
+    absent: tuple[str, ...]  # biases that were not given; they are 0 and omitted from the solution
     x: Tensor  # (length, inputs)
     h0: Tensor  # (hidden,)
     c0: Tensor | None
@@ -50,7 +50,7 @@ class CellExercise:
         return {n: w for n, w in self.weights.items() if n not in self.absent}
 
     def build(self, weights: Mapping[str, Tensor]) -> Recurrent:
-        """The real part with these weights."""
+        """Build the recurrent part with these weights."""
         part = Recurrent(self.cell, self.x.shape[1], len(self.h0)).double()
         with torch.no_grad():
             for stacked in part.weights(0, "forward"):
@@ -60,20 +60,20 @@ class CellExercise:
         return part
 
     def read(self, part: Recurrent, trace: Trace) -> Tensor:
-        """The last hidden state (hidden,), after the whole sequence."""
+        """Run the whole sequence; returns the last hidden state (hidden,)."""
         cell = None if self.c0 is None else self.c0[None, None]
         output, _ = part(self.x[None], state=RecurrentState(self.h0[None, None], cell), trace=trace)
         last: Tensor = output[0, -1]
         return last
 
     def slopes(self, part: Recurrent, loss: Tensor) -> dict[str, Tensor]:
-        """The gradient of the loss for each weight, by name."""
+        """The gradient of the loss with respect to each weight, by name."""
         stacked = part.weights(0, "forward")
         gradients = torch.autograd.grad(loss, stacked, retain_graph=True)
         return self._cut(*gradients)
 
     def _cut(self, w: Tensor, u: Tensor, b: Tensor, b_hidden: Tensor) -> dict[str, Tensor]:
-        """The blocks of torch's stacked tensors, by name."""
+        """Split torch's stacked weight tensors into one tensor per gate, by name."""
         hidden = len(self.h0)
         blocks: dict[str, Tensor] = {}
         for letter, stacked in (("W", w), ("U", u), ("b", b)):
@@ -93,7 +93,7 @@ def _gates(cell: CellName) -> tuple[str, ...]:
 
 
 def weight_names(cell: CellName) -> list[str]:
-    """The weights of a cell, as the catalogue writes them."""
+    """The weight names of a cell, as in the catalogue."""
     names = [letter + gate for gate in _gates(cell) for letter in ("W", "U", "b")]
     return names + (["b_hn"] if cell == "gru" else [])
 
@@ -110,15 +110,15 @@ def read_cell_exercise(
     for name in numbers:
         if name not in names:
             close = nearest(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"they are {', '.join(names)}"
-            raise InputError(f"no weight is called {name}; {hint}")
+            hint = f"did you mean {close[0]}?" if close else f"the weights are {', '.join(names)}"
+            raise InputError(f"unknown weight {name}; {hint}")
     missing = [n for n in names if not n.startswith("b") and n not in numbers]
     if x is None:
         missing = ["x", *missing]
     if missing or x is None:
         raise Missing(
-            f"{', '.join(missing)} missing: give x, one row for each step, and all of "
-            f"{', '.join(names)}; only the biases may be left out",
+            f"{', '.join(missing)} missing; pass x, one row for each step, and all of "
+            f"{', '.join(names)}; only the biases may be omitted",
             ("x", *names),
         )
     first = names[0]
@@ -143,7 +143,7 @@ def read_cell_exercise(
 def _given_weight(
     name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str
 ) -> Tensor:
-    """One weight or state of the right shape; biases and states are 0 by default."""
+    """Read one weight or state and check its shape; biases and states default to 0."""
     if name[0] in "bhc":
         if numbers is None:
             return torch.zeros(hidden, dtype=torch.float64)
@@ -162,7 +162,7 @@ def _given_weight(
 
 
 def symbol(name: str) -> str:
-    """`b_hn` -> `b_{hn}`"""
+    """A weight's name as LaTeX: `b_hn` -> `b_{hn}`."""
     letter, _, index = name.partition("_")
     return f"{letter}_{{{index}}}" if len(index) > 1 else name
 
@@ -175,8 +175,8 @@ def backward(
     goal: Tensor,
     rate: Tensor | None,
 ) -> str:
-    """Write the gradients from the loss back to the weights and, with a rate, one update; returns
-    the result as a sentence."""
+    """Write the gradients from the loss back to the weights and, if a rate is given, one update;
+    returns the result as a sentence."""
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"
@@ -213,7 +213,7 @@ def _at(exercise: CellExercise, trace: Trace, point: str, t: int) -> Tensor:
 
 
 def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -> list[Tensor]:
-    """∂L/∂point at every step: (hidden,) each."""
+    """The gradient ∂L/∂point at every step, (hidden,) each."""
     name = f"layers.0.{exercise.kind}.{point}"
     values = [trace[f"{name}@{t}"] for t in range(len(exercise.x))]
     gradients = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
@@ -221,7 +221,7 @@ def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -
 
 
 def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) -> str:
-    """Write the gradient at each state, latest first; returns a sentence on how it vanishes."""
+    """Write the gradient at each state, latest first; returns a sentence on its change in size."""
     hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
     header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
@@ -249,7 +249,7 @@ def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) ->
 
 
 def _trend(board: Board, gradients: list[Tensor]) -> str:
-    """How the gradient changes from the last step to the first."""
+    """Describe how the gradient's size changes from the last step to the first."""
     factor = gradients[0].norm().item() / gradients[-1].norm().item()
     return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
 
@@ -257,7 +257,7 @@ def _trend(board: Board, gradients: list[Tensor]) -> str:
 def _sums(
     board: Board, exercise: CellExercise, trace: Trace, loss: Tensor
 ) -> dict[str, list[Tensor]]:
-    """Write the gradient at each sum, through which it reaches the weights."""
+    """Write the gradient at each gate's weighted sum, from which the weights' gradients follow."""
     points = list(exercise.sums.values())
     gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
     symbols = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
@@ -284,7 +284,7 @@ def _weight(
     sums: dict[str, list[Tensor]],
     slope: Tensor,
 ) -> None:
-    """Write the gradient of a weight, a sum over the steps, in all of which it is used."""
+    """Write the gradient of a weight: a sum over all time steps, because each uses the weight."""
     letter, _, index = name.partition("_")
     point = exercise.sums[index.removeprefix("h")]
     length = len(exercise.x)
@@ -322,6 +322,6 @@ def _one(board: Board, value: float) -> str:
 
 
 def _row(board: Board, values: Tensor) -> str:
-    """A small vector within a line."""
+    """Format a short vector for use within a line."""
     texts = [board.writer.number(value, 0.0) for value in values.tolist()]
     return f"${texts[0]}$" if len(texts) == 1 else f"$({', '.join(texts)})$"

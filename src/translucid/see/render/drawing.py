@@ -1,7 +1,7 @@
 """A drawing: marks on a sheet (texts, boxes, lines, coloured cells), written as SVG, PNG or PDF.
 
-Lengths are in pixels from the upper left corner. Colours are names of the palette. The same drawing
-gives the same bytes, and text in an SVG can be searched.
+Coordinates are in pixels from the upper left corner. Colours are palette names. Output is
+deterministic: the same drawing gives the same bytes. Text in an SVG is searchable.
 """
 
 import io
@@ -18,16 +18,16 @@ import numpy as np
 from translucid.see.render.frame import escape
 from translucid.see.render.palette import THEMES
 
-SIZE = 12.0  # font size: 9 points, readable on a projector where a drawing fills the page
+SIZE = 12.0  # font size: 9 points, readable on a projector
 Anchor = Literal["start", "middle", "end"]
 Points = Sequence[tuple[float, float]]
-Paint = Callable[[str], str]  # from a name of the palette to what SVG reads
+Paint = Callable[[str], str]  # from a palette name to an SVG colour
 FONT = "Source Sans 3, system-ui, Segoe UI, Noto Sans, DejaVu Sans, sans-serif"
 INCH = 96  # pixels
 POINT = 72 / INCH
-SETTINGS: dict[Any, Any] = {  # of matplotlib
+SETTINGS: dict[Any, Any] = {  # for matplotlib
     "font.family": "sans-serif",
-    "text.parse_math": False,  # a word with two dollar signs is not a formula
+    "text.parse_math": False,  # text between dollar signs is not a formula
 }
 _LIGHT = THEMES["light"]
 
@@ -37,12 +37,12 @@ class TextMark:
     """One line of text."""
 
     x: float
-    y: float  # of the baseline
+    y: float  # baseline
     text: str
     size: float = SIZE
     colour: str = "ink"
     anchor: Anchor = "start"
-    turn: float = 0.0  # degrees, upwards
+    turn: float = 0.0  # rotation in degrees, counterclockwise
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Box:
     y: float
     width: float
     height: float
-    fill: str = ""  # nothing: not filled
+    fill: str = ""  # empty: not filled
     stroke: str = ""
 
 
@@ -69,11 +69,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of colours, hatched where there is none."""
+    """A table of coloured cells; cells without a colour are hatched."""
 
     x: float
     y: float
-    width: float  # of a cell
+    width: float  # width of a cell
     height: float
     colours: Sequence[Sequence[str]]
 
@@ -83,7 +83,7 @@ Mark = TextMark | Box | Line | Cells
 
 @dataclass
 class Drawing:
-    """A sheet and what is on it."""
+    """A sheet and its marks."""
 
     title: str
     width: float = 0.0
@@ -104,13 +104,13 @@ class Drawing:
 
 
 def lines(text: str, width: float, size: float = SIZE) -> list[str]:
-    """A text broken between words."""
+    """Break a text into lines between words."""
     columns = max(8, int(width / (0.58 * size)))
     return wrap(printable(text), columns)
 
 
 def printable(text: str) -> str:
-    """A text in which unprintable characters, which XML may not contain, are shown as ␣."""
+    """Replace unprintable characters, which XML does not allow, with ␣."""
     return "".join(sign if sign.isprintable() else "␣" for sign in text)
 
 
@@ -133,12 +133,12 @@ def _width(sign: str) -> float:
 
 
 def svg(drawing: Drawing, *, themed: bool = False, style: str = "") -> str:
-    """The drawing as SVG. themed: with the colours of the page around it; else on white."""
+    """The drawing as SVG. themed: use the colours of the surrounding page; otherwise white."""
     paint = _variable if themed else THEMES["light"].__getitem__
     ground = "" if themed else '<rect width="100%" height="100%" fill="#ffffff"/>'
     wide, high = _number(drawing.width), _number(drawing.height)
     styled = f' style="{escape(style)}"' if style else ""
-    named = "" if themed else ' xmlns="http://www.w3.org/2000/svg"'  # HTML knows what SVG is
+    named = "" if themed else ' xmlns="http://www.w3.org/2000/svg"'  # not needed inside HTML
     return (
         f'<svg{named} role="img" '
         f'aria-label="{escape(printable(drawing.title))}" '
@@ -193,8 +193,8 @@ def _text(mark: TextMark, paint: Paint) -> str:
 
 
 def _cells(mark: Cells, paint: Paint) -> str:
-    """A path for each colour, with one thick stroke for neighbouring cells: 64 by 64 cells take
-    40 kB. Cells without a colour are hatched."""
+    """SVG for a table of cells. One path per colour, with one thick stroke for adjacent cells,
+    keeps 64 by 64 cells at 40 kB. Cells without a colour are hatched."""
     paths: dict[str, str] = {}
     for row, line in enumerate(mark.colours):
         column = 0
@@ -220,7 +220,7 @@ def _cells(mark: Cells, paint: Paint) -> str:
 
 
 def matplotlib_bytes(drawing: Drawing, ending: str, dpi: int) -> bytes:
-    """The drawing as png or pdf; the same drawing gives the same bytes."""
+    """The drawing as PNG or PDF; the same drawing gives the same bytes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -282,7 +282,7 @@ def _hatch(axes: Any, mark: Cells) -> None:
 
 
 def _bytes(name: str) -> tuple[int, ...]:
-    """Red, green, blue and opacity."""
+    """The red, green, blue and alpha values of a colour."""
     if not name:
         return (255, 255, 255, 0)
     return (*(int(_LIGHT[name][i : i + 2], 16) for i in (1, 3, 5)), 255)

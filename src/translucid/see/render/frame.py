@@ -1,6 +1,6 @@
-"""The HTML frame: a page that loads nothing, and a piece for a notebook.
+"""HTML templates: a self-contained page, and a fragment for a notebook cell.
 
-Both have the studio's style, light and dark. Callers pass HTML; only `escape` converts plain text.
+Both use the studio's light and dark styles. Callers pass HTML; use `escape` for plain text.
 """
 
 import base64
@@ -13,10 +13,9 @@ from importlib import resources
 
 from translucid.see.render import palette
 
-# Notebooks look for TeX between dollar signs; our formulas are MathML, and the user's text may
-# contain dollar signs.
+# Keep notebooks from reading dollar signs in the user's text as TeX; formulas are MathML.
 _CLASSES = "translucid mathjax_ignore tex2jax_ignore"
-# The background is the notebook's, light or dark, so text must have its colour.
+# The notebook sets the background, light or dark, so text must use the notebook's text colour.
 _INHERITED = "--ink: currentColor; --ink2: currentColor; --ink3: currentColor; --line: #8886;"
 # The logo: strands through a pane of glass.
 _PANES = (
@@ -33,8 +32,11 @@ def escape(text: str) -> str:
 
 def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str = "",
          script: str = "", footer: str = "") -> str:  # fmt: skip
-    """A complete HTML file. title, heading (by default the title), lead, footer: plain text. body,
-    menu (below the lead): HTML. script: the only script that may run."""
+    """A complete HTML file.
+
+    title, heading (by default the title), lead, footer: plain text. body, menu (below the lead):
+    HTML. script: the only script that the page's security policy allows.
+    """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     allowed += f"; script-src 'sha256-{digest}'" if script else ""
@@ -57,7 +59,7 @@ def page(title: str, body: str, *, lead: str = "", menu: str = "", heading: str 
 
 
 def piece(*parts: str) -> str:
-    """HTML for a notebook cell, with a style that changes nothing outside."""
+    """HTML for a notebook cell, with styles that do not affect the rest of the notebook."""
     content, style = "\n".join(parts), _css("piece.css")
     style = f".translucid {{ {_colours(style + content)} {_INHERITED} }}\n{style}"
     return f'<div class="{_CLASSES}"><style>{style}</style>\n{content}\n</div>'
@@ -70,12 +72,12 @@ def _css(name: str) -> str:
 
 
 def _colours(text: str) -> str:
-    """Declarations of the colours that CSS and HTML use by name."""
+    """CSS declarations of the colours that a text uses by name."""
     return palette.css(set(re.findall(r"var\(--([\w-]+)\)", text)))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A table whose cells are HTML; the columns of `numbers` are right-aligned."""
+    """An HTML table. Cells are HTML; the columns listed in `numbers` are right-aligned."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         sides = [' class="number"' if place in numbers else "" for place in range(len(cells))]
@@ -88,7 +90,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
 
 
 def folded(title: str, inside: str, *, opened: bool = False) -> str:
-    """A section that can be opened; empty if there is nothing inside. title: HTML."""
+    """A collapsible section; an empty string if `inside` is empty. title: HTML."""
     if not inside:
         return ""
     state = ' open="open"' if opened else ""

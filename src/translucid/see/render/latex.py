@@ -1,7 +1,7 @@
-r"""LaTeX as a tree, from which MathML and plain text are written.
+r"""Parse LaTeX into a tree, which is then written as MathML or plain text.
 
-Only commands that the catalogue and worked solutions use are known. Any other command is an error,
-so that no formula is silently wrong.
+Only the commands used in the catalogue and in worked solutions are supported. Any other command is
+an error, so that no formula is silently wrong.
 """
 
 import re
@@ -13,7 +13,7 @@ from translucid.core.errors import InputError
 _NUMBER = r"(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)"  # 1{,}234.5 has a thousands separator
 _TOKEN = re.compile(rf"\\[A-Za-z]+|\\.|{_NUMBER}|\s+|.", re.S)
 
-# Symbols by their kind, each with the character that it is drawn as.
+# Symbols by kind, each with the character used to draw it.
 _SYMBOLS = {
     "letter": {
         r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
@@ -22,7 +22,7 @@ _SYMBOLS = {
     },
     "function": {rf"\{name}": name for name in ("exp", "tanh", "log", "ln", "sin", "cos", "max")},
     "sum": {r"\sum": "∑"},
-    "sign": {  # between two things
+    "sign": {  # binary operators and relations
         r"\cdot": "⋅", r"\odot": "⊙", r"\times": "×", r"\le": "≤", r"\ge": "≥", r"\approx": "≈",
         r"\leftarrow": "←", r"\to": "→", "+": "+", "-": "−", "*": "∗", "/": "/", "=": "=",
         "<": "<", ">": ">",
@@ -30,7 +30,7 @@ _SYMBOLS = {
     "mark": {",": ",", ";": ";", ":": ":"},
     "open": {"(": "(", "[": "[", r"\lVert": "‖"},
     "close": {")": ")", "]": "]", r"\rVert": "‖"},
-    "bar": {"|": "|", r"\vert": "|"},  # opens or closes
+    "bar": {"|": "|", r"\vert": "|"},  # opening or closing
     "escaped": {rf"\{sign}": sign for sign in "{}_%&#$"},
 }  # fmt: skip
 _KINDS = {
@@ -42,7 +42,7 @@ _ENDS = ("", "}", "&", r"\\", r"\right", r"\end")
 
 @dataclass(frozen=True)
 class MathNode:
-    """A node of a formula: a symbol with its text, or a group of other nodes."""
+    """A node of a formula: a symbol with its text, or a group of nodes."""
 
     kind: str
     text: str = ""
@@ -50,17 +50,17 @@ class MathNode:
 
     @property
     def core(self) -> "MathNode":
-        """The node that carries the scripts, if there are any."""
+        """The node without its sub- and superscripts."""
         return self.parts[0] if self.kind == "scripts" else self
 
 
 def read(latex: str) -> tuple[MathNode, ...]:
-    """The nodes of a formula, left to right.
+    """Parse a formula into nodes, from left to right.
 
     Kinds: space (text: its command), letter, function, sum, sign, mark, open, close, bar, escaped,
     number; mathrm, text, mathbf, mathcal with their text; group, textstyle, frac, sqrt, accent
-    (text: which), fenced (with its two fences); bmatrix and aligned with rows of cells; scripts:
-    the base, then _, ^ and ' in their order.
+    (text: which one), fenced (with its two delimiters); bmatrix and aligned with rows of cells;
+    scripts: the base, then _, ^ and ' in source order.
     """
     reader = _Reader(latex)
     row = reader.row(())
@@ -72,12 +72,13 @@ def read(latex: str) -> tuple[MathNode, ...]:
 def with_formulas(
     text: str, plain: Callable[[str], str], formula: Callable[[str], str] = "${}$".format
 ) -> str:
-    """Text with formulas in `$...$`, with its plain parts and its formulas converted."""
+    """Convert a text with formulas in `$...$`, using one function for plain text and one for
+    formulas."""
     return "".join(formula(p) if i % 2 else plain(p) for i, p in enumerate(text.split("$")))
 
 
 class _Reader:
-    """Reads the tokens in order; every method ends behind what it has read."""
+    """Reads LaTeX tokens in order; every method advances past what it has read."""
 
     def __init__(self, latex: str) -> None:
         self.latex, self.at = latex, 0
@@ -92,12 +93,12 @@ class _Reader:
         return InputError(f"formula {self.latex!r:.200}: {message}")
 
     def row(self, ends: Sequence[str]) -> tuple[MathNode, ...]:
-        """Nodes up to one of the end tokens, which is left in place."""
+        """Read nodes up to one of the end tokens, without consuming it."""
         nodes: list[MathNode] = []
         while self.token and self.token not in ends:
             if self.token in _ENDS:
                 raise self.error(f"{self.token} closes nothing")
-            if self.token == r"\textstyle":  # of all that follows
+            if self.token == r"\textstyle":  # applies to everything after it
                 self._take()
                 self._skip_spaces()
                 nodes.append(MathNode("textstyle", parts=self.row(ends)))
@@ -113,7 +114,7 @@ class _Reader:
         while self.token in ("_", "^", "'"):
             kind = self._take()
             if kind != "'" and any(script.kind == kind for script in scripts):
-                raise self.error(f"two {kind} on one symbol; put the first into braces")
+                raise self.error(f"two {kind} on one symbol; put the first in braces with it")
             scripts.append(MathNode(kind, parts=() if kind == "'" else (self._argument(kind),)))
         return scripts
 
@@ -135,7 +136,7 @@ class _Reader:
             return MathNode("letter", token)
         if token.startswith("\\"):
             return self._command(token[1:])
-        raise self.error(f"the sign {token} is not known")
+        raise self.error(f"unknown sign {token}")
 
     def _command(self, name: str) -> MathNode:
         match name:
@@ -147,14 +148,14 @@ class _Reader:
                 return MathNode("accent", name, (self._argument(name),))
             case "mathrm" | "text" | "mathbf" | "mathcal":
                 return MathNode(name, self._raw(name))
-            case "left":  # parentheses as tall as what they hold
+            case "left":  # parentheses as tall as their content
                 left = self._fence("open", name)
                 inside = self.row((r"\right",))
                 self._expect(r"\right", r"\left")
                 return MathNode("fenced", parts=(left, *inside, self._fence("close", "right")))
             case "begin":
                 return self._environment(self._raw(name))
-        raise self.error(f"the command \\{name} is not known")
+        raise self.error(f"unknown command \\{name}")
 
     def _take(self) -> str:
         self.at += 1
@@ -165,10 +166,10 @@ class _Reader:
             self.at += 1
 
     def _argument(self, owner: str) -> MathNode:
-        """The group in braces, or the next single node."""
+        """Read a command's argument: a group in braces, or a single node."""
         self._skip_spaces()
         if self.token in _ENDS:
-            raise self.error(f"something is missing after {owner}")
+            raise self.error(f"missing argument after {owner}")
         return self._thing()
 
     def _expect(self, end: str, start: str) -> None:
@@ -177,7 +178,7 @@ class _Reader:
         self.at += 1
 
     def _raw(self, owner: str) -> str:
-        """The characters in braces, unparsed."""
+        """Read the characters in braces without parsing them."""
         self._expect("{", f"\\{owner}")
         text = ""
         while self.token not in ("", "}"):
@@ -199,7 +200,7 @@ class _Reader:
 
     def _environment(self, kind: str) -> MathNode:
         if kind not in ("bmatrix", "aligned"):
-            raise self.error(f"\\begin{{{kind}}} is not known")
+            raise self.error(f"unknown environment \\begin{{{kind}}}")
         rows: list[list[MathNode]] = [[]]
         while True:
             rows[-1].append(MathNode("cell", parts=self.row(("&", r"\\", r"\end"))))

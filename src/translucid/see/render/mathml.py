@@ -13,13 +13,13 @@ _ACCENTS = {"hat": "^", "tilde": "~", "bar": "¯"}
 _TAGS = {"letter": "mi", "function": "mi", "number": "mn", "escaped": "mtext"}
 _ALPHABETS = {"mathbf": "MATHEMATICAL BOLD", "mathcal": "MATHEMATICAL SCRIPT"}
 _APPLY = "\N{FUNCTION APPLICATION}"
-_UNDER = ("max", "∑")  # their scripts go below, where there is room
+_UNDER = ("max", "∑")  # in display style, their subscripts go below
 _PRIMES = {1: "′", 2: "″", 3: "‴"}
-_GAPS = {"∗": "0.222em", "⊙": "0.222em", "/": "0.1em"}  # as TeX has them; browsers have others
+_GAPS = {"∗": "0.222em", "⊙": "0.222em", "/": "0.1em"}  # TeX's spacing; browsers' differs
 
 
 def mathml(latex: str, *, display: bool = False) -> str:
-    """A formula as a <math> element; `display` sets it on a line of its own."""
+    """Convert a formula to a <math> element. display: put it on its own line."""
     root = _element("math", *_row(read(latex), display))
     root.set("xmlns", "http://www.w3.org/1998/Math/MathML")
     if display:
@@ -28,7 +28,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
 
 
 def _row(nodes: Sequence[MathNode], roomy: bool) -> list[Element]:
-    """Elements side by side. roomy: with the scripts of a sum below and above it."""
+    """Convert nodes to elements. roomy: place the limits of a sum below and above it."""
     elements: list[Element] = []
     nodes = [node for node in nodes if node != MathNode("space", " ")]  # ignored, as in LaTeX
     for at, node in enumerate(nodes, 1):
@@ -78,7 +78,7 @@ def _operator(node: MathNode, before: Element | None) -> Element:
     match node.kind:
         case "sign":
             if node.text in "+−" and _expects_more(before):
-                operator.set("form", "prefix")  # a minus, not a difference
+                operator.set("form", "prefix")  # a negative sign, not a subtraction
             if gap := _GAPS.get(node.text):
                 operator.attrib.update(lspace=gap, rspace=gap)
         case "mark":
@@ -90,7 +90,7 @@ def _operator(node: MathNode, before: Element | None) -> Element:
 
 
 def _expects_more(before: Element | None) -> bool:
-    """Whether a + or - after this element is a sign, not an operator between two terms."""
+    """Whether a + or - after this element is a sign rather than a binary operator."""
     if before is None:
         return True
     return before.tag == "mo" and before.get("form") != "postfix"
@@ -116,7 +116,7 @@ def _scripted(parts: Sequence[MathNode], before: Element | None, roomy: bool) ->
 
 
 def _group(inside: list[Element]) -> Element:
-    """The content of braces; an operator alone keeps no distance, as in 2{\\cdot}10."""
+    """The content of braces; a single operator gets no space around it, as in 2{\\cdot}10."""
     if len(inside) == 1 and inside[0].tag == "mo":
         inside[0].attrib.update(lspace="0", rspace="0")
     return _joined(inside)
@@ -129,32 +129,33 @@ def _words(node: MathNode) -> Element:
     if node.kind == "mathrm":
         word = _element("mi", text=text)
         if len(text) == 1:
-            word.set("mathvariant", "normal")  # a single letter would lean
+            word.set("mathvariant", "normal")  # a single letter would be italic
         return word
     drawn = "".join(_in_alphabet(letter, node.kind) for letter in text)
     return _element("mn" if text.isdigit() else "mi", text=drawn)
 
 
 def _in_alphabet(letter: str, style: str) -> str:
-    """The letter of another Unicode alphabet: MathML in browsers has no other way to write it."""
+    """The bold or script form of a letter, as a Unicode character: browsers' MathML has no other
+    way to write it."""
     name = unicodedata.name(letter, "").removeprefix("LATIN ").replace(" LETTER", "")
     for named in (f"{_ALPHABETS[style]} {name}", f"SCRIPT {name}"):
         try:
             return unicodedata.lookup(named)
         except KeyError:
             continue
-    raise InputError(f"formula: there is no {letter} in the alphabet of \\{style}")
+    raise InputError(f"formula: Unicode has no {letter} for \\{style}")
 
 
 def _fenced(left: str, inside: Sequence[Element], right: str) -> Element:
-    """Elements in parentheses that grow with them."""
+    """Put elements in parentheses that match their height."""
     first = _element("mo", text=left, form="prefix", stretchy="true")
     last = _element("mo", text=right, form="postfix", stretchy="true")
     return _element("mrow", first, *inside, last)
 
 
 def _aligned(rows: list[Element]) -> Element:
-    """Lines aligned at their =."""
+    """Format the lines of an equation so that they align at =."""
     for row in rows:
         for place, cell in enumerate(row):
             side = "left" if place % 2 else "right"

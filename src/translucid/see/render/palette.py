@@ -1,11 +1,11 @@
-"""The palette of all drawings and of the studio, light and dark.
+"""The colour palette for all drawings and the studio, light and dark.
 
-Weights and probabilities go from clear to green, signed values from violet over clear (zero) to
-amber. Lightness is monotone on each side, so greyscale prints keep the order, and the sides can be
-distinguished with colour blindness.
+Weights and probabilities range from clear to green, signed values from violet through clear (zero)
+to amber. Lightness is monotone on each side, so greyscale prints keep the order, and colour-blind
+readers can tell the two sides apart.
 
-Drawings use names of colours. Files get those of the light theme; on a page each name is a CSS
-custom property that follows the reader's theme.
+Drawings refer to colours by name. Files use the light theme; on a page each name is a CSS custom
+property that follows the reader's theme.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ DARK = {
     "bg": "#0b1110", "pane": "#121b19", "cell0": "#182320", "ink": "#ecf4f1", "ink2": "#b3c2bd",
     "ink3": "#8c9c97", "line": "#283733", "accent": "#4cdfc4", "neg": "#bfb1ff", "pos": "#feb66a",
 }  # fmt: skip
-# From clear outwards.
+# Colour ramps, starting at clear.
 RAMPS = {
     "light": {
         "zero": ["#f0f4f2"],
@@ -33,19 +33,19 @@ RAMPS = {
         "seq": ["#1b4c42", "#237566", "#33a08c", "#4acdb4", "#64fbde"],
     },
 }
-# For several lines in one chart, besides different dashes: from Okabe and Ito's.
+# Line colours, from the palette of Okabe and Ito; dashes also differ.
 LINES = {
     "light": ("#016f5f", "#c26726", "#5e2cba", "#0072b2", "#cc79a7", "#1d2430", "#e69f00",
               "#56b4e9"),
     "dark": ("#4cdfc4", "#feb66a", "#bfb1ff", "#5fa8f5", "#f09fcc", "#ecf4f1", "#e0c040",
              "#9bd3f5"),
 }  # fmt: skip
-STEPS = 32  # colours of a ramp, without the first
+STEPS = 32  # number of colours in a ramp, not counting the first
 _READ = {"d": "#06110f", "w": "#ffffff"}  # text on a colour: dark or white
 
 
 def mixed(stops: Sequence[str], at: float) -> str:
-    """The colour at a fraction of the way along a ramp."""
+    """Interpolate the colour at a fraction of the way along a ramp."""
     place = min(max(at, 0.0), 1.0) * (len(stops) - 1)
     before = min(int(place), len(stops) - 2)
     ends = [[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops[before : before + 2]]
@@ -54,7 +54,7 @@ def mixed(stops: Sequence[str], at: float) -> str:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance, as in the definition of contrast."""
+    """Relative luminance of a colour, as in WCAG's definition of contrast."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -77,8 +77,8 @@ THEMES = {"light": _theme("light", LIGHT), "dark": _theme("dark", DARK)}
 
 
 def on(name: str) -> str:
-    """The name of the text colour with the best contrast: on-dw is dark in the light theme and
-    white in the dark theme."""
+    """The text colour with the best contrast on a colour, by name: on-dw is dark in the light theme
+    and white in the dark theme."""
     return "on-" + "".join(_readable(theme[name]) for theme in THEMES.values())
 
 
@@ -92,8 +92,8 @@ for _place, _tokens in enumerate(THEMES.values()):
 
 
 def css(names: Collection[str]) -> str:
-    """CSS declarations for those of the names that are colours; `color-scheme` chooses between
-    light and dark."""
+    """CSS declarations for the names that are colours; the `color-scheme` property selects light or
+    dark."""
     light, dark = THEMES.values()
     return " ".join(
         f"--{name}: light-dark({light[name]}, {dark[name]});" for name in light if name in names

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from translucid.core.errors import InputError
 from translucid.see.render.latex import MathNode, read, with_formulas
 
-_DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # clearer in a terminal
+_DRAWN = {"⋅": "·", "∑": "Σ", "⊤": "ᵀ", "−": "-", "∗": "*"}  # easier to read in a terminal
 _SPACES = {r"\quad": "  ", r"\qquad": "    "}
 OPERATORS = {"=", "+", "-", "·", "⊙", "/", "←", "≈", ">", "×"}
 _SUPER = str.maketrans("0123456789+-=()Tin", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ᵀⁱⁿ")
@@ -41,7 +41,7 @@ class TextBlock:
 
 
 def columns(text: str) -> int:
-    """The number of terminal columns that a text takes."""
+    """The number of terminal columns that a text occupies."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -53,7 +53,7 @@ def pad(text: str, width: int) -> str:
 
 
 def in_row(boxes: list[TextBlock]) -> TextBlock:
-    """Blocks side by side on one baseline."""
+    """Join blocks side by side on a common baseline."""
     if not boxes:
         return TextBlock(("",))
     above = max(box.baseline for box in boxes)
@@ -68,24 +68,25 @@ def in_row(boxes: list[TextBlock]) -> TextBlock:
 
 
 def one_line(latex: str) -> str:
-    """A formula without matrices as a line of text."""
+    """Convert a formula without matrices to a line of text."""
     box = in_row(blocks(latex))
     assert box.height == 1, f"not one line: {latex}"
     return box.lines[0]
 
 
 def inline(text: str) -> str:
-    """Plain text with formulas in `$...$`, as a line of text."""
+    """Convert the `$...$` formulas in a text, giving a single line."""
     return with_formulas(text, str, one_line)
 
 
 def blocks(latex: str, width: int = 10_000) -> list[TextBlock]:
-    """The blocks of a formula, left to right; a matrix wider than `width` loses inner columns."""
+    """The blocks of a formula, left to right; inner columns of a matrix wider than `width` are
+    omitted."""
     return _row(read(latex), width)
 
 
 def words(latex: str, width: int = 10_000) -> list[TextBlock]:
-    """The parts of a formula between its outermost spaces."""
+    """Split a formula at its outermost spaces, into one block each."""
     parts: list[list[TextBlock]] = [[]]
     for box in blocks(latex, width):
         if box.lines == (" ",):
@@ -96,13 +97,13 @@ def words(latex: str, width: int = 10_000) -> list[TextBlock]:
 
 
 def flow(boxes: list[TextBlock], width: int) -> list[TextBlock]:
-    """Lines of blocks with spaces; a line may begin with an operator, but not end with one."""
+    """Wrap blocks into lines; a line may begin with an operator, but not end with one."""
     lines: list[list[TextBlock]] = [[]]
     unit: list[TextBlock] = []
     for box in boxes:
         unit.append(box)
         if box.lines[0] in OPERATORS:
-            continue  # it goes where what follows it goes
+            continue  # it stays with the block after it
         if lines[-1] and sum(b.width + 1 for b in lines[-1] + unit) - 1 > width:
             lines.append([])
         lines[-1] += unit
@@ -112,12 +113,12 @@ def flow(boxes: list[TextBlock], width: int) -> list[TextBlock]:
 
 
 def spaced(boxes: Sequence[TextBlock], gap: str = " ") -> TextBlock:
-    """Blocks next to each other, with a gap between them."""
+    """Join blocks side by side with a gap between them."""
     return in_row([piece for box in boxes for piece in (TextBlock((gap,)), box)][1:])
 
 
 def _row(nodes: Sequence[MathNode], width: int) -> list[TextBlock]:
-    """The blocks of some nodes; parentheses form one block with their content."""
+    """Convert nodes to blocks; parentheses form one block with their content."""
     boxes: list[TextBlock] = []
     at = 0
     while at < len(nodes):
@@ -139,7 +140,7 @@ def _row(nodes: Sequence[MathNode], width: int) -> list[TextBlock]:
 
 
 def _closing(nodes: Sequence[MathNode], start: int) -> int | None:
-    """Where the parenthesis that opens here closes, if there is one."""
+    """The index of the parenthesis that closes the one at `start`, if any."""
     if nodes[start].kind != "open" or nodes[start].text == "‖":
         return None
     depth = 0
@@ -152,7 +153,7 @@ def _closing(nodes: Sequence[MathNode], start: int) -> int | None:
 
 
 def _scripted(boxes: list[TextBlock], node: MathNode, width: int) -> list[TextBlock]:
-    """The blocks, the last one with the scripts of this node."""
+    """Add a node's sub- and superscripts to the last block."""
     for script in node.parts[1:] if node.kind == "scripts" else ():
         if script.kind == "'":
             boxes = [*boxes, TextBlock(("'",))]
@@ -191,13 +192,13 @@ def _blocks(node: MathNode, width: int) -> list[TextBlock]:
             return [matrix([[cell.lines[0].strip() for cell in row] for row in cells], width)]
         case "aligned":
             raise InputError(
-                "formula: aligned lines have no form as plain text; give them one by one"
+                "formula: aligned lines cannot be written as plain text; pass them one by one"
             )
     return [TextBlock((_DRAWN.get(node.text, node.text),))]
 
 
 def matrix(rows: list[list[str]], width: int = 10_000) -> TextBlock:
-    """Cells in brackets, each column aligned at the decimal point."""
+    """A matrix in brackets, with each column aligned at the decimal point."""
     aligned = [_align(list(column)) for column in zip(*rows, strict=True)]
     room = width - 2
     if len(aligned) > 3 and sum(columns(column[0]) + 1 for column in aligned) > room:
@@ -222,7 +223,7 @@ def _align(cells: list[str]) -> list[str]:
 
 
 def _fence(inside: TextBlock, left: str, right: str) -> TextBlock:
-    """A block in parentheses of its height."""
+    """Put a block in parentheses as tall as the block."""
     if inside.height == 1:
         return TextBlock((left + inside.lines[0] + right,))
     first, middle, last = zip(*(_TALL.get(mark, mark * 3) for mark in (left, right)), strict=True)
@@ -240,7 +241,7 @@ def _grouped(box: TextBlock) -> TextBlock:
 
 
 def _script(base: TextBlock, script: TextBlock, kind: str) -> TextBlock:
-    """A block with a sub- or superscript, in small characters if Unicode has all of them."""
+    """Add a sub- or superscript to a block, in Unicode's small characters where they exist."""
     text = script.lines[0]
     if kind == "^":
         if text == "ᵀ" or not set(text) - set("0123456789+-=()Tin"):

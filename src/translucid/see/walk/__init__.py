@@ -1,1 +1,1 @@
-"""The walk through a model: what happens to a text, from its tokens to the answer."""
+"""A step-by-step explanation of a run: what happens to a text, from its tokens to the answer."""

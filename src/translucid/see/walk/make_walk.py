@@ -1,6 +1,6 @@
-"""Make a walk through a model: from a text to the answer, stage by stage.
+"""Build a walk: a step-by-step explanation of a run, from the text to the answer.
 
-Every number is read from the trace; the model does not run again.
+All numbers come from the trace; the model does not run again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ from translucid.tasks.outputs import Cell, OutputRow
 UNKNOWN = "unknown"
 STARTS = "start: the end token of the previous text"
 GOES_IN, COMES_OUT = "What goes in", "What comes out"
-LISTED = 6  # unknown tokens in one line
+LISTED = 6  # maximum number of unknown tokens to list
 ADAPTERS = (
-    "LoRA adapters were trained beside frozen layers. The values: the length of what each adapter "
-    "adds, relative to the output of its frozen layer, averaged over the tokens."
+    "LoRA adapters were trained beside frozen layers. Values: the length of each adapter's output "
+    "relative to that of its frozen layer, averaged over the tokens."
 )
 SO_FAR = (
     "The decoder reads the target so far, beginning with the start token, and predicts the next "
@@ -37,10 +37,10 @@ SO_FAR = (
 def walk(
     reading: TextTrace, *, layer: int | None = None, head: int | None = None, top: int = 5
 ) -> Walk:
-    """The steps from a text to the answer of a model.
+    """Explain a run step by step, from the text to the model's answer.
 
-    layer: show only this layer, in detail. head: an attention head; by default the mean over all
-    heads or, with a layer, each by itself. top: how many of the likeliest answers to show.
+    layer: show only this layer, in detail. head: show one attention head; by default the mean over
+    all heads or, if `layer` is given, each separately. top: how many likely answers to show.
     """
     text = reading.example.text
     names, notes = _of_one_member(reading)
@@ -59,7 +59,7 @@ def walk(
 
 
 def _of_one_member(reading: TextTrace) -> tuple[list[str], list[str]]:
-    """The names of all points; for an ensemble, of its first member."""
+    """The names of all points (for an ensemble, those of its first member), and notes."""
     names = reading.names()
     members = {name.split(".")[1] for name in names if name.startswith("members.")}
     if not members:
@@ -72,7 +72,7 @@ def _check(
     reading: TextTrace, names: Sequence[str], layer: int | None, head: int | None, top: int
 ) -> None:
     if top < 1:
-        raise InputError(f"top = {top}: show at least 1 answer")
+        raise InputError(f"top = {top}: must be at least 1")
     layers = {layer_of(name) for name in names} - {None}
     if layer is not None and layer not in layers:
         allowed = _counted("layer", len(layers))
@@ -86,12 +86,12 @@ def _check(
 
 def _counted(what: str, count: int) -> str:
     if count < 2:
-        return f"one {what}, number 0" if count else f"no {what}s; leave it out"
+        return f"one {what}, number 0" if count else f"no {what}s; omit it"
     return f"{what}s 0 to {count - 1}"
 
 
 def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]:
-    """The stages with the inputs before them, and the target before the decoder."""
+    """Add a stage for the inputs at the start, and one for the target before the decoder."""
     example, words = reading.example, reading.words
     if example.source is not None and example.target is not None:
         yield _tokens(reading, GOES_IN, words.source, example.source)
@@ -125,7 +125,7 @@ def _with_inputs(reading: TextTrace, stages: Sequence[Stage]) -> Iterator[Stage]
 
 
 def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
-    """A stage for the LoRA adapters, if there are any."""
+    """The stage for LoRA adapters, if the network has any."""
     norms = adapter_norms(computation(reading)) if is_adapted(reading.network) else ()
     shown = [norm for norm in norms if layer is None or layer_of(norm.layer) == layer]
     if shown:
@@ -134,8 +134,8 @@ def _adapters(reading: TextTrace, layer: int | None) -> Iterator[Stage]:
             OutputRow(norm.layer, (Cell("", norm.ratio), Cell("of", norm.frozen))) for norm in shown
         )
         yield Stage(
-            "values", "Adapters", "what tuning added", ADAPTERS, rows=tuple(rows),
-            happened=f"most at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
+            "values", "Adapters", "what fine-tuning added", ADAPTERS, rows=tuple(rows),
+            happened=f"largest at {most.layer}: {most.ratio:.3g} of the frozen layer", layer=layer,
         )  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def _unknown(reading: TextTrace) -> str:
 
 
 def _introduction(reading: TextTrace) -> str:
-    """A sentence on the kind and size of the model."""
+    """A sentence that states the kind and size of the model."""
     weights = f"with {reading.network.parameters_count:,} weights"
     match reading.network.config:
         case TransformerConfig() as config:
@@ -199,13 +199,13 @@ def _stacks(config: SequenceConfig, reading: int, writing: int) -> str:
 
 
 def _answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[Stage], str, str]:
-    """The last stages, the answer in words, and a note for the end of the walk."""
+    """The final stages, the answer as text, and a closing note."""
     output = reading.network.output_point
     endings, answer = reading.outputs.endings(reading.example, reading.output_values, top)
     if output == "perceptron.output":
         sentence = (
-            "The answer is 1 if the sum is above 0, else 0: the sign tells on which side of a line "
-            "the input lies."
+            "The answer is 1 if the sum is above 0, otherwise 0: the sign shows on which side of a "
+            "line the input lies."
         )
         last = _output(reading, output, "values", "the answer", sentence, endings[-1].rows)
         return [_weighted_sum(reading), last], answer, ""
@@ -235,7 +235,7 @@ def _output(
 def _weighted_sum(reading: TextTrace) -> Stage:
     name = "perceptron.sum"
     sentence = (
-        "A perceptron multiplies each input by its weight and adds everything up, with the bias."
+        "A perceptron multiplies each input by its weight and adds up the results and the bias."
     )
     rows = size_rows(reading[name].reshape(-1), ("z",))
     stage = _output(reading, name, "values", "the weighted sum", sentence, rows)
@@ -243,7 +243,8 @@ def _weighted_sum(reading: TextTrace) -> Stage:
 
 
 def _pools(reading: TextTrace, name: str) -> bool:
-    """Whether to show this point: the weights of the tokens or, if a state is used, the vector."""
+    """Whether a point shows the pooling: the weights of the tokens or, if a single state is used,
+    its vector."""
     scope, _, point = name.rpartition(".")
     return point == "pool_pattern" or (point == "pooled" and f"{scope}.pool_pattern" not in reading)
 
@@ -267,7 +268,7 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
     scores = reading[name][0] + reading[f"{scope}.pairs"][0]  # (length, outputs)
     sentence = (
         "In addition to the network, each token and each pair of neighbours adds directly to the "
-        f"scores of the labels (n-gram features). The values: what it adds to {answer.name!r}."
+        f"scores of the labels (n-gram features). Values: what it adds to {answer.name!r}."
     )
     rows = size_rows(scores[:, answer.choice], reading.words.along(name, "length"))
     return _output(reading, name, "sizes", "n-gram features", sentence, rows)

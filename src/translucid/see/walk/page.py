@@ -1,4 +1,4 @@
-"""A walk as HTML: text, tables and pictures, one card for each stage."""
+"""A walk (step-by-step explanation) as HTML: text, tables and pictures, one card per stage."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ from translucid.see.walk.walk import NOTHING, Stage, Walk, shortened, sized
 from translucid.tasks.choices import nth
 from translucid.tasks.outputs import Cell, OutputRow
 
-MOST = 64  # rows of a table
-CHIPS = 24  # tokens in a row, before they are folded
-ADDED = "Length of the vector that is added, relative to the token's own:"
+MOST = 64  # maximum rows of a table
+CHIPS = 24  # tokens to show before the rest is collapsed
+ADDED = "Length of the vector added, relative to the token's own vector:"
 CHOSEN = ' class="chosen"'
 READ = (
-    "Below is what it computed for this text, in order, from the text to the answer. The name "
-    "beside each title finds the values in Python: model.trace(text)[name]."
+    "This page shows what it computed for this text, in order, from the text to the answer. Use "
+    "the name below each title to get the values in Python: model.trace(text)[name]."
 )
 
 
 def as_page(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
-    """The whole page. figures: pictures by the number of their stage, from 0."""
+    """The complete page. figures: pictures by stage number, from 0."""
     return page(headline(walk), body(walk, figures), lead=f"{walk.introduction} {READ}")
 
 
@@ -36,7 +36,7 @@ def headline(walk: Walk) -> str:
 
 
 def body(walk: Walk, figures: Mapping[int, Sequence[Picture]]) -> str:
-    """The contents and all chapters."""
+    """The table of contents and all chapters."""
     whole = f"{walk.text.strip()} → {walk.answer or NOTHING}"
     numbered = list(enumerate(walk.stages))
     chapters = [(name, list(part)) for name, part in groupby(numbered, lambda n: n[1].chapter)]
@@ -63,7 +63,7 @@ def _contents(chapter: str, part: Sequence[tuple[int, Stage]]) -> str:
 
 
 def _stage(place: int, stage: Stage, figures: Sequence[Picture], explained: set[str]) -> str:
-    """One card; sentences in `explained` are not repeated."""
+    """The card of one stage; sentences in `explained` are not repeated."""
     shape = sized(stage.shape, stage.axes)
     where = f"<code>{escape(stage.address)}</code> ({shape})" if stage.address else ""
     chips = _chips(stage)
@@ -94,7 +94,7 @@ def _once(text: str, frame: str, explained: set[str]) -> str:
 
 
 def _chips(stage: Stage) -> str:
-    """The values of each token in a row, for stages with one or a few values each."""
+    """The values of each token side by side, for stages with few values per token."""
     if stage.kind not in ("tokens", "values", "sizes") or not (stage.rows or stage.added):
         return ""
     rows = stage.rows or tuple(OutputRow(cell.label, (cell,)) for cell in stage.added)
@@ -120,7 +120,7 @@ def _chip_number(cell: Cell, kind: str) -> str:
 
 
 def _tables(stage: Stage) -> Iterator[str]:
-    """The rows of a stage, and what it adds to each token."""
+    """Tables of a stage's rows, and of what it adds to each token."""
     yield _table(stage.rows)
     if stage.added:
         yield f"<p>{ADDED}</p>"
@@ -150,7 +150,7 @@ def _line(row: OutputRow) -> str:
 
 
 def _ranked(cell: Cell, place: int) -> str:
-    """The rank of an answer, if it differs from its place in the row."""
+    """The rank of an answer, if it differs from its position in the row."""
     return f"<small>{nth(cell.rank)}:</small> " if cell.rank > place else ""
 
 
@@ -170,19 +170,19 @@ def _points(stage: Stage) -> str:
     return table((), rows) if rows else ""
 
 
-FIRST = 32  # values of a vector to show
-TOKENS = 32  # tokens on a side whose labels are still readable
-TWO_COLUMNS = 16  # up to this many tokens, two tables are side by side
-TOGETHER = 12  # tables in one drawing
+FIRST = 32  # number of vector values to show
+TOKENS = 32  # maximum tokens along a side with readable labels
+TWO_COLUMNS = 16  # with up to this many tokens, tables are placed in two columns
+TOGETHER = 12  # maximum tables in one drawing
 MEANS = "means over all units"
-LEAST = 0.001  # smaller probabilities are not written
+LEAST = 0.001  # smaller probabilities are not shown
 
 
 def figures(
     reading: Reading, walk: Walk, gold: Sequence[tuple[int, int]] = ()
 ) -> dict[int, tuple[Picture, ...]]:
-    """The pictures of each stage, by its number from 0. gold: known (source, target) pairs of
-    tokens, to frame in cross-attention."""
+    """Draw the pictures of each stage, by stage number from 0. gold: known (source, target) token
+    pairs, framed in cross-attention."""
     drawn = {place: _of(reading, stage, gold) for place, stage in enumerate(walk.stages)}
     for chapter in dict.fromkeys(stage.chapter for stage in walk.stages):
         places = [
@@ -214,7 +214,7 @@ def _cut(count: int, where: str = "") -> str:
 
 
 def _links(reading: Reading, stage: Stage, gold: Sequence[tuple[int, int]]) -> list[Picture]:
-    """A table of the chosen head or of the mean, then the heads."""
+    """Attention tables: the chosen head or the mean, then each head."""
     pairs = [pair for pair in gold if max(pair) < TOKENS]
     title = "Attention of each step (row: read → about to be written) to the source"
     if "self_attention" in stage.address:
@@ -290,7 +290,7 @@ def _choices(stage: Stage) -> Heat | Bars:
     where = "in the text" if stage.came else "further down"
     what = "what came next" if stage.came else "what was chosen"
     return Heat(
-        f"At each step the likeliest, best first; {what} is framed", values,
+        f"The likeliest answers at each step, best first; {what} is framed", values,
         Axis("after" if stage.came else "at", tuple(row.label for row in rows)),
         Axis("", (*(f"{rank}." for rank in range(1, ranked + 1)), *[where] * further)), "unit",
         frames=tuple(frames), texts=tuple(map(tuple, texts)), note=_cut(len(stage.rows)),
@@ -307,13 +307,13 @@ def _marked(cell: Cell) -> bool:
 
 
 def _choice(cell: Cell, ranked: int) -> str:
-    """The text of a cell, with its rank if it is outside the columns of ranks."""
+    """The text of a cell, with its rank if that is beyond the last column."""
     text = f"{cell.label} {cell.value:.1%}{' (wanted)' if cell.wanted else ''}"
     return text if cell.rank <= ranked else f"{nth(cell.rank)}: {text}"
 
 
 def _stream(stages: Sequence[Stage]) -> Heat:
-    """The length of what each part adds to each token."""
+    """A table of the length of what each part adds to each token."""
     labels = tuple(cell.label for cell in stages[0].added[:TOKENS])
     values = np.array([[cell.value for cell in stage.added[:TOKENS]] for stage in stages]).T
     parts = tuple(stage.title.partition(" ")[2] for stage in stages)
@@ -325,7 +325,7 @@ def _stream(stages: Sequence[Stage]) -> Heat:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `translucid explain` shows: print it, or show it in a notebook."""
+    """The output of `translucid explain`, to print or to display in a notebook."""
 
     reading: Reading
     walk: Walk
@@ -333,10 +333,10 @@ class Explanation:
     def __str__(self) -> str:
         return str(self.walk)
 
-    __repr__ = __str__  # at the prompt, too
+    __repr__ = __str__  # so that the Python prompt shows the text too
 
     def html(self) -> str:
-        """A complete page with pictures."""
+        """A complete HTML page with pictures."""
         return as_page(self.walk, figures(self.reading, self.walk))
 
     def as_dict(self) -> dict[str, Any]:

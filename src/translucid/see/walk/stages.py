@@ -1,4 +1,4 @@
-"""The stages of a walk, each from the trace points of one part of the network."""
+"""The stages of a walk, each made from the trace points of one part of the network."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from translucid.see.text_trace import TextTrace
 from translucid.see.walk.walk import Kind, Seen, Stage, quoted
 from translucid.tasks.outputs import Cell, OutputRow, floats
 
-FIRST = 4  # values of a vector to show
-LINKS, CLOSER = 2, 3  # links of each token, in the walk through all layers and in one layer
+FIRST = 4  # number of vector values to show
+LINKS, CLOSER = 2, 3  # links to show per token, with all layers and with one layer
 UNORDERED = "Attention by itself ignores the order of the tokens. Therefore "
 POSITIONS = {
     "encoding": f"{UNORDERED}each position has a vector of its own, which is added to the token's.",
     "angles": f"{UNORDERED}queries and keys are rotated, one pair of dimensions at a time, by an "
     "angle proportional to their position.",
-    "bias": f"{UNORDERED}the score of a token is lowered the farther away it is. The values: what "
-    "head 0 subtracts for the first token.",
+    "bias": f"{UNORDERED}the score of a token is lower the farther away it is. Values: what head 0 "
+    "subtracts for the first token.",
 }
 ATTENTION = {
     "self_attention": (
@@ -59,11 +59,12 @@ CELLS = {
     ),
     "rnn": (
         "RNN",
-        "It reads token by token and carries a state. Without gates, each token and the previous "
-        "state give the new state. The values: how far it moved, as a fraction of its length.",
+        "It reads token by token and carries a state. There are no gates: the new state depends on "
+        "the token and the previous state. Values: how far the state moved, as a fraction of "
+        "its length.",
     ),
 }
-# The gates in their usual order, with what an open one does.
+# The gates in their usual order, with the effect of an open gate.
 GATES = {
     "lstm": {"forget_gate": "keeps", "input_gate": "writes", "output_gate": "shows"},
     "gru": {"update_gate": "keeps", "reset_gate": "reads"},
@@ -80,7 +81,7 @@ DENSE = (
 
 @dataclass(frozen=True)
 class Focus:
-    """What to show in more detail."""
+    """The layer and head to show in detail."""
 
     layer: int | None = None
     head: int | None = None
@@ -88,7 +89,7 @@ class Focus:
 
     @property
     def links(self) -> int:
-        """Links to show for each token: more where there are fewer rows."""
+        """The number of links to show per token: more if there are fewer rows."""
         if self.layer is None:
             return LINKS
         return CLOSER if self.head is None else self.top
@@ -96,7 +97,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class Part:
-    """A trace point that a stage shows, with its part of the network."""
+    """A trace point to show in a stage, with the part of the network it belongs to."""
 
     reading: TextTrace
     name: str
@@ -119,7 +120,7 @@ class Part:
     def stage(
         self, kind: Kind, what: str, sentence: str, *, address: str = "", **parts: Any
     ) -> Stage:
-        """A stage for this part. address: the point to show, by default its own."""
+        """Make a stage for this part. address: the point to show, by default the part's own."""
         return Stage(
             kind, chapter_of(self.reading, self.name), titled(self.name, what), sentence,
             **{**at(self.reading, address or self.name), "layer": layer_of(self.name),
@@ -127,7 +128,7 @@ class Part:
         )  # fmt: skip
 
     def _points(self) -> tuple[Seen, ...]:
-        """All points of the part, if one layer was chosen."""
+        """All points of the part, listed only if one layer was chosen."""
         if self.focus.layer is None:
             return ()
         scopes = (f"{self.scope}.", f"{self.scope}_residual.")
@@ -139,7 +140,7 @@ class Part:
 
 
 def stages_of(reading: TextTrace, names: Sequence[str], focus: Focus) -> Iterator[Stage]:
-    """The stages in the order of the model, without the output head."""
+    """The stages in model order, without the output head."""
     for name in names:
         part = Part(reading, name, focus, names)
         match part.scope.rpartition(".")[2], name.rpartition(".")[2]:
@@ -181,7 +182,7 @@ def _characters(part: Part) -> Stage:
     words = part.name.replace("characters.output", "embedding.lookup")
     sentence = (
         "The characters of each word are read as well, which helps with words that are not in the "
-        "vocabulary. The values: the length of what they add, relative to the word's own vector."
+        "vocabulary. Values: the length of what they add, relative to the word's own vector."
     )
     rows = size_rows(ratio(part.value, part.reading[words][0]), part.labels)
     return part.stage("sizes", "characters", sentence, rows=rows)
@@ -193,7 +194,7 @@ def _positions(part: Part) -> Stage:
     sentence, happened = POSITIONS[point], ""
     match point:
         case "encoding":  # (length, d_model)
-            sentence += " The values: its length."
+            sentence += " Values: its length."
             rows = size_rows(_lengths(value), part.labels)
         case "angles":  # (length, pairs)
             happened = _turned(value)
@@ -203,7 +204,7 @@ def _positions(part: Part) -> Stage:
 
 
 def _turned(angles: Tensor) -> str:
-    """The angles in one line: each position adds the same angle to a pair. (length, pairs)"""
+    """Describe the rotation angles, which grow linearly with position. (length, pairs)"""
     if len(angles) == 1:
         return "position 0: not rotated"
     fastest, *_, slowest = [f"{step:.3g}" for step in floats(angles[1] - angles[0])] * 2
@@ -222,7 +223,7 @@ def _final_norm(part: Part) -> Stage:
 
 
 def _numbers(part: Part, what: str, sentence: str) -> Stage:
-    """One row of values: a layer of a network that reads numbers."""
+    """The stage of a layer in a network that reads numbers: one row of values."""
     values = part.value
     inputs = part.reading.words.features if part.scope == "standardise" else ()
     labels = inputs or tuple(map(str, range(len(values))))
@@ -244,7 +245,7 @@ def _attention(part: Part) -> Stage:
         pattern = pattern[None]
     what, sentence = ATTENTION[kind]
     words, heads = part.reading.words, len(pattern)
-    # The token that attends: the one that is read, or the one to be written.
+    # The token that attends: the one being read, or the one about to be written.
     queries = words.along(part.name, "queries") if kind == "self_attention" else words.follows
     keys = words.along(part.name, "keys")
     rows = [
@@ -271,7 +272,7 @@ def _heads(count: int, focus: Focus) -> list[int | None]:
 
 
 def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focus: Focus) -> str:
-    """The strongest link of the heads that are shown, among tokens with more than one key."""
+    """Describe the strongest link in the shown heads, among tokens with more than one key."""
     free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
     values = pattern.float() * free
     if focus.head is not None:
@@ -337,14 +338,16 @@ def _cell(part: Part) -> Stage:
 
 
 def _start(part: Part) -> int | None:
-    """The token that is read first, with an empty memory; none in a decoder after an encoder."""
+    """The index of the token read first, with an empty memory; None for a decoder that starts from
+    an encoder's state."""
     if stack_of(part.scope) == "decoder" and part.reading.words.source:
         return None
     return len(part.labels) - 1 if "backward" in part.scope.split(".") else 0
 
 
 def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
-    """Where most was forgotten, apart from the start, and where the second gate was most open."""
+    """Describe where most was forgotten, apart from the start, and where the second gate was most
+    open."""
     keeps, other, *_ = means
     places = [place for place in range(len(labels)) if place != start]
     remarks = []
@@ -360,7 +363,7 @@ def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int 
 
 
 def _moved(part: Part) -> tuple[OutputRow, ...]:
-    """How far each token moves a state, as a fraction of the state's length after it."""
+    """How far each token moves the state, as a fraction of the new state's length."""
     reading, name = part.reading, part.name
     states = part.value  # (length, hidden)
     start = states.new_zeros(1, states.shape[-1])
@@ -387,7 +390,7 @@ def _bridge(part: Part) -> Stage:
 
 
 def at(reading: TextTrace, address: str) -> dict[str, Any]:
-    """The fields of a stage that describe a point."""
+    """The stage fields that describe a trace point."""
     point = describe(address)
     shape = tuple(reading[address].shape)
     return {"address": address, "shape": shape, "axes": point.axes, "meaning": point.meaning}
@@ -441,7 +444,7 @@ def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
 
 
 def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[Cell, ...]]:
-    """The entries with the largest weights in each row. weights: (rows, labels)"""
+    """The entries with the largest weights in each row. weights: (rows, labels)."""
     top = weights.float().topk(min(most, weights.shape[-1]))
     return [
         tuple(
@@ -454,7 +457,7 @@ def strongest(weights: Tensor, labels: Sequence[str], most: int) -> list[tuple[C
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """The lengths of vectors relative to those of others. (..., values) -> (...)"""
+    """The length of `part` relative to that of `whole`: (..., values) -> (...)."""
     return _lengths(part) / _lengths(whole).clamp(min=1e-30)
 
 

@@ -1,6 +1,6 @@
-"""A walk through a model as data, stage by stage, and as text for the terminal.
+"""A walk: a run explained stage by stage, as data and as text for the terminal.
 
-The text, the page and the JSON are all written from the stages.
+The text, the HTML page and the JSON are all generated from the stages.
 """
 
 import re
@@ -15,18 +15,17 @@ from translucid.see.render.drawing import printable
 from translucid.see.render.plain_math import columns, pad
 from translucid.tasks.outputs import Cell, OutputRow
 
-# What the rows of a stage contain: token ids; numbers that go in or come out; the first values of a
-# vector and its length; attention weights; gates; one number for each token; probabilities, best
-# first.
+# What the rows of a stage contain: token ids; input or output numbers; the first values of a vector
+# and its length; attention weights; gates; one number for each token; probabilities, best first.
 Kind = Literal["tokens", "values", "vectors", "links", "gates", "sizes", "choices"]
 
 
-NOTHING = "(nothing: it ends at once)"  # an answer without words
+NOTHING = "(empty: it ends at once)"  # an answer without words
 
 # Unicode categories of punctuation, and of symbols such as + and $.
 SIGNS = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk")
 
-# Names of the entries along an axis.
+# What to call the entries along an axis.
 AXES = {"length": "tokens", "queries": "tokens", "keys": "tokens", "heads": "heads",
         "vocab": "scores", "outputs": "scores"}  # fmt: skip
 
@@ -55,31 +54,31 @@ class Stage:
     rows: tuple[OutputRow, ...] = ()
     worked: tuple[str, ...] = ()  # the sums with their numbers, in small networks
     happened: str = ""  # the most notable numbers, in words
-    added: tuple[Cell, ...] = ()  # length of what is added to each token, relative to its own
+    added: tuple[Cell, ...] = ()  # length of what is added to each token, relative to its vector
     layer: int | None = None
-    heads: int = 0  # of attention
+    heads: int = 0  # number of attention heads
     points: tuple[Seen, ...] = ()  # all points of the part, if one layer was chosen
-    came: bool = False  # for choices: the marked one came next in the text, it was not chosen
+    came: bool = False  # the marked answer is the next token of the text, not the model's choice
 
 
 @dataclass(frozen=True)
 class Walk:
-    """All steps from a text to the answer."""
+    """All stages of a run, from the text to the answer."""
 
     task: str
     text: str
-    answer: str  # of the model; for translation, the target that it read
+    answer: str  # the model's answer; for translation, the target that it read
     introduction: str
     stages: tuple[Stage, ...]
-    notes: tuple[str, ...] = ()  # what was left out
+    notes: tuple[str, ...] = ()  # what was omitted
     warning: str = ""  # why the answer may be unreliable
 
     def as_text(self, width: int = 96, *, colour: bool = False) -> str:
-        """Text for a terminal of `width` columns."""
+        """The walk as text for a terminal of `width` columns."""
         return "\n".join(line.rstrip() for line in _Printer(width, colour).lines(self)) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """The walk as plain data for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -87,7 +86,7 @@ class Walk:
 
 
 def quoted(label: str) -> str:
-    """A token, with quotes around punctuation, which is easily overlooked."""
+    """Put a punctuation token, which is easily overlooked, in quotes."""
     signs = all(unicodedata.category(letter) in SIGNS for letter in label)
     return repr(label) if signs else label
 
@@ -99,14 +98,14 @@ def shortened(text: str, words: int = 15, characters: int = 120) -> str:
 
 
 def sized(shape: Sequence[int], axes: Sequence[str]) -> str:
-    """(1, 4, 7, 7) -> 4 heads × 7 tokens × 7 tokens"""
+    """A shape in words: (1, 4, 7, 7) -> 4 heads × 7 tokens × 7 tokens"""
     named = [(size, axis) for size, axis in zip(shape, axes, strict=True) if axis != "batch"]
     counted = [(size, AXES.get(axis, "values")) for size, axis in named]
     return " × ".join(f"{size:,} {what if size != 1 else what[:-1]}" for size, what in counted)
 
 
 BOLD, GREEN, DIM, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
-ROWS, VECTORS = 24, 8  # tokens to show in a stage
+ROWS, VECTORS = 24, 8  # maximum tokens to show in a stage: in general, and for vectors
 LABEL = 20  # maximum characters of a token
 BAR = 24  # blocks of the longest bar
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -159,7 +158,7 @@ class _Printer:
         return text.strip()
 
     def _points(self, stage: Stage) -> Iterator[str]:
-        """All points of a part; their names continue that of the layer."""
+        """List all points of a part, by their names relative to the layer."""
         if not stage.points:
             return
         layer = re.sub(r"(layers\.\d+\.).*", r"\1", stage.points[0].address)
@@ -178,7 +177,7 @@ class _Printer:
                 yield self._styled(_cut(part, self.width), DIM)
 
     def _title(self, number: int, stage: Stage) -> Iterator[str]:
-        """The title, with the name of its point beside it or below."""
+        """The title, with the name of its trace point beside or below it."""
         left = f"{number:>2} {stage.title}"
         full = f"{stage.address}  {sized(stage.shape, stage.axes)}" if stage.address else ""
         room = self.width - len(left) - 2
@@ -225,7 +224,7 @@ class _Printer:
             yield from self._packed(texts, first="" if head is None else f"head {head}  ")
 
     def _gates(self, rows: Sequence[OutputRow]) -> Iterator[str]:
-        """A line for each gate, with as many tokens from left to right as fit."""
+        """A line for each gate, with as many tokens side by side as fit."""
         wide = max(8, *(columns(_short(row.label)) + 2 for row in rows))
         across = max(1, (self.width - len(GAP) - 8) // wide)
         for start in range(0, len(rows), across):
@@ -237,7 +236,7 @@ class _Printer:
                 yield f"{GAP}{gate.label:<8}{shown}"
 
     def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
-        """A bar for each answer to a single step, or a line for each of several steps."""
+        """For a single step, a bar per answer; for several steps, a line per step."""
         if len(rows) == 1:
             wide = max(columns(_short(cell.label)) for cell in rows[0].cells)
             for cell in rows[0].cells:
@@ -258,7 +257,7 @@ class _Printer:
             yield f"{GAP}{step} {self._styled(bar, GREEN)} {sure}{GAP}{others}"
 
     def _packed(self, texts: Sequence[str], first: str = "") -> Iterator[str]:
-        """Texts in columns of one width; `first` precedes the first line."""
+        """Arrange texts in columns of equal width; `first` precedes the first line."""
         if not texts:
             return
         wide = max(map(columns, texts)) + 2
@@ -268,7 +267,7 @@ class _Printer:
             yield GAP + (first if start == 0 else " " * len(first)) + line
 
     def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
-        """Texts one after the other, with line breaks between them."""
+        """Arrange texts one after the other, wrapped between them."""
         line = ""
         for text in texts:
             if line and len(GAP) + columns(line) + 2 + columns(text) > self.width:
@@ -300,12 +299,12 @@ def _legends(stages: Sequence[Stage]) -> Iterator[str]:
     if any(stage.added for stage in stages):
         yield (
             "adds ▂▅█  length of the vector that a part adds to each token; 0.50× is half the "
-            "length of the token's own."
+            "length of the token's own vector."
         )
 
 
 def _clearest(stage: Stage) -> OutputRow:
-    """The row that explains the notation best: the strongest link to another token."""
+    """The row that illustrates the notation best: the strongest link to a different token."""
     rows = [row for row in stage.rows if row.cells and row.cells[0].label != row.label]
     return max(rows or stage.rows, key=lambda row: row.cells[0].value)
 
@@ -333,7 +332,7 @@ def _size(row: OutputRow) -> str:
 
 
 def _vectors(rows: Sequence[OutputRow]) -> list[str]:
-    """The vectors with aligned numbers."""
+    """Format vectors with aligned numbers."""
     wide = max(columns(_short(row.label)) for row in rows)
     texts = []
     for row in rows:
@@ -344,7 +343,7 @@ def _vectors(rows: Sequence[OutputRow]) -> list[str]:
 
 
 def _added(stage: Stage) -> str:
-    """What a stage adds: a block for each token, then the largest and the smallest."""
+    """Show what a stage adds: a block for each token, then the largest and the smallest."""
     cells = stage.added
     if not cells:
         return ""
@@ -366,7 +365,7 @@ def _link(row: OutputRow) -> str:
 
 
 def _others(row: OutputRow) -> str:
-    """The other likely answers."""
+    """List the other likely answers."""
     others = [c for c in row.cells if not c.chosen and (c.value >= LEAST or c.wanted)]
     listed = ", ".join(f"{_short(c.label)} {_percent(c.value)}{_wanted(c)}" for c in others)
     return f"{listed or 'all others below 0.1%'}{f' ({row.remark})' if row.remark else ''}"
@@ -381,14 +380,14 @@ def _wanted(cell: Cell) -> str:
 
 
 def _bar(fraction: float, blocks: int) -> str:
-    """A fraction of 1 as a bar, to an eighth of a block."""
+    """Draw a fraction as a bar, to the nearest eighth of a block."""
     eighths = round(max(0.0, min(fraction, 1.0)) * blocks * 8)
     whole, part = divmod(eighths, 8)
     return ("█" * whole + (BLOCKS[part] if part else "")).ljust(blocks)
 
 
 def _step(fraction: float) -> str:
-    """A fraction as one block, full from 1 on."""
+    """Draw a fraction as a single block; 1 or more is a full block."""
     return STEPS[min(7, max(0, int(fraction * 8)))]
 
 

@@ -1,4 +1,4 @@
-"""The lessons that come with the package, by the ids that appear in addresses.
+"""The lessons included in the package, by the ids used in page addresses.
 
 A tour works with any model that has the parts it explains. A station of *Start here* has its own
 model and sentence. docs/guides/lessons.md explains how to write a lesson.
@@ -28,4 +28,4 @@ STATIONS: dict[str, Lesson] = {
     "attention": station_6_attention.lesson,
     "transformer": station_7_transformer.lesson,
 }
-OPENING: dict[str, Lesson] = {"opening": opening.lesson}  # on the first page
+OPENING: dict[str, Lesson] = {"opening": opening.lesson}  # shown on the first page

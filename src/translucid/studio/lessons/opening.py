@@ -1,4 +1,4 @@
-"""What the first page shows: one number of a translator, on whatever sentence is open."""
+"""The lesson on the first page: one attention weight of a translation model, for any sentence."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ lesson = Lesson(
     text="The dog does not sleep.",
     needs={"decoder.layers.?.cross_attention.pattern": "it has no cross-attention"},
 )
-HEAD = 2  # which links not to nicht
+HEAD = 2  # the head that links not to nicht
 
 
 @lesson.stop("One number", view="attention", kind="cross")
@@ -64,7 +64,7 @@ def second_word(run, attention):
 
 
 def shown(run, attention, head, row, column, say):
-    """The text with the softmax worked out for one weight."""
+    """A stop with the given text that computes the softmax for one weight."""
     part = attention.part
     score = run.point(f"{part}.scaled")[head, row, column]
     largest = run.point(f"{part}.shift")[head, row, 0]

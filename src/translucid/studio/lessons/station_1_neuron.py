@@ -1,4 +1,4 @@
-"""Start here, 1: what one neuron computes, and how the perceptron learns."""
+"""Station 1 of *Start here*: what one neuron computes, and how the perceptron learns."""
 
 from translucid.studio.lesson import Lesson, Stop, right, wrong
 
@@ -115,7 +115,7 @@ def has_taken_a_step(run, page):
     if page.step >= 1:
         return right(
             f"That was {page.step} of its steps. A point that should get 1 and got 0 is added to "
-            "the weights; one that should get 0 and got 1 is taken off."
+            "the weights; one that should get 0 and got 1 is subtracted."
         )
     return wrong("It has taken no step yet: press Step.")
 
@@ -150,14 +150,14 @@ def makes_no_mistake(run, page):
 def another_problem(run):
     return Stop(
         "AND asks for both inputs, OR for one of them. The neuron and the rule are the same; "
-        "other points are filled."
+        "different points are filled."
     )
 
 
 @another_problem.check
 def has_learnt_or(run, page):
     if page.problem == "or" and page.training.mistakes == 0:
-        return right("OR is learnt too, by another line.")
+        return right("OR is learnt too, with a different line.")
     return wrong(f"On this problem it still makes {page.training.mistakes} mistakes.")
 
 
@@ -181,4 +181,4 @@ def has_tried_xor(run, page):
             f"Still {page.training.mistakes} mistakes, and it would continue forever: no line "
             "separates these points. The next station adds a layer."
         )
-    return wrong(f"It has taken {page.step} steps: let it run on.")
+    return wrong(f"It has taken {page.step} steps: let it continue.")

@@ -1,4 +1,4 @@
-"""Start here, 2: what a hidden layer is for, and gradient descent."""
+"""Station 2 of *Start here*: what a hidden layer is for, and gradient descent."""
 
 from translucid.studio.lesson import Lesson, Stop, right, wrong
 

@@ -1,4 +1,4 @@
-"""Start here, 3: words as vectors."""
+"""Station 3 of *Start here*: words as vectors."""
 
 from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
 
@@ -33,7 +33,7 @@ def a_word_is_an_entry(run):
     view="flow",
     at=EMBEDDING,
     i=(1, 0),
-    do="Click another word: it has another row.",
+    do="Click another word: it has a different row.",
 )
 def a_row_of_a_table(run):
     embedding = run.point(EMBEDDING)

@@ -1,4 +1,4 @@
-"""Start here, 4: a recurrent network, and backpropagation through time."""
+"""Station 4 of *Start here*: a recurrent network, and backpropagation through time."""
 
 from translucid.studio.lesson import Lesson, SentenceLacks, Stop, right, wrong
 
@@ -17,7 +17,7 @@ LAYER = "decoder.recurrent.layers.0"  # a switch
 
 
 def find_clause(run):
-    """The subject, the noun in between, and the last word before the verb."""
+    """Find the subject, the noun between it and the verb, and the last word before the verb."""
     hidden = run.point(HIDDEN)
     before_verb = hidden.row_of("sees")
     return hidden.row_of("dogs", "dog"), hidden.row_of("man"), before_verb

@@ -1,4 +1,4 @@
-"""Start here, 5: the gates of an LSTM."""
+"""Station 5 of *Start here*: the gates of an LSTM."""
 
 from translucid.studio.lesson import Lesson, Stop, right, wrong
 
@@ -14,7 +14,7 @@ lesson = Lesson(
 
 
 class OneUnit:
-    """One unit at the fourth word: the one with the largest cell there."""
+    """The unit with the largest cell at the fourth word."""
 
     def __init__(self, run):
         self.forget_gate = run.point(f"{LSTM}.forget_gate")
@@ -25,7 +25,7 @@ class OneUnit:
         self.run = run
 
     def now(self, name):
-        """The unit's value at the word."""
+        """The unit's value of a gate or state at the word."""
         return self.run.point(f"{LSTM}.{name}")[self.word, self.unit]
 
 

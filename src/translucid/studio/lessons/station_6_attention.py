@@ -1,4 +1,4 @@
-"""Start here, 6: attention in a translator with an LSTM."""
+"""Station 6 of *Start here*: attention in an LSTM translation model."""
 
 from translucid.studio.lesson import (
     Lesson,
@@ -22,7 +22,7 @@ lesson = Lesson(
 
 
 class NotToNicht:
-    """The weights, the row that writes nicht, and the column of not."""
+    """The attention weights, the row that writes nicht, and the column of not."""
 
     def __init__(self, run):
         self.weights = run.point(f"{ALIGNMENT}.pattern")

@@ -1,4 +1,4 @@
-"""Start here, 7: a Transformer."""
+"""Station 7 of *Start here*: a Transformer."""
 
 from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
 
@@ -19,7 +19,7 @@ CROSS_ATTENTION = "decoder.layers.1.cross_attention.pattern"
 
 
 class OneHead:
-    """A head of the first layer: the second word, and the word it attends to most."""
+    """One head of the first layer, the second word, and the word it attends to most."""
 
     def __init__(self, run):
         self.attention = run.point(f"{LAYER}.self_attention.pattern")

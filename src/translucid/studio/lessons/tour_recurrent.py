@@ -1,4 +1,4 @@
-"""A tour: one step of a recurrent network worked out, gate by gate."""
+"""A tour: one step of a recurrent network, computed gate by gate."""
 
 from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop, number_stop
 
@@ -19,7 +19,7 @@ def find_hidden(run):
 
 
 class OneUnit:
-    """One unit, worked out step by step: the one with the largest state after the third word."""
+    """The unit with the largest state after the third word; the tour computes its values."""
 
     def __init__(self, run):
         self.hidden = find_hidden(run)
@@ -35,11 +35,11 @@ class OneUnit:
         return self.run.find(f"{self.hidden.part}.{name}")
 
     def now(self, name):
-        """The unit's value at the word."""
+        """The unit's value of a gate or state at the word."""
         return self.point(name)[self.word, self.unit]
 
     def earlier(self, name):
-        """The unit's value at the word before."""
+        """The unit's value of a gate or state at the previous word."""
         return self.point(name)[self.before, self.unit]
 
 

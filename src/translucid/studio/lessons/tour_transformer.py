@@ -1,4 +1,4 @@
-"""A tour: one head of attention worked out with the numbers of any Transformer."""
+"""A tour: one attention head computed step by step, for any Transformer."""
 
 from translucid.studio.lesson import Lesson, ModelLacks, Stop, number_stop
 
@@ -24,7 +24,7 @@ def find_attention(run):
 
 
 class OneHead:
-    """The head that is worked out: a word, and the two words it attends to most."""
+    """The head that the tour computes, a word, and the two words it attends to most."""
 
     def __init__(self, run):
         self.attention = find_attention(run)
@@ -35,7 +35,7 @@ class OneHead:
         part = self.attention.part
         self.query = run.point(f"{part}.rotated_query", f"{part}.query")
         self.key = run.point(f"{part}.rotated_key", f"{part}.key")
-        # In grouped-query attention several heads of queries use one head of keys.
+        # In grouped-query attention, several query heads share one key head.
         self.key_head = self.head // (self.query.shape[0] // self.key.shape[0])
         self.scores = run.point(f"{part}.scores")
         self.scaled = run.point(f"{part}.scaled")
@@ -79,7 +79,7 @@ def embedding_row(run):
 
 @lesson.stop("Position", view="flow")
 def position(run):
-    """The text depends on the model's position scheme."""
+    """Explain the model's position scheme."""
     word = find_embedding(run).row_up_to(2)
     angles, encoding = run.find("*positions.angles"), run.find("*positions.encoding")
     bias, scheme = run.find("*positions.bias"), run.config("positions")

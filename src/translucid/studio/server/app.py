@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parents[1] / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
 MAIN = b'<script type="module" src="/static/js/main.js">'  # in index.html
-WAITING = 64  # requests that may wait for the models
-LIVE = 16  # pages that may follow training at once
+WAITING = 64  # maximum requests waiting for the models
+LIVE = 16  # maximum pages that follow training at once
 
-# Required by the content security policy, whatever the machine's MIME table says.
+# Required by the content security policy, regardless of the machine's MIME table.
 mimetypes.add_type("text/javascript", ".js")
 mimetypes.add_type("text/css", ".css")
 mimetypes.add_type("image/svg+xml", ".svg")
@@ -47,7 +47,7 @@ class JsonReply(JSONResponse):
 
 
 class Pages(StaticFiles):
-    """The page's files; the browser revalidates them on each use."""
+    """Serves the page's files; the browser revalidates them on each use."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:
         answer = super().file_response(*args, **more)
@@ -56,7 +56,7 @@ class Pages(StaticFiles):
 
 
 class Studio:
-    """The routes and their answers."""
+    """The studio's routes and their handlers."""
 
     def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
         """`view`: a JavaScript file with the user's own view (docs/guides/extend.md)."""
@@ -86,7 +86,7 @@ class Studio:
         """A route that answers one request at a time, on a thread."""
 
         async def in_turn(request: Request) -> Response:
-            body = await request.body()  # read completely, so that a disconnect is noticed
+            body = await request.body()  # read it completely, so that a disconnect is detected
             asked = Question(request.path_params, read_query(request.url.query), body)
             if self.waiting >= WAITING:
                 return JsonReply({"error": "the studio is busy; try again in a moment"}, 503)
@@ -116,7 +116,7 @@ class Studio:
     async def own_view(self, request: Request) -> Response:
         """The user's file, read each time so that changes appear when the page is reloaded."""
         if self.view is None:
-            raise HTTPException(404, "no view of your own; pass its file with --view FILE.js")
+            raise HTTPException(404, "there is no custom view; pass its file with --view FILE.js")
         return Response(self.view.read_bytes(), media_type="text/javascript")
 
     async def register(self, request: Request) -> Response:
@@ -165,9 +165,9 @@ async def _wrong(request: Request, error: Exception) -> Response:
         case TranslucidError():
             return JsonReply({"error": str(error)}, 422)  # the models could not be opened
         case ClientDisconnect():
-            return Response(status_code=400)  # is not delivered
+            return Response(status_code=400)  # the client has gone
         case _:
-            message = "internal error of the studio; see the terminal that runs it"
+            message = "internal error in the studio; see the terminal in which it runs"
             return JsonReply({"error": message}, 500)
 
 
@@ -179,8 +179,8 @@ def make_app(
     once: str = "",
     view: Path | None = None,
 ) -> Guard:
-    """The guarded application; the address to open contains `guard.token` or, once only, `once`.
-    `view`: a JavaScript file with the user's own view."""
+    """Build the application with its access control. The address to open contains `guard.token` or,
+    for a single use, `once`. view: a JavaScript file with the user's own view."""
     token = token or secrets.token_urlsafe(24)
     kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
     app = Starlette(

@@ -1,6 +1,6 @@
-"""Access control of the studio: only pages that it served, on this machine, with its token.
+"""Access control for the studio: only pages it has served, on this machine, with its token.
 
-Another site can make a browser send requests here (CSRF), and another host name can resolve to this
+Other sites can make a browser send requests here (CSRF), and other host names can resolve to this
 machine (DNS rebinding). So the host is checked first, then the origin, then the token.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 LARGEST = 1_000_000  # bytes per request
-PATIENCE = 10.0  # seconds until a request must be complete
+PATIENCE = 10.0  # seconds within which a request must be complete
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -72,7 +72,7 @@ class Guard:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         asks = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
         if len(hosts) != 1 or hosts[0] not in self.hosts:
-            raise Refused(403, "this studio answers only under its own address")
+            raise Refused(403, "the studio only accepts requests to its own address")
         if any(origin != f"http://{hosts[0]}" for origin in origins):
             raise Refused(403, "other sites may not use the studio")
         if len(origins) > 1 or (not origins and (asks or scope["type"] == "websocket")):
@@ -126,7 +126,7 @@ def _same(value: str, token: str) -> bool:
 
 
 def _counted(receive: Any) -> Any:
-    """Receive the body with limits on its size and time."""
+    """Limit the size of a request's body and the time it takes to arrive."""
     began, size, whole = asyncio.get_running_loop().time(), 0, False
 
     async def counted() -> Any:

@@ -28,7 +28,7 @@ async def follow(socket: WebSocket, run: RunFollower) -> None:
     run.pages[id(socket)] = False
     try:
         await _send_all(socket, run, gone)
-    except (WebSocketDisconnect, RuntimeError):  # it disconnected during a message
+    except (WebSocketDisconnect, RuntimeError):  # the page disconnected while a message was sent
         pass
     finally:
         gone.cancel()

@@ -41,7 +41,7 @@ class Reply:
 
 
 class Query(dict[str, list[str]]):
-    """A query; if a name appears several times, the last value counts unless all are wanted."""
+    """Query parameters; if a name is repeated, its last value is used unless all are requested."""
 
     def one(self, name: str) -> str | None:
         return self[name][-1] if name in self else None

@@ -22,13 +22,13 @@ from translucid.studio.server.app import make_app
 if TYPE_CHECKING:  # imports torch, which must not delay the page
     from translucid.studio.handlers import Handlers
 
-HEAD = 10.0  # seconds until the headers of a request must be complete
+HEAD = 10.0  # seconds within which a request's headers must be complete
 MOST = 256  # concurrent connections
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with a deadline; uvicorn waits forever for the first request."""
+    """uvicorn's protocol with a deadline for headers; uvicorn itself would wait forever."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -52,7 +52,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Run the deadline while the headers of a request are incomplete."""
+        """Run the deadline timer while the headers of a request are incomplete."""
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._forget()
         elif self._deadline is None:
@@ -71,7 +71,7 @@ class PatientProtocol(H11Protocol):
 
 
 PORT = 8642  # the default
-PORTS = 20  # tried from there on
+PORTS = 20  # how many ports to try, starting at the default
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds to send the end of training to all pages
 HEAD_START = 0.7  # seconds for the browser to load the page before models are opened
@@ -89,7 +89,7 @@ class Ready:
 
     server: uvicorn.Server
     held: socket.socket
-    begin: str  # of the address; a token follows
+    begin: str  # start of the address; a token follows
     token: str
     once: str  # a token that works a single time
     opening: "Future[Handlers]"
@@ -149,11 +149,11 @@ class Ready:
 
 
 def ready(port: int | None, view: Path | None = None) -> Ready:
-    """Bind a port: any free one for 0, the default or the next free one for None.
-    `view`: a JavaScript file with the user's own view."""
+    """Bind a port: any free one for 0; the default, or the next free one, for None.
+    view: a JavaScript file with the user's own view."""
     held = _usual() if port is None else _taken(port)
-    # asyncio sets it only for sockets with an explicit protocol; without it, every answer waits
-    # 40 ms for an acknowledgement.
+    # Set TCP_NODELAY, which asyncio only does for sockets with an explicit protocol; without it,
+    # every answer waits 40 ms for an acknowledgement.
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     number = held.getsockname()[1]
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -175,7 +175,7 @@ def _taken(port: int) -> socket.socket:
 
 
 def _usual() -> socket.socket:
-    """The same port at each start if possible, so that links and bookmarks keep working."""
+    """Bind the default port if possible, so that links and bookmarks keep working."""
     for port in range(PORT, PORT + PORTS):
         with suppress(OSError):
             return socket.create_server((LOOPBACK[0], port))

@@ -1,1 +1,1 @@
-"""The content of a worked solution, and every format it is written in."""
+"""The content of a worked solution, and its output formats."""

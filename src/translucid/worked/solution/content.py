@@ -17,7 +17,7 @@ Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | 
 
 @dataclass(frozen=True)
 class SolutionTable:
-    """Rows of cells under a header."""
+    """A table: a header and rows of cells."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -25,13 +25,13 @@ class SolutionTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """One given value of the exercise: X = ..."""
+    """One given value of the exercise, such as X = ..."""
 
     name: str
     symbol: str
     text: str = ""  # LaTeX
     value: Value = None
-    table: SolutionTable | None = None  # instead of a formula; then the symbol is its heading
+    table: SolutionTable | None = None  # shown instead of a formula; `symbol` is then its heading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class Step:
     """One step of the solution: the formula, the formula with numbers, the result."""
 
     title: str
-    section: str = ""  # a heading is printed where it changes
-    name: str = ""  # of the trace point, or of the quantity
+    section: str = ""  # printed as a heading when it changes
+    name: str = ""  # name of the trace point or quantity
     symbol: str = ""
     formula: str = ""
     numbers: str = ""
@@ -50,7 +50,7 @@ class Step:
     note: str = ""
 
     def sides(self) -> list[str]:
-        """The right-hand sides in order, without repetition."""
+        """The right-hand sides of the equation in order, without repetition."""
         sides: list[str] = []
         for side in (self.formula, self.numbers, self.result):
             if side and side not in sides:
@@ -67,22 +67,22 @@ class Content:
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
     closing: str = ""  # the answer in a sentence
-    next: str = ""  # a command to try, complete
-    more: str = ""  # options to try, added to a command with these numbers
-    example: bool = False  # the numbers are built in, because none were given
-    asked: bool = False  # options were given nevertheless
+    next: str = ""  # a complete command to try next
+    more: str = ""  # options to add to the user's command
+    example: bool = False  # whether built-in numbers are used, because none were given
+    asked: bool = False  # whether other options were given
 
     @property
     def opening(self) -> str:
-        """A sentence on built-in numbers, if they are used."""
+        """A sentence saying that the numbers are built in, if they are."""
         if not self.example:
             return ""
         if self.asked:
-            return "The rest is a built-in example."
+            return "All other numbers are a built-in example."
         return "No numbers were given, so here is a built-in example."
 
     def numbered(self) -> Iterator[tuple[int, str, Step]]:
-        """The steps, counted from 1, each with its heading where a section begins, else ""."""
+        """The steps numbered from 1, each with its section heading if a section begins there."""
         section = ""
         for number, step in enumerate(self.steps, 1):
             yield number, "" if step.section == section else step.section, step
@@ -90,24 +90,24 @@ class Content:
 
 
 def first_and_last(rows: Sequence[tuple[str, ...]], most: int) -> tuple[tuple[str, ...], ...]:
-    """The rows of a table; of more than `most`, the first ones and the last."""
+    """Shorten a table of more than `most` rows to its first rows and its last."""
     if len(rows) <= most:
         return tuple(rows)
     return (*rows[: most - 1], tuple("…" for _ in rows[0]), rows[-1])
 
 
 def literal(text: str) -> str:
-    """The user's own text, in which $ has no meaning."""
+    """Mark the dollar signs of a user's text as literal, not as formula delimiters."""
     return text.replace("$", _DOLLAR)
 
 
 def dollars(text: str, written: str) -> str:
-    """A finished document with the dollar signs of `literal` replaced by its own notation."""
+    """Replace the dollar signs marked by `literal` with a document format's notation."""
     return text.replace(_DOLLAR, written)
 
 
 def plain(value: Tensor) -> Value:
-    """A tensor as nested lists that JSON can hold: minus infinity becomes the text "-inf"."""
+    """Convert a tensor to nested lists for JSON; minus infinity becomes the text "-inf"."""
     return _finite(value.tolist())
 
 

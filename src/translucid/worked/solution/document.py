@@ -1,4 +1,4 @@
-"""A solution as Markdown, as a LaTeX document, and as HTML whose formulas need no script."""
+"""Write a solution as Markdown, LaTeX, or HTML with formulas that need no script."""
 
 import re
 
@@ -20,7 +20,7 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 \newcommand{\fit}[1]{%
   \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{$\displaystyle #1$}}
 """
-_LINE = 72  # columns of plain text that fit on one line of a page
+_LINE = 72  # characters of plain text that fit on one line of a page
 _SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 _SPECIAL |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 _SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}"}
@@ -30,7 +30,7 @@ _SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}"}
 
 
 def markdown(solution: Content) -> str:
-    """Headings, formulas between $$, tables with |."""
+    """The solution as Markdown, with formulas between $$ and tables with |."""
     out = [f"# {_md(solution.title)}"]
     if solution.opening:
         out.append(f"*{_md(solution.opening)}*")
@@ -52,7 +52,7 @@ def markdown(solution: Content) -> str:
 
 
 def _md(text: str) -> str:
-    """Plain text within Markdown; formulas stay as they are."""
+    """Escape plain text for Markdown; formulas are kept."""
     return with_formulas(text, lambda part: re.sub(r"([\\`*_\[\]<>|])", r"\\\1", part))
 
 
@@ -78,7 +78,7 @@ def _md_table(table: SolutionTable) -> str:
 
 
 def aligned(step: Step) -> str:
-    """The equation on one line if it is short, else with its right-hand sides below each other."""
+    """The equation on one line if it is short, otherwise with one right-hand side per line."""
     first, *others = (grown(side) for side in step.sides())
     width = sum(box.width + 1 for side in step.sides() for box in words(f"= {side}"))
     if width <= _LINE:
@@ -91,10 +91,10 @@ def aligned(step: Step) -> str:
 
 
 def latex(solution: Content) -> str:
-    """A complete document."""
+    """The solution as a complete LaTeX document."""
     title = dollars(f"\\begin{{center}}\\Large {_tex(solution.title)}\\end{{center}}", r"\$")
     body = f"{title}\n\n{latex_body(solution)}"
-    # pdflatex stops at characters that its fonts lack, and the user's words may be in any script.
+    # pdflatex stops at characters missing from its fonts, and user text may be in any script.
     foreign = sorted({c for c in body if ord(c) > 0x24F and c not in "“”…"})
     known = [rf"\DeclareUnicodeCharacter{{{ord(c):04X}}}{{[U+{ord(c):04X}]}}" for c in foreign]
     guard = [r"\ifdefined\DeclareUnicodeCharacter", *known, r"\fi"] if known else []
@@ -103,7 +103,7 @@ def latex(solution: Content) -> str:
 
 
 def latex_body(solution: Content) -> str:
-    """The content between \\begin{document} and \\end{document}."""
+    """The solution as LaTeX, without preamble: between \\begin{document} and \\end{document}."""
     out = []
     if solution.opening:
         out.append(rf"\emph{{{_tex(solution.opening)}}}")
@@ -127,7 +127,7 @@ def _tex_given(given: tuple[Given, ...]) -> list[str]:
 
 
 def _tex_step(number: int, step: Step, leads: bool) -> str:
-    # A step starts a new page if it does not fit; the first of a section stays with its heading.
+    # A step that does not fit starts a new page; a section's first step stays with its heading.
     start = "" if leads else "\\filbreak\\medskip\n"
     out = [f"{start}\\textbf{{{number}.}} {_tex(step.title)}\\nopagebreak"]
     if step.sides():
@@ -147,12 +147,13 @@ def _fit(formula: str) -> str:
 
 
 def _tex(text: str) -> str:
-    """Plain text within LaTeX; formulas stay as they are."""
+    """Escape plain text for LaTeX; formulas are kept."""
     return with_formulas(text, lambda part: "".join(_SPECIAL.get(c, c) for c in part))
 
 
 def _first(row: str) -> str:
-    """A row with [ or * at its start in braces, which the \\\\ before it would take as its own."""
+    """Put a leading [ or * of a row in braces; otherwise the \\\\ before it would read it as its
+    argument."""
     return f"{{{row[0]}}}{row[1:]}" if row.startswith(("[", "*")) else row
 
 
@@ -170,7 +171,7 @@ def _tex_table(table: SolutionTable) -> str:
 
 
 def grown(formula: str) -> str:
-    """A formula whose parentheses grow with the matrices inside them."""
+    """Make the parentheses of a formula as tall as the matrices inside them."""
     parts = re.split(r"([()])", formula)
     opened: list[int] = []
     for at, part in enumerate(parts):
@@ -187,12 +188,12 @@ def grown(formula: str) -> str:
 
 
 def html(text: str) -> str:
-    """Plain text with its formulas."""
+    """Convert plain text with formulas to HTML."""
     return with_formulas(text, escape, mathml)
 
 
 def page(solution: Content) -> str:
-    """One element with its own style: headings, numbered steps, formulas, tables."""
+    """The solution as a single HTML element with its own style."""
     out = [f"<h2>{html(solution.title)}</h2>"]
     if solution.opening:
         out.append(f"<p><em>{html(solution.opening)}</em></p>")

@@ -1,7 +1,7 @@
-"""Numbers and tensors as LaTeX, and formulas with numbers.
+"""Write numbers, tensors, and formulas with numbers as LaTeX.
 
-A number with few decimals is written exactly (1, 0.25); any other is rounded to `digits` decimals
-(so 0.250 is not exactly 1/4). Vectors are columns, as in W x.
+Numbers with few decimals are written exactly (1, 0.25); others are rounded to `digits` decimals, so
+0.250 means a rounded value, not exactly 1/4. Vectors are columns, as in W x.
 """
 
 import math
@@ -15,11 +15,11 @@ from torch import Tensor
 from translucid.core import catalogue
 
 NOISE = 1e-13  # rounding errors of float64 up to this size are written as 0
-_LARGE = 1e7  # from here on, powers of ten are used
+_LARGE = 1e7  # larger numbers are written with powers of ten
 
 
 def number(value: float, digits: int, noise: float = NOISE) -> str:
-    """One number as LaTeX."""
+    """Write one number as LaTeX."""
     if math.isnan(value):
         return r"\mathrm{NaN}"
     if math.isinf(value):
@@ -44,24 +44,24 @@ def is_rounded(value: float, digits: int, noise: float = NOISE) -> bool:
 
 
 def count(value: int) -> str:
-    """A whole number with thousands separators: 1{,}769{,}472."""
+    """Write a whole number with thousands separators: 1{,}769{,}472."""
     return f"{value:,}".replace(",", "{,}")
 
 
 def write(value: Tensor, digits: int, noise: float = NOISE) -> str:
-    """A scalar, a column or a matrix as LaTeX."""
+    """Write a scalar, column vector or matrix as LaTeX."""
     if value.dtype == torch.bool:
         value = value.to(torch.float64)
     if value.numel() == 1:
         return number(value.item(), digits, noise)
     rows = value[:, None] if value.dim() == 1 else value
-    assert rows.dim() == 2, f"a page shows two axes, not {value.dim()}"
+    assert rows.dim() == 2, f"only tensors with up to two axes can be written, not {value.dim()}"
     lines = [" & ".join(number(entry, digits, noise) for entry in row) for row in rows.tolist()]
     return r"\begin{bmatrix} " + r" \\ ".join(lines) + r" \end{bmatrix}"
 
 
-# These marks (private use characters) enclose numbers in a template until the signs between them
-# are corrected: 2 3 becomes 2 · 3.
+# These private use characters enclose numbers in a template until the operators between them are
+# inserted: 2 3 becomes 2 · 3.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _BARE = re.compile(rf"(^|[(\[{{,]\s*|^\s*){_OPEN}(-[^{_CLOSE}]*){_CLOSE}(?!\^)")
 _NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_CLOSE}")
@@ -69,7 +69,7 @@ _NEGATIVE = re.compile(rf"{_OPEN}(-[^{_CLOSE}]*|[^{_CLOSE}]*cdot[^{_CLOSE}]*){_C
 
 @dataclass
 class Writer:
-    """Writes formulas of one part, with symbols and with numbers."""
+    """Writes the formulas of one part, with symbols or with numbers."""
 
     digits: int
     rounded: bool = False  # whether any number has been rounded so far
@@ -90,7 +90,7 @@ class Writer:
         values: Mapping[str, Tensor | str],
         absent: Collection[str] = (),
     ) -> str:
-        """A template with its values filled in; text is used as it is."""
+        """Fill the values into a template; text values are inserted unchanged."""
         used = {name: value for name, value in values.items() if f"<{name}>" in template}
         written = {name: self._operand(value) for name, value in used.items()}
         return _mend(catalogue.fill(template, part, written, absent))
@@ -103,7 +103,7 @@ class Writer:
 
 
 def _mend(text: str) -> str:
-    """Put dots between factors that are numbers, and parentheses around negative operands."""
+    """Insert dots between numeric factors and parentheses around negative operands."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
     text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
     text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)

@@ -1,4 +1,4 @@
-"""Numbers from users: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
+"""Parse numbers from users: `"1 0; 0 1"`, nested lists, tensors, arrays, small files.
 
 In text, rows are separated by `;` or new lines, and numbers by spaces or commas. A fraction such as
 1/3 is a number too. Every error names the argument and the position.
@@ -24,15 +24,15 @@ from translucid.core.spelling import spelt
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
 )
-Number: TypeAlias = str | float | Tensor  # one of them
+Number: TypeAlias = str | float | Tensor  # a single number
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def matrix(numbers: Numbers, name: str) -> Tensor:
-    """Numbers in any form as (rows, columns) in float64; a flat list is one row."""
+    """Convert numbers in any form to a float64 matrix (rows, columns); a flat list is one row."""
     rows = _rows(numbers, name)
     if not rows or not any(rows):
-        raise InputError(f'{name} is empty; give numbers such as "1 0; 0 1" (; separates rows)')
+        raise InputError(f'{name} is empty; pass numbers such as "1 0; 0 1" (; separates rows)')
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise InputError(
@@ -43,17 +43,15 @@ def matrix(numbers: Numbers, name: str) -> Tensor:
 
 
 def vector(numbers: Numbers, name: str) -> Tensor:
-    """One row or one column, as (size,)."""
+    """Convert one row or one column of numbers to a vector (size,)."""
     table = matrix(numbers, name)
     if 1 not in table.shape:
-        raise InputError(
-            f"{name} is {shape(table)}, but one row (or one column) of numbers is needed"
-        )
+        raise InputError(f"{name} is {shape(table)}; expected one row (or one column) of numbers")
     return table.flatten()
 
 
 def scalar(numbers: Number, name: str) -> Tensor:
-    """One number, as a tensor without axes."""
+    """Convert one number to a tensor without axes."""
     try:
         table = matrix(numbers, name)
     except InputError:
@@ -64,12 +62,12 @@ def scalar(numbers: Number, name: str) -> Tensor:
         if isinstance(numbers, str) and _DECIMAL_COMMA.fullmatch(numbers.strip()):
             point = numbers.strip().replace(",", ".")
             raise InputError(f"{name} = {numbers}: write {point}, with a decimal point")
-        raise InputError(f"{name} is {shape(table)}, but one number is needed")
+        raise InputError(f"{name} is {shape(table)}; expected one number")
     return table.reshape(())
 
 
 def whole(number: object, name: str, *, least: int = 1) -> int:
-    """A whole number, also from text."""
+    """Convert a number or text to an integer of at least `least`."""
     text = str(number).strip()
     if isinstance(number, bool) or not text.lstrip("+-").isdigit():
         raise InputError(f"{name} = {number}: must be a whole number, such as {max(least, 2)}")
@@ -79,7 +77,7 @@ def whole(number: object, name: str, *, least: int = 1) -> int:
 
 
 def wholes(numbers: Numbers, name: str, *, least: int = 0) -> list[int]:
-    """Whole numbers in a row, such as positions."""
+    """Convert a row of whole numbers, such as positions, to a list of integers."""
     values = vector(numbers, name).tolist()
     for number in values:
         if number != int(number) or number < least:
@@ -91,7 +89,7 @@ def wholes(numbers: Numbers, name: str, *, least: int = 0) -> list[int]:
 
 
 def shape(table: Tensor) -> str:
-    """`3 x 2`, for messages."""
+    """A tensor's shape for messages, such as `3 x 2`."""
     return " x ".join(str(size) for size in table.shape) or "one number"
 
 
@@ -118,10 +116,10 @@ def _is_row(entry: object) -> bool:
 
 
 def _read(text: str, name: str) -> list[list[float]]:
-    """The rows of a text, which may have the brackets of Python or JSON."""
+    """Parse the rows of a text, which may contain Python or JSON brackets."""
     plain = text.replace("],", ";").replace("[", " ").replace("]", " ").replace("−", "-")
     lines = plain.replace("\n", ";").split(";")
-    while lines and not lines[-1].strip():  # `1 0; 0 1;` ends a row, it does not begin one
+    while lines and not lines[-1].strip():  # a trailing ; does not begin a new row
         lines.pop()
     rows = []
     for r, line in enumerate(lines, 1):
@@ -135,7 +133,7 @@ def _read(text: str, name: str) -> list[list[float]]:
 
 
 def _refuse_decimal_commas(line: str, where: str) -> None:
-    """Refuse `1,5 2,5`, which may be two numbers or four; `1,5,2,5` and `1, 5, 2, 5` are lists."""
+    """Raise an error for `1,5 2,5`, which may be two numbers or four; `1,5,2,5` is a list."""
     words = line.split()
     decimals = [word for word in words if _DECIMAL_COMMA.fullmatch(word.rstrip(","))]
     parted_by_commas = any(word.endswith(",") for word in words)
@@ -145,8 +143,7 @@ def _refuse_decimal_commas(line: str, where: str) -> None:
         )
         apart = " ".join(line.replace(",", " ").split())
         raise InputError(
-            f"{where}: {line.strip()!r} may contain decimal commas, or be a list; write {point}, "
-            f"or {apart}"
+            f"{where}: {line.strip()!r} could be decimal commas or a list; write {point} or {apart}"
         )
 
 
@@ -157,8 +154,8 @@ def _number(entry: object, name: str, where: str) -> float:
         value = float(Fraction(entry)) if isinstance(entry, str) and "/" in entry else float(entry)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(
-            f"{name}{where}: {entry!r} is not a number; separate numbers by spaces or commas, "
-            "rows by ;"
+            f"{name}{where}: {entry!r} is not a number; separate numbers with spaces or commas, "
+            "rows with ;"
         ) from None
     if not math.isfinite(value):
         raise InputError(f"{name}{where}: {entry} is not a finite number")
@@ -166,27 +163,27 @@ def _number(entry: object, name: str, where: str) -> float:
 
 
 def many(count: int, what: str = "number") -> str:
-    """`1 number`, `2 numbers`"""
+    """A count with its noun: `1 number`, `2 numbers`."""
     return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """The keys and values of a TOML or JSON file; `-` is standard input.
+    """Read keys and values from a TOML or JSON file; `-` is standard input.
 
-    kinds: the allowed keys, each a "word", a "flag" or "numbers", which the exercise checks. The
-    spelling of keys is free: W_Q, w_q, wq.
+    kinds: the allowed keys, each a "word", a "flag" or "numbers" (checked by the exercise). Keys
+    may be spelled W_Q, w_q or wq.
     """
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
     except FileNotFoundError:
-        raise InputError(f"file {path}: there is no such file") from None
+        raise InputError(f"file {path} does not exist") from None
     except UnicodeDecodeError:
-        raise InputError(f"file {path}: is not UTF-8 text; give a TOML or JSON file") from None
+        raise InputError(f"file {path} is not UTF-8 text; expected a TOML or JSON file") from None
     except OSError as error:
-        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"file {path} cannot be read ({error.strerror})") from None
     content = _parse(path, text)
     if not isinstance(content, Mapping):
-        raise InputError(f'file {path}: must hold keys and values, such as x = "1 0; 0 1"')
+        raise InputError(f'file {path} must contain keys and values, such as x = "1 0; 0 1"')
     values: dict[str, Any] = {}
     for written, value in content.items():
         key = spelt(written, kinds)
@@ -207,15 +204,15 @@ def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
 def _parse(path: Path, text: str) -> Any:
     kind = path.suffix.lower()
     if kind not in ("", ".toml", ".json", ".txt"):
-        raise InputError(f"file {path}: give a .toml or a .json file, not {kind}")
+        raise InputError(f"file {path}: expected a .toml or a .json file, not {kind}")
     if kind == ".json" or (str(path) == "-" and text.lstrip()[:1] in ("{", "[")):
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"file {path}, line {error.lineno}: is not JSON ({error.msg})"
+                f"file {path}, line {error.lineno}: invalid JSON ({error.msg})"
             ) from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"file {path}: is not TOML: {error}") from None
+        raise InputError(f"file {path}: invalid TOML: {error}") from None

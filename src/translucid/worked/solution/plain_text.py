@@ -1,4 +1,4 @@
-"""A solution for the terminal: blocks of Unicode text, wrapped to its width."""
+"""Write a solution for the terminal, as Unicode text wrapped to its width."""
 
 import textwrap
 
@@ -16,13 +16,13 @@ from translucid.see.render.plain_math import (
 from translucid.worked.solution.content import Content, Given, SolutionTable, Step, dollars
 
 _INDENT = 4
-_COLUMNS = 6  # a table with more columns contains only numbers and may lose inner columns
+_COLUMNS = 6  # a table with more columns has only numbers; its inner columns may be omitted
 _BOLD, _DIM, _END = "\033[1m", "\033[2m", "\033[0m"
-_CUT = "… marks columns that do not fit here; --format json has all of them."
+_CUT = "… marks columns that do not fit; --format json has all of them."
 
 
 def render(solution: Content, width: int, color: bool) -> str:
-    """The whole solution; with `color`, titles are bold and remarks are dim."""
+    """The solution as terminal text. color: print titles bold and remarks dim."""
     width = max(width, 40)
 
     def bold(text: str) -> str:
@@ -57,7 +57,7 @@ def render(solution: Content, width: int, color: bool) -> str:
 
 
 def _is_cut(line: str) -> bool:
-    """Whether columns of a matrix or a table were left out of this line."""
+    """Whether matrix or table columns were omitted from this line."""
     return "  …  " in line or (" … " in line and line.endswith(("⎤", "⎥", "⎦", "]")))
 
 
@@ -73,7 +73,7 @@ def _wrap(text: str, width: int, hang: int = 0, first: int = 0) -> list[str]:
 
 
 def _given(given: tuple[Given, ...], width: int) -> list[str]:
-    """X = ..., as many on a line as fit."""
+    """The given values (X = ...), as many on a line as fit."""
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
     lines: list[list[TextBlock]] = [[]]
@@ -95,7 +95,7 @@ def _given(given: tuple[Given, ...], width: int) -> list[str]:
 
 
 def _body(step: Step, width: int) -> list[str]:
-    """The formula on a line, then the formula with numbers on as few lines as fit, or a table."""
+    """The body of a step: its formula, then the formula with numbers, wrapped; or its table."""
     lines = _formula(step, width)
     return lines if step.table is None else lines + _table(step.table, width)
 
@@ -128,7 +128,7 @@ def _formula(step: Step, width: int) -> list[str]:
 
 
 def _inner(row: list[TextBlock], room: int) -> list[TextBlock]:
-    """Lines that continue a formula, indented."""
+    """Wrap a long formula into lines, with continuation lines indented."""
     starts = row[0].lines[0] in OPERATORS
     return [in_row([TextBlock(("  ",)), box]) if starts else box for box in flow(row, room - 2)]
 
@@ -138,12 +138,12 @@ def _indented(box: TextBlock, indent: int) -> list[str]:
 
 
 def _table(table: SolutionTable, width: int) -> list[str]:
-    """Cells under their header, numbers right-aligned and text left-aligned."""
+    """A table as text: numbers right-aligned, text left-aligned."""
     rows = [[inline(cell) for cell in row] for row in (table.header, *table.rows)]
     rows = _elided(rows, width - _INDENT)
     widths = _widths(rows)
     over = sum(w + 2 for w in widths) - 2 - (width - _INDENT)
-    if over > 0:  # cut the beginnings in the widest column: the end of a sentence is newer
+    if over > 0:  # in the widest column, cut the start of texts: their latest words come last
         widest = widths.index(max(widths))
         widths[widest] = max(widths[widest] - over, 8)
         for row in rows:
@@ -166,7 +166,7 @@ def _widths(rows: list[list[str]]) -> list[int]:
 
 
 def _elided(rows: list[list[str]], room: int) -> list[list[str]]:
-    """A table with too many columns, reduced to its first ones and its last, with … between."""
+    """Reduce a table that is too wide to its first columns and its last, with … between."""
     widths = _widths(rows)
     if len(widths) <= _COLUMNS or sum(w + 2 for w in widths) - 2 <= room:
         return rows

@@ -13,25 +13,25 @@ class Solution(Content):
     """A step-by-step solution: print it, or get it as text, Markdown, LaTeX, HTML or JSON."""
 
     def text(self, width: int = 80, *, color: bool = False) -> str:
-        """Text for a terminal of this width."""
+        """The solution as text for a terminal of the given width."""
         return plain_text.render(self, width, color)
 
     def markdown(self) -> str:
-        """Markdown for notebooks and pages that typeset $$ formulas $$."""
+        """The solution as Markdown, for notebooks and pages that typeset $$ formulas $$."""
         return document.markdown(self)
 
     def latex(self) -> str:
-        """A complete LaTeX document for pdflatex."""
+        """The solution as a complete LaTeX document for pdflatex."""
         return document.latex(self)
 
     def html(self) -> str:
-        """One HTML element for notebooks and pages, with its own style and no script."""
+        """The solution as one HTML element with its own style and no script."""
         return page(self)
 
     def json(self) -> str:
-        """Every step with its formula and its value in full precision."""
+        """The solution as JSON: each step with its formula and its value in full precision."""
         content = asdict(self)
-        del content["more"]  # `next` contains it
+        del content["more"]  # already contained in `next`
         content["steps"] = [{"number": i, **step} for i, step in enumerate(content["steps"], 1)]
         written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         return dollars(written, "$")

@@ -42,7 +42,7 @@ const LETTERS = {
   reset: 'r',
   update: 'z',
 };
-// The points that represent a part, the best first.
+// The points that can represent a part, best first.
 const SPEAKS = {
   embedding: ['scaled', 'lookup'],
   characters: ['sum', 'output'],
@@ -72,7 +72,7 @@ export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
 export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
 export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
-// The catalogue's entry of a point, with this model's formula.
+// The catalogue's entry for a point, with this model's formula.
 export const entryAt = (catalogue, points, at) => {
   const entry = catalogue[entryOf(at)];
   const formula = points.get(at)?.formula;
@@ -85,7 +85,7 @@ export const layerOf = scope => {
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
 export const ofHead = pane => /(^|\.)(head|ngrams)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
-// Of an attention pattern: cross, encoder or decoder.
+// The kind of an attention pattern: cross, encoder or decoder.
 export const attentionKind = at =>
   crosses(scopeOf(at)) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder';
 
@@ -197,7 +197,7 @@ function panes(points, side, wanted) {
     } else found.push(...ofScope(scope, local, all, side, layer, layers.length));
   }
   for (const plate of plates.values()) plate.at = (plate.points.findLast(byRows) ?? plate.points.at(-1)).at;
-  const last = pane => Number(pane.kind === 'vector' && ofHead(pane)); // what is one vector comes behind the strands
+  const last = pane => Number(pane.kind === 'vector' && ofHead(pane)); // a single vector comes behind
   return { panes: found.filter(pane => pane.at).sort((a, b) => last(a) - last(b)), layers, open };
 }
 function ofScope(scope, local, all, side, layer) {
@@ -222,7 +222,7 @@ function ofScope(scope, local, all, side, layer) {
           stream: name === 'hidden',
         };
       });
-  if (last === 'masks') return []; // seen in the inspector of the attention they serve
+  if (last === 'masks') return []; // shown in the inspector of the attention that uses them
   if (last === 'head' || last === 'ngrams')
     return all
       .filter(point => byRows(point) || point.shape.length === 1)
@@ -250,7 +250,7 @@ function ofScope(scope, local, all, side, layer) {
       },
     ];
   if (!byRows(at)) return at.shape.length === 1 ? [{ ...base, kind: 'vector', at: at.at, label, short: '' }] : [];
-  if (last === 'positions' && pointOf(at.at) === 'angles') return []; // rotary: queries and keys turn, not the stream
+  if (last === 'positions' && pointOf(at.at) === 'angles') return []; // rotary: queries and keys are rotated
   const thin = part === 'residual' || (part === 'norm' && layer !== null);
   return [
     {
@@ -263,7 +263,7 @@ function ofScope(scope, local, all, side, layer) {
     },
   ];
 }
-// A model of numbers: each layer is a column.
+// A model that reads numbers: each layer is a column.
 function columns(points, features, run, standardised) {
   const shown = points.filter(
     point =>

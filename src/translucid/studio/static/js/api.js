@@ -22,7 +22,7 @@ function delivered(answer) {
   const here = act => given => view?.aborted || act(given);
   return new Promise((told, refused) => answer.then(here(told), here(refused)));
 }
-const asked = new Map(); // every question of this session, for those who save it
+const asked = new Map(); // every request of this session, to save it
 function ask(address, options) {
   asked.set(`${address} ${options?.body ?? ''}`, [options?.method ?? 'GET', address, options?.body ?? '']);
   return fetched(address, options);
@@ -111,7 +111,7 @@ export const steps = (id, { k, positions, tokens }) =>
 export const step = async (id, n, options) => {
   const { at, steps: all, looks } = await steps(id, options);
   const found = all.find(each => each.n === n);
-  const { weights } = found; // of a decoder alone, as many as there are words so far
+  const { weights } = found; // for a decoder-only model, as many as there are words so far
   return { at, ...found, looks: looks && { ...looks, words: looks.words.slice(0, weights.length), weights } };
 };
 export const only = n => `${n}:${n + 1}`; // one position

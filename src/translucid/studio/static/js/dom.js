@@ -123,7 +123,7 @@ export function dialog(title, ...body) {
     box.remove();
     before?.focus?.({ preventScroll: true });
   });
-  box.addEventListener('keydown', event => event.stopPropagation()); // Escape closes it, and lets go of no pin
+  box.addEventListener('keydown', event => event.stopPropagation()); // Escape closes it and keeps the pins
   document.body.append(box);
   box.showModal();
   return box;

@@ -8,7 +8,7 @@ import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
 
-const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // whatever the stop
+const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // for every stop
 const box = () => document.getElementById('lesson');
 let now = null; // { id, place, lesson, view }
 
@@ -80,7 +80,7 @@ export async function guide(view, { run }) {
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
-// What was learnt, and what comes next.
+// What the lesson covered, and what comes next.
 async function endOf(lesson) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
   const here = stations.findIndex(each => each.id === lesson.id);
@@ -114,7 +114,7 @@ function drawn(step) {
     h(
       'button.back',
       {
-        'aria-label': 'Back, to the stop before',
+        'aria-label': 'Back to the previous stop',
         title: 'Back (Shift and Space)',
         disabled: seek(place, -1) === null,
         onclick: back,
@@ -167,7 +167,7 @@ const shut = () =>
   );
 // A link to a lesson, or a stop, that does not exist.
 function nowhere({ name, steps, why }, place) {
-  const says = why ?? `${name} has ${steps.length} stops; there is no stop ${place}`;
+  const says = why ?? `${name} has ${steps.length} stops; it has no stop ${place}`;
   return [
     h(
       'div.text',
@@ -184,7 +184,7 @@ const another = ({ text }) =>
     'p.task',
     text
       ? [h('a', { href: to(address().view, { text, target: null }) }, 'Back to the lesson’s sentence'), `: ${text}`]
-      : 'Press Edit and write another sentence.',
+      : 'Press Edit and write a different sentence.',
   );
 // For a stop that this model lacks: the lesson's own model, and the tour that fits best.
 async function instead(lesson, run) {

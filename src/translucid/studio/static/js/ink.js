@@ -36,14 +36,14 @@ function table(name, kind) {
 export const theme = () => document.documentElement.dataset.theme || 'light';
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
-export const shades = kind => table(theme(), kind); // for those who paint many
+export const shades = kind => table(theme(), kind); // for drawing many cells
 // The same as 32-bit numbers, the pixel format of ImageData.
 export const packedColour = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 export const packed = kind => shades(kind).map(packedColour);
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
   const t = scale.kind === 'seq' ? clamp(value / scale.max, 0, 1) : clamp(0.5 + value / (2 * scale.max), 0, 1);
-  return Math.round((Number.isNaN(t) ? (scale.kind === 'seq' ? 0 : 0.5) : t) * 255); // what is no number is clear
+  return Math.round((Number.isNaN(t) ? (scale.kind === 'seq' ? 0 : 0.5) : t) * 255); // NaN is transparent
 }
 export const rgb = (value, scale) => shades(scale.kind)[shade(value, scale)];
 export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
@@ -127,7 +127,7 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
 }
 export const paintedOn = el => figures.get(el) ?? [];
 
-export const MANY = 32; // values that are all written out
+export const MANY = 32; // values that are written exactly
 // Format a number with a fixed number of digits; numbers that would round to 0 are written as 1.2e−4.
 export const num = (v, digits = 2) =>
   v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? power(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
@@ -147,7 +147,7 @@ export const brief = v => {
 export const counted = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
 export const signed = (v, digits = 2) => (v > 0 ? '+' : '') + num(v, digits);
 
-// Colour scales: of probabilities, and of a frame.
+// Colour scales: for probabilities, and for a frame.
 export const UNIT_SCALE = { kind: 'seq', max: 1 };
 export const scaleOf = frame =>
   frame.scale === 'signed' ? { kind: 'div', max: frame.hi } : { kind: 'seq', max: frame.hi };

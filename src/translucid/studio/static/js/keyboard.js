@@ -42,7 +42,7 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
     const taken = take && at !== null && (event.key === 'Enter' || event.key === ' ');
     if (!move && !taken) return;
     event.preventDefault();
-    event.stopPropagation(); // the view has other uses for these keys
+    event.stopPropagation(); // the view uses these keys itself
     if (taken) return take(at);
     const from = at ?? start();
     if (from !== null) stand(at === null && !area ? from : step(from, ...move));
@@ -69,7 +69,7 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
   );
 }
 
-// Arrow keys move the focus between the buttons of a list (up and down) or of a grid with so many columns.
+// Arrow keys move the focus between the buttons of a list (up and down) or of a grid with this many columns.
 export function arrowsMove(box, columns = 0) {
   box.addEventListener('keydown', event => {
     const [down, across] = MOVES[event.key] ?? [0, 0];
@@ -93,7 +93,7 @@ export function keepFocus(box) {
   const name = known(el);
   const tag = el.tagName;
   return () => {
-    if (document.activeElement !== document.body) return; // somebody else has it now
+    if (document.activeElement !== document.body) return; // another element has the focus now
     const now = [...box.querySelectorAll(FOCUSABLE)].filter(each => each.tagName === tag || tag === 'INPUT');
     (now.find(each => known(each) === name) ?? (all.length === now.length ? now[place] : null))?.focus({
       preventScroll: true,

@@ -6,7 +6,7 @@ import { onLook } from './dom.js';
 
 const marks = new Map(); // key -> Set of { el, keys }
 const listeners = new Set();
-export const state = { hover: [], pins: [], meant: [] }; // meant: what a lesson speaks of
+export const state = { hover: [], pins: [], meant: [] }; // meant: what a lesson refers to
 let lit = new Set();
 let meant = new Set();
 
@@ -116,7 +116,7 @@ export function steady() {
 }
 export const looked = () => (state.hover.length ? state.hover : state.pins);
 
-// ---- the row and column of a table that keys mean. In self-attention, rows and columns are the same words, so the
+// ---- the row and column of a table that keys select. In self-attention, rows and columns are the same words, so the
 // first key is the row and the second the column.
 export function cellOfKeys(keys, rows, cols) {
   // rows, cols: arrays of keys (or empty)

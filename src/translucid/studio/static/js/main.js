@@ -25,9 +25,9 @@ let shows = new AbortController(); // aborted when its view is left
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
 let stood = null; // the address that was drawn last
-let trouble = null; // what went wrong on the way to another one
+let trouble = null; // the error on the way to a different address
 
-const mark = byId('bar').querySelector('svg'); // the server is there before its models are open, and shows this
+const mark = byId('bar').querySelector('svg'); // shown while the server is still opening its models
 const sizes = ({ config, parameters }) =>
   [
     config.layers &&
@@ -55,7 +55,7 @@ function absent(id, model, all) {
   return !Object.hasOwn(VIEWS, id)
     ? `unknown view; the views are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && !VIEWS[id].withoutModel
-      ? 'This run had no model when the page was opened; open the run again'
+      ? 'This run had not saved a model when the page was opened; open the run again'
       : VIEWS[id].lacks?.(model, opened);
 }
 const tool = (name, key, onclick, face, kind) =>
@@ -106,7 +106,7 @@ function bar(view, model, all) {
 const small = matchMedia('(max-width: 1180px)'); // as in lesson.css
 function inspector() {
   root.classList.toggle(small.matches ? 'drawer' : 'folded');
-  if (!small.matches) draw(); // the view has other room now
+  if (!small.matches) draw(); // the view's size has changed
 }
 function walkTokens(by) {
   if (!now?.run) return;
@@ -125,7 +125,7 @@ async function copyValue() {
 }
 function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
-  line ? copy(line) : notice('this value is not a single number of the trace');
+  line ? copy(line) : notice('this value is not a single number in the trace');
 }
 const keep = what => {
   if (shown) save(what, shown, draw).catch(told);
@@ -135,7 +135,7 @@ function projector() {
   draw();
 }
 
-const LONG = 96; // words; a text of more is a strip
+const LONG = 96; // maximum words; a longer text is shown as a strip
 // The vectors under the words: the outputs of the encoder and the decoder, or the last states.
 const DEPTHS = [
   'final_norm.output',
@@ -381,7 +381,7 @@ async function drawOn(stage, signal) {
     const blank = setTimeout(() => box.append(h('p.quiet.computing', { role: 'status' }, busy(view, found))), 200);
     signal.addEventListener('abort', () => clearTimeout(blank));
     await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
-    if (signal.aborted) return; // it has waited for something else than an answer
+    if (signal.aborted) return; // it waited for something other than an answer
     box.remove();
     link.paint();
     link.reveal();

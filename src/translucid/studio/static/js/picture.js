@@ -213,6 +213,6 @@ export async function asPng(caption, sharp = 2) {
   made.height = image.naturalHeight * sharp;
   made.getContext('2d').drawImage(image, 0, 0, made.width, made.height);
   return new Promise((resolve, reject) =>
-    made.toBlob(blob => (blob ? resolve(blob) : reject(new Error('the browser made no picture'))), 'image/png'),
+    made.toBlob(blob => (blob ? resolve(blob) : reject(new Error('the browser could not draw it'))), 'image/png'),
   );
 }

@@ -31,7 +31,7 @@ async function unreadable({ m }, text) {
     const side = tokens.source.length ? 'source' : 'target';
     const missing = new Set(unknown[side]);
     const words = tokens[side].map((word, i) => ({ word, i })).filter(({ word }) => !special(word));
-    return words.length && words.every(({ i }) => missing.has(i)) ? 'none of its tokens is in the vocabulary' : '';
+    return words.length && words.every(({ i }) => missing.has(i)) ? 'none of its tokens are in the vocabulary' : '';
   } catch (error) {
     return api.refusal(error).replace(/^text: /, '');
   }

@@ -33,7 +33,7 @@ function chosen(frame, index) {
     const at = index[axis] ?? '*';
     const some = at === '*' || at.includes(':');
     const [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
-    if (to > size) throw new Error(`index: ${frame.at} has the shape ${shape.join(', ')}`);
+    if (to > size) throw new Error(`index: ${frame.at} has shape ${shape.join(', ')}`);
     if (some) {
       left.push(to - from);
       axes.push(frame.axes[axis]);
@@ -134,7 +134,7 @@ function bare(points, at) {
     expression: null,
     missing:
       'The terms of this number are not recorded in this file: ' +
-      `translucid explore opens them, and in Python trace.terms("${at}").`,
+      `to see them, use translucid explore or, in Python, trace.terms("${at}").`,
   };
 }
 // The tables of these training steps, selected from those that were recorded together.

@@ -5,12 +5,12 @@ import * as api from './api.js';
 import { byRows } from './anatomy.js';
 import { scaleOf } from './ink.js';
 
-const POOL = 128; // columns of a short text
-const WHOLE = 1 << 15; // numbers sent whole
+const POOL = 128; // maximum columns for a short text
+const WHOLE = 1 << 15; // maximum numbers sent without pooling
 const MANY = 96; // words
-const NEAR = 32; // blocks of keys that the window looks at
+const NEAR = 32; // blocks of keys that the window attends to
 const FAR = 32; // of all words among each other
-const PLATES = 7; // more of them stand as close as can be
+const PLATES = 7; // more of them are placed as close together as possible
 
 async function batches(run, names, options) {
   // at most 64 points per request

@@ -3,16 +3,16 @@
 import * as api from './api.js';
 import { frames } from './frames.js';
 
-const MOST = { points: 4000, norms: 800 }; // kept here; then neighbours are joined
+const MOST = { points: 4000, norms: 800 }; // maximum points kept; then neighbours are merged
 const AGAIN = [1000, 2000, 4000, 8000]; // ms before the next try
 const OVER = new Set(['finished', 'interrupted', 'failed']);
 export const numbers = list => list.map(value => value ?? NaN);
 
-const trainings = new Map(); // model -> what came of its training: it is drawn again also when the server has stopped
+const trainings = new Map(); // model -> what was received of its training, kept if the server stops
 const listeners = new Set();
 const empty = () => ({ about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '' });
 
-// Called with every change of a training.
+// Called whenever a training run changes.
 export const onTraining = act => listeners.add(act);
 // The state shown beside the name of a run that has no model yet.
 export function stateOf(m) {
@@ -127,9 +127,9 @@ export function standing(data, { about } = data) {
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],
-    interrupted: [`Stopped and saved after step ${step}${all}`, `go on with: ${resume}`],
+    interrupted: [`Stopped and saved after step ${step}${all}`, `continue with: ${resume}`],
     failed: [`Failed at step ${step}`, data.why],
-    stopped: [`Stopped unexpectedly after step ${step}${all}`, `go on with: ${resume}`],
+    stopped: [`Stopped unexpectedly after step ${step}${all}`, `continue with: ${resume}`],
   };
   const [said, more] = ends[data.state] ?? [`Step ${step}${all}`, ''];
   if (data.lost)

@@ -34,7 +34,7 @@ export function render({ model, el }) {
     });
   const silent = document.createElement('p');
   silent.textContent =
-    'The studio waits for Python. If this stays, run the cell again: the numbers come from the running model.';
+    'The studio is waiting for Python. If this stays, run the cell again: the numbers come from the running model.';
   el.append(silent);
   model.on('msg:custom', heard);
   const place = mount(el, {

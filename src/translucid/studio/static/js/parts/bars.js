@@ -92,7 +92,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
     ),
   );
   const tail = h('p.tail', `${found.others.toLocaleString('en')} more tokens have ${share(Math.max(0, found.rest))}`);
-  return withTable(h('div.bars', rows, found.others > 0 && tail), 'The likeliest tokens of this step', () => ({
+  return withTable(h('div.bars', rows, found.others > 0 && tail), 'The likeliest tokens at this step', () => ({
     corner: 'token',
     columns: ['id', 'logit', 'probability'],
     rows: found.words.map((word, k) => [word, String(found.ids[k]), found.logits[k], found.probabilities[k]]),
@@ -126,7 +126,7 @@ export function shifts(rows, { difference = true } = {}) {
       );
     }),
   );
-  return withTable(el, 'Probabilities before and now', () => ({
+  return withTable(el, 'Probabilities before and after the change', () => ({
     corner: 'token',
     columns: ['before', 'now', 'difference'],
     rows: rows.map(({ word, before, now }) => [word, before, now, now - before]),

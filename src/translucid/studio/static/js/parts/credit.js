@@ -9,13 +9,13 @@ import { withTable } from './table.js';
 import { title } from '../anatomy.js';
 import { readout, word } from '../readout.js';
 
-const SHOWN = 8; // parts that stand by themselves
-const NEGLIGIBLE = 1e-4; // of a logit: the rounding of the model's own precision
+const SHOWN = 8; // parts that are listed separately
+const NEGLIGIBLE = 1e-4; // rounding error of a logit in the model's precision
 const WAYS = [
   ['part', 'by part'],
   ['token', 'by token'],
 ];
-let way = 'part'; // how it was looked at last
+let way = 'part'; // how it was last shown
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
 export function credit(run, asked, onpart) {
@@ -90,7 +90,7 @@ function parts(run, found, onpart) {
         { name: 'norms and biases', value: found.remainder },
         { name: 'rounding', value: found.rounding },
       ].map(line => [line.text ?? line.name, line.value]),
-      note: `They add up to the logit, ${found.logit}.`,
+      note: `Together they sum to the logit, ${found.logit}.`,
     }));
   };
   const chooser = h('div');
@@ -168,6 +168,6 @@ function inputs(run, found) {
   return [
     h('h3', 'Saliency of the input for ', word(found.word)),
     box,
-    h('p.small.quiet', `Gradient × input, of the ${found.unit} ${num(found.value, 3)}.`),
+    h('p.small.quiet', `Gradient × input with respect to the ${found.unit} ${num(found.value, 3)}.`),
   ];
 }

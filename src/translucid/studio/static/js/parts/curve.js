@@ -6,7 +6,7 @@ import { canvas, num, power, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
-const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // in units, around the plot
+const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // margins around the plot, in units
 
 export const amount = value => {
   // a few significant digits
@@ -70,7 +70,7 @@ export function curve(o) {
       step.toLocaleString('en'),
       ...[value, least, most].map(amount),
     ]),
-    note: 'Where points were thinned, a row is the mean of neighbours, with the least and the most of them.',
+    note: 'Where points were thinned out, a row is the mean of neighbouring points, with their minimum and maximum.',
   }));
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
   const y = value => box.y + (1 - (value - shown.least) / (shown.most - shown.least || 1)) * box.h;

@@ -6,8 +6,8 @@ import { withTable } from './table.js';
 import * as api from '../api.js';
 import { arrowsMove } from '../keyboard.js';
 
-export const MANY = 6; // heads; more of them have smaller pictures
-const EACH = 64; // so many heads have a canvas each; more of them share one
+export const MANY = 6; // with more heads than this, pictures are smaller
+const EACH = 64; // up to this many heads have their own canvas; more share one
 
 // small: the pictures of all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
 // grid.paint(): call once it is placed, and whenever layers are loaded.
@@ -50,7 +50,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
     rows: range(layers)
       .filter(small.has)
       .flatMap(l => range(heads).map(n => [`layer ${l}, head ${n}`, small.most(l, n), small.entropy(l, n)])),
-    note: small.missing ? `${small.missing} of ${layers} layers are not read yet.` : undefined,
+    note: small.missing ? `${small.missing} of ${layers} layers have not been loaded yet.` : undefined,
   }));
 }
 const called = (l, n) => `layer ${l}, ${n === null ? 'mean of all heads' : `head ${n}`}`;
@@ -84,7 +84,7 @@ function picture(small, l, n) {
 }
 // One canvas below the buttons, once they are placed.
 function sheetOf(grid) {
-  grid.classList.add('shared'); // from here on places count from it
+  grid.classList.add('shared'); // positions below are relative to it
   const sharp = window.devicePixelRatio || 1;
   const sheet = h('canvas.sheet', {
     width: grid.scrollWidth * sharp,

@@ -9,7 +9,7 @@ import { readout } from '../readout.js';
 import { grid, withTable } from './table.js';
 
 const LEAN = 42; // degrees
-const TIGHT = 7; // below so many px a cell has no gap and no number
+const TIGHT = 7; // below this size in px, a cell has no gap and no number
 
 // Labels lie flat when the widest one fits its column, and lean when it does not.
 export function headRoom(cols, cellWidth, rem) {
@@ -32,7 +32,7 @@ export function heatmap(o) {
     lh: (o.labelHeight ?? 0) * u,
     cw: Math.max(o.cellWidth, Math.min(2, (160 * u) / nC)),
     ch: Math.max(o.cellHeight, Math.min(2, (120 * u) / nR)),
-  }; // words of any length leave the picture something
+  }; // long words must leave room for the picture
   g.W = g.lw + nC * g.cw;
   g.H = g.lh + nR * g.ch;
   const { el, ctx } = canvas(g.W, g.H);
@@ -98,7 +98,7 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   ctx.drawImage(small, lw, lh, nC * cw, nR * ch);
 }
 
-// ---- labels: where rows or columns are too many, every n-th
+// ---- labels: if there are too many rows or columns, every n-th
 function written(svg, o, { u, lw, lh, cw, ch }) {
   const every = { rows: Math.ceil((20 * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
   const row = i => label(o.rows[i], lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);

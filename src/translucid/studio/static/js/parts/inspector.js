@@ -7,7 +7,7 @@ import { bars } from './bars.js';
 import { pointOf } from '../anatomy.js';
 import { link } from '../route.js';
 
-const SMALL = 26; // so many words on a side get a cell each
+const SMALL = 26; // up to this many words per side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
 // opened, likely, credit, go }
 export function inspector(told, { width, onpoint, onlead, onpick }) {

@@ -3,7 +3,7 @@ import { s, widest, ABOVE, special, short, LEFT_OF } from '../dom.js';
 import * as link from '../link.js';
 import { paintRow } from '../ink.js';
 
-export const PAD = 7; // of a pane, above and below its rows
+export const PAD = 7; // padding of a pane, above and below its rows
 // A band has a row per word (band.rows of them, from word band.first). In a long text they are a window, and the other
 // words are compressed above and below it, band.per px each.
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
@@ -38,11 +38,11 @@ export function wordAt(band, py) {
 export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
 
 // ---- heights: rows of short texts use the available room; in long texts, the window comes first
-const LONG = 96; // words; a text of more is pressed
-const WINDOW = 20; // rows of a window
-const LEAST = 5; // and at least
-const ROW = 16; // units of a row
-const PRESSED = 1.75; // px of a pressed one
+const LONG = 96; // maximum words; a longer text is compressed
+const WINDOW = 20; // maximum rows of a window
+const LEAST = 5; // minimum rows of a window
+const ROW = 16; // height of a row, in units
+const PRESSED = 1.75; // height of a compressed row, in px
 export function heights(bands, height, u) {
   const top = 52 * u;
   const between = 84 * u;

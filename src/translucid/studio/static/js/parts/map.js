@@ -6,7 +6,7 @@ import { readout } from '../readout.js';
 import { walks } from '../keyboard.js';
 import { grid, withTable } from './table.js';
 
-const FULL = 40; // rows with marks of their own
+const FULL = 40; // up to this many rows have their own marks
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of),
 // onpick(i, j) }
 export function map(o) {
@@ -24,7 +24,7 @@ export function map(o) {
   const every = Math.max(1, Math.ceil((16 * u) / pitch));
   const texts = [];
   const many = n > FULL && o.rowKey;
-  const floating = s('g'); // of many rows every n-th word is written, and the one that is looked at
+  const floating = s('g'); // with many rows, every n-th word is labelled, and the selected one
   const written = (word, i) =>
     s(
       'text',
@@ -118,7 +118,7 @@ export function map(o) {
       o.title,
       o.table ?? (() => grid(o.rows, null, o.values)),
     ),
-    most > 1 ? h('p.small.quiet', `A cell shows the largest of up to ${most}.`) : null,
+    most > 1 ? h('p.small.quiet', `Each cell shows the largest of up to ${most} values.`) : null,
   );
 }
 function cellOf(j, columns, cells) {

@@ -62,7 +62,7 @@ export function norms(o) {
       for (let i = 1; i < column.length; i++) if (column[i] > most && column[i] < Infinity) most = column[i];
     shown = { columns, from, to, most };
     ctx.clearRect(0, 0, W, H);
-    hatch(ctx, { x: box.x, y: box.y, width: box.w, height: box.h }, u); // before, in gaps, where it is no number
+    hatch(ctx, { x: box.x, y: box.y, width: box.w, height: box.h }, u); // missing values
     if (columns.length) strip(columns, most);
     ends.replaceChildren(
       s('text.num', { x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
@@ -123,7 +123,7 @@ export function norms(o) {
     o.oncursor(column[0]);
     readout({
       at: `${layers[i]}: norm of its gradient at step ${column[0].toLocaleString('en')}`,
-      path: `studio/steps.jsonl  grad[${i}]  each colour is a power of ten`,
+      path: `studio/steps.jsonl  grad[${i}]  each colour step is a power of ten`,
       value,
       digits: digitsOf(value),
       scale: UNIT_SCALE,

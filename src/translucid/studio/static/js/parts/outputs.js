@@ -151,7 +151,7 @@ export function outputs(pen, band) {
               .map(i => band.first + i)
               .map(i => [band.words[i], data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']),
             note: band.long
-              ? `Tokens ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, those of the window.`
+              ? `Tokens ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, the ones in the window.`
               : '',
           },
   );

@@ -11,13 +11,13 @@ import { sumTable } from './table.js';
 import { reading, ripple, started } from './ripple.js';
 import { keepFocus } from '../keyboard.js';
 
-const WINDOW = 64; // tokens of a long text that are traced, around the first that differs
+const WINDOW = 64; // how many tokens of a long text are traced, around the first that differs
 const BEFORE = 8;
 const MAPS = [
   [false, 'moved'],
   [true, 'recovered'],
 ];
-const recoveries = new Map(); // runs and answer -> point -> how much each token brings back: runs never change
+const recoveries = new Map(); // runs and answer -> point -> how much each token recovers; runs never change
 const percent = value => `${fixed(100 * value, 0)} %`;
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
@@ -208,7 +208,7 @@ export function patchmap({ run, other, found, state }) {
           ? {
               told: recovers,
               title: `What each token recovers, ${table.side}`,
-              note: 'The fraction of the difference that the vector of the unchanged run recovers.',
+              note: 'The fraction of the difference recovered by the vector from the unchanged run.',
             }
           : {}),
       }),

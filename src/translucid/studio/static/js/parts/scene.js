@@ -66,7 +66,7 @@ export function scene(data) {
       pane.at,
       (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × '),
     ]),
-    note: 'Each part has a table of its own: choose the part, and its picture in the panel.',
+    note: 'Each part has its own table: choose the part, then its picture in the panel.',
   }));
   return { root, hits: pen.hits, columns: pen.columns };
 }
@@ -496,7 +496,7 @@ function numbers(pen, band) {
 
 function notesOf(pen) {
   const said = [...pen.notes];
-  if (pen.pooled > 1) said.unshift(`a cell is the largest of up to ${pen.pooled}`);
+  if (pen.pooled > 1) said.unshift(`each cell is the largest of up to ${pen.pooled} values`);
   while (said.length > 1 && widest([said.join(' · ')], 0.875, { family: 'names' }) > pen.W - 8 * pen.u) said.pop();
   return said.length ? `${said[0].charAt(0).toUpperCase()}${said.join(' · ').slice(1)}.` : '';
 }

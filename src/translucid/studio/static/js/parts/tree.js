@@ -10,7 +10,7 @@ import { withTable } from './table.js';
 // Branches below the limit are not drawn; the first limit that leaves enough room is used.
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
 const FATES = {
-  followed: 'followed for a while',
+  followed: 'kept for some steps, then pruned',
   ended: 'ended',
   pruned: 'pruned',
   forbidden: 'not allowed',
@@ -166,7 +166,7 @@ export function tree(data, o) {
       marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
       svg.append(marks.get(node));
     }
-  walked(svg, `Tree of the search: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, {
+  walked(svg, `Search tree: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, {
     ...o,
     kids,
     lane,
@@ -190,7 +190,7 @@ export function tree(data, o) {
     note: hidden ? `${hidden} more branches are not shown.` : '',
   });
   return {
-    el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The tree of the search', told),
+    el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The search tree', told),
     limit,
     hidden,
     cut,

@@ -28,9 +28,9 @@ const MOMENTS = [
   ['masked', 'masked'],
   ['weights', 'pattern'],
 ];
-const EXACT = 4096; // numbers sent in full
-const WHOLE = 512; // the longest side sent whole
-const NUMBERS = 24; // words with numbers in cells
+const EXACT = 4096; // maximum numbers sent in full precision
+const WHOLE = 512; // longest side sent without pooling
+const NUMBERS = 24; // up to this many words, cells show their numbers
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', text);
 const PIECES = {
@@ -99,7 +99,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return draw(focus);
   };
 
-  let drawing = null; // what is asked for now, which comes before the layers that nobody looks at
+  let drawing = null; // the current request, which has priority over layers that are not visible
   function draw(focus) {
     drawing = redraw(focus);
     return drawing;
@@ -283,7 +283,7 @@ async function drawView(stage, { model, run, params, signal }) {
       { role: 'group', 'aria-label': 'Moment' },
       momentsHere().map(id => {
         const none = missing(id) !== null || (id !== 'weights' && now.head === null);
-        const why = now.head === null ? 'Only weights are averaged over heads' : missing(id)?.[1];
+        const why = now.head === null ? 'Only weights can be averaged over heads' : missing(id)?.[1];
         return link.mark(
           h(
             'button',
@@ -378,7 +378,8 @@ async function drawView(stage, { model, run, params, signal }) {
       }),
     );
   }
-  // The cell that the keys mean: they determine the row, the column or both; the rest is where the weight is largest.
+  // The cell that the keys select: they determine the row, the column or both; the rest is where the weight
+  // is largest.
   function meant(wanted) {
     const { row: i, col: j, exact: both } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
@@ -413,7 +414,7 @@ async function drawView(stage, { model, run, params, signal }) {
       colKeys: cols.map((_, k) => `${kind.colSide}:${k}`),
     };
   }
-  // The number that keys mean, in the picture (i, j) and in the trace (q, k).
+  // The number that the keys select, in the picture (i, j) and in the trace (q, k).
   async function cellOf(wanted) {
     const [i, j] = meant(wanted);
     const both = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
@@ -426,7 +427,7 @@ async function drawView(stage, { model, run, params, signal }) {
     return { i, j, q, k };
   }
   async function work(wanted) {
-    if (wanted !== about()) return; // it has waited, and something else is looked at by now
+    if (wanted !== about()) return; // the selection has changed in the meantime
     const state = now;
     const { hover } = link.state;
     const pooled = state.step[0] * state.step[1] > 1;
@@ -604,7 +605,7 @@ async function fetchHead(run, points, at, small) {
   const options = {
     index: indexed && head !== null ? head : undefined,
     as: large ? 'u8' : (head === null ? heads : 1) * Q * K > EXACT ? 'f16' : 'f32',
-    pool: large ? (head === null ? WHOLE / 2 : WHOLE) : undefined, // of a mean all heads are sent
+    pool: large ? (head === null ? WHOLE / 2 : WHOLE) : undefined, // for a mean, all heads are sent
   };
   const frames = await api.tensors(
     run.run,
@@ -633,7 +634,7 @@ async function fetchHead(run, points, at, small) {
     step,
     coarse,
     name: indexed ? `layer ${layer}, ${head === null ? 'mean of all heads' : `head ${head}`}` : 'alignment',
-    unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights of 0 that a mask has made
+    unseen: hidden && ((i, j) => hidden.raw[i * K + j] === 255), // weights that are 0 because of a mask
     pooled: large
       ? `${Q} × ${K} tokens: each cell is ${head === null ? 'the mean of the heads’ largest' : 'the largest'} ` +
         `of ${step[0]} × ${step[1]}`

@@ -184,7 +184,7 @@ async function losses(model, run, other, second) {
           ? 'not comparable'
           : model.outputs === 'target_tokens'
             ? ''
-            : 'There is no target to measure against.',
+            : 'There is no target to compute a loss from.',
       ),
     );
 
@@ -229,8 +229,8 @@ function adapters(model, run) {
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
   return lengths(
     'adapters',
-    `What tuning added in ${model.name}: mean lengths of vectors`,
-    ['layer', 'adapter adds', 'frozen layer gives', 'ratio'],
+    `What fine-tuning added in ${model.name}: mean lengths of vectors`,
+    ['layer', 'adapter adds', 'frozen layer’s output', 'ratio'],
     run.adapters.map(each => [each.layer, [num(each.added, 3), num(each.frozen, 3)], each.ratio]),
     most,
   );
@@ -268,7 +268,7 @@ async function depths(model, run, other, second) {
   const most = Math.max(...rows.map(each => each.relative ?? 0), 1e-9);
   return lengths(
     'depths',
-    'How far tuning moved the vectors of this text, layer by layer',
+    'How far fine-tuning moved the vectors of this text, layer by layer',
     ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
     rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
     most,

@@ -105,10 +105,10 @@ async function drawView(stage, { model, run, params }) {
       ),
     );
     const path = `${model.name}: loss in nats per target, ${found.from}`;
-    rest({ at: ['the hardest text'], path, value: found.texts[0].loss });
+    rest({ at: ['the text with the highest loss'], path, value: found.texts[0].loss });
     return [
-      h('p.quiet', `${found.texts.length} of ${found.of} texts of ${found.from}, the largest loss first.`),
-      withTable(table, 'The hardest texts', () => ({
+      h('p.quiet', `${found.texts.length} of ${found.of} texts of ${found.from}, highest loss first.`),
+      withTable(table, 'The texts with the highest loss', () => ({
         corner: 'text',
         columns: ['loss', 'right', 'said'],
         rows: found.texts.map(each => [each.text, each.loss, each.target ?? '', each.answer ?? '']),
@@ -121,7 +121,7 @@ async function drawView(stage, { model, run, params }) {
   const follows = h('div.follows');
   function drawCard() {
     if (!points.length) {
-      card.replaceChildren(h('p.quiet', 'This model reads no tokens, so there are no texts per unit.'));
+      card.replaceChildren(h('p.quiet', 'This model reads numbers, so there are no texts to rank by unit.'));
       return;
     }
     const { axes, shape } = points.find(point => point.at === state.at);
@@ -194,7 +194,7 @@ async function drawView(stage, { model, run, params }) {
     return [
       ...part('Largest', found.largest),
       ...part('Smallest', found.smallest),
-      h('p.tail', `Of ${found.done} texts of ${found.from}; of each text one token.`),
+      h('p.tail', `Of ${found.done} texts of ${found.from}; one token per text.`),
     ];
   }
   function drawLabels(found) {
@@ -231,7 +231,7 @@ async function drawView(stage, { model, run, params }) {
   }
   begin();
   drawCard();
-  rest({ at: ['many texts'], path: `${model.name}: none is read yet` });
+  rest({ at: ['many texts'], path: `${model.name}: no texts read yet` });
 }
 const first = points => {
   for (const end of FIRST) {

@@ -26,7 +26,7 @@ const LONG = 256; // tokens of a text
 export const decode = {
   name: 'Decode',
   draw: drawView,
-  lacks: model => (model.generates ? '' : 'This model does not write text'),
+  lacks: model => (model.generates ? '' : 'This model does not generate text'),
   busy: () => 'Searching for the best text …',
   keys: [
     ['← →', 'previous or next step'],
@@ -100,7 +100,7 @@ async function searched(
 
   const listed = texts(model, found, greedy, free, beams);
   const box = h('div.tree.scene');
-  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The chosen step' });
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The selected step' });
   const hidden = h('span.setting.hiding');
   const folds = h('div.folds', { hidden: true });
   const play = h(
@@ -140,7 +140,7 @@ async function searched(
               icon('prev'),
             ),
             play,
-            h('button', { 'aria-label': 'Step on', title: 'Step on (Right)', onclick: () => move(1) }, icon('next')),
+            h('button', { 'aria-label': 'Step forward', title: 'Next (Right)', onclick: () => move(1) }, icon('next')),
           ),
           choice('Beams', SIZES, beams, searchWith, { kind: 'pick', label: 'beam size' }),
           forced.length

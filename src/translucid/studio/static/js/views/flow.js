@@ -21,11 +21,11 @@ import { rowName } from '../parts/token.js';
 import { saliency } from '../parts/saliency.js';
 
 const ROWS = 128; // rows and columns of the inspector's map
-const FEWER = 64; // and those of a long text
-const LONG = 96; // words
-const EXACT = 4096; // numbers
-const LEAST = 640; // units of width that panes need; a narrower window rolls
-const LIKELY = 8; // tokens of a position
+const FEWER = 64; // the same for a long text
+const LONG = 96; // from this many words, a text is long
+const EXACT = 4096; // maximum numbers sent in full precision
+const LEAST = 640; // minimum width of the panes; a narrower window scrolls
+const LIKELY = 8; // likeliest tokens to show per position
 
 export const flow = {
   name: 'Flow',
@@ -214,7 +214,7 @@ async function shares(run, model, n) {
   return range(n).map(i => (how === 'last' ? Number(i === n - 1) : how === 'first' ? Number(i === 0) : 1 / n));
 }
 
-// ---------------------------------------------------------------- hands on the panes
+// ---------------------------------------------------------------- interaction with the panes
 function enliven(view, hits, data) {
   const { state } = view;
   hits.forEach((hit, k) => {
@@ -328,7 +328,7 @@ function pointed(view, data, pane, band, event) {
   readout(told);
   if (shape.length)
     soon(view, told, async () => {
-      // all digits, a moment later
+      // the full precision arrives a moment later
       if (held.step === 1) {
         const index = [...lead, ...few].join(',') || undefined;
         return { value: (await api.tensor(view.run.run, at, { index, as: 'f32' })).raw[0] };
@@ -506,7 +506,7 @@ async function drawPanel(view) {
     ...before,
     ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column]),
   ];
-  // A cell that represents several numbers means the largest; its row is requested in full precision.
+  // A cell that represents several numbers shows the largest; its row is requested in full precision.
   const exactly = async (i, j, wide = false) => {
     if (colStep === 1) return wide ? loud(values[i]) : j;
     const row = (

@@ -87,7 +87,7 @@ async function start({ all, model, run }, listed) {
     h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
     h(
       'p.quiet',
-      'A station is a lesson with a model of its own. A lesson goes from stop to stop: each stop shows one thing, ' +
+      'A station is a lesson with its own model. A lesson is a sequence of stops: each stop shows one thing, ' +
         'and some have a task, which the page checks.',
     ),
     h(

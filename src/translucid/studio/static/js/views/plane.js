@@ -97,13 +97,13 @@ export async function plane(stage, { model, params, signal }) {
           },
           { disabled: now.step >= now.last },
         ),
-        button('again', 'From the beginning', () => go({ step: 0 })),
+        button('again', 'Start again', () => go({ step: 0 })),
         kind === 'mlp' &&
           button('seed', 'New start', () => go({ seed: (now.seed + 1) % SEEDS, step: 0 }), {
-            title: 'Other weights to begin with',
+            title: 'Different initial weights',
           }),
       ),
-      slider('Step of the training', [0, now.last], now.step, {
+      slider('Training step', [0, now.last], now.step, {
         'data-act': 'slide',
         onchange: event => go({ step: Number(event.target.value) }),
       }),
@@ -126,7 +126,7 @@ export async function plane(stage, { model, params, signal }) {
     if (now.sample === null) return 'All weights are 0. The next step looks at the first point.';
     const [x1, x2, y] = now.points[now.sample];
     return now.wrong
-      ? `The ringed point (${x1}, ${x2}) should get ${y} and got ${1 - y}: it was ${y ? 'added to' : 'taken off'} ` +
+      ? `The ringed point (${x1}, ${x2}) should get ${y}, got ${1 - y}: it was ${y ? 'added to' : 'subtracted from'} ` +
           'the weights.'
       : `The ringed point (${x1}, ${x2}) was right: nothing changes.`;
   }
@@ -179,7 +179,7 @@ function drawn(now, size) {
       viewBox: `${-edge} ${-edge} ${side + 2 * edge} ${side + 2 * edge}`,
       role: 'img',
       'aria-label':
-        `What the network says over the plane after ${now.step} steps; ` +
+        `The network’s output over the plane after ${now.step} steps; ` +
         `${now.mistakes} of ${now.points.length} points lie on the wrong side`,
     },
     s('path.boundary', { d: line }),
@@ -193,7 +193,7 @@ function drawn(now, size) {
   el.style.top = `${edge}px`;
   const box = h('div.heat.planeheat', { style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
   box.append(el, svg);
-  return withTable(box, 'The points and what the network says', () => ({
+  return withTable(box, 'The points and the network’s outputs', () => ({
     corner: 'point',
     columns: ['x1', 'x2', 'wanted', 'output'],
     rows: now.points.map(([x1, x2, y, out], k) => [String(k), num(x1, 3), num(x2, 3), String(y), num(out, 3)]),

@@ -106,7 +106,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       told.push(now.order.find(each => each.unit === at.unit));
     const list = h(
       'div.units',
-      { role: 'group', 'aria-label': 'Units, those that change most first' },
+      { role: 'group', 'aria-label': 'Units, sorted by total change' },
       h(
         'button',
         {

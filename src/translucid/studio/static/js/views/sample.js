@@ -34,7 +34,7 @@ const said = (dial, value) =>
 
 // The two ways to generate: search and sampling.
 export const modes = mode =>
-  choice('How it writes', ['search', 'sample'], mode, each =>
+  choice('Sampling settings', ['search', 'sample'], mode, each =>
     go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
   );
 
@@ -44,7 +44,7 @@ export async function sample(stage, { run, params, signal }) {
     step: Number(params.get('step')) || 1,
   };
   const texts = h('div.drawn', { 'aria-live': 'polite' });
-  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The chosen step' });
+  const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The selected step' });
   stage.append(h('div.split', h('div.dec', h('div.controls', modes('sample')), dials(), texts), panel));
   const plain = i => String(Number(state.values[i].toFixed(2)));
   const asked = () => {

@@ -17,13 +17,13 @@ const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 export const train = {
   name: 'Train',
   draw: (stage, found) => (found.model.plane ? plane : drawView)(stage, found),
-  lacks: model => (model.trains || model.plane ? '' : 'Open the run folder that training wrote, not a model alone'),
+  lacks: model => (model.trains || model.plane ? '' : 'Open the run folder written by training, not only a model'),
   withoutModel: true,
   busy: ({ model, params }) =>
     model.plane
       ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
       : 'Train: computing …',
-  keys: [['Space', 'pause the page; training continues']],
+  keys: [['Space', 'pause the page (training continues)']],
   linkParts: { problem: anything },
 };
 

@@ -20,7 +20,7 @@ const ORDERS = [
   [false, 'by part'],
   [true, 'by effect'],
 ];
-const FULL = 0.2; // a head that changes less is not painted as if it mattered most
+const FULL = 0.2; // minimum full scale, so that small effects are not drawn as large ones
 const measured = new Map(); // run and switch -> Δ; a run never changes
 // Words and punctuation; a mask such as [MASK] is one word.
 const pieces = (text, mask) => {
@@ -60,7 +60,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     ...changesOf(params.get('off') ?? '', known),
     swap: swapOf(params.get('swap')),
     name: params.get('named') ?? '',
-    instead: params.get('instead'), // another text, whole
+    instead: params.get('instead'), // a different text, replacing the whole sentence
     patch: { ...patchOf(params), side: params.get('side') },
     sorted: params.get('sort') === 'effect',
     measuring: false,
@@ -161,7 +161,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       )
       .concat(
         heads.some(each => typeof delta(each) === 'number')
-          ? h('p.tail', `Filled by Δ; a full one is ${said(largest)}.`)
+          ? h('p.tail', `Bars show Δ; a full bar is ${said(largest)}.`)
           : [],
       );
   }
@@ -187,7 +187,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       `${run.run}|${key}`,
       found.gap ?? (found.variation ? mean(found.variation.map(each => each ?? 1)) : undefined),
     );
-  } // no number: nothing is shared
+  } // no number: the two runs have no positions in common
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     state.strength.delete(each.key);
@@ -313,10 +313,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       'button',
       {
         class: `instead${state.instead ? ' swapped' : ''}`,
-        title: 'Compare with another sentence of the same number of tokens',
+        title: 'Compare with a different sentence with the same number of tokens',
         onclick: event => typed(event.currentTarget, 'another sentence', state.instead ?? run.text, replaceText),
       },
-      state.instead ? ['→ ', state.instead] : '… or another sentence',
+      state.instead ? ['→ ', state.instead] : '… or use a different sentence',
     );
   const type = (button, at, word) => typed(button, `instead of ${words[at][0]}`, word, text => swap(at, text));
   function typed(button, name, value, use) {
@@ -445,7 +445,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       );
     const line = (...text) => head.push(h('header.row', h('p', text), chosen.length ? '' : back()));
     if (state.swap) line('Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1]));
-    if (state.instead) line('Another sentence: ', h('b.word', state.instead));
+    if (state.instead) line('Different sentence: ', h('b.word', state.instead));
     if (!changed) {
       panel.replaceChildren(
         h('header', h('h2', 'As trained')),
