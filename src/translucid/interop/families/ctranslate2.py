@@ -278,7 +278,7 @@ def _of_layers(config: Options, layers: Mapping[str, int], name: str, default: A
 
 
 def _positions(config: Options, layers: Mapping[str, int], model: ForeignModel) -> dict[str, Any]:
-    """Position options of a model that adds positions to its embeddings, if any."""
+    """The position options of a model; empty if its positions are rotary."""
     first = next(iter(layers))
     if config.get(f"{first}/layer_0/self_attention/rotary_dim") is not None:
         return {}

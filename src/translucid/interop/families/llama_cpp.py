@@ -273,7 +273,8 @@ def _numbers(values: dict[str, Any], key: str, size: int, otherwise: float) -> l
     if not isinstance(numbers, list) or len(numbers) != size:
         length = len(numbers) if isinstance(numbers, list) else type(numbers).__name__
         raise InputError(
-            f"{KEY}{key} has {length}, but there are {size:,} tokens; the file is damaged"
+            f"{KEY}{key}: expected one number for each of {size:,} tokens, got {length}; the file "
+            "is damaged"
         )
     if not all(isinstance(number, int | float) for number in numbers):
         raise InputError(f"{KEY}{key} contains something other than numbers; the file is damaged")
