@@ -219,7 +219,7 @@ class InertUnpickler(pickle._Unpickler):
     def _refuse(self) -> None:
         raise pickle.UnpicklingError("it uses an instruction that checkpoints do not need")
 
-    # The base class's table of instructions.
+    # Attributes of the base class that this class uses or changes.
     stack: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
