@@ -76,10 +76,10 @@ FAULTS: dict[str, tuple[str, Callable[[Bundle], Bundle], str]] = {
     "labels": ("classifier", other_labels, r"with score 0\.\d+ in transformers, but"),
     "scores": ("classifier", other_weights, r"with score 0\.\d+ in transformers, but 0\.\d+ here"),
     "tags": ("tagger", other_labels, r"token .* of .* is .* in transformers, but"),
-    "masks": ("fill", other_weights, r"at the mask of .* transformers puts .* but here"),
+    "masks": ("fill", other_weights, r"at the mask in .* transformers predicts .* but Translucid"),
     "texts": ("gpt2", other_weights, r"continues with .*ids .* in transformers, but with"),
     "translations": ("t5", other_weights, r"continues with .*ids .* in transformers, but with"),
-    "embeddings": ("embed", other_weights, r"embedding of .* differs by"),
+    "embeddings": ("embed", other_weights, r"embedding of .* differs from"),
 }  # fmt: skip
 
 

@@ -307,7 +307,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "more layers": ({"num_hidden_layers": 4}, "9 missing: model.layers.{}.input_layernorm.weight"),
     "fewer layers": ({"num_hidden_layers": 2}, "9 unknown: "),
     "heads": ({"num_attention_heads": 5}, "cannot be built"),
-    "wider": ({"hidden_size": 32}, "of another shape"),
+    "wider": ({"hidden_size": 32}, "with a wrong shape"),
     "huge": ({"intermediate_size": 1 << 38}, "larger model than the weights"),
     "tied": ({"tie_word_embeddings": "no"}, "true or false"),
 }

@@ -227,7 +227,7 @@ def test_import_with_a_mapping(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "not TOML": ("task =", "task", "is not TOML"),
+    "not TOML": ("task =", "task", "is not valid TOML"),
     "a key": ("ignored", "ignores", "ignores: no such key; did you mean ignored"),
     "a task": ('"translate"', '"translating"', "task = 'translating'"),
     "a model key": ("hidden = 10", "hiden = 10", "model: hiden: no such key; did you mean hidden"),
@@ -235,10 +235,10 @@ WRONG = {
     "a tensor": ('"encoder.*"', '"encodr.*"', "did you mean encoder"),
     "a name of ours": ('"head.linear.*"', '"head.lin.*"', r"head.lin.weight \(no such weight\)"),
     "nothing for a weight": ('"head.linear.*" = "output.*"', "", "without a rule: head"),
-    "a step": ('= "output.*"', '= { from = "output.*", steps = ["flip"] }', "steps: 'flip'"),
+    "a step": ('= "output.*"', '= { from = "output.*", steps = ["flip"] }', "the step .flip."),
     "neither": ('= "output.*"', "= 3", "expected a name"),
     "a tensor too many": ('["steps_done"]', "[]", "1 unknown: steps_done"),
-    "another size": ("hidden = 10", "hidden = 11", "of another shape"),
+    "another size": ("hidden = 10", "hidden = 11", "with a wrong shape"),
     "a role": ('after = ["</s>"]', 'after = ["<end>"]', "'<end>' has a role"),
     "no unknown token": ('"<unk>", "</s>", "a"', '"x", "</s>", "a"', "set one with unk = "),
     "no tokens": ("[target]", "[other]", "other: no such key"),

@@ -74,8 +74,8 @@ def _of_columns(data: Mapping[Any, Any], name: str) -> Iterator[Row]:
     for key, column in data.items():
         if hasattr(column, "features") or hasattr(column, "itertuples"):
             raise InputError(
-                f"{name} is a dict of tables ({', '.join(map(repr, data))}); pass one of them, such "
-                f"as {name}=data[{key!r}]"
+                f"{name} is a dict of tables ({', '.join(map(repr, data))}); pass one of them, "
+                f"such as {name}=data[{key!r}]"
             )
         if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
             raise InputError(
