@@ -353,7 +353,7 @@ def test_resume_takes_changes_and_callbacks(tmp_path: Path) -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "texts alone": (["a fine film", 3], r"row 1 .*\['a fine film'\].*\(text, label\).* dict"),
     "three": ([("a", "b", "c")], r"row 1 .*\['a', 'b', 'c'\].*\(text, label\)"),
-    "nothing": ([], "no rows; give at least two"),
+    "nothing": ([], "no rows; at least two are needed"),
     "a number": (3, "train: int .*give a file"),
     "one row": ({"text": "a", "label": "b"}, "lists, but 'text' is a str"),
     "uneven": ({"text": ["a", "b"], "label": ["c"]}, "'text' has 2, 'label' has 1"),

@@ -319,7 +319,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "long line in csv": (read_labelled, "a.csv", "1,x\n0," + "y" * 99 + "\n",
         {"rule": TableRule(lines=LineRule(50, "skip"))}, r"a\.csv:2: .*50 bytes"),
     "only blank lines": (read_labelled, "a.tsv", "\n\n", {}, r"no rows.*2 blank"),
-    "only blank json": (read_labelled, "a.jsonl", "\n", {}, r"no objects.*1 blank"),
+    "only blank json": (read_labelled, "a.jsonl", "\n", {}, r"no JSON objects.*1 blank"),
     "no json": (read_labelled, "a.jsonl", '{"text": "x", "label": 1}\n{"text": \n',
         {}, r"a\.jsonl:2: .*JSON \(Expecting value"),
     "json of a list": (read_labelled, "a.jsonl", "[1, 2]\n",

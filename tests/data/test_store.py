@@ -623,7 +623,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
 
     text.write_bytes(text.read_bytes().replace(b"cat", b"mat"))
     assert ensure().manifest.build != first.build
-    assert said[-2] == f"building {tmp_path / 's'} again: {text} has changed"
+    assert said[-2] == f"rebuilding {tmp_path / 's'}: {text} has changed"
     assert open_store(tmp_path / "s").window(0, ALL).tolist() == in_memory(text, tokenizer)[0]
 
 
