@@ -359,7 +359,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "uneven": ({"text": ["a", "b"], "label": ["c"]}, "'text' has 2, 'label' has 1"),
     "splits": ({"train": with_labels([]), "test": with_labels([])}, r"train=data\['train'\]"),
     "an empty cell": (Frame({"text": ["a", float("nan")], "label": ["u", "v"]}),
-                      r"^train:2: text holds null, but text is needed"),
+                      r"^train:2: text contains null, but text is needed"),
     "bytes": ([("a", "u"), (b"b", "v")], r"^train:2: text holds an object, but text is needed"),
     "half a character": ([("a", "u"), ("\ud800", "v")], "^train:2: text .*half of a surr"),
     "names that nobody knows": ([{"a": "x", "b": "y"}] * 3, "^train: which column holds the label"),

@@ -327,7 +327,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "deep json": (read_labelled, "a.jsonl", "[" * 100_000 + "\n", {}, r"a\.jsonl:1: .*too deeply"),
     "long number in json": (read_labelled, "a.jsonl", "9" * 5000 + "\n", {}, r"a\.jsonl:1: .*JSON"),
     "text that is a list": (read_labelled, "a.jsonl", '{"text": ["x"], "label": 1}\n',
-        {}, r"a\.jsonl:1: text holds a list"),
+        {}, r"a\.jsonl:1: text contains a list"),
     "half a surrogate": (read_labelled, "a.jsonl", '{"text": "\\ud83d", "label": 1}\n',
         {}, r"a\.jsonl:1: text .*half of a surrogate"),
     "unknown format": (read_labelled, "a.txt", "1\tx\n",

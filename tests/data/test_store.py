@@ -604,7 +604,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
                             **options)  # fmt: skip
 
     first = ensure().manifest
-    assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens of ")
+    assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens from ")
     assert said[0].endswith("MB/s, 1 process")
     with monkeypatch.context() as patch:  # nothing is read, nothing is locked
         patch.setattr(build, "digest_of", None)

@@ -229,7 +229,7 @@ class _Columns:
         tag = layout.tags if tags is None else layout.place(tags, "tags", path)
         if tag is None:
             raise InputError(
-                f"{path}: which column contains the tags? There are {layout.width}, as in "
+                f"{path}: which column holds the tags? There are {layout.width}, as in "
                 f"{' | '.join(example)!r:.80}, and the layout is unknown; choose one with "
                 "data.tags_column, such as data.tags_column=2"
             )
