@@ -165,7 +165,7 @@ def test_the_report_names_header_and_columns(make: Make) -> None:
     assert len(list(read_labelled(path, loading=loading))) == 1
     head, header, columns, empty = loading.lines()
     assert head == f"{path}: 1 record"
-    assert "'label', 'text' (data.header=false" in header
+    assert "'label', 'text' (if it is data, set data.header=false" in header
     assert "label = column 1 ('label'), text = column 2 ('text'); line 2" in columns
     assert empty == "  2 empty, left out (first: line 3)"
 
