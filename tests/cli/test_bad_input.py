@@ -165,7 +165,7 @@ SPOILT = {
         at_line_2(lambda line: line + b"x" * 3_000_000),
         (":2: the line is longer than 1,048,576 bytes", "Split the line"),
     ),
-    "empty": Spoilt(lambda data: b"", (": the file is empty; give one with at least one line",)),
+    "empty": Spoilt(lambda data: b"", (": the file is empty; at least one line is needed",)),
     "UTF-16": Spoilt(
         lambda data: data.decode().encode("utf-16"), ("is UTF-16 text", "iconv -f UTF-16")
     ),
@@ -794,7 +794,7 @@ def test_closed_output_pipe(tmp_path: Path, models: dict[str, str]) -> None:
 def test_closed_standard_input(models: dict[str, str]) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *PYTHON, "classify", models["classify"]]
     done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False, timeout=300)
-    says = "error: standard input is closed; give a file, or pipe text into the command\n"
+    says = "error: standard input is closed; pass a file, or pipe text into the command\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
 

@@ -142,7 +142,7 @@ def test_the_report() -> None:
 
 
 def test_impossible_budgets() -> None:
-    with pytest.raises(ConfigError, match="budget = 9: item 1 alone has 12 tokens"):
+    with pytest.raises(ConfigError, match="budget = 9 is too small: item 1 alone has 12 tokens"):
         plan_batches([(3, 3), (7, 5)], 9)
     with pytest.raises(ConfigError, match="budget = 0"):
         plan_batches([1], 0)

@@ -165,7 +165,7 @@ def test_the_report_names_header_and_columns(make: Make) -> None:
     assert len(list(read_labelled(path, loading=loading))) == 1
     head, header, columns, empty = loading.lines()
     assert head == f"{path}: 1 record"
-    assert "'label', 'text' (data.header=false" in header
+    assert "'label', 'text' (if it is data, set data.header=false" in header
     assert "label = column 1 ('label'), text = column 2 ('text'); line 2" in columns
     assert empty == "  2 empty, left out (first: line 3)"
 
@@ -319,7 +319,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "long line in csv": (read_labelled, "a.csv", "1,x\n0," + "y" * 99 + "\n",
         {"rule": TableRule(lines=LineRule(50, "skip"))}, r"a\.csv:2: .*50 bytes"),
     "only blank lines": (read_labelled, "a.tsv", "\n\n", {}, r"no rows.*2 blank"),
-    "only blank json": (read_labelled, "a.jsonl", "\n", {}, r"no objects.*1 blank"),
+    "only blank json": (read_labelled, "a.jsonl", "\n", {}, r"no JSON objects.*1 blank"),
     "no json": (read_labelled, "a.jsonl", '{"text": "x", "label": 1}\n{"text": \n',
         {}, r"a\.jsonl:2: .*JSON \(Expecting value"),
     "json of a list": (read_labelled, "a.jsonl", "[1, 2]\n",
@@ -327,7 +327,7 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "deep json": (read_labelled, "a.jsonl", "[" * 100_000 + "\n", {}, r"a\.jsonl:1: .*too deeply"),
     "long number in json": (read_labelled, "a.jsonl", "9" * 5000 + "\n", {}, r"a\.jsonl:1: .*JSON"),
     "text that is a list": (read_labelled, "a.jsonl", '{"text": ["x"], "label": 1}\n',
-        {}, r"a\.jsonl:1: text holds a list"),
+        {}, r"a\.jsonl:1: text contains a list"),
     "half a surrogate": (read_labelled, "a.jsonl", '{"text": "\\ud83d", "label": 1}\n',
         {}, r"a\.jsonl:1: text .*half of a surrogate"),
     "unknown format": (read_labelled, "a.txt", "1\tx\n",

@@ -546,14 +546,14 @@ def test_damaged_shards(made: Store) -> None:
             flipped = bytearray(whole)
             flipped[dice.randrange(len(whole))] ^= 1 << dice.randrange(8)
             path.write_bytes(flipped)
-            with pytest.raises(InputError, match=rf"{path.name} is damaged.*again"):
+            with pytest.raises(InputError, match=rf"{path.name} is damaged.*rebuild"):
                 open_store(made.folder, verify=True)
         for size in (0, len(whole) - 1, len(whole) + 1):
             path.write_bytes(whole.ljust(size, b"\0")[:size])
-            with pytest.raises(InputError, match=rf"{path.name} has {size:,} bytes.*again"):
+            with pytest.raises(InputError, match=rf"{path.name} has {size:,} bytes.*rebuild"):
                 open_store(made.folder)
         path.unlink()
-        with pytest.raises(InputError, match=rf"{path.name}.*again"):
+        with pytest.raises(InputError, match=rf"{path.name}.*rebuild"):
             open_store(made.folder)
         path.write_bytes(whole)
     open_store(made.folder, verify=True)
@@ -604,7 +604,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
                             **options)  # fmt: skip
 
     first = ensure().manifest
-    assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens of ")
+    assert said[0].startswith(f"built {tmp_path / 's'}: {first.tokens:,} tokens from ")
     assert said[0].endswith("MB/s, 1 process")
     with monkeypatch.context() as patch:  # nothing is read, nothing is locked
         patch.setattr(build, "digest_of", None)
@@ -623,7 +623,7 @@ def test_reuse(tmp_path: Path, text: Path, tokenizer, monkeypatch) -> None:
 
     text.write_bytes(text.read_bytes().replace(b"cat", b"mat"))
     assert ensure().manifest.build != first.build
-    assert said[-2] == f"building {tmp_path / 's'} again: {text} has changed"
+    assert said[-2] == f"rebuilding {tmp_path / 's'}: {text} has changed"
     assert open_store(tmp_path / "s").window(0, ALL).tolist() == in_memory(text, tokenizer)[0]
 
 
@@ -649,7 +649,7 @@ def test_changes_that_rebuild_the_store(
     last = ensure([text, text], other_tokenizer)
     (tmp_path / "s" / last.manifest.build / "00000.tokens").unlink()
     ensure([text, text], other_tokenizer)
-    assert "again: " in said[-2]
+    assert "rebuilding" in said[-2]
     assert "cannot be read" in said[-2]
     text.unlink()
     with pytest.raises(InputError, match="no such file"):

@@ -76,10 +76,10 @@ FAULTS: dict[str, tuple[str, Callable[[Bundle], Bundle], str]] = {
     "labels": ("classifier", other_labels, r"with score 0\.\d+ in transformers, but"),
     "scores": ("classifier", other_weights, r"with score 0\.\d+ in transformers, but 0\.\d+ here"),
     "tags": ("tagger", other_labels, r"token .* of .* is .* in transformers, but"),
-    "masks": ("fill", other_weights, r"at the mask of .* transformers puts .* but here"),
+    "masks": ("fill", other_weights, r"at the mask in .* transformers predicts .* but Translucid"),
     "texts": ("gpt2", other_weights, r"continues with .*ids .* in transformers, but with"),
     "translations": ("t5", other_weights, r"continues with .*ids .* in transformers, but with"),
-    "embeddings": ("embed", other_weights, r"embedding of .* differs by"),
+    "embeddings": ("embed", other_weights, r"embedding of .* differs from"),
 }  # fmt: skip
 
 
@@ -165,7 +165,9 @@ def test_models_that_cannot_be_compared_open_with_a_note(
 ) -> None:
     folder = made("classifier", tmp_path)
     monkeypatch.setattr(transformers_check, "MOST_BYTES", 100)
-    assert re.search("not compared with transformers: .* MB of weights; .*--verify", opened(folder))
+    assert re.search(
+        "not compared with transformers: weights take .* MB; .*--verify", opened(folder)
+    )
     monkeypatch.undo()
     monkeypatch.delenv(transformers_check.VARIABLE)
     compares.write_text("")  # no folder: nothing can be stored there

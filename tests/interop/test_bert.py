@@ -127,5 +127,5 @@ def test_sentence_transformers(tmp_path: Path, mode: str, normalised: bool) -> N
     assert far(ours, wanted, float(wanted.abs().max())) < FLOAT32
     config["pooling_mode_max_tokens"] = True
     (tmp_path / "1_Pooling/config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="another pooling"):
+    with pytest.raises(InputError, match="a different kind of pooling"):
         open_network(tmp_path)

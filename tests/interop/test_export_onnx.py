@@ -148,7 +148,7 @@ def test_prompts_and_steps(tmp_path: Path, name: str) -> None:
     """The plain graphs, with fused nodes: a batch with padding, a prompt, steps after it."""
     held = made(name)
     exported = export(held, "onnx", tmp_path / "out", options=OnnxOptions(verify=True))
-    match = re.search(r"difference ([\d.e+-]+), of outputs up to ([\d.e+-]+)", exported.notes[-1])
+    match = re.search(r"difference ([\d.e+-]+), with outputs up to ([\d.e+-]+)", exported.notes[-1])
     assert match
     assert 0 <= float(match[1]) <= BOUND * float(match[2])
 
@@ -251,7 +251,7 @@ def test_the_command_verifies_and_writes_the_folder(tmp_path: Path) -> None:
 def test_models_without_a_graph_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=r"an ensemble: train with model\.ensemble_size = 1"):
+    with pytest.raises(InputError, match=r"for an ensemble, train with model\.ensemble_size = 1"):
         export(own("classify", ensemble_size=2), "onnx", tmp_path / "out")
     for known in ("_classes", "_sources"):  # forgotten afterwards
         monkeypatch.setattr(POSITIONS, known, dict(getattr(POSITIONS, known)))

@@ -235,7 +235,7 @@ def test_notes_list_applied_and_ignored_fields(folder: Folder) -> None:
     notes = "\n".join(tl.load(folder.path).facts["notes"])
     assert "beam search, 3 beams" in notes
     assert "no_repeat_ngram_size = 2" in notes
-    assert "top_p: no effect" in notes
+    assert "no effect without do_sample: top_p" in notes
     assert "not applied: lang_to_id" in notes
     folder.write({"do_sample": True})
     notes = "\n".join(tl.load(folder.path).facts["notes"])

@@ -87,7 +87,7 @@ def test_instructions_that_leave_the_file_are_refused(tmp_path: Path, name: str)
     if name == "far memo":  # is harmless here, and must not fill the memory
         assert read_torch(tmp_path / "a.pt").metadata == {"content": 1}
     else:
-        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+        with pytest.raises(InputError, match="cannot be read as a torch checkpoint"):
             read_torch(tmp_path / "a.pt")
     assert (dict(vars(collections.OrderedDict)), dict(vars(collections.Counter))) == before
 

@@ -113,7 +113,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ["hf:", "hf:/", "hf:a/../b", "hf:../x", "hf:a/b@", "hf:a//b", "hf:a/b/../../c", "hf:a b"],
 )
 def test_invalid_hub_names_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="write hf:ORG/NAME"):
+    with pytest.raises(InputError, match="expected hf:ORG/NAME"):
         fetched(name)
 
 

@@ -118,7 +118,7 @@ def test_unsupported_configurations_are_refused(
     for old, new, message in (
         ("type: transformer", "type: recurrent", "encoder.type = 'recurrent'"),
         ("num_heads: 4", "num_heads: 4\n        alpha: 0.8", "alpha = 0.8 .a weight of the resid"),
-        ("name: tiny", "name: &a [x, *a]", "references"),
+        ("name: tiny", "name: &a [x, *a]", "aliases"),
         ("name: tiny", "name: [", "YAML"),
         ("name: tiny", "name: !!python/object/apply:os.getcwd []", "YAML"),
         (text, "- 3", "no keys"),

@@ -232,8 +232,8 @@ def test_scaled_rotary_positions_of_gguf(tmp_path: Path, name: str) -> None:
     ("facts", "message"),
     [
         ({"rope.scaling.type": "longrope"}, "none, linear, yarn"),
-        (YARN | {"rope.scaling.attn_factor": 1.5}, "another scaling of rotary positions"),
-        (YARN | {"rope.scaling.yarn_ext_factor": 0.5}, "another scaling of rotary positions"),
+        (YARN | {"rope.scaling.attn_factor": 1.5}, "a different scaling of rotary positions"),
+        (YARN | {"rope.scaling.yarn_ext_factor": 0.5}, "a different scaling of rotary positions"),
     ],
 )
 def test_other_scalings_of_gguf_are_refused(
@@ -303,11 +303,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "text": ({"hidden_size": "24"}, "hidden_size = '24'"),
     "negative": ({"num_hidden_layers": -1}, "a whole number above 0"),
-    "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but the weights"),
+    "many layers": ({"num_hidden_layers": 1 << 39}, "layers, but there are only"),
     "more layers": ({"num_hidden_layers": 4}, "9 missing: model.layers.{}.input_layernorm.weight"),
     "fewer layers": ({"num_hidden_layers": 2}, "9 unknown: "),
     "heads": ({"num_attention_heads": 5}, "cannot be built"),
-    "wider": ({"hidden_size": 32}, "of another shape"),
+    "wider": ({"hidden_size": 32}, "with a wrong shape"),
     "huge": ({"intermediate_size": 1 << 38}, "larger model than the weights"),
     "tied": ({"tie_word_embeddings": "no"}, "true or false"),
 }

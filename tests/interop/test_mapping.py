@@ -217,7 +217,7 @@ def test_import_with_a_mapping(tmp_path: Path) -> None:
     done = run("import", str(tmp_path / "w.pt"), str(tmp_path / "out"), "--mapping",
                str(tmp_path / "m.toml"))  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "recurrent model in the form that a mapping file describes: w.pt" in done.stdout
+    assert "recurrent model in the layout that a mapping file describes: w.pt" in done.stdout
     ids = torch.tensor([[0, 4, 5]])
     with torch.inference_mode():
         logits = tl.load(tmp_path / "out").trace("ab")["head.logits"]
@@ -227,20 +227,20 @@ def test_import_with_a_mapping(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "not TOML": ("task =", "task", "is not TOML"),
+    "not TOML": ("task =", "task", "is not valid TOML"),
     "a key": ("ignored", "ignores", "ignores: no such key; did you mean ignored"),
     "a task": ('"translate"', '"translating"', "task = 'translating'"),
     "a model key": ("hidden = 10", "hiden = 10", "model: hiden: no such key; did you mean hidden"),
     "a kind": ('kind = "recurrent"', 'kind = "mlp"', "model:"),
-    "a tensor": ('"encoder.*"', '"encodr.*"', "the nearest is encoder"),
+    "a tensor": ('"encoder.*"', '"encodr.*"', "did you mean encoder"),
     "a name of ours": ('"head.linear.*"', '"head.lin.*"', r"head.lin.weight \(no such weight\)"),
     "nothing for a weight": ('"head.linear.*" = "output.*"', "", "without a rule: head"),
-    "a step": ('= "output.*"', '= { from = "output.*", steps = ["flip"] }', "steps: 'flip'"),
+    "a step": ('= "output.*"', '= { from = "output.*", steps = ["flip"] }', "the step .flip."),
     "neither": ('= "output.*"', "= 3", "expected a name"),
     "a tensor too many": ('["steps_done"]', "[]", "1 unknown: steps_done"),
-    "another size": ("hidden = 10", "hidden = 11", "of another shape"),
+    "another size": ("hidden = 10", "hidden = 11", "with a wrong shape"),
     "a role": ('after = ["</s>"]', 'after = ["<end>"]', "'<end>' has a role"),
-    "no unknown token": ('"<unk>", "</s>", "a"', '"x", "</s>", "a"', "name one with unk = "),
+    "no unknown token": ('"<unk>", "</s>", "a"', '"x", "</s>", "a"', "set one with unk = "),
     "no tokens": ("[target]", "[other]", "other: no such key"),
     "a file outside": ('"translator.pt"', '"../translator.pt"', "outside of"),
     "no file": ('"translator.pt"', '"nothing.pt"', "nothing.pt is missing"),

@@ -138,7 +138,7 @@ def test_weights_beside_the_checkpoint(tmp_path: Path, shards: int) -> None:
     (tmp_path / "m_step_40.safetensors").write_bytes(files[0].read_bytes())  # of another step
     import_model(path)
     (tmp_path / "m_step_20.best.safetensors").write_bytes(files[0].read_bytes())
-    with pytest.raises(InputError, match=r"is in .* and in another of "):
+    with pytest.raises(InputError, match=r"is in .* and again in one of "):
         import_model(path)
     for file in (*files, tmp_path / "m_step_20.best.safetensors"):
         file.unlink()

@@ -53,7 +53,7 @@ def spoil_config(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [(spoil_weights, r"huggingface .*its outputs for"),
-     (spoil_tokenizer, r"huggingface reads the text .* as ids .* but the model as ids"),
+     (spoil_tokenizer, r"huggingface encodes the text .* as ids .* but the model as ids"),
      (spoil_config, r"huggingface cannot be reopened: .*final name.* do not fit")],
 )  # fmt: skip
 def test_a_wrong_export_is_an_error_and_leaves_nothing(
@@ -98,7 +98,7 @@ def test_marian_with_pieces_outside_its_vocabulary(tmp_path: Path) -> None:
     written("marian", tmp_path / "marian")
     held = import_model(tmp_path / "marian")
     assert any("are read as unknown" in note for note in held.facts["notes"])
-    with pytest.raises(InputError, match=r"ctranslate2 reads the text .* as ids"):
+    with pytest.raises(InputError, match=r"ctranslate2 encodes the text .* as ids"):
         export(held, "ctranslate2", tmp_path / "out")
     with pytest.raises(InputError, match=r"1 pieces .* not in the vocabulary of 27 tokens"):
         check_pieces(held.tokenizers["source"])

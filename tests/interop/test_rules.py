@@ -137,7 +137,7 @@ def test_misfits_are_reported_together() -> None:
     assert message.startswith("folder: ")
     assert "2 missing: h.{}.attn.q.bias (2 times)" in message
     assert "3 unknown: h.{}.more (2 times), odd" in message
-    assert "2 of another shape: " in message
+    assert "2 with a wrong shape: " in message
     assert "wte [5, 7], expected [4, 7]" in message
     assert "h.{}.v.bias [2], expected [1]" in re.sub(r"\.\d\.", ".{}.", message)
     for name, value in model.state_dict().items():  # nothing was read

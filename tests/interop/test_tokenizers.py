@@ -273,7 +273,7 @@ def test_llama2c_is_the_same_as_its_sentencepiece_model(tmp_path: Path) -> None:
     assert made.vocab == other.vocab
     assert made.encode_batch(TEXTS) == other.encode_batch(TEXTS)
     assert (made.eos_id, made.special.ends) == (1, (2,))
-    with pytest.raises(InputError, match=r"287 tokens, but the model 512"):
+    with pytest.raises(InputError, match=r"287 tokens, but the model has 512"):
         llama2c.tokenizer(tmp_path / "tokenizer.bin", 512)
 
 

@@ -16,15 +16,15 @@ from translucid.interop import kinds
     [
         ([], r"no config\.json, but nothing; give a folder that training wrote"),
         (["notes.txt"], r"but notes\.txt; give a folder"),
-        (["a.Q4_0.gguf", "a.Q8_0.gguf"], r"but a\.Q4_0\.gguf, a\.Q8_0\.gguf; name one of its"),
+        (["a.Q4_0.gguf", "a.Q8_0.gguf"], r"but a\.Q4_0\.gguf, a\.Q8_0\.gguf; give one of its"),
         (["model.safetensors"], r"config\.json is missing beside .+model\.safetensors"),
-        (["step_3.pt", "train.log"], r"name the checkpoint itself: .+step_3\.pt"),
+        (["step_3.pt", "train.log"], r"give the checkpoint itself: .+step_3\.pt"),
         (["12000.ckpt"], r"config\.yaml of JoeyNMT is missing beside"),
         (["config.yaml"], r"checkpoints \(\.ckpt\) of JoeyNMT are missing"),
-        (["stories.bin"], r"name the file itself: .+stories\.bin"),
+        (["stories.bin"], r"give the file itself: .+stories\.bin"),
         (["model.npz"], r"Marian's own"),
-        (["tf_model.h5"], r"save the variables as safetensors"),
-        (["weights.hdf5"], r"save the variables as safetensors"),
+        (["tf_model.h5"], r"save the weights as safetensors"),
+        (["weights.hdf5"], r"save the weights as safetensors"),
         (["toy/config.json", "other/x"], r"did you mean .+/toy\?"),
         (["converted/model.bin"], r"did you mean .+/converted\?"),
         (["toy/best/config.json"], r"did you mean .+/toy\?"),
@@ -62,5 +62,5 @@ def test_a_checkpoint_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", ["weights.hdf5", "model.keras", "model.ckpt-20.index"])
 def test_files_of_keras_and_tensorflow_are_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x89HDF\r\n")
-    with pytest.raises(InputError, match="save the variables as safetensors"):
+    with pytest.raises(InputError, match="save the weights as safetensors"):
         tl.load(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Data for models: readers, tokenizers, batches, and Toyland, the embedded world."""
+"""Data for models: file readers, tokenizers, batching, and Toyland, a built-in synthetic corpus."""
 
 from typing import TYPE_CHECKING
 

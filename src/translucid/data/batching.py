@@ -1,7 +1,8 @@
-"""Batches of similar lengths within a token budget; rows of one long text in order; padding.
+"""Plan batches of items with similar lengths within a token budget, or of the rows of one long text
+in order; pad batches.
 
 The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run continues with
-the same batches. Shapes: ids and mask (batch, length), True at tokens.
+the same batches. Shapes: ids and mask (batch, length); the mask is True at tokens.
 """
 
 import math
@@ -18,16 +19,16 @@ from translucid.core.errors import ConfigError
 
 Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
 _MASK = (1 << 64) - 1
-_LITTLE = 0.02  # fraction of padding that needs no improvement
+_LITTLE = 0.02  # fraction of padding that is not worth reducing
 _FEW = 4  # batches in a neighbourhood, the last of which is seldom full
-_FILL = 0.9  # approximate fraction of the budget without padding
-_OVERHEAD = 0.05  # cost of a batch, as a fraction of the budget
+_FILL = 0.9  # approximate fraction of the budget that is not padding
+_OVERHEAD = 0.05  # fixed cost of a batch, as a fraction of the budget
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """Batches as arrays of item numbers, all views of one array, for millions of items. tokens:
-    without padding; slots: with padding."""
+    """Batches as arrays of item numbers, all views of one array, to save memory. tokens: number of
+    tokens without padding; slots: with padding."""
 
     batches: list[NDArray[np.int64]]
     tokens: int
@@ -36,7 +37,7 @@ class BatchPlan:
 
     @property
     def padding(self) -> float:
-        """The fraction of padding."""
+        """The fraction of slots that are padding."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
     def lines(self) -> list[str]:
@@ -58,11 +59,12 @@ def plan_batches(
     max_items: int | None = None,
     shuffle: bool = True,
 ) -> BatchPlan:
-    """Every item exactly once, in batches whose padded size is within the budget.
+    """Put every item into exactly one batch, with padded sizes within the budget.
 
     An item has one length, or several (source and target). The padded size of a batch is its number
-    of items times the sum of the longest length of each side. Lengths are padded to a `multiple`,
-    for fewer shapes. Without `shuffle`, the longest come first, for decoding.
+    of items times the sum of the longest length of each side. Lengths are rounded up to a
+    `multiple`, for fewer tensor shapes. Without `shuffle`, the longest items come first, for
+    decoding.
     """
     if budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
         raise ConfigError(
@@ -99,14 +101,15 @@ def _check_fits(padded: NDArray[np.int64], budget: int) -> None:
     worst = int(totals.argmax())
     if totals[worst] > budget:
         raise ConfigError(
-            f"budget = {budget}: item {worst} alone has {totals[worst]:,} tokens; raise the budget "
-            "or leave out long items (data.max_length)"
+            f"budget = {budget} is too small: item {worst} alone has {totals[worst]:,} tokens; "
+            "raise the budget or exclude long items (data.max_length)"
         )
 
 
 def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort by the last side, longest first (so that the first item decides the shape of a batch);
-    then by the other sides, alternately up and down, so that lengths change gradually."""
+    """Sort items by the last side, longest first (so that the first item determines the shape of a
+    batch); then by the other sides, alternately ascending and descending, so that lengths change
+    gradually."""
     last = padded[:, -1]
     others = padded[:, :-1].sum(axis=1)
     ranks = np.unique(last, return_inverse=True)[1]
@@ -116,8 +119,9 @@ def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
 def _neighbourhoods(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int
 ) -> list[NDArray[np.int64]]:
-    """Sets of items with similar lengths on all sides: halve the set along the side that saves most
-    padding, until a part is a few batches. Better than sorting for large batches."""
+    """Divide items into sets with similar lengths on all sides: halve a set along the side that
+    saves the most padding, until each part is a few batches. Better than sorting for large
+    batches."""
     batches = math.ceil(padded[items].sum() / (_FILL * budget))
     if batches <= _FEW:
         return [items]
@@ -135,7 +139,8 @@ def _neighbourhoods(
 def _cut_best(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
-    """Longest first, by the side with less padding."""
+    """Sort items by one side, longest first, and split them into batches; use the side that gives
+    less padding."""
     ways = []
     for side in range(padded.shape[1]):
         rest = padded[items].sum(axis=1) - padded[items, side]
@@ -147,7 +152,7 @@ def _cut_best(
 def _cut(
     order: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
-    """Split into batches, each with as many items as the budget allows."""
+    """Split ordered items into batches, each with as many items as the budget allows."""
     batches = []
     start = 0
     one_side = padded.shape[1] == 1  # then the first item is the longest
@@ -171,7 +176,8 @@ def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
 
 
 def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of items and longest length of each side, (batches, 1 + sides)."""
+    """The shape of each batch: number of items and longest length of each side, (batches,
+    1 + sides)."""
     items = np.array([len(batch) for batch in batches])
     starts = items.cumsum() - items
     max_lengths = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
@@ -186,13 +192,13 @@ def _slots_per_batch(
 
 
 def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
-    """Slots of all batches, plus an overhead for each batch."""
+    """The cost of a plan: slots of all batches, plus an overhead for each batch."""
     return sum((_slots_per_batch(batches, padded) + _OVERHEAD * budget).tolist())
 
 
 def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
-    """0 to n - 1 in an order that does not depend on the version of a library: sorted by keys of
-    splitmix64 (https://prng.di.unimi.it/splitmix64.c).
+    """A random permutation of 0 to n - 1 that does not depend on the version of a library: sorted
+    by keys from splitmix64 (https://prng.di.unimi.it/splitmix64.c).
     """
     start = 0
     for part in (seed, epoch, stream):
@@ -211,8 +217,8 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def pad(
     sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Right-padded ids and their mask, True at tokens, both (batch, length)."""
-    # With numpy, since torch is several times slower at reading lists.
+    """Pad rows on the right: ids and their mask, True at tokens, both (batch, length)."""
+    # Uses numpy, since torch is several times slower at reading lists.
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     max_length = int(lengths.max()) if len(sequences) else 0
     length = -(-max_length // multiple) * multiple
@@ -222,7 +228,7 @@ def pad(
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
-MAX_BYTES = 20  # of a word; its beginning and end are the most informative
+MAX_BYTES = 20  # bytes of a word; its beginning and end are the most informative
 
 
 def spell(word: str) -> bytes:
@@ -233,7 +239,7 @@ def spell(word: str) -> bytes:
 
 
 def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
-    """Padded bytes plus 1, (batch, length, characters); 0 is padding."""
+    """The bytes of words as a padded tensor (batch, length, characters): byte + 1; 0 is padding."""
     length = max((len(row) for row in rows), default=0)
     width = max((len(word) for row in rows for word in row), default=0)
     padded = np.zeros((len(rows), length, max(width, 1)), dtype=np.int64)
@@ -247,7 +253,8 @@ def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
 def plan_streams(
     lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0
 ) -> BatchPlan:
-    """Every row exactly once. lengths: (rows, 1), equal except for the last row of the text.
+    """Plan batches in which row i continues row i of the previous batch. Every row of the text
+    occurs exactly once. lengths: (rows, 1), equal except for the last row of the text.
 
     An epoch begins at a random row and wraps around, so that batches differ between epochs. The
     last streams may be shorter; then batches have fewer rows.

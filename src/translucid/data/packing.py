@@ -2,9 +2,9 @@
 
 For language models, documents are cut into full rows. For pairs and labelled texts, lengths are
 assigned to rows once: longest first, to the first row with room for all sides (first-fit
-decreasing, Johnson 1973). In every epoch, texts of equal lengths swap places and rows are combined
-anew, which takes no time. Token masks contain the number of each token's text, from 1, and 0 at
-padding: see `parts.masks`.
+decreasing, Johnson 1973). In every epoch, texts of equal lengths are exchanged and rows are
+combined into new batches, which is fast. Token masks contain the number of each token's text, from
+1, and 0 at padding: see `parts.masks`.
 """
 
 from array import array
@@ -20,23 +20,23 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import BatchPlan, permutation
 
-ROW = 64  # tokens of a row, unless a text is longer; attention is cheap up to 64
-MULTIPLE = 8  # of the lengths of rows
+ROW = 64  # tokens in a row, unless a text is longer; attention is cheap up to 64
+MULTIPLE = 8  # row lengths are multiples of this
 CHUNK = 4096  # texts packed together
 
 
 @dataclass(frozen=True, eq=False)
 class PackedPlan(BatchPlan):
-    """Batches in which each row has several items."""
+    """A batch plan in which each row contains several items."""
 
     rows: list[list[NDArray[np.int64]]]  # the items of each row, for every batch
 
 
 class Packing:
-    """Rows for items of these sizes (items, sides)."""
+    """Assigns items to rows. sizes: number of tokens, (items, sides)."""
 
     def __init__(self, sizes: NDArray[np.int64], budget: int) -> None:
-        """budget: tokens of a batch, with padding, of all sides."""
+        """budget: maximum number of tokens in a batch, including padding, summed over all sides."""
         self.lengths = row_lengths(sizes)
         self._sizes = sizes
         chosen = permutation(len(sizes), 0, 0)
@@ -44,11 +44,12 @@ class Packing:
         self._filled = [row for part in chunks for row in _fill(part, sizes, self.lengths)]
         most = max(1, budget // sum(self.lengths))
         batches = -(-len(self._filled) // most)
-        self.rows = -(-len(self._filled) // batches)  # of a batch: the last one is full, too
+        self.rows = -(-len(self._filled) // batches)  # per batch, so that the last is full, too
         self._kinds = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
 
     def plan(self, seed: int, epoch: int) -> PackedPlan:
-        """Every item exactly once; a pure function of sizes, seed and epoch."""
+        """Plan the batches of an epoch: every item exactly once. A pure function of sizes, seed
+        and epoch."""
         moved = np.empty(len(self._sizes), np.int64)
         order = permutation(len(self._sizes), seed, epoch)
         moved[np.argsort(self._kinds, kind="stable")] = order[
@@ -76,7 +77,7 @@ def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
 def _fill(
     items: NDArray[np.int64], sizes: NDArray[np.int64], lengths: tuple[int, ...]
 ) -> list[NDArray[np.int64]]:
-    """First-fit decreasing, by the side that fills more of its row."""
+    """Assign items to rows, first-fit decreasing, by the side that fills more of its row."""
     fractions = (sizes[items] / np.array(lengths)).max(axis=1)
     order = items[np.argsort(-fractions, kind="stable")]
     left = np.repeat(np.array(lengths)[:, None], len(items), axis=1)  # (sides, rows)
@@ -92,7 +93,7 @@ def _fill(
 
 
 class PackedTexts:
-    """Many texts as one array of ids, to join rows without a loop over tokens."""
+    """Many texts as one array of ids, so that rows are joined without a loop over tokens."""
 
     def __init__(self, texts: Iterable[Sequence[int]], count: int) -> None:
         lengths = array("q")
@@ -115,7 +116,7 @@ class PackedTexts:
         chosen = np.concatenate(rows)
         lengths = self.lengths[chosen]
         per_row = np.array([len(row) for row in rows])
-        firsts = per_row.cumsum() - per_row  # of each row, among the chosen
+        firsts = per_row.cumsum() - per_row  # index of each row's first text, among the chosen
         before = lengths.cumsum() - lengths  # tokens before each text,
         before_row = np.repeat(before[firsts], per_row)  # and before its row
         number = np.arange(len(chosen)) - np.repeat(firsts, per_row) + 1
@@ -131,7 +132,8 @@ class PackedTexts:
 
 
 class Packed(NamedTuple):
-    """Rows of a language model: `inputs[r, i]` is followed by `targets[r, i]`, if real."""
+    """Training rows for a language model: `targets[r, i]` follows `inputs[r, i]` in the text, where
+    the mask is True."""
 
     inputs: Tensor  # (rows, length)
     targets: Tensor  # (rows, length)
@@ -141,13 +143,13 @@ class Packed(NamedTuple):
 def pack(
     documents: Iterable[Sequence[int]], length: int, *, bos: int, eos: int, pad_id: int
 ) -> Packed:
-    """All documents, each ended by eos, as one stream cut into full rows.
+    """Join all documents, each ended by eos, into one stream, and cut it into full rows.
 
     The stream begins with bos, so that every token of every document is a target exactly once. The
     last target of a row is the first input of the next. Only the last row is padded.
     """
     if length < 1:
-        raise ConfigError(f"length = {length}: a row needs at least 1 token")
+        raise ConfigError(f"length = {length} must be at least 1 token")
     parts = [torch.tensor([*document, eos]) for document in documents]
     if not parts:
         raise InputError("there are no documents to pack")

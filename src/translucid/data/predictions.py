@@ -1,8 +1,8 @@
-"""Input rows of a model, and the same rows with its predictions.
+"""Read input rows for a model, and write the same rows with its predictions.
 
-Predictions become new columns of the input: of a table, of CoNLL or of JSON lines. The format is
-detected from the file name, or else from the first lines. Rows are read one by one, so that
-standard input is processed without waiting for end of file.
+Predictions become new columns of the input table, CoNLL file or JSON lines. The format is detected
+from the file name, or else from the first lines. Rows are read one by one, so that standard input
+is processed without waiting for end of file.
 """
 
 import csv
@@ -37,14 +37,14 @@ from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import standard_input
 from translucid.data.readers.tables import Column, Format, Table, TableRule, format_of
 
-NUMBERS = "input"  # the role of columns of numbers
-Question = str | tuple[str, ...] | tuple[float, ...]  # a text, its words, or numbers
+NUMBERS = "input"  # the role of numeric input columns
+Question = str | tuple[str, ...] | tuple[float, ...]  # model input: a text, its words, or numbers
 Columns = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class InputRow:
-    """A row of a file, and the question to the model; None: the row is written unchanged."""
+    """A row of a file, and the model's input from it; None: the row is written unchanged."""
 
     line: int
     question: Question | None
@@ -53,13 +53,14 @@ class InputRow:
 
     @property
     def text(self) -> str:
-        """The whole row, to compare it with others."""
+        """The whole row as text, to compare it with others."""
         return json.dumps(self.content, ensure_ascii=False, default=str)
 
 
 @dataclass
 class InputRows(ABC):
-    """A file of rows. roles: of the column to ask about; the first that a table has is used."""
+    """A file of input rows. roles: possible roles of the input column; the first that a table has
+    is used."""
 
     file: str
     roles: Sequence[str]
@@ -79,7 +80,7 @@ class InputRows(ABC):
 
     @abstractmethod
     def write(self, row: InputRow, new: Columns) -> str:
-        """The row with its new columns, in the format of the file."""
+        """The row with its new columns as text, in the format of the file."""
 
 
 class TextLines(InputRows):
@@ -97,7 +98,8 @@ class TextLines(InputRows):
 
 
 class TableRows(InputRows):
-    """The rows of CSV, TSV, JSON lines or Parquet, which is written as JSON lines."""
+    """The rows of a CSV, TSV, JSON lines or Parquet file. Parquet rows are written as JSON
+    lines."""
 
     table: Table
 
@@ -134,7 +136,8 @@ class TableRows(InputRows):
         return as_text(cells[0], where)
 
     def _open(self) -> tuple[Table, str, list[int | str]]:
-        """The table, and the first of the roles that it has, with its columns."""
+        """Open the table; returns it with the first of the roles that it has, and the columns of
+        that role."""
         if NUMBERS in self.roles:
             columns = self.columns.get(NUMBERS) or ()
             inputs = [columns] if isinstance(columns, int | str) else list(columns)
@@ -144,7 +147,7 @@ class TableRows(InputRows):
             return table, NUMBERS, places
         chosen = [role for role in self.roles if self._column(role) is not None]
         if not chosen and len(self.roles) > 1:
-            # Only names can tell which of several roles a table has.
+            # Only column names show which of several roles a table has.
             header = True if self.rule.header is None else self.rule.header
             rule = replace(self.rule, header=header)
             table, _ = open_columns(self.file, {}, rule, self.loading)
@@ -208,8 +211,9 @@ class TableRows(InputRows):
 
 
 class ConllSentences(InputRows):
-    """Sentences, written with a tag after each word. CoNLL-U has exactly ten columns, so it is
-    written as CoNLL-U Plus, which names its columns in the first line."""
+    """The sentences of a CoNLL file, written with predicted tags as a new column. CoNLL-U has
+    exactly ten columns, so it is written as CoNLL-U Plus, which names its columns in the first
+    line."""
 
     def rows(self) -> Iterator[InputRow]:
         column = self.columns.get("words")

@@ -1,5 +1,5 @@
-"""Python data as rows of a table: lists, dicts of columns, data frames of pandas and polars, and
-datasets of Hugging Face. None of these packages is imported: objects are recognised by methods.
+"""Convert Python data to table rows: lists, dicts of columns, pandas and polars data frames, and
+Hugging Face datasets. None of these packages is imported: objects are recognised by their methods.
 """
 
 import json
@@ -15,8 +15,8 @@ Row = dict[str, Any]
 
 
 def write_rows(data: Any, path: Path, columns: Sequence[str], name: str) -> None:
-    """Write data as JSON lines. columns: names for the values of rows that are not dicts; none:
-    numbers. name: of the data, for messages."""
+    """Write data as JSON lines. columns: names for the values of rows that are not dicts; empty:
+    rows of numbers. name: name of the data, for messages."""
     size = 0
     with path.open("wb") as file:
         for row in rows_of(data, columns, name):
@@ -24,21 +24,21 @@ def write_rows(data: Any, path: Path, columns: Sequence[str], name: str) -> None
             if size > LARGEST:
                 raise InputError(
                     f"{name} takes more than {LARGEST >> 30} GiB as text; write it to a file and "
-                    "give its name"
+                    "pass the file name"
                 )
     if not size:
-        raise InputError(f"{name} has no rows; give at least two")
+        raise InputError(f"{name} has no rows; at least two are needed")
 
 
 def _line(row: Row) -> bytes:
     try:
         return json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a character, which the reader refuses with its line
+    except UnicodeEncodeError:  # half a surrogate pair, which the reader reports with its line
         return json.dumps(row).encode()
 
 
 def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
-    """Rows as dicts."""
+    """Yield the rows of the data as dicts."""
     for number, row in enumerate(_elements(data, name), start=1):
         yield _row(row, columns, f"{name}, row {number}")
 
@@ -47,7 +47,7 @@ def _elements(data: Any, name: str) -> Iterable[Any]:
     """The rows of the data, as dicts if its columns have names."""
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # lazy frame of polars
         raise InputError(
-            f"{name}: a {type(data).__name__} has no rows until it is computed; give "
+            f"{name}: a {type(data).__name__} has no rows until it is computed; pass "
             f"{name}=frame.collect()"
         )
     if hasattr(data, "iter_rows") and hasattr(data, "columns"):  # polars
@@ -62,25 +62,25 @@ def _elements(data: Any, name: str) -> Iterable[Any]:
         return _of_columns(data, name)
     if isinstance(data, str | bytes) or not hasattr(data, "__iter__"):
         raise InputError(
-            f"{name}: {type(data).__name__} is not data; give a file, a list of rows, a dict of "
-            "columns, a data frame of pandas or polars, a dataset, or an iterator over rows"
+            f"{name}: got {type(data).__name__}; expected a file, a list of rows, a dict of "
+            "columns, a pandas or polars data frame, a dataset, or an iterator over rows"
         )
     return iter(data)
 
 
 def _of_columns(data: Mapping[Any, Any], name: str) -> Iterator[Row]:
-    """{"text": [...], "label": [...]} row by row."""
+    """Yield the rows of a dict of columns: {"text": [...], "label": [...]}."""
     lengths = {}
     for key, column in data.items():
         if hasattr(column, "features") or hasattr(column, "itertuples"):
             raise InputError(
-                f"{name}: a dict of tables ({', '.join(map(repr, data))}); give one of them, such "
-                f"as {name}=data[{key!r}]"
+                f"{name} is a dict of tables ({', '.join(map(repr, data))}); pass one of them, "
+                f"such as {name}=data[{key!r}]"
             )
         if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
             raise InputError(
-                f"{name}: a dict of columns contains lists, but {key!r} is a "
-                f"{type(column).__name__}; give a single row as [row]"
+                f"{name}: a dict of columns must contain lists, but {key!r} is a "
+                f"{type(column).__name__}; pass a single row as [row]"
             )
         lengths[str(key)] = len(column)
     if len({*lengths.values()}) > 1:
@@ -96,9 +96,10 @@ def _named(data: Iterable[Any], namers: Mapping[str, Callable[[Any], Any]]) -> I
 
 
 def class_namer(feature: Any) -> Callable[[Any], Any]:
-    """A function from class numbers to names, also inside of lists; other values stay.
+    """A function that converts class numbers to class names, also inside lists; other values stay
+    unchanged.
 
-    feature: of a column, as `datasets` has it in memory or as JSON in a file.
+    feature: type of a column, as `datasets` has it in memory or as JSON in a file.
     """
 
     def get(key: str) -> Any:
@@ -106,7 +107,7 @@ def class_namer(feature: Any) -> Callable[[Any], Any]:
 
     names, inner = get("names"), get("feature")
     if isinstance(names, list | tuple):
-        # -1 marks "no label" in test sets: it must not count from the end
+        # -1 means "no label" in test sets: it must not index from the end
         return lambda value: (
             names[value] if isinstance(value, int) and 0 <= value < len(names) else value
         )
@@ -131,19 +132,19 @@ def _row(row: Any, columns: Sequence[str], where: str) -> Row:
     if not isinstance(row, list) or len(row) != len(columns):
         needed = "(" + ", ".join(columns or ("inputs", "output")) + ")"
         raise InputError(
-            f"{where} is {row!r:.80}, but {needed} is needed; give that, or a dict with the names "
-            "of columns"
+            f"{where}: got {row!r:.80}; expected {needed}, or a dict with column names"
         )
     return dict(zip(columns, row, strict=True))
 
 
 def _numbers(row: list[Any], where: str) -> Row:
-    """Inputs and one output: (inputs, output), or all in a row."""
+    """A row of numbers as a dict. The row is (inputs, output), or a list that ends with the
+    output."""
     if len(row) == 2 and isinstance(row[0], list):
         output = row[1][0] if isinstance(row[1], list) and len(row[1]) == 1 else row[1]
         if isinstance(output, list):
             raise InputError(
-                f"{where} has {len(output)} outputs; give dicts or a data frame, and name the "
+                f"{where} has {len(output)} outputs; pass dicts or a data frame, and name the "
                 "output columns: output_columns=['a', 'b']"
             )
         row = [*row[0], output]
@@ -151,7 +152,7 @@ def _numbers(row: list[Any], where: str) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; other types become an object, which readers refuse."""
+    """Convert a value to a JSON type; unsupported types become an object, which readers reject."""
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)  # an empty cell of a data frame
     if isinstance(value, str):
@@ -162,8 +163,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
-    if hasattr(value, "tolist"):  # of numpy and torch
+    if hasattr(value, "tolist"):  # numpy and torch
         return _plain(value.tolist())
-    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
     return {type(value).__name__: str(value)}

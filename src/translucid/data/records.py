@@ -1,6 +1,6 @@
-"""Records: examples of users' files, each with its line number, from 1.
+"""Records: examples read from users' files, each with its line number, from 1.
 
-A record defines its texts, its labels and when it equals another one, so that code that counts,
+A record defines its texts, its labels and when two records are equal, so that code that counts,
 compares or tokenizes records works for every kind. Records of your own tasks derive from `Record`.
 """
 
@@ -10,11 +10,11 @@ from typing import ClassVar
 
 
 class Record:
-    """One example of a file. Your own class is a frozen dataclass."""
+    """One example from a file. Subclasses must be frozen dataclasses."""
 
     __slots__ = ()
     sides: ClassVar[tuple[str, ...]] = ("text",)  # names of its texts
-    # Running text, in which short lines repeat and empty lines may be kept.
+    # Whether this is running text, in which short lines repeat and empty lines may be kept.
     running: ClassVar[bool] = False
 
     line: int
@@ -32,45 +32,45 @@ class Record:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its classes or tags."""
+        """The labels or tags of the record."""
         return ()
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Its numeric inputs."""
+        """The numeric inputs of the record."""
         return ()
 
     @property
     def question(self) -> str | None:
-        """The input, if the answer is a text of its own."""
+        """The input text, if the expected output is a separate text, as in translation."""
         return None
 
     @property
     def asked(self) -> str:
-        """The input as people would type it."""
+        """The input as a person would type it."""
         return self.texts[0]
 
     @property
     def answer(self) -> str | None:
-        """The right answer as people would type it; None if there is none."""
+        """The correct output as a person would type it; None if there is none."""
         return None
 
     @property
     def stratum(self) -> Hashable:
-        """The key for stratified splits: its labels, else the length of its texts; a float is put
-        into quantiles."""
+        """The key for stratified splits: the labels, or else the length of the texts; floats are
+        grouped into quantiles."""
         if self.labels:
             return frozenset(self.labels)
         return sum(map(len, self.texts)).bit_length()
 
     @property
     def inputs_key(self) -> Hashable:
-        """Equal for two records with the same inputs."""
+        """A key that is equal for two records with the same inputs."""
         return self.values or self.texts
 
     @property
     def whole_key(self) -> Hashable:
-        """Equal for two records that differ only in their lines."""
+        """A key that is equal for two records that differ only in their line numbers."""
         return tuple(getattr(self, f.name) for f in fields(self) if f.name != "line")  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ class Labelled(Record):
 
 @dataclass(frozen=True, slots=True)
 class Tagged(Record):
-    """The words of a sentence and one tag for each."""
+    """The words of a sentence, and one tag for each word."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -171,7 +171,7 @@ class SimilarPair(Record):
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Record):
-    """One point for regression."""
+    """Numeric inputs and targets of one regression example."""
 
     sides: ClassVar[tuple[str, ...]] = ()
 

@@ -1,6 +1,6 @@
-"""Labels of words on subwords, and spans of characters.
+"""Map word labels to subwords, and tags to spans of characters.
 
-The first subword of a word has its label; the loss and the predictions ignore the others.
+The first subword of a word gets the word's label; the loss and the predictions ignore the others.
 """
 
 import re
@@ -11,13 +11,13 @@ from translucid.core.errors import InputError
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 _TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
-# BILOU has Last and Unit, BIOES has End and Single.
+# BILOU's marks Last and Unit correspond to BIOES's End and Single.
 _SAME = {"L": "E", "U": "S"}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` to `end` (not included) of a text, with a label."""
+    """A labelled part of a text: characters `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Span:
 
 
 def first_subwords(word_index: Sequence[int | None]) -> list[int]:
-    """The place of the first subword of each word."""
+    """The index of the first subword of each word."""
     places: dict[int, int] = {}
     for place, word in enumerate(word_index):
         if word is not None:
@@ -35,12 +35,12 @@ def first_subwords(word_index: Sequence[int | None]) -> list[int]:
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """The places of the words of a text; punctuation marks are words."""
+    """Split a text into words: (start, end) of each in characters. Punctuation marks are words."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def mark_and_label(tag: str) -> tuple[str, str]:
-    """B-PER -> B, PER; marks of BILOU become those of BIOES."""
+    """Split a tag into mark and label: B-PER -> B, PER. BILOU's marks become those of BIOES."""
     mark, dash, label = tag.partition("-")
     return (_SAME.get(mark, mark), label) if dash else ("", tag)
 
@@ -63,7 +63,7 @@ def scheme_of(tags: Collection[str]) -> str | None:
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
     """(first word, last word + 1, label) of each chunk in IOB, BIOES or BILOU tags.
 
-    An I- after another label begins a chunk, as in conlleval; with `strict` it is ignored.
+    An I- after a different label begins a chunk, as in conlleval; with `strict` it is ignored.
     """
     opening = ("B", "S") if strict else ("B", "S", "I", "E")
     spans: list[tuple[int, int, str]] = []
@@ -82,12 +82,12 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
 
 
 def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
-    """The chunks of a tagged text as spans of characters. places: of its words.
+    """The chunks of a tagged text as spans of characters. places: (start, end) of each word.
 
     Tags without marks such as B- and I- (parts of speech) give one span per word.
     """
     if len(places) != len(tags):
-        raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one")
+        raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one tag")
     in_chunks = all(_TAG.fullmatch(tag) for tag in tags)
     spans = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
     return [

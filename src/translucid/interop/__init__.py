@@ -1,1 +1,1 @@
-"""Models that other tools have made: their files, their names, their options."""
+"""Open models made with other tools, and export models to their formats."""

@@ -1,8 +1,8 @@
-"""generation_config.json of an opened model: every field is honoured, irrelevant, or refused by
-name.
+"""Read generation_config.json: every field is applied, ignored because it has no effect, or
+rejected with an error that names it.
 
-FIELDS lists them all; a test compares it with the class of transformers. In older folders, the same
-keys are in config.json.
+FIELDS lists all of them; a test compares it with transformers' GenerationConfig. In older folders,
+the same keys are in config.json.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ from translucid.tasks.translate import Translate
 
 FILE = "generation_config.json"
 MAX_BEAMS = 1024
-TOP_K = 50  # default of transformers for sampling
-# In the statistics of a model: our settings from the file, sampling options, and the file itself.
+TOP_K = 50  # transformers' default for sampling
+# Keys in a model's statistics: decoding options from the file, sampling options, the file itself.
 SETTINGS, SAMPLING, ORIGINAL = "generation", "sampling", "generation_config"
 
-# Honoured, and how.
+# Fields that are applied, and how.
 HONOURED: Mapping[str, str] = {
     "num_beams": "beam_size; 1 if not set",
     "length_penalty": "alpha, not negative",
     "early_stopping": "early_stopping",
-    "max_length": "max_total_length, including the start or the prompt",
+    "max_length": "max_total_length, including start tokens or the prompt",
     "max_new_tokens": "max_length; overrides max_length",
     "min_length": "min_total_length",
     "min_new_tokens": "min_length; overrides min_length",
@@ -48,9 +48,9 @@ HONOURED: Mapping[str, str] = {
     ),
 }  # fmt: skip
 SPEED = "changes the speed, not the text"
-DRAFT = "a draft is only accepted if the model would generate it too"
-REPORT = "changes what is returned beside the text"
-# No effect here, and why.
+DRAFT = "draft tokens are only accepted if the model would generate them too"
+REPORT = "changes what is returned in addition to the text"
+# Fields without effect in Translucid, and why.
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(
         ("use_cache", "max_cache_len", "cache_config", "low_memory", "compile_config",
@@ -66,12 +66,12 @@ IRRELEVANT: Mapping[str, str] = {
          "assistant_early_exit", "assistant_ensemble_weight", "prompt_lookup_num_tokens",
          "max_matching_ngram_size", "use_mtp", "speculation_type"), DRAFT,
     ),
-    "num_return_sequences": "the number of texts, not the best one: use n_best",
-    "remove_invalid_values": "replaces values that are not finite; there are none",
+    "num_return_sequences": "the number of texts to return; use n_best",
+    "remove_invalid_values": "replaces values that are not finite, which do not occur",
     "diversity_penalty": "no effect without num_beam_groups",
     "_from_model_config": REPORT,
 }  # fmt: skip
-# Refused unless the value is null or one of these; and what the field does.
+# Fields that are rejected unless the value is null or one of these, and what the field does.
 REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "num_beam_groups": ((1,), "groups of beams; translate has --beam-groups"),
     "penalty_alpha": ((0, 0.0), "contrastive search"),
@@ -79,8 +79,8 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "guidance_scale": ((1, 1.0), "classifier-free guidance"),
     "sequence_bias": (({}, []), "a bias for token sequences"),
     "encoder_repetition_penalty": ((1, 1.0), "a penalty for tokens of the source"),
-    "encoder_no_repeat_ngram_size": ((0,), "no n-gram of the source is generated"),
-    "exponential_decay_length_penalty": ((), "an end that becomes likelier with length"),
+    "encoder_no_repeat_ngram_size": ((0,), "n-grams of the source are never generated"),
+    "exponential_decay_length_penalty": ((), "an end token that gets more likely with length"),
     "force_words_ids": (([],), "words that must be generated"),
     "constraints": (([],), "constraints on beams"),
     "watermarking_config": ((), "a watermark"),
@@ -89,10 +89,10 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "stop_strings": (([],), "strings at which to stop; generate has --stop"),
     "cache_implementation": (
         ("dynamic", "static", "offloaded", "offloaded_static", "hybrid", "sliding_window"),
-        "a cache that rounds values",
+        "a quantised cache",
     ),
 }
-# Refused for sampling, and no effect otherwise.
+# Fields that are rejected when sampling, and have no effect otherwise.
 REFUSED_SAMPLING: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "typical_p": ((1, 1.0), "typical sampling"),
     "epsilon_cutoff": ((0, 0.0), "epsilon sampling"),
@@ -102,7 +102,7 @@ REFUSED_SAMPLING: Mapping[str, tuple[tuple[Any, ...], str]] = {
 OF_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 TOKENS = tuple(name for name in HONOURED if name.endswith("_token_id"))
 FIELDS = (*HONOURED, *IRRELEVANT, *REFUSED, *REFUSED_SAMPLING)
-# In config.json, these keys do not concern generation.
+# Keys of config.json that do not concern generation.
 NOT_LEGACY = ("use_cache", "output_attentions", "output_hidden_states", "transformers_version",
               *TOKENS)  # fmt: skip
 LEGACY = tuple(name for name in FIELDS if name not in NOT_LEGACY or name == "forced_eos_token_id")
@@ -110,7 +110,7 @@ LEGACY = tuple(name for name in FIELDS if name not in NOT_LEGACY or name == "for
 
 @dataclass(frozen=True)
 class Generation:
-    """The generation options of a folder, in our terms."""
+    """The generation options of a folder, translated into Translucid's options."""
 
     decoding: dict[str, Any]  # keys of DecodingConfig
     statistics: dict[str, Any] = field(default_factory=dict)
@@ -118,8 +118,9 @@ class Generation:
 
 
 def read_generation(model: ForeignModel, start: Sequence[int] | None, vocab: int) -> Generation:
-    """start: the tokens that an encoder-decoder starts its texts with; None: a language model,
-    which continues a prompt. vocab: the number of tokens it can generate."""
+    """Read the generation options of a model's folder. start: the first tokens of an
+    encoder-decoder's texts; None: a language model, which continues a prompt. vocab: the number of
+    tokens it can generate."""
     config, own = model.config, model.find(FILE)
     where = CONFIG if own is None else FILE
     if own is None:
@@ -151,7 +152,7 @@ class _GenerationFields(Options):
         self.alpha = self.within("length_penalty", 1.0, 0, 100)
 
     def refuse_unsupported(self) -> None:
-        """Refuse all fields that would change the texts and are not supported."""
+        """Raise an error that lists all unsupported fields that would change the texts."""
         table = {**REFUSED, **(REFUSED_SAMPLING if self.samples else {})}
         wrong = [
             f"{name} = {str(self.raw[name])[:60]} ({what})"
@@ -159,16 +160,16 @@ class _GenerationFields(Options):
             if name in self.raw and self.raw[name] not in neutral
         ]
         if self.samples and self.beams > 1:
-            wrong.append("do_sample = True beside num_beams > 1 (beam sampling)")
+            wrong.append("do_sample = True with num_beams > 1 (beam sampling)")
         if wrong:
             raise InputError(
-                f"{self.where}: {'; '.join(wrong)}: not supported; remove "
-                f"{'these keys' if len(wrong) > 1 else 'this key'} from a copy of the folder"
+                f"{self.where}: {'; '.join(wrong)}: not supported; copy the folder and remove "
+                f"{'these keys' if len(wrong) > 1 else 'this key'} from the copy"
             )
 
     def lengths(self, start: Sequence[int] | None) -> dict[str, Any]:
-        """Length limits. Theirs include the start tokens of an encoder-decoder; all but the first
-        count as generated."""
+        """The length limits. In transformers they include the start tokens of an encoder-decoder,
+        all but the first of which count as generated."""
         forced = 0 if start is None else len(start) - 1
         made: dict[str, Any] = {}
         if "max_new_tokens" in self.raw:
@@ -183,7 +184,7 @@ class _GenerationFields(Options):
         if self.raw.get("min_length") and "min_new_tokens" not in self.raw:
             made["min_total_length"] = int(self.within("min_length", 0, 0, 1 << 40, whole=True))
         if "min_length" in made and made.get("max_length", 1 << 40) < made["min_length"]:
-            made["min_length"] = made["max_length"]  # no text ends before it
+            made["min_length"] = made["max_length"]  # no text ends before the maximum length
         return made
 
     def search(self) -> dict[str, Any]:
@@ -197,7 +198,7 @@ class _GenerationFields(Options):
         return made
 
     def tokens(self) -> dict[str, Any]:
-        """Constraints given as token ids."""
+        """Decoding constraints given as token ids."""
         runs = self.raw.get("bad_words_ids", [])
         if not isinstance(runs, list) or not all(self._are_ids(run) and run for run in runs):
             self.refuse("bad_words_ids", self.raw.get("bad_words_ids"), "a list of lists of ids")
@@ -208,7 +209,7 @@ class _GenerationFields(Options):
         return made
 
     def sampling(self) -> dict[str, Any] | None:
-        """Sampling options; None: texts are not sampled."""
+        """The sampling options; None if texts are not sampled."""
         if not self.samples:
             return None
         made: dict[str, Any] = {"temperature": self.within("temperature", 1.0, 1e-6, 1e6)}
@@ -249,23 +250,23 @@ def _notes(
     if read.beams > 1:
         mode = f"beam search, {read.beams} beams"
     if sampling is not None and "top_k" not in raw:
-        mode += f", top_k = {TOP_K} (default of transformers)"
+        mode += f", top_k = {TOP_K} (transformers' default)"
     notes = [f"decoding as transformers' generate(): {mode}; from {where}: {shown or 'none'}"]
     if unused:
-        notes.append(f"{where}: {', '.join(unused)}: no effect without do_sample")
+        notes.append(f"{where}: no effect without do_sample: {', '.join(unused)}")
     unknown = [name for name in raw if name not in FIELDS]
     if unknown:
-        notes.append(f"{where}: unknown, and not applied: {', '.join(unknown)[:300]}")
+        notes.append(f"{where}: unknown keys, not applied: {', '.join(unknown)[:300]}")
     if not {"max_length", "max_new_tokens"} & raw.keys():
         notes.append(
-            f"{where} sets no maximum length: Translucid's default applies (generate() would stop "
-            "after 20 tokens)"
+            f"{where} sets no maximum length, so Translucid's default applies (generate() would "
+            "stop after 20 tokens)"
         )
     tasks = config.get("task_specific_params")
     if isinstance(tasks, dict) and tasks:
         notes.append(
             f"config.json: task_specific_params ({', '.join(map(str, tasks))[:200]}) are not "
-            "applied; pass what your task needs as options"
+            "applied; pass those that your task needs as options"
         )
     return notes
 
@@ -276,12 +277,13 @@ def _short(value: Any) -> str:
 
 
 def search_of(held: Bundle) -> DecodingConfig | None:
-    """The search options of a model; None: its task does not search."""
+    """The search options of a model; None if its task does not generate text by search."""
     return DecodingConfig(**held.decoding) if held.task == Translate.name else None
 
 
 def searched(held: Bundle, where: str) -> list[str]:
-    """A note on the search options of a model. where: how the other tool receives them."""
+    """A note on the search options of an exported model. where: how to pass them to the other
+    tool."""
     search = search_of(held)
     if search is None:
         return []
@@ -297,7 +299,7 @@ def as_call(held: Bundle) -> str:
 
 
 def as_theirs(held: Bundle) -> dict[str, Any]:
-    """The search options as keys of generation_config.json. The maximum length is that of the
+    """The search options as keys of generation_config.json. The maximum length is computed for the
     longest source in the training data, since the key is one number for all sources."""
     search = search_of(held)
     if search is None:
@@ -308,15 +310,19 @@ def as_theirs(held: Bundle) -> dict[str, Any]:
     max_length = max_length if table is None else min(max_length, table)
     theirs: dict[str, Any] = {"num_beams": search.beam_size, "max_length": max_length}
     if search.beam_size > 1:
-        theirs["early_stopping"] = "never"  # as here: search until nothing better is possible
-    if search.beam_size > 1 or search.alpha != 1.0:  # without beams, a warning without effect
+        theirs["early_stopping"] = (
+            "never"  # as in Translucid: search until no better text is possible
+        )
+    if (
+        search.beam_size > 1 or search.alpha != 1.0
+    ):  # otherwise transformers warns that it has no effect
         theirs["length_penalty"] = search.alpha
     return theirs
 
 
 def original_of(held: Bundle) -> dict[str, Any] | None:
-    """The generation_config.json of an opened model, or the same keys of its config.json. None: the
-    model was not in Hugging Face's layout."""
+    """The generation_config.json of an imported model, or the same keys of its config.json. None if
+    the model was not in Hugging Face's layout."""
     original = held.statistics.get(ORIGINAL)
     if not isinstance(original, dict):
         return None
@@ -324,7 +330,7 @@ def original_of(held: Bundle) -> dict[str, Any] | None:
 
 
 def read_decoding(model: ForeignModel) -> tuple[dict[str, Any], list[str]]:
-    """The search options that our own export wrote beside a CTranslate2 model, and a note."""
+    """The search options that Translucid's export wrote beside a CTranslate2 model, and notes."""
     path = model.find(FILE)
     if path is None:
         return {}, []

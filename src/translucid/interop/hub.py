@@ -1,7 +1,9 @@
-"""Models on the hub by name: `hf:org/name`, `hf:org/name@revision`, `hf:org/name/file.gguf`.
+"""Download models from the Hugging Face hub by name: `hf:org/name`, `hf:org/name@revision`,
+`hf:org/name/file.gguf`.
 
-The package huggingface_hub downloads, shows progress and keeps a cache, and follows its environment
-variables (HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, ...). Only files that Translucid reads are downloaded.
+The package huggingface_hub downloads files, shows progress and keeps a cache; its environment
+variables apply (HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, ...). Only files that Translucid reads are
+downloaded.
 """
 
 import re
@@ -19,7 +21,7 @@ DESCRIPTIONS = (
     "special_tokens_map.json", "tokenizer.model", "spiece.model", "spm.model", "source.spm",
     "target.spm", "vocab.json", "merges.txt", "vocab.txt", "*vocabulary.json", "*vocabulary.txt",
     "modules.json", "sentence_bert_config.json", "*_Pooling/config.json",
-    "manifest.json", "*tokenizer_meta.json",  # of our own model folders
+    "manifest.json", "*tokenizer_meta.json",  # Translucid's own files
 )  # fmt: skip
 SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
 # Only if there are no safetensors: many repositories contain both.
@@ -28,7 +30,7 @@ OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.
 
 @dataclass(frozen=True)
 class HubName:
-    """The parts of a name on the hub."""
+    """The parts of a hub name: repository, revision, file."""
 
     repository: str
     revision: str | None = None
@@ -49,7 +51,7 @@ def parse(path: str | Path) -> HubName:
     parts = name.split("/")
     repository, file = parts[:2], parts[2:]
     if not all(map(_WORD.fullmatch, parts)) or (at and not revision):
-        raise InputError(f"{text[:200]!r} is not a name on the hub; write {FORM}")
+        raise InputError(f"{text[:200]!r} is not a hub name; expected {FORM}")
     return HubName("/".join(repository), revision or None, "/".join(file) or None)
 
 
@@ -64,7 +66,9 @@ def fetched(path: str | Path) -> Path:
     if name.file is not None:
         file = _snapshot(name, (name.file,)) / name.file
         if not file.exists():
-            raise InputError(f"{name}: {name.repository} has no file {name.file}; see its page")
+            raise InputError(
+                f"{name}: {name.repository} has no file {name.file}; see its page on the hub"
+            )
         return file
     folder = _snapshot(name, DESCRIPTIONS + SAFE)
     if not any((folder / file).exists() for file in SAFE[:2]):
@@ -73,13 +77,13 @@ def fetched(path: str | Path) -> Path:
 
 
 def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
-    """Download those of the files that exist; the folder of the revision."""
+    """Download those of the files that exist, and return the local folder of the revision."""
     try:
         from huggingface_hub import constants, snapshot_download
     except ImportError:
         raise ConfigError(
             f"{name}: downloading from the hub needs the package huggingface_hub; install it with "
-            "pip install huggingface_hub, or give a folder"
+            "pip install huggingface_hub, or use a local folder"
         ) from None
     try:
         folder = snapshot_download(
@@ -90,14 +94,14 @@ def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
         raise InputError(
             f"{name}: the cache {constants.HF_HUB_CACHE} lacks files of {name.repository}, "
             f"revision {name.revision or constants.DEFAULT_REVISION}, and {_cause(name, error)}, "
-            f"set HF_HUB_CACHE to the folder that has it, or give a folder with the model "
+            f"set HF_HUB_CACHE to the cache that has it, or use a local folder with the model "
             f"({type(error).__name__}: {message})"
         ) from error
     return Path(folder)
 
 
 def _cause(name: HubName, error: BaseException) -> str:
-    """Why the hub did not provide the files, and what to do."""
+    """The reason why the hub did not provide the files, and what to do about it."""
     from huggingface_hub import constants, errors
 
     hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{name.repository}"
@@ -122,14 +126,15 @@ def _cause(name: HubName, error: BaseException) -> str:
                 "check the name, or sign in with `hf auth login`" if refused else "try again later"
             )
             return f"{hub} answered with status {answer.status_code}: {remedy}"
-        case _ if error.__cause__ is not None:  # not in the cache either
+        case _ if error.__cause__ is not None:  # huggingface_hub looked in the cache, too
             return _cause(name, error.__cause__)
         case _:
             return f"{hub} could not be reached: check the connection"
 
 
 def repository_of(path: Path) -> str | None:
-    """ORG/NAME of a snapshot in the hub's cache, or of a file in one, whose names are hashes."""
+    """The name ORG/NAME of a snapshot folder in the hub's cache (which is named by a hash), or of
+    a file in one."""
     path = path.absolute()
     for folder in path.parents:
         if folder.name == "snapshots" and folder.parent.name.startswith("models--"):

@@ -1,4 +1,5 @@
-"""Open any model; one of another tool becomes a network with its tokenizers and search options."""
+"""Open any model. A model made with another tool becomes a Translucid network with its tokenizers
+and search options."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from translucid.tasks.translate import Translate
 
 @dataclass(frozen=True)
 class OpenedNetwork:
-    """A foreign model as a network of ours; notes: what was done to it, a line each."""
+    """A foreign model as a Translucid network. notes: one line for each change made to it."""
 
     source: ForeignModel
     plan: ImportPlan
@@ -37,13 +38,14 @@ class OpenedNetwork:
 def open_network(
     path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
 ) -> OpenedNetwork:
-    """The network of a foreign model without its tokenizers; see `read_source`."""
+    """Open the network of a foreign model, without its tokenizers. For the arguments, see
+    `read_source`."""
     return _network(read_source(path, mapping, ignored_keys), path)
 
 
 def _network(source: ForeignModel, path: Path, *, pooled: bool = False) -> OpenedNetwork:
-    """The network in float32 and evaluation mode. path: as the user named it. pooled: if it returns
-    hidden states, add mean pooling."""
+    """Build the network in float32 and evaluation mode. path: as the user gave it. pooled: add mean
+    pooling to a network that returns hidden states."""
     plan = tool_of(source.kind).plan(source)
     if pooled and plan.task == "none":
         plan = with_mean(plan, str(path))
@@ -68,9 +70,9 @@ def _network(source: ForeignModel, path: Path, *, pooled: bool = False) -> Opene
     notes = [*plan.notes]
     types = {tensors[place.name].dtype for rule in plan.rules for place in rule.theirs}
     if types != {"float32"}:
-        notes.append(f"weights in {', '.join(sorted(types))} became float32")
+        notes.append(f"weights were converted from {', '.join(sorted(types))} to float32")
     if unused:
-        notes.append(f"ignored: {grouped(unused)}")
+        notes.append(f"ignored tensors: {grouped(unused)}")
     network.eval()
     return OpenedNetwork(source, plan, network, tuple(notes))
 
@@ -79,8 +81,8 @@ def load(
     path: str | Path, device: str = "cpu", say: Callable[[str], None] = lambda line: None, *,
     verify: bool = True,
 ) -> Bundle:  # fmt: skip
-    """Load any model. say: receives notes on a foreign one, a line each. verify: compare a folder
-    in Hugging Face's layout with transformers when it is opened for the first time."""
+    """Load any model. say: called with each note on a foreign model. verify: compare a folder in
+    Hugging Face's layout with transformers when it is opened for the first time."""
     path = Path(path)
     with naming(path):
         origin = identify(path)
@@ -99,20 +101,21 @@ def load(
 
 
 def import_model(path: Path) -> Bundle:
-    """A foreign model with its tokenizers, as a bundle of ours."""
+    """Import a foreign model and its tokenizers as a Translucid bundle."""
     with naming(path):
         return bundle_of(read_source(path), path)
 
 
 def bundle_of(source: ForeignModel, path: Path) -> Bundle:
-    """The network and the tokenizers of a foreign model. path: as the user named it."""
+    """Build a bundle from the network and the tokenizers of a foreign model. path: as the user gave
+    it."""
     opened = _network(source, path, pooled=True)
     plan, tool = opened.plan, tool_of(source.kind)
     imported = tool.tokenizers(source, plan)
     generates = plan.task in (Translate.name, Language.name)
     decoder = list(imported.tokenizers.values())[-1]
     if generates:
-        _ = decoder.eos_id  # raises an error if there is none: a text needs an end
+        _ = decoder.eos_id  # raises an error if there is no end token
     decoding, notes, statistics = dict[str, Any](), list[str](), dict(plan.statistics)
     rows = {name: plan.rows(name) for name in imported.tokenizers}
     imported = without_unused(imported, rows)
@@ -125,7 +128,9 @@ def bundle_of(source: ForeignModel, path: Path) -> Bundle:
         generation = read_generation(source, start, plan.rows("target"))
         decoding, notes = generation.decoding, list(generation.notes)
         statistics |= generation.statistics
-    if plan.task == Tag.name:  # as its own tool predicts; its tagging scheme is not stored
+    if (
+        plan.task == Tag.name
+    ):  # as its own tool does: foreign models do not store their tagging scheme
         decoding = {"spans": "free"}
         task = Tag(imported.tokenizers["tokenizer"], plan.labels, spans="free")
         notes = [f"tags: {task.decoding_note} (decoding.spans = free)"]
@@ -140,7 +145,7 @@ def bundle_of(source: ForeignModel, path: Path) -> Bundle:
 
 
 def compare_first(source: ForeignModel, held: Bundle) -> str | None:
-    """Compare a folder in Hugging Face's layout with transformers; a note, or None."""
+    """Compare a model in Hugging Face's layout with transformers, and return a note, if any."""
     if source.kind != "huggingface":
         return None
     from translucid.interop.transformers_check import compared

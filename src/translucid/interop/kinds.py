@@ -1,6 +1,7 @@
-"""Find out which tool wrote the model at a path, and read it with that tool's module.
+"""Identify the tool that wrote the model at a path, and read the model with that tool's module.
 
-A tool's module has LAYOUT and the functions of `Tool`; it is imported when such a model is opened.
+Each tool's module has LAYOUT and the functions of `Tool`, and is imported only when one of its
+models is opened.
 """
 
 import os
@@ -35,19 +36,19 @@ TOOLS: Mapping[str, str] = {
 }  # fmt: skip
 YAML = "config.yaml"  # JoeyNMT's options
 KNOWN = (
-    "a folder that training wrote; one in Hugging Face's layout (config.json and "
-    "model.safetensors), of CTranslate2 (model.bin) or of JoeyNMT (config.yaml and a .ckpt file); "
-    "a .gguf file; a .bin file of llama2.c; a .pt file of OpenNMT-py or fairseq; or a mapping file "
-    "(.toml) that describes the tensors of a file"
+    "a folder written by training, or in Hugging Face's layout (config.json and "
+    "model.safetensors), CTranslate2's (model.bin) or JoeyNMT's (config.yaml and a .ckpt file); "
+    "a .gguf file; a llama2.c .bin file; an OpenNMT-py or fairseq .pt file; or a mapping file "
+    "(.toml) that describes the tensors in a file"
 )
-# Suffixes of Keras, TensorFlow and Flax.
+# File suffixes of Keras, TensorFlow and Flax.
 NOT_READ = (".h5", ".hdf5", ".keras", ".index", ".pb", ".msgpack")
 
 
 class Tool(Protocol):
-    """How the models of a tool are opened."""
+    """The interface of a tool's module, with which its models are opened."""
 
-    LAYOUT: str  # how its models are stored, for messages
+    LAYOUT: str  # name of its storage layout, for messages
 
     def read(self, origin: Origin) -> ForeignModel: ...
 
@@ -61,7 +62,7 @@ def tool_of(kind: str) -> Tool:
 
 
 def identify(path: Path) -> Origin:
-    """Find out which tool wrote the model at a path."""
+    """Identify the tool that wrote the model at a path."""
     return _identify_folder(path) if path.is_dir() else _identify_file(path)
 
 
@@ -69,7 +70,7 @@ def _identify_folder(path: Path) -> Origin:
     if present(path / "model.bin"):
         return Origin(path, "ctranslate2")
     if (path / CONFIG).is_file():
-        with suppress(InputError):  # opening it as one of our own models reports what is wrong
+        with suppress(InputError):  # opening it as a Translucid model reports what is wrong
             config = read_object(inside(path, CONFIG, "a model"))
             if ("model_type" in config or "architectures" in config) and not is_own(config):
                 return Origin(path, "huggingface", config)
@@ -89,7 +90,7 @@ def _identify_file(path: Path) -> Origin:
         begin = file.read(4)
     if begin == GGUF:
         return Origin(path, "gguf")
-    # In the cache of the hub, the file itself is in a folder of its own.
+    # In the hub's cache, this file is a link to one in a different folder.
     folder = path.parent if present(path.parent / CONFIG) else named.parent
     if named.name == "model.bin" and present(folder / CONFIG):
         return Origin(folder, "ctranslate2")
@@ -102,7 +103,7 @@ def _identify_file(path: Path) -> Origin:
 
 
 def _kind_of_checkpoint(checkpoint: ModelFile) -> str | None:
-    """The tool that saved a checkpoint, by its keys; None: weights alone, or another tool's."""
+    """The tool that saved a checkpoint, recognised by its keys; None: weights alone, or unknown."""
     keys = checkpoint.metadata.keys()
     if {"vocab", "opt"} <= keys and ("generator" in keys or "model" not in keys):
         return "opennmt"
@@ -129,33 +130,33 @@ def read_origin(origin: Origin, ignored_keys: Sequence[str] = ()) -> ForeignMode
     return replace(tool_of(origin.kind).read(origin), ignored_keys=tuple(ignored_keys))
 
 
-MAX_ENTRIES, NAMED = 1000, 6  # entries of a folder that are read, and shown
-# Files that a folder may contain, and what to do then; the first match counts. {}: that file.
+MAX_ENTRIES, NAMED = 1000, 6  # number of a folder's entries that are read, and shown
+# Files that a folder may contain, and what to do then; the first match applies. {}: that file.
 REMEDIES = (
-    ("*.gguf", "name one of its .gguf files, such as {}"),
+    ("*.gguf", "give one of its .gguf files, such as {}"),
     *((weights, f"{CONFIG} is missing beside {{}}: copy it too, or write a mapping file")
       for weights in ("*.safetensors", "pytorch_model*.bin")),
     ("*.ckpt", f"{YAML} of JoeyNMT is missing beside {{}}: copy it too, or write a mapping file"),
-    ("*.pt", "name the checkpoint itself: {}"),
+    ("*.pt", "give the checkpoint itself: {}"),
     ("*.pth", "weights alone, such as {}, need a mapping file"),
-    ("*.bin", "name the file itself: {}"),
+    ("*.bin", "give the file itself: {}"),
     ("*.npz", "Marian's own .npz is not supported: convert {} into Hugging Face's layout"),
-    ("*.onnx", "graphs such as {} cannot be opened: use the model that it was exported from"),
-    *((f"*.{ending}", "{} is not read: save the variables as safetensors and write a mapping file")
+    ("*.onnx", "ONNX graphs such as {} cannot be opened: use the model that was exported"),
+    *((f"*.{ending}", "{} cannot be read: save the weights as safetensors and write a mapping file")
       for ending in ("h5", "hdf5", "keras", "msgpack", "index", "pb")),
     (YAML, f"checkpoints (.ckpt) of JoeyNMT are missing beside {YAML}: copy one too"),
 )  # fmt: skip
 
 
 def refusal(path: Path) -> InputError:
-    """The error for a file or folder that no known tool wrote."""
+    """The error for a file or folder that is not a known kind of model."""
     if path.suffix in NOT_READ:
         return InputError(
-            f"{path}: {path.suffix} files are not supported; save the variables as safetensors "
+            f"{path}: {path.suffix} files are not supported; save the weights as safetensors "
             "(safetensors.numpy.save_file) and write a mapping file"
         )
     if not path.is_dir() or os.path.lexists(path / CONFIG):
-        return InputError(f"{path} is not a model that can be opened; give {KNOWN}")
+        return InputError(f"{path} is not a model that can be opened; expected {KNOWN}")
     with os.scandir(path) as listing:
         entries = sorted(islice(listing, MAX_ENTRIES), key=lambda entry: entry.name)
     names = [entry.name for entry in entries]
@@ -173,11 +174,11 @@ def _remedy(folder: Path, names: Sequence[str], models: Sequence[str]) -> str:
     for pattern, remedy in REMEDIES:
         if fitting := [name for name in names if fnmatch(name.lower(), pattern)]:
             return remedy.format(folder / fitting[0])
-    return f"give {KNOWN}"
+    return f"expected {KNOWN}"
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder looks like a model of ours or of another tool."""
+    """Whether a folder looks like a model of Translucid or of another tool."""
     try:
         return os.path.lexists(place(folder) / CONFIG) or identify(folder).kind is not None
     except (InputError, OSError):

@@ -1,6 +1,6 @@
 """Copy the tensors of a file into the weights of a network, one by one.
 
-Missing and unknown tensors and wrong shapes are reported from the headers, before anything is read.
+Missing tensors, unknown tensors and wrong shapes are reported before any values are read.
 """
 
 import re
@@ -16,11 +16,12 @@ from translucid.interop.formats.stored import MappedFile, StoredTensor, rows_in_
 from translucid.interop.rules import Place, WeightRule, constant_value
 
 LARGEST_WEIGHT = 1e12
-SHOWN = 12  # patterns of names in a message
+SHOWN = 12  # name patterns shown in a message
 
 
 def grouped(names: Iterable[str]) -> str:
-    """Names without layer numbers, and how often each occurs."""
+    """Tensor names as text: names that differ only in the layer number are listed once, with a
+    count."""
     patterns = Counter(re.sub(r"(?<=[._/])\d+(?=[._/]|$)", "{}", name) for name in names)
     lines = [f"{name} ({n:,} times)" if n > 1 else name for name, n in patterns.items()]
     more = f", and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
@@ -41,12 +42,12 @@ def place_weights(
 ) -> list[str]:
     """Fill every weight of the network, and return the names of ignored tensors.
 
-    ignored: patterns of names that are not weights. where: what was opened, for messages."""
+    ignored: name patterns of tensors that are not weights. where: the model's path, in messages."""
     places = own_tensors(network)
     if wrong := _misfits(rules, tensors, places, ignored):
         merged = "lora" in wrong.lower() or "adapter" in wrong.lower()
         remedy = (
-            "merge the adapter into the model and save that"
+            "merge the adapter into the model and save the result"
             if merged
             else "check that the configuration belongs to these weights, and that all files were "
             "copied"
@@ -66,14 +67,14 @@ def _misfits(
     places: Mapping[str, Tensor],
     ignored: Sequence[str],
 ) -> str:
-    """Tensors that do not fit the network, as text; empty: all fit."""
+    """A text that lists the tensors that do not fit the network; empty if all fit."""
     known = {place.name for rule in rules for place in rule.theirs}
     ruled = {place.name for rule in rules for place in rule.ours}
     stored = [rule for rule in rules if all(place.name in tensors for place in rule.theirs)]
     misfits = {
         "missing": sorted(known - tensors.keys()),
         "unknown": [n for n in tensors if n not in known and not is_ignored(n, ignored)],
-        "of another shape": [n for rule in stored for n in _misshapen(rule, tensors, places)],
+        "with a wrong shape": [n for rule in stored for n in _misshapen(rule, tensors, places)],
         "without a rule": [name for name in places if name not in ruled],
     }
     return "; ".join(
@@ -84,7 +85,7 @@ def _misfits(
 def _misshapen(
     rule: WeightRule, tensors: Mapping[str, StoredTensor], places: Mapping[str, Tensor]
 ) -> list[str]:
-    """The tensors of a rule whose shapes do not fit, as text."""
+    """Descriptions of a rule's tensors whose shapes do not fit."""
     known = [place for place in rule.ours if place.name in places]
     ours = [place.to_ours(places[place.name]).shape for place in known]
     if len(ours) != len(rule.ours):
@@ -109,15 +110,15 @@ def _misshapen(
 
 
 def _wanted(place: Place, ours: Sequence[torch.Size]) -> list[int]:
-    """The expected shape of a tensor of theirs, as far as it is known."""
+    """The expected shape of a tensor in the file, as far as it is known."""
     rows = place.rows or sum(shape[0] for shape in ours)
     shape = torch.empty(rows, *ours[0][1:], device="meta")
     return list(place.to_theirs(shape).shape)
 
 
 def _alone(rules: Sequence[WeightRule], tensors: Mapping[str, StoredTensor]) -> set[str]:
-    """Tensors that are used once and share no bytes with others: training one weight must not
-    change another."""
+    """Tensors that are used once and share no bytes with others. Only these can be used in place,
+    since training one weight must not change another."""
     uses = Counter(place.name for rule in rules for place in rule.theirs)
     placed = [(t.start, t.start + t.nbytes, t.file, name) for name, t in tensors.items() if t.file]
     alone = {name for name, count in uses.items() if count == 1}
@@ -159,14 +160,14 @@ def _fill(
     if rule.constant is not None:
         ours[0].copy_(constant_value(rule.constant, ours[0].shape))
         return
-    begin = 0  # the first row of a tensor of theirs, among those of all
+    begin = 0  # the first row of this tensor in the concatenation
     for place in rule.theirs:
         stored = tensors[place.name]
         values = stored.read()
         if values.dtype not in FLOATS:
             raise InputError(
-                f"{where}: {place.name} contains {values.dtype}, but weights are floating point "
-                "numbers; use a file that is not quantised in this way"
+                f"{where}: {place.name} contains {values.dtype}, but weights must be "
+                "floating-point numbers; use a file that is not quantised in this way"
             )
         end = begin + len(place.to_ours(torch.empty(stored.shape, device="meta")))
         start = 0
@@ -183,7 +184,7 @@ def _fill(
 
 
 def check_finite(values: Tensor, names: Sequence[str], weight: str, where: str) -> None:
-    """Refuse values that are not finite or far too large, as damaged bytes often are."""
+    """Raise an error if values are not finite or far too large, as in damaged files."""
     if not values.numel():
         return
     low, high = values.aminmax()

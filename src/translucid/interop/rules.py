@@ -1,9 +1,10 @@
-"""Names and layouts of weights as data: another tool's names, our names, and how to convert between
-them in both directions.
+"""Weight rules: how tensors of a foreign model correspond to Translucid's, convertible in both
+directions. In names, "theirs" are the tensors of the foreign model, "ours" those of Translucid.
 
-A rule concatenates their tensors along the rows and splits the result into ours; usually both are a
-single tensor. First, reversible steps change the layout of each of theirs; ours may be concatenated
-along the columns (`Transpose`). A weight that they do not have is a constant.
+A rule concatenates foreign tensors along the rows and splits the result into Translucid's tensors;
+usually both are a single tensor. Before that, reversible steps change the layout of each foreign
+tensor. Translucid's tensors may be concatenated along the columns (`Transpose`). A weight that the
+foreign model does not have is a constant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +18,8 @@ from translucid.core.errors import InputError
 
 
 class LayoutChange(Protocol):
-    """A change of layout with `undo(apply(x)) == x`. Impossible shapes raise ValueError or
-    RuntimeError."""
+    """A reversible change of a tensor's layout: `undo(apply(x)) == x`. Impossible shapes raise
+    ValueError or RuntimeError."""
 
     def apply(self, x: Tensor) -> Tensor: ...
     def undo(self, x: Tensor) -> Tensor: ...
@@ -26,7 +27,7 @@ class LayoutChange(Protocol):
 
 @dataclass(frozen=True)
 class Transpose:
-    """Weights stored as (inputs, outputs)."""
+    """Transpose a weight that is stored as (inputs, outputs)."""
 
     def apply(self, x: Tensor) -> Tensor:
         return x.t()
@@ -37,9 +38,10 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows of queries or keys, by head: rotary positions rotate dimensions i and i + d/2 in their
-    layout, 2i and 2i + 1 in ours. rotary: rotated dimensions of a head; None: all. still: the
-    number of heads after them that are not rotated (values in a fused projection)."""
+    """Reorder the rows of queries or keys within each head: rotary positions pair dimensions i and
+    i + d/2 in the foreign layout, 2i and 2i + 1 in Translucid's. rotary: rotated dimensions of a
+    head; None: all. still: the number of heads after them that are not rotated (values in a fused
+    projection)."""
 
     heads: int
     rotary: int | None = None
@@ -69,7 +71,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class ByHead:
-    """Rows ordered by head, q|k|v of each; ours are all q, all k, all v."""
+    """Reorder rows from q, k, v of each head to all q, then all k, then all v."""
 
     heads: int
 
@@ -82,8 +84,8 @@ class ByHead:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Equal blocks of rows in another order: the gates of a recurrent cell. order: their block for
-    each of ours."""
+    """Reorder equal blocks of rows, such as the gates of a recurrent cell. order: the index of the
+    foreign block for each of Translucid's."""
 
     order: tuple[int, ...]
 
@@ -99,7 +101,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class OneRow:
-    """A vector stored as a matrix of one row."""
+    """Convert a matrix with one row to a vector."""
 
     def apply(self, x: Tensor) -> Tensor:
         return x.squeeze(0)
@@ -110,9 +112,10 @@ class OneRow:
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor in a rule. rows: their number after the steps, needed to concatenate several."""
+    """A tensor in a rule. rows: its number of rows after the steps, needed to concatenate several
+    tensors."""
 
-    name: str  # with {} for the number of a layer
+    name: str  # with {} for the layer number
     rows: int | None = None
     steps: tuple[LayoutChange, ...] = ()
 
@@ -140,8 +143,8 @@ Constant = Literal["zeros", "identity"]
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Their tensors, concatenated, are ours, concatenated. constant: our value if they have no such
-    tensor."""
+    """States that the foreign tensors, concatenated, equal Translucid's, concatenated. constant:
+    the value of Translucid's tensor if the foreign model has no such tensor."""
 
     theirs: tuple[Place, ...]
     ours: tuple[Place, ...]
@@ -149,12 +152,12 @@ class WeightRule:
 
 
 def rule(theirs: str, ours: str, *steps: LayoutChange) -> WeightRule:
-    """A rule from one tensor to one."""
+    """A rule from one foreign tensor to one of Translucid's."""
     return WeightRule((Place(theirs, steps=steps),), (Place(ours),))
 
 
 def constant(ours: str, kind: Constant) -> WeightRule:
-    """A rule for a weight that they do not have."""
+    """A rule for a weight that the foreign model does not have."""
     return WeightRule((), (Place(ours),), kind)
 
 
@@ -163,7 +166,7 @@ def constant_value(kind: Constant, shape: Sequence[int]) -> Tensor:
 
 
 def joined(theirs: Iterable[Place], ours: str) -> WeightRule:
-    """A rule from several of their tensors to one of ours."""
+    """A rule from several foreign tensors to one of Translucid's."""
     return WeightRule(tuple(theirs), (Place(ours),))
 
 
@@ -181,7 +184,7 @@ def of_layers(rules: Iterable[WeightRule], layers: int) -> list[WeightRule]:
 
 
 def to_theirs(rules: Iterable[WeightRule], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our tensors under their names and in their layout."""
+    """Convert Translucid's tensors to the foreign names and layouts."""
     tensors: dict[str, Tensor] = {}
     for one in rules:
         if one.constant is not None:
@@ -189,8 +192,8 @@ def to_theirs(rules: Iterable[WeightRule], ours: Mapping[str, Tensor]) -> dict[s
             weight = ours[place.name]
             if not torch.equal(weight, constant_value(one.constant, weight.shape).to(weight)):
                 raise InputError(
-                    f"{place.name} is not {one.constant}, but the other tool has no such weight; "
-                    "the model cannot be written in its layout"
+                    f"{place.name} is not {one.constant}, but the target format has no such "
+                    "weight; the model cannot be exported to it"
                 )
             continue
         whole = torch.cat([place.to_ours(ours[place.name]) for place in one.ours])

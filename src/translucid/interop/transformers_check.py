@@ -1,6 +1,6 @@
 """Compare the outputs of a model in Hugging Face's layout with those of transformers: token ids,
 then labels with scores, the token at a mask, generated text, or an embedding. The first difference
-is an error that shows both.
+raises an error that shows both outputs.
 
 transformers receives a folder with links to only those files that Translucid reads: no code, no
 pickles, no adapters, and no network access.
@@ -49,8 +49,8 @@ TEXTS = (
 )
 TOKENS = 12  # generated tokens
 MORE = {"language": TOKENS, "fill": 4}  # tokens in addition to those of a text
-CLOSE = 1e-3  # scores and probabilities
-LARGEST = 1 << 20  # number in a configuration
+CLOSE = 1e-3  # largest difference allowed between scores or probabilities
+LARGEST = 1 << 20  # largest number allowed in a configuration
 UNBOUNDED = ("vocab_size", "token_id", "model_max_length")
 READ = (*DESCRIPTIONS, *SAFE, "added_tokens.json")
 # Classes that tokenizer_config.json may name: those of the supported families.
@@ -62,8 +62,8 @@ GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # without a family's
 # The comparison when a folder is first opened
 VARIABLE = "TRANSLUCID_VERIFY"
 OFF = ("off", "0", "no", "false")
-MOST_BYTES = 300 << 20  # of weights; more would take too long
-WHOLE = 4 << 20  # bytes; the fingerprint contains the contents of smaller files
+MOST_BYTES = 300 << 20  # bytes of weights; more would take too long
+WHOLE = 4 << 20  # bytes; the fingerprint includes the contents of smaller files
 FIRST_TEXTS = 2
 
 
@@ -72,8 +72,9 @@ class NotCompared(Exception):
 
 
 def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) -> list[str]:
-    """Lines that state what is equal; a difference is an InputError. Raises NotCompared if
-    transformers is not installed, or does not open the folder."""
+    """Compare a model with transformers, and return lines that state what is equal. Raises
+    InputError at the first difference, and NotCompared if transformers is not installed or cannot
+    open the folder."""
     with _as_transformers_sees_it(folder) as clean, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         resources = Resources(
@@ -93,7 +94,7 @@ def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) ->
                 compare(answers, text, ids[text])
         if read:
             lines.append(f"the same {what} for {_counted(read)}")
-        return lines if read else [*lines, "answers were not compared: the texts are too long"]
+        return lines if read else [*lines, "outputs were not compared: the texts are too long"]
 
 
 @contextmanager
@@ -116,7 +117,7 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
 
 
 def _check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Refuse large numbers, for which transformers would allocate memory."""
+    """Raise NotCompared for large numbers, for which transformers would allocate much memory."""
     for key, value in options.items():
         if isinstance(value, Mapping):
             _check_sizes(value, where)
@@ -149,17 +150,17 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
         )
         names = getattr(tokenizer, "vocab_files_names", {}).values()
         if names and not any((folder / name).exists() for name in names):
-            raise NotCompared("transformers knows its tokenizer by other files: "
+            raise NotCompared("transformers reads its tokenizer from different files: "
                               f"{', '.join(names)[:100]}")  # fmt: skip
         if type(tokenizer).__name__ in GENERIC and not (folder / "tokenizer.json").exists():
-            raise NotCompared("transformers guesses its tokenizer: tokenizer_config.json names no "
-                              "tokenizer_class")  # fmt: skip
+            raise NotCompared("transformers has to guess its tokenizer, since "
+                              "tokenizer_config.json sets no tokenizer_class")  # fmt: skip
         return tokenizer, model.eval()
     except NotCompared:
         raise
     except Exception as error:  # any error of the other library
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise NotCompared(f"transformers does not open it ({reason[0][:200]})") from None
+        raise NotCompared(f"transformers cannot open it ({reason[0][:200]})") from None
     finally:
         transformers.utils.logging.set_verbosity(silenced)
         if bars:
@@ -168,7 +169,7 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Answers:
-    """One model in transformers and here, with a method for each kind of output."""
+    """Compares one model in transformers and in Translucid; one method for each kind of output."""
 
     tokenizer: Any
     model: Any
@@ -177,7 +178,7 @@ class _Answers:
     folder: Path  # for messages
 
     def ids(self, text: str) -> list[int]:
-        """The ids of a text, which must be equal in both tokenizers."""
+        """The token ids of a text, which must be equal in both tokenizers."""
         own = reading(self.held)
         ours = own.frame(*TASKS[self.held.task].around)(own.encode(text))
         theirs = [int(i) for i in self.tokenizer(text)["input_ids"]]
@@ -188,7 +189,7 @@ class _Answers:
         return ours
 
     def context_length(self) -> int:
-        """The context length of both, without the two rows before RoBERTa's first position."""
+        """The shorter context length, without the two rows before RoBERTa's first position."""
         config = self.held.network.config
         assert isinstance(config, SequenceConfig)
         theirs = getattr(self.model.config, "max_position_embeddings", None)
@@ -226,7 +227,7 @@ class _Answers:
                 )
 
     def tag(self, text: str, ids: list[int]) -> None:
-        """Compare token by token, since the tagging scheme determines the spans."""
+        """Compare tags token by token, since spans also depend on the tagging scheme."""
         tagged = self._pipeline("token-classification", ignore_labels=[])(text)
         likely = self.held.network(torch.tensor([ids])).float().softmax(-1)[0]
         for one in tagged:
@@ -245,15 +246,15 @@ class _Answers:
         ours = self.task.predict_lines(self.held.network, [text], 1)[0][0][0]
         if not _close(ours.probability, best["score"]):
             raise self._differs(
-                f"at the mask of {text!r} transformers puts {best['token_str']!r} "
-                f"({best['token']}) with {best['score']:.4f}, but here it is {ours.token!r} "
+                f"at the mask in {text!r}, transformers predicts {best['token_str']!r} "
+                f"({best['token']}) with {best['score']:.4f}, but Translucid {ours.token!r} "
                 f"({ours.id}) with {ours.probability:.4f}"
             )
 
     def generate(self, text: str, ids: list[int]) -> None:
         """Compare greedy decoding, which does not depend on search options."""
         own = writing(self.held)
-        # Padding and rows without a token are never generated here.
+        # Translucid never generates padding or rows without a token.
         unwritten = [
             *own.special.never,
             *range(len(own), self.model.get_output_embeddings().out_features),
@@ -270,7 +271,9 @@ class _Answers:
         (decoded,) = generator.decode([text], beam_size=1, max_length=TOKENS + 1)
         ours = list(decoded.texts[0].tokens) if decoded.texts else []
         ours = ours[: next((i for i, token in enumerate(ours) if token in ends), len(ours))]
-        if ours[: TOKENS - 2] != theirs[: TOKENS - 2]:  # they may force the last to be the end
+        if (
+            ours[: TOKENS - 2] != theirs[: TOKENS - 2]
+        ):  # transformers may force the last token to be the end
             shown = own.decode(i for i in theirs if i < len(own))
             raise self._differs(
                 f"{text!r} continues with {shown!r} (ids {theirs}) in transformers, but with "
@@ -284,8 +287,8 @@ class _Answers:
         ours: Tensor = self.task.embed(self.held.network, [text])[0]
         far = float((ours - theirs).abs().max()) / max(float(theirs.abs().max()), 1e-30)
         if not far < BOUND:
-            raise self._differs(f"the embedding of {text!r} differs by {far:.1e} of its largest "
-                           "value from that of transformers")  # fmt: skip
+            raise self._differs(f"the embedding of {text!r} differs from that of transformers by "
+                           f"{far:.1e} of its largest value")  # fmt: skip
 
 
 def _counted(texts: Sequence[object]) -> str:
@@ -307,8 +310,8 @@ _COMPARE: Mapping[str, tuple[Callable[[_Answers, str, list[int]], None], str]] =
 
 
 def compared(folder: Path, held: Bundle) -> str | None:
-    """A note for the user; None: transformers is not installed, or the comparison is off. A
-    difference is an InputError."""
+    """Compare a folder with transformers once, and return a note for the user; None if transformers
+    is not installed or the comparison is off. Raises InputError at the first difference."""
     try:
         library = version("transformers")
     except PackageNotFoundError:
@@ -318,7 +321,7 @@ def compared(folder: Path, held: Bundle) -> str | None:
     remedy = f"compare it with: translucid import {folder} OUT --verify"
     size = sum(parameter.nbytes for parameter in held.network.parameters())
     if size > MOST_BYTES:
-        return f"not compared with transformers: {size / 1e6:,.0f} MB of weights; {remedy}"
+        return f"not compared with transformers: weights take {size / 1e6:,.0f} MB; {remedy}"
     file = _cache() / f"{_fingerprint(folder, library)}.json"
     with suppress(TranslucidError):
         note = read_object(file).get("note")
@@ -331,8 +334,8 @@ def compared(folder: Path, held: Bundle) -> str | None:
         note = f"not compared with transformers: {reason}; {remedy}"
     except TranslucidError:
         raise
-    except Exception as error:  # of the other library, which must not prevent opening
-        note = f"not compared with transformers, which fails ({str(error)[:200]}); {remedy}"
+    except Exception as error:  # any error in transformers, which must not prevent opening
+        note = f"not compared with transformers, which failed ({str(error)[:200]}); {remedy}"
     with suppress(TranslucidError, OSError):  # the cache is optional
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({"note": note, "folder": str(folder)}) + "\n")
@@ -345,7 +348,7 @@ def _cache() -> Path:
 
 
 def _fingerprint(folder: Path, library: str) -> str:
-    """A hash of small files' contents, and of other files' size and modification time."""
+    """A hash of a folder: contents of small files, size and modification time of the others."""
     made = hashlib.sha256(f"{__version__} {library}".encode())
     for entry in sorted(entries(folder), key=lambda entry: entry.path):
         status = entry.stat()

@@ -2,7 +2,7 @@
 that differs.
 
 The reference for Hugging Face's layout is the package transformers; for files of llama.cpp and
-llama2.c it is `plain_llama`, which shares no code with our parts.
+llama2.c it is `plain_llama`, which shares no code with Translucid's networks.
 """
 
 import warnings
@@ -32,14 +32,14 @@ class _Sizes:
     heads: int
     kv_heads: int
     eps: float
-    base: float  # of the rotary positions
-    halves: bool  # rotary positions rotate halves of a head, not pairs
+    base: float  # base of the rotary positions
+    halves: bool  # rotary positions pair i with i + d/2, not 2i with 2i + 1
     window: int | None
 
 
 def plain_llama(source: ForeignModel, ids: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Hidden states after the embedding and after each layer, the last one normalised, and logits.
-    ids: (length,)"""
+    """Compute a Llama model independently of Translucid's networks. Returns the hidden states after
+    the embedding and after each layer, the last one normalised, and the logits. ids: (length,)"""
     sizes, modules = (_of_gguf if source.kind == "gguf" else _of_llama2c)(source)
     tensors = source.file.tensors
 
@@ -88,7 +88,8 @@ def plain_llama(source: ForeignModel, ids: Tensor) -> tuple[list[Tensor], Tensor
 
 
 def _turned(x: Tensor, sizes: _Sizes, factors: Tensor | None) -> Tensor:
-    """Rotate pair i of a head at position p by p / base^(2i / d). x: (length, heads, d)"""
+    """Apply rotary positions: rotate pair i of a head at position p by the angle p / base^(2i / d).
+    x: (length, heads, d)"""
     length, _, d_head = x.shape
     rates = sizes.base ** (-torch.arange(0, d_head, 2).double() / d_head)
     rates = rates if factors is None else rates / factors.double()
@@ -119,8 +120,8 @@ def _of_gguf(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
     scaled = own.text("rope.scaling.type", "none") != "none"
     if scaled or own.whole("rope.dimension_count", d_head) != d_head:
         raise InputError(
-            f"--verify {source.path}: the reference implementation has no scaled or partial rotary "
-            "positions; verify the model in Hugging Face's layout, or leave --verify out"
+            f"--verify {source.path}: the reference implementation does not support scaled or "
+            "partial rotary positions; verify the model in Hugging Face's layout, or omit --verify"
         )
     sizes = _Sizes(
         own.whole("block_count"), heads, own.whole("attention.head_count_kv", heads),
@@ -133,7 +134,7 @@ def _of_gguf(source: ForeignModel) -> tuple[_Sizes, Mapping[str, str]]:
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
 BOUND = 1e-4  # largest relative difference that rounding in float32 explains
-# The class of transformers for each of our tasks.
+# transformers' class for each task.
 CLASSES = {
     "language": "AutoModelForCausalLM", "translate": "AutoModelForSeq2SeqLM",
     "fill": "AutoModelForMaskedLM", "classify": "AutoModelForSequenceClassification",
@@ -145,10 +146,10 @@ MASKS = {"input_ids": "attention_mask", "decoder_input_ids": "decoder_attention_
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """The difference between two computations of the same values."""
+    """How much Translucid's values differ from the reference at one layer."""
 
     name: str
-    largest: float  # difference
+    largest: float  # largest absolute difference
     scale: float  # largest value of the reference
 
     @property
@@ -161,11 +162,11 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class _Reference:
-    """The reference computation for a batch of one text."""
+    """The values that the reference computes for a batch of one text."""
 
     states: Mapping[str, Any]  # by stack: after the embedding, and after each layer
     output: Tensor
-    name: str  # of the output
+    name: str  # name of the output
 
 
 def differences(source: ForeignModel, held: Bundle) -> list[LayerDifference]:
@@ -175,8 +176,8 @@ def differences(source: ForeignModel, held: Bundle) -> list[LayerDifference]:
         config, TransformerConfig
     ):
         raise InputError(
-            f"--verify {source.path}: there is no second implementation to compare with; models in "
-            "Hugging Face's layout, GGUF and llama2.c's format can be compared: leave --verify out"
+            f"--verify {source.path}: there is no reference implementation for this format, only "
+            "for Hugging Face's layout, GGUF and llama2.c; omit --verify"
         )
     inputs = inputs_of(held, TEXT)
     with torch.inference_mode():
@@ -198,7 +199,8 @@ def first_wrong(compared: list[LayerDifference]) -> LayerDifference | None:
 
 
 def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
-    """A text as inputs of the task, with itself as the target, truncated to the context length."""
+    """The inputs of a model for a text, which is also the target, truncated to the context
+    length."""
     config = held.network.config
     assert isinstance(config, SequenceConfig)
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
@@ -208,7 +210,7 @@ def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
 
 
 def _points(side: str, count: int, config: TransformerConfig) -> dict[str, str]:
-    """Trace points of the states of a stack, by the names that are printed."""
+    """The trace points of a stack's hidden states, by the names that are printed."""
     at, after = f"{side}.layers", "sum" if config.placement == "pre" else "norm.output"
     points = {"embedding": f"{at}.0.self_attention_residual.skip"}
     for layer in range(count - 2):
@@ -265,7 +267,7 @@ def _opened(path: Path, task: str) -> Any:
     except ImportError:
         raise InputError(
             "--verify needs the package transformers; install it with: pip install transformers, "
-            "or leave --verify out"
+            "or omit --verify"
         ) from None
     options: dict[str, Any] = {
         "local_files_only": True, "trust_remote_code": False, "dtype": torch.float32,
@@ -274,6 +276,6 @@ def _opened(path: Path, task: str) -> Any:
         model: Any = getattr(transformers, CLASSES[task]).from_pretrained(path, **options)
     except Exception as error:  # any error of the other library
         raise InputError(
-            f"--verify: transformers cannot open {path} ({str(error)[:300]}); leave --verify out"
+            f"--verify: transformers cannot open {path} ({str(error)[:300]}); omit --verify"
         ) from error
     return model.eval()

@@ -1,1 +1,2 @@
-"""Text larger than memory: token ids on disk, built once, read through memory maps."""
+"""Token stores for text larger than memory: token ids on disk, built once, read through memory
+maps."""

@@ -1,7 +1,7 @@
 """Build a token store, or reuse the one on disk.
 
 Shards are written to a new folder and flushed to disk before the manifest names that folder, so a
-process that dies leaves the old store or none. The next build removes its files.
+process that dies leaves the old store, or none. The next build removes the unfinished files.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import format_of
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
-Progress = Callable[[int, int], None]  # bytes of the files done, and in all
+Progress = Callable[[int, int], None]  # called with the bytes processed, and in total
 Say = Callable[[str], None]
 _SHARD = 32 << 20  # bytes of text: small enough that all processes end at about the same time
 _MOST_SHARDS = 256  # each is an open file
@@ -67,7 +67,7 @@ class StorePlan:
 
     def __post_init__(self) -> None:
         if not self.files:
-            raise ConfigError("there is no file to build a store from; give at least one")
+            raise ConfigError("no files to build a store from; pass at least one")
         if any(number is not None and number < 1 for number in (self.processes, self.shard_bytes)):
             raise ConfigError(
                 f"processes = {self.processes}, shard_bytes = {self.shard_bytes}: each must be at "
@@ -76,8 +76,8 @@ class StorePlan:
         for path in self.paths:
             if (kind := format_of(path, "text")) != "text":
                 raise InputError(
-                    f"{path} is named as a {kind} file, but a store is built from plain text; "
-                    "write the texts to a file, one per line"
+                    f"{path} has the extension of a {kind} file, but a store is built from plain "
+                    "text; write the texts to a text file, one per line"
                 )
 
     @property
@@ -86,7 +86,7 @@ class StorePlan:
 
     @cached_property
     def total(self) -> int:
-        """Bytes of the files."""
+        """The total size of the files in bytes."""
         return sum(os.stat(path).st_size for path in self.paths if os.path.exists(path))
 
     @property
@@ -117,7 +117,8 @@ def ensure_store(plan: StorePlan, say: Say = lambda line: None) -> Store:
     """Reuse the store in the folder if it was built from these files by this tokenizer; otherwise
     build it.
 
-    A file of the same size and time counts as the same; one of another time is compared by digest.
+    A file with the same size and modification time counts as unchanged; if only the time differs,
+    its digest is compared.
     """
     folder = plan.folder
     # Usually nothing has changed, and no lock is needed.
@@ -127,18 +128,18 @@ def ensure_store(plan: StorePlan, say: Say = lambda line: None) -> Store:
             store, why = _reusable(plan, by_digest=True)
             if store is None:
                 if why:
-                    say(f"building {folder} again: {why}")
+                    say(f"rebuilding {folder}: {why}")
                 began = time.monotonic()
                 store = build_store(plan)
                 seconds = max(time.monotonic() - began, 1e-9)
                 say(
-                    f"built {folder}: {len(store):,} tokens of {store.documents:,} documents in "
+                    f"built {folder}: {len(store):,} tokens from {store.documents:,} documents in "
                     f"{seconds:,.1f} s, {len(store) / seconds / 1e6:.2f} M tokens/s, "
                     f"{plan.total / seconds / 1e6:.1f} MB/s, "
                     f"{plan.workers} process{'' if plan.workers == 1 else 'es'}"
                 )
                 return store
-    say(f"reused {folder}: {len(store):,} tokens of {store.documents:,} documents")
+    say(f"reused {folder}: {len(store):,} tokens from {store.documents:,} documents")
     return store
 
 
@@ -188,7 +189,7 @@ def build_store(plan: StorePlan) -> Store:
         if isinstance(error, OSError):
             raise InputError(
                 f"{folder}: the store could not be written ({error}); it takes up to twice the "
-                "size of the text: free some space, or choose another folder"
+                "size of the text: free some space, or choose a different folder"
             ) from None
         raise
     _remove_leftovers(folder)  # the previous store
@@ -196,7 +197,8 @@ def build_store(plan: StorePlan) -> Store:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove builds that no manifest names, in a folder that contains nothing but a store."""
+    """Remove builds that the manifest does not name. Raises an error if the folder contains
+    anything but a store."""
     names = sorted(os.listdir(folder))
     strange = [name for name in names if not is_ours(name)]
     if strange:
@@ -206,7 +208,7 @@ def _remove_leftovers(folder: Path) -> None:
     try:
         current = open_store(folder).manifest.build
     except InputError:
-        current = ""  # none, or damaged beyond use
+        current = ""  # no manifest, or a damaged one
     for name in names:
         if name.startswith("build-") and name != current:
             shutil.rmtree(folder / name)
@@ -247,8 +249,8 @@ def _manifest(
 def _reusable(plan: StorePlan, by_digest: bool) -> tuple[Store | None, str]:
     """The store in the folder, or why it cannot be used (empty if there is none).
 
-    by_digest, only under the lock: compare files of another time by digest, and store the new time
-    in the manifest.
+    by_digest (only under the lock): compare files with a different modification time by digest,
+    and store the new time in the manifest.
     """
     folder = Path(plan.folder)
     if not (folder / MANIFEST).exists():
@@ -260,11 +262,11 @@ def _reusable(plan: StorePlan, by_digest: bool) -> tuple[Store | None, str]:
     old, making = store.manifest, plan.making
     if old.making.tokenizer != making.tokenizer:
         known, wanted = old.making.tokenizer[:12], making.tokenizer[:12]
-        return None, f"it was built with another tokenizer ({known}, now {wanted})"
+        return None, f"it was built with a different tokenizer ({known}, now {wanted})"
     if old.making != making:
         before, now = old.making.model_dump(), making.model_dump()
         changed = [name for name in now if before[name] != now[name]]
-        return None, f"it was built with another {', '.join(changed)}"
+        return None, f"it was built with a different {', '.join(changed)}"
     if len(old.inputs) != len(plan.files):
         return None, f"it was built from {len(old.inputs)} files, now {len(plan.files)}"
     fresh = []

@@ -1,7 +1,7 @@
-"""The jobs of building a token store: cut files into whole documents, and encode documents into one
+"""Jobs for building a token store: each one encodes whole documents of the input files into one
 shard of token ids.
 
-Several processes do this in parallel, so nothing here needs torch.
+Several processes run jobs in parallel and start faster without torch, so nothing here needs it.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ from translucid.data.tokenizers.imported import IMPORTED
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 Unit = Literal["line", "paragraph", "file"]
-# Ends of documents where a file may be cut. Other blank lines (of spaces, say) end a paragraph too.
+# Ends of documents at which a file may be cut. Other blank lines, such as lines of spaces, also end
+# a paragraph, but files are not cut there.
 _ENDS = {"line": re.compile(rb"\n"), "paragraph": re.compile(rb"\n\r?\n")}
 _LONGEST_END = 3
 _BLOCK = 1 << 20
@@ -38,18 +39,18 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Piece:
-    """Whole documents of one file."""
+    """A part of one file that consists of whole documents."""
 
     file: int  # its number among the inputs
     path: str
     span: LineSpan | None  # None: the whole file, compressed or a single document
-    size: int  # in bytes as stored
-    stat: os.stat_result  # of the file when it was cut
+    size: int  # bytes as stored
+    stat: os.stat_result  # status of the file when it was cut
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """A file as it was read."""
+    """Size, modification time and digest of an input file as it was read."""
 
     size: int
     mtime_ns: int
@@ -60,7 +61,8 @@ Job = tuple[Piece, ...]
 
 
 def cut(files: Sequence[str], unit: Unit, job_bytes: int, scanned: list[Scanned]) -> Iterator[Job]:
-    """Yield jobs of at least `job_bytes`; each file is appended to `scanned` when it was read."""
+    """Yield jobs of at least `job_bytes`. Each file is appended to `scanned` when it has been read
+    completely."""
     job: list[Piece] = []
     for number, path in enumerate(files):
         for piece in _pieces(number, path, unit, job_bytes, scanned):
@@ -84,9 +86,9 @@ def _pieces(
                 "text to a file first"
             )
         whole = unit == "file" or packing_of(path, file) != "plain"
-        start = lines_before = 0  # of the next piece
-        place = lines = 0  # up to where newlines were counted, and how many
-        window, base = b"", 0  # what was read last, and where that begins
+        start = lines_before = 0  # offset of the next piece, and number of lines before it
+        place = lines = 0  # offset up to which newlines were counted, and their number
+        window, base = b"", 0  # the bytes read last, and their offset in the file
         while block := file.read(_BLOCK):
             digest.update(block)
             if whole:
@@ -119,17 +121,17 @@ def _first_end(window: bytes, unit: Unit, least: int) -> int | None:
 
 
 _PLACE = re.compile(r" (?<=\S )")
-_MARK = "\0"  # readers refuse it in text
+_MARK = "\0"  # readers reject it in text
 _LONG_PIECE = 48  # characters; longer pieces seldom repeat
-_MOST_PIECES = 1 << 18  # remembered, some 90 MB
+_MOST_PIECES = 1 << 18  # number of cached pieces, about 90 MB
 
 
 class WordCache:
-    """The ids of `Tokenizer.encode_batch`, several times faster: each word is encoded once.
+    """A cache that makes `Tokenizer.encode_batch` several times faster: each word is encoded once.
 
-    Tokenizers trained here split text before a space that follows a visible character, and never
-    look across. So the ids of a text are those of its pieces between such places, joined. A
-    tokenizer that came with a model may do otherwise, and reads texts whole.
+    Tokenizers trained with Translucid split text before a space that follows a visible character,
+    and no token crosses such a place. So the ids of a text are those of its pieces, concatenated.
+    Imported tokenizers may behave differently, so they encode whole texts.
     """
 
     def __init__(self, tokenizer: Tokenizer, most: int = _MOST_PIECES) -> None:
@@ -140,7 +142,7 @@ class WordCache:
         pieces = [self._split(text) for text in texts]
         known = self._known
         if len(known) > self._most:
-            known.clear()  # common words are back at once
+            known.clear()  # common words are soon cached again
         new = [piece for piece in set(chain.from_iterable(pieces)) if piece not in known]
         known.update(zip(new, self._tokenizer.encode_batch(new), strict=True))
         ids = [list(chain.from_iterable(map(known.__getitem__, own))) for own in pieces]
@@ -150,7 +152,7 @@ class WordCache:
         return ids
 
     def _split(self, text: str) -> list[str]:
-        # A text above the limit is passed on whole, so that the tokenizer refuses it.
+        # A text above the limit is passed on unsplit, so that the tokenizer rejects it.
         small = len(text) <= self._tokenizer.max_bytes // 4 or (
             len(text.encode()) <= self._tokenizer.max_bytes
         )
@@ -162,33 +164,33 @@ class WordCache:
 
 
 TOKENIZER = "tokenizer"  # the folder beside the shards
-_BATCH = 1 << 19  # characters encoded at once: more only takes memory
+_BATCH = 1 << 19  # characters encoded at once: more would only need more memory
 _MOST = 4096  # texts encoded at once
 
-Moved = Callable[[int], None]  # gets the bytes read since the last call
+Moved = Callable[[int], None]  # called with the number of bytes read since the last call
 
 
 @dataclass(frozen=True)
 class EncodingSettings:
-    """Settings that, with the files, decide the ids."""
+    """Settings that, together with the files, determine the token ids."""
 
-    folder: Path  # of the shards
+    folder: Path  # folder of the shards
     unit: Unit
     rule: LineRule
     dtype: Literal["<u2", "<u4"]
-    max_bytes: int  # of a text that is encoded as a whole
+    max_bytes: int  # longest text that is encoded as a whole
     eos: int  # the token that ends a document
 
 
 @dataclass
 class Shard:
-    """The result of a job."""
+    """The result of a job: one file of token ids, with its counts."""
 
     tokens: int = 0
     documents: int = 0
     characters: int = 0
     sha256: str = ""
-    loading: dict[int, Loading] = field(default_factory=dict)  # by the number of the file
+    loading: dict[int, Loading] = field(default_factory=dict)  # by number of the input file
 
 
 def shard_name(number: int) -> str:
@@ -211,7 +213,7 @@ def encode_job(
             try:
                 _encode_piece(piece, shard, settings, words, write, moved)
             except InputError:
-                _check_same(piece)  # the better explanation, if so
+                _check_same(piece)  # if the file changed, that explains the error
                 raise
             _check_same(piece)
         file.flush()

@@ -1,7 +1,7 @@
 """A representative sample of a large corpus, to learn a vocabulary from.
 
-It consists of blocks of whole lines at even distances, from every region of the files; nothing else
-is read. The same files give the same sample.
+It consists of blocks of whole lines, evenly spaced over all files; nothing else is read. The same
+files give the same sample.
 """
 
 import os
@@ -22,7 +22,7 @@ from translucid.data.readers.lines import (
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.pipelines import MAX_BYTES
 
-SAMPLE = 100_000_000  # bytes: far more than a vocabulary of usual size needs
+SAMPLE = 100_000_000  # bytes: far more than needed for a vocabulary of usual size
 _BLOCKS = 1000  # more would only be slower, fewer could miss a region
 
 
@@ -34,13 +34,14 @@ def sample_texts(
     rule: LineRule = DEFAULT,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[str]:
-    """About `most` bytes of the files as texts for `Tokenizer.train`; or all of them.
+    """Yield about `most` bytes of the files as texts for `Tokenizer.train`, or everything if the
+    files are smaller.
 
-    Of a compressed file, the sample is the beginning. `say` gets the size of the sample before the
-    first text.
+    Compressed files are sampled from the beginning. `say` is called with the size of the sample
+    before the first text.
     """
     if most < 1:
-        raise ConfigError(f"most = {most}: a sample needs at least 1 byte")
+        raise ConfigError(f"most = {most} must be at least 1 byte")
     sizes = [_size(file) for file in files]
     total = sum(sizes)
     if total <= most:
@@ -50,7 +51,7 @@ def sample_texts(
     packed = [_is_packed(file) for file in files]
     say(
         f"learning the vocabulary from a sample: {most / 1e6:,.1f} MB of {total / 1e6:,.1f} MB, "
-        "taken at even distances"
+        "evenly spaced"
         + (f", but from the beginning of {sum(packed)} compressed files" if any(packed) else "")
     )
     for file, size, is_packed in zip(files, sizes, packed, strict=True):
@@ -61,7 +62,7 @@ def sample_texts(
         for span in _blocks(file, size, part_bytes):
             try:
                 yield from _texts(file, unit, rule, span)
-            except InputError:  # again, with the right line numbers for the message
+            except InputError:  # read again, to get correct line numbers for the message
                 exact = LineSpan(span.start, span.end, _lines_before(file, span.start))
                 yield from _texts(file, unit, rule, exact)
 
@@ -77,8 +78,8 @@ def _is_packed(file: str | Path) -> bool:
 
 
 def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
-    """Spans of whole lines at even distances. Whole lines make a block too large, so blocks are
-    left out until the sum is right."""
+    """Evenly spaced spans of whole lines. Extending a block to whole lines makes it too large, so
+    some blocks are skipped to keep the total size."""
     blocks = min(_BLOCKS, part_bytes)
     end = taken = 0
     with open_binary(file) as opened:
@@ -99,7 +100,7 @@ def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
 
 
 def _to_line_end(opened: BinaryIO) -> bool:
-    """Move to the start of the next line, if there is one."""
+    """Move to the start of the next line; returns whether there is one."""
     while raw := opened.readline(1 << 16):
         if raw.endswith(b"\n"):
             return True
@@ -115,7 +116,7 @@ def _texts(
 
 
 def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) -> Iterator[str]:
-    """Texts of a compressed file until `part_bytes` of it were read."""
+    """Yield texts from the beginning of a compressed file, until `part_bytes` of it were read."""
     place = 0
 
     def report(now: int) -> None:

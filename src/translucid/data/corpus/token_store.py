@@ -1,7 +1,7 @@
 """Token ids on disk: a corpus of any size, read through memory maps.
 
-A store is a folder: manifest.json names a folder of shards, and is replaced in one step when that
-folder is whole. The shards end to end are the stream of all documents, each ended by eos.
+A store is a folder: manifest.json names a subfolder of shards, and is replaced atomically when that
+subfolder is complete. The concatenated shards are the stream of all documents, each ended by eos.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-# A page that was read counts as resident memory until it is given back. 1000 reads touch at
-# most some 64 MB.
+# A page of a memory map counts as resident memory after it was read, until it is released. 1000
+# reads touch at most about 64 MB.
 _GIVE_BACK_AFTER = 1000
-_AGAIN = "build the store again"
+_AGAIN = "rebuild the store"
 _Count = Field(ge=0)
 
 
@@ -38,7 +38,7 @@ class _ManifestSection(BaseModel):
 
 
 class InputFile(_ManifestSection):
-    """A text file, whatever its name, and how much was read and left out."""
+    """An input file of the store, and how much of it was read and skipped."""
 
     size: int = _Count
     mtime_ns: int
@@ -57,7 +57,7 @@ class ShardFile(_ManifestSection):
 
 
 class Making(_ManifestSection):
-    """Settings that, with the text, decide the ids."""
+    """Settings that, together with the text, determine the token ids."""
 
     tokenizer: str  # its fingerprint
     unit: Literal["line", "paragraph", "file"]
@@ -68,18 +68,20 @@ class Making(_ManifestSection):
 
 class Manifest(_ManifestSection):
     format: Literal[1] = 1
-    build: str = Field(pattern=r"^build-[0-9a-f]{8}$")  # a folder beside it, never elsewhere
+    build: str = Field(
+        pattern=r"^build-[0-9a-f]{8}$"
+    )  # a folder beside the manifest, never elsewhere
     dtype: Literal["<u2", "<u4"]
     tokens: int = _Count
     documents: int = _Count
-    characters: int = _Count  # of the documents, plus one per end; for bits per character
+    characters: int = _Count  # plus one per end of a document; for bits per character
     making: Making
     inputs: tuple[InputFile, ...]
     shards: tuple[ShardFile, ...]
 
 
 class Store:
-    """Made by `open_store` or `ensure_store`."""
+    """A corpus of token ids on disk, opened with `open_store` or `ensure_store`."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -96,9 +98,9 @@ class Store:
         return f"Store({self.folder}, {len(self):,} tokens, {len(self._shards)} shards)"
 
     def window(self, start: int, length: int) -> NDArray[np.int64]:
-        """Tokens `start` to `start + length` of the stream, or to its end."""
+        """Tokens `start` to `start + length` (exclusive) of the stream, or fewer at its end."""
         if start < 0 or length < 0:
-            raise ConfigError(f"start = {start}, length = {length}: neither may be below 0")
+            raise ConfigError(f"start = {start}, length = {length}: neither may be negative")
         end = min(start + length, len(self))
         pieces = []
         number = bisect_right(self._starts, start) - 1
@@ -110,19 +112,19 @@ class Store:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the ids."""
+        """The tokenizer that the store was built with."""
         making = self.manifest.making
         folder = self._builds / TOKENIZER
         return Tokenizer.load(folder, expect=making.tokenizer, max_bytes=making.max_text_bytes)
 
     def loadings(self, files: Sequence[str | Path]) -> list[Loading]:
-        """How much was read and left out, for each file that the store was built from."""
+        """A report for each input file: how much of it was read and skipped."""
         return [
             part.loading(str(file)) for part, file in zip(self.manifest.inputs, files, strict=True)
         ]
 
     def verify(self) -> None:
-        """Read everything; raise if a single bit has changed."""
+        """Read all shards and raise an error if any bit has changed."""
         for number, shard in enumerate(self.manifest.shards):
             path = self._path(number)
             if digest_of(path) != shard.sha256:
@@ -152,7 +154,7 @@ class Store:
                     return np.empty(0, dtype=dtype)
                 self._maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); {_AGAIN}") from None
+            raise InputError(f"{path} cannot be read ({error.strerror}); {_AGAIN}") from None
         return np.frombuffer(self._maps[-1], dtype=dtype)
 
     def _give_back(self) -> None:
@@ -163,7 +165,8 @@ class Store:
 
 
 def open_store(folder: str | Path, *, verify: bool = False) -> Store:
-    """Open the store in a folder. Sizes are always checked; with `verify`, every bit is."""
+    """Open the store in a folder. File sizes are always checked; with `verify`, also all
+    contents."""
     store = Store(Path(folder), read_manifest(Path(folder)))
     if verify:
         store.verify()
@@ -171,7 +174,7 @@ def open_store(folder: str | Path, *, verify: bool = False) -> Store:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Make this the store of the folder, in one step."""
+    """Write the manifest atomically, so that the folder has this store from now on."""
     content = manifest.model_dump(mode="json")
     text = json.dumps(content | {"sha256": _digest(content)}, indent=1) + "\n"
     part = folder / f"{MANIFEST}.part"
@@ -191,11 +194,11 @@ def read_manifest(folder: Path) -> Manifest:
             f"the build did not finish); {_AGAIN}"
         ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); {_AGAIN}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: this version reads format {FORMAT}; {_AGAIN}")
+        raise InputError(f"{path} is not in format {FORMAT}, which this version reads; {_AGAIN}")
     if content.pop("sha256", None) != _digest(content):
         raise InputError(f"{path} is damaged or was changed (its sha256 differs); {_AGAIN}")
     try:

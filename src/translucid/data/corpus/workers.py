@@ -1,4 +1,4 @@
-"""Run the jobs of building a store, in this process or in several."""
+"""Run the jobs that build a token store, in this process or in several."""
 
 import multiprocessing
 import os
@@ -21,7 +21,7 @@ from translucid.data.corpus.encode import (
 )
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
-Report = Callable[[int], None]  # gets the bytes of the files that are done
+Report = Callable[[int], None]  # called with the number of bytes processed so far
 _LOOK = 0.2  # seconds between two progress reports
 
 
@@ -32,7 +32,7 @@ def encode_jobs(
     processes: int,
     report: Report,
 ) -> list[Shard]:
-    """All shards, in the order of the jobs."""
+    """Run all jobs, and return the shards in the order of the jobs."""
     if processes > 1:
         return _encode_in_processes(jobs, settings, tokenizer, processes, report)
     done = 0
@@ -53,7 +53,7 @@ def _encode_in_processes(
     processes: int,
     report: Report,
 ) -> list[Shard]:
-    # Spawned, since a fork copies locks that other threads hold.
+    # Processes are spawned, since a fork copies locks that other threads hold.
     context = multiprocessing.get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(
@@ -65,15 +65,16 @@ def _encode_in_processes(
         for number, job in enumerate(jobs):
             running.append(_hand_over(pool, job, number))
             report(done.value)
-        for future in running:  # in order, so that the first mistake in a file is the one reported
+        for future in running:  # in order, so that the first error in a file is reported
             while not wait([future], timeout=_LOOK).done:
                 report(done.value)
             shards.append(future.result())
             report(done.value)
     except BrokenProcessPool:
         raise TranslucidError(
-            "a process that encodes text died: was it killed, or out of memory? Use fewer "
-            "processes. A script that builds a store needs `if __name__ == '__main__':` around it"
+            "a process that encodes text died; was it killed, or out of memory? Use fewer "
+            "processes. A script that builds a store must do so inside "
+            "`if __name__ == '__main__':`"
         ) from None
     finally:
         stop.set()
@@ -82,7 +83,7 @@ def _encode_in_processes(
 
 
 def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
-    """Submit a job. A pool that is just breaking fails in several ways, reported as one."""
+    """Submit a job. A pool whose process has died raises different errors; they become one."""
     try:
         return pool.submit(_work, job, number)
     except (OSError, ValueError) as error:
@@ -90,11 +91,11 @@ def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shar
 
 
 class _Stopped(Exception):
-    """The build was stopped."""
+    """Raised in a worker when the build was stopped."""
 
 
 class _Worker:
-    """State of a process, kept from job to job."""
+    """The state of a worker process, kept between jobs."""
 
     settings: EncodingSettings
     words: WordCache
@@ -116,7 +117,8 @@ def _start_worker(
 
 
 def _follow_parent() -> None:
-    """Exit with the parent: if it is killed, its pool would wait for work forever."""
+    """Exit when the parent process ends; otherwise, if it is killed, its workers would wait for
+    work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -124,7 +126,7 @@ def _follow_parent() -> None:
 
 
 def _work(job: Job, number: int) -> Shard:
-    """`encode_job` in a process that `_start_worker` prepared."""
+    """Run `encode_job` in a process that `_start_worker` has prepared."""
 
     def moved(count: int) -> None:
         if _Worker.stop.is_set():

@@ -1,1 +1,1 @@
-"""From users' files to records: text, tables, CoNLL, JSON lines, parquet."""
+"""Read users' files into records: plain text, tables, CoNLL, JSON lines, Parquet."""

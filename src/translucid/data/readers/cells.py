@@ -1,4 +1,4 @@
-"""Checked values of cells: text, labels, numbers, lists of words."""
+"""Convert and check the values of table cells: text, labels, numbers, lists of words."""
 
 import math
 from contextlib import suppress
@@ -9,14 +9,14 @@ KINDS = {
     type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text",
     list: "a list", dict: "an object",
 }  # fmt: skip
-# What tables write for a missing value.
+# Spellings of a missing value in tables.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "?")
 
 
 def as_text(value: object, where: str) -> str:
-    """where: file, line and column, for the message."""
+    """Check that a cell contains text. where: file, line and column, for the message."""
     if not isinstance(value, str):
-        raise InputError(f"{where} holds {_kind(value)}, but text is needed")
+        raise InputError(f"{where} contains {_kind(value)}, but text is needed")
     if not value.isascii():
         try:
             value.encode()
@@ -29,7 +29,7 @@ def as_text(value: object, where: str) -> str:
 
 
 def as_label(value: object, where: str) -> str:
-    """Text, a whole number or a truth value."""
+    """A label as text: from text, a whole number, or true or false."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -60,7 +60,7 @@ def as_number(value: object, where: str) -> float:
 
 def as_list(value: object, where: str) -> list[object]:
     if not isinstance(value, list | tuple):
-        raise InputError(f"{where} holds {_kind(value)}, but a list is needed")
+        raise InputError(f"{where} contains {_kind(value)}, but a list is needed")
     return list(value)
 
 

@@ -1,4 +1,5 @@
-"""Which column has which role: chosen by number or name, or recognised by its name."""
+"""Find the column of each role (text, label, ...): chosen by number or name, or recognised by its
+name."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -50,15 +51,15 @@ KNOWN = frozenset((NAMES + CODES).split())
 
 
 def is_language(name: str) -> bool:
-    """Whether it is the name or code of a language, with at most one more word: German, de, de_DE,
-    english_sentence."""
+    """Whether a column name is the name or code of a language, with at most one more word: German,
+    de, de_DE, english_sentence."""
     first, *others = re.split(r"[\s_.-]+", name.strip().lower())
     return first in KNOWN and len(others) <= 1
 
 
 Following = Callable[[], list[Sequence[object]]]
 
-# Names that are recognised for a role if no column is chosen, in this order.
+# Column names that are recognised for each role if no column is chosen, in this order.
 USUAL: dict[str, tuple[str, ...]] = {
     "text": ("text", "sentence", "content", "review", "question"),
     "label": ("label", "labels", "class", "category", "sentiment"),
@@ -78,10 +79,10 @@ def read_columns(
     keep_empty: bool = False,
     optional: str | None = None,
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """The wanted cells of each row, in the order of `wanted` (role -> column), and that of an
-    `optional` role if the table has such a column.
+    """Yield the cells of the wanted columns for each row, in the order of `wanted` (role ->
+    column), and the cell of an `optional` role if the table has such a column.
 
-    Blank lines are counted and left out; with `keep_empty`, they are ().
+    Blank lines are counted and skipped; with `keep_empty`, they give ().
     """
     table, places = open_columns(path, wanted, rule, loading)
     roles = list(wanted)
@@ -113,7 +114,7 @@ def open_columns(
         if by_name or names.issuperset(expected.values()) or _has_usual(row, wanted):
             return True
         if _of_languages([str(name) for name in row], list(wanted)):
-            return bool(following())  # a pair of words alone is data
+            return bool(following())  # a single row is data
         below = following()
         if any(isinstance(column, int) for column in expected.values()):  # training had no header
             return unlike_the_rest(row, below)
@@ -139,8 +140,8 @@ def _of_two(
     rule: TableRule,
     loading: Loading,
 ) -> tuple[Table, dict[str, int | str]]:
-    """The table, and the places of missing roles among its two columns: the free one, or by
-    comparing the cells of both."""
+    """Find the missing roles in a table with two columns: the column that is not taken, or by
+    comparing the cells of both. Returns the table and the columns."""
     free: list[int | str] = [place for place in (0, 1) if place not in taken]
     if len(missing) == len(free) == 1:
         return table, {missing[0]: free[0]}
@@ -163,7 +164,8 @@ def _of_two(
 
 
 def _if_any(table: Table, role: str, loading: Loading) -> int | str | None:
-    """The place of an optional column: the one of the training data, or with a usual name."""
+    """The index or name of an optional column: the one used in training, or one with a usual
+    name."""
     before = loading.expected.get(role)
     if isinstance(before, int | str) and table.has(before):
         return table.place(before, role)
@@ -178,7 +180,7 @@ def note_columns(
     cells: Sequence[object],
     loading: Loading,
 ) -> None:
-    """Note the columns that are used, with the first row as an example."""
+    """Add a note on the columns that are used, with the first row as an example."""
     taken = ", ".join(f"{role} = {table.title(place)}" for role, place in places.items())
     gives = ", ".join(f"{role} = {value!r:.60}" for role, value in zip(places, cells, strict=True))
     loading.notes.append(f"columns: {taken}; line {line} gives {gives}")
@@ -205,12 +207,12 @@ def open_table(
 
 
 def cell(table: Table, place: int | str, line: int, row: Row) -> object:
-    """The value in a column; JSON objects need not all have the same names."""
+    """The value of a column in a row. JSON objects may have different names in each row."""
     if isinstance(row, Mapping):
         if place not in row:
             there = ", ".join(map(repr, row))
             raise InputError(
-                f"{table.file}:{line}: no column {place!r} in this line; its columns are {there}"
+                f"{table.file}:{line}: this line has no column {place!r}; its columns are {there}"
             )
         return row[str(place)]
     assert row is not None
@@ -218,13 +220,13 @@ def cell(table: Table, place: int | str, line: int, row: Row) -> object:
 
 
 def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bool:
-    """Whether a row has a usual name for every role; one alone may be data."""
+    """Whether a row contains a usual column name for every role; a single one may be data."""
     names = {str(name).strip().lower() for name in row}
     return all(names.intersection(USUAL[role]) for role in wanted)
 
 
 def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
-    """Whether two languages name the source and the target column."""
+    """Whether the source and target columns are named after two languages."""
     pair = len(names) == 2 and names[0].strip().lower() != names[1].strip().lower()
     return list(roles) == ["source", "target"] and pair and all(map(is_language, names))
 
@@ -232,7 +234,7 @@ def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
 def _known(
     table: Table, wanted: Mapping[str, Column | None], loading: Loading
 ) -> dict[str, int | str]:
-    """The places of columns that were chosen or have a known name."""
+    """The columns that were chosen or have a known name, by role."""
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
     for role in missing:
@@ -259,7 +261,7 @@ def _known(
 def _in_order(
     table: Table, wanted: Mapping[str, Column | None], columns: Mapping[str, int | str]
 ) -> list[int | str]:
-    """The places of all wanted columns; raises if one is unknown."""
+    """The columns of all wanted roles; raises an error if one cannot be found."""
     unknown = [role for role in wanted if role not in columns]
     if unknown and 0 < table.width < len(wanted):
         between = {"\t": "a tab"}.get(table.delimiter, repr(table.delimiter))
@@ -277,13 +279,13 @@ def _in_order(
         raise ConfigError(
             f"{table.file}: "
             + " and ".join(f"{role} = {column!r}" for role, column in wanted.items())
-            + f" are one column; {table.describe()}"
+            + f" are the same column; {table.describe()}"
         )
     return [columns[role] for role in wanted]
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """Keys to add, with columns that are still free."""
+    """An example of settings to add, with columns that have no role yet."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -304,10 +306,11 @@ def open_numbers(
     *,
     answered: bool = True,
 ) -> tuple[Table, Places, Places]:
-    """Open a table and find its inputs and targets; no targets unless it must be `answered`.
+    """Open a table and find its input and target columns. answered: the table must have targets;
+    otherwise only inputs are found.
 
-    Columns that are not chosen are those of the model's training data, if the table has them;
-    otherwise the last column is the target, and all others are inputs.
+    Columns that are not chosen are those used in training, if the table has them; otherwise the
+    last column is the target, and all others are inputs.
     """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
     table = open_table(
@@ -348,7 +351,8 @@ def _columns(table: Table) -> list[Column]:
 
 
 def _expected(table: Table, loading: Loading, role: str) -> list[Column]:
-    """The columns of the model's training data; by number, if this table has as many."""
+    """The columns used in training, if this table has them; by number, if it has as many
+    columns."""
     columns = loading.expected.get(role, ())
     known: list[Column] = list(columns) if isinstance(columns, tuple) else [columns]
     lacking = [column for column in known if not table.has(column)]

@@ -1,7 +1,7 @@
-"""Sentences in columns, one word per line, a blank line between sentences.
+"""Read CoNLL files: one word per line with its columns, a blank line between sentences.
 
-The CoNLL family: two columns (word, tag), CoNLL-2003's four, or the ten of Universal Dependencies;
-the layout is recognised from the first sentence.
+Layouts are two columns (word, tag), CoNLL-2003's four, the ten of Universal Dependencies, and
+others; the layout is recognised from the first sentence.
 """
 
 import re
@@ -24,10 +24,11 @@ _DECLARED = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # CoNLL-U Plus names 
 
 @dataclass(frozen=True)
 class ConllLayout:
-    """Names of the columns, and the numbers of word and tag, from 1."""
+    """The layout of a CoNLL file: names of the columns, and the numbers of the word and tag
+    columns, from 1."""
 
     name: str
-    columns: tuple[str, ...] = ()  # empty: they have numbers only
+    columns: tuple[str, ...] = ()  # empty: columns have numbers only
     words: int = 1
     tags: int | None = None  # None: no such column, or unknown
     width: int = 0
@@ -36,7 +37,7 @@ class ConllLayout:
         """The number of a column chosen by number or name."""
         if isinstance(column, int):
             if column < 1:
-                raise ConfigError(f"{role} = {column}: columns are counted from 1")
+                raise ConfigError(f"{role} = {column}, but columns are counted from 1")
             return column
         if not self.columns:
             raise ConfigError(
@@ -53,13 +54,13 @@ class ConllLayout:
         return self.columns.index(column.lower()) + 1
 
     def title(self, number: int) -> str:
-        """The column as messages name it."""
+        """The name of a column in messages."""
         known = number <= len(self.columns)
         return f"column {number}" + (f" ({self.columns[number - 1]!r})" if known else "")
 
 
 def declared_columns(comment: str) -> tuple[str, ...]:
-    """The column names in a comment of CoNLL-U Plus; empty for other comments."""
+    """The column names that a CoNLL-U Plus comment declares; empty for other comments."""
     match = _DECLARED.fullmatch(comment.strip())
     return tuple(match[1].lower().split()) if match else ()
 
@@ -67,7 +68,7 @@ def declared_columns(comment: str) -> tuple[str, ...]:
 def recognise(
     rows: Sequence[Sequence[str]], path: str | Path, declared: Sequence[str] = ()
 ) -> ConllLayout:
-    """The layout of a file whose first sentence has these rows."""
+    """Recognise the layout of a file from the rows of its first sentence."""
     width = len(rows[0])
     if declared:
         places = {name: number for number, name in enumerate(declared, start=1)}
@@ -102,7 +103,7 @@ def _spans(rows: Sequence[Sequence[str]], number: int) -> bool:
     return all(len(row) >= number and _SPAN.fullmatch(row[number - 1]) for row in rows)
 
 
-COMMENT = "# "  # not "#" alone: words on the web begin with it
+COMMENT = "# "  # not "#" alone: hashtags begin with it
 DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # UD: 1-2 is a multiword range, 1.1 an empty node
 
@@ -112,10 +113,10 @@ class ConllSentence:
     """The lines between two blank ones, and their words and tags."""
 
     lines: tuple[str, ...]
-    places: tuple[int, ...]  # of the words among the lines
+    places: tuple[int, ...]  # indexes of the lines with words
     words: tuple[str, ...]
-    tags: tuple[str, ...]  # empty unless they are read
-    line: int  # of the first word; without words, of the first line
+    tags: tuple[str, ...]  # empty unless tags are read
+    line: int  # line number of the first word, or of the first line if there are no words
     layout: ConllLayout
 
 
@@ -127,8 +128,8 @@ def read_conll(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """Tagged sentences. words, tags: columns by number, from 1, or by name; by default those of the
-    recognised layout, which is noted."""
+    """Read tagged sentences. words, tags: columns by number, from 1, or by name; by default those
+    of the recognised layout, which is added to the notes."""
     loading = loading if loading is not None else Loading()
     loading.file = loading.file or str(path)
     for sentence in read_sentences(path, words=words, tags=tags, rule=rule, loading=loading):
@@ -148,10 +149,10 @@ def read_sentences(
     rule: LineRule = DEFAULT,
     loading: Loading,
 ) -> Iterator[ConllSentence]:
-    """Every block of lines, also those without words; with tags if `tagged`.
+    """Yield every block of lines, including those without words; with tags if `tagged`.
 
-    Columns are separated by tabs, or in a line without tabs by spaces. Ranges such as 3-2 in the
-    first column are skipped only if the words are in a later one.
+    Columns are separated by tabs, or in lines without tabs by spaces. Lines with ranges such as
+    3-2 in the first column are skipped only if the words are in a later column.
     """
     columns: _Columns | None = None
     declared: tuple[str, ...] = ()
@@ -172,9 +173,7 @@ def read_sentences(
         if columns is None and rows:
             layout = recognise([cells for _, _, cells in rows], path, declared)
             columns = _Columns.choose(layout, words, tags, path, rows[0][2], tagged, loading)
-        spoilt = any(
-            text is None for _, text in block
-        )  # without a word, it would be another sentence
+        spoilt = any(text is None for _, text in block)  # a block without words is not a sentence
         kept = [] if columns is None or spoilt else columns.words_of(rows, path, loading)
         yield ConllSentence(
             tuple(text for _, text in block if text is not None),
@@ -203,7 +202,7 @@ def _blocks(
 
 @dataclass
 class _Columns:
-    """The columns of word and tag, from 1; tag 0: tags are not read."""
+    """The numbers of the word and tag columns, from 1; tag 0: tags are not read."""
 
     layout: ConllLayout
     word: int
@@ -239,7 +238,7 @@ class _Columns:
     def words_of(
         self, rows: list[tuple[int, int, list[str]]], path: str | Path, loading: Loading
     ) -> list[tuple[int, int, str, str]]:
-        """Place, line, word and tag of every word."""
+        """Index in the block, line number, word and tag of every word."""
         kept = []
         for place, line, cells in rows:
             if self.word > 1 and _NO_WORD.fullmatch(cells[0]):
@@ -267,7 +266,7 @@ class _Columns:
 
 
 def _there(layout: ConllLayout, column: object) -> Column | None:
-    """The column of the model's training data, if this file has it."""
+    """The column used in training, if this file has it."""
     if isinstance(column, int):
         return column if column <= layout.width else None
     return column if isinstance(column, str) and column in layout.columns else None
@@ -278,7 +277,7 @@ def _word(cells: list[str], words: int, tags: int, where: str) -> tuple[str, str
         role, column = max(("words", words), ("tags", tags), key=lambda pair: pair[1])
         raise InputError(
             f"{where}: {role} = {column}, but the line has {len(cells)} "
-            f"column{'' if len(cells) == 1 else 's'}: {' | '.join(cells)!r:.80}; choose other "
+            f"column{'' if len(cells) == 1 else 's'}: {' | '.join(cells)!r:.80}; choose different "
             "columns, or put a blank line between sentences"
         )
     word, tag = cells[words - 1].strip(), cells[tags - 1].strip() if tags else ""

@@ -1,6 +1,6 @@
-"""What a delimited file leaves open: its delimiter, whether its first row is a header, and which of
-two unnamed columns contains the labels. All three are decided by comparing cells; if that does not
-decide them, the user is asked.
+"""Detect properties of a delimited file: its delimiter, whether its first row is a header, and
+which of two unnamed columns contains the labels. All three are found by comparing cells; in case of
+doubt, the caller asks the user.
 """
 
 import re
@@ -17,9 +17,9 @@ Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
 LOOKED_AT = 50  # lines compared to find the delimiter; rows compared by length
 COMPARED = 1000  # rows compared to see which values repeat
-UNSEEN_PROBABILITY = 0.1  # that the label of a first row of data occurs in no other row
-FEW = 0.05  # fraction of rows as short as the first one, which may then be a header
-_NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # of a column: at most three words, no full stop
+UNSEEN_PROBABILITY = 0.1  # limit for the probability that the first row's label is unique
+FEW = 0.05  # if fewer rows than this fraction are as short as the first, that may be a header
+_NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # column name: at most three words, no full stop
 
 
 def as_table(path: str | Path) -> str:
@@ -35,8 +35,8 @@ def as_table(path: str | Path) -> str:
 
 
 def find_delimiter(first: str, following: Iterator[str]) -> str:
-    """Detect the delimiter of a CSV: a comma, unless another character occurs equally often in
-    every line. `following` is read only if the first line does not decide."""
+    """Detect the delimiter of a CSV file: a comma, unless a different character occurs equally
+    often in every line. `following` is read only if the first line is not sufficient."""
     present = [character for character in CHARACTERS.values() if _count(first, character)]
     if present in ([], [","]):
         return ","
@@ -59,8 +59,8 @@ def is_name(cell: str) -> bool:
 
 
 def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object]]) -> bool:
-    """Whether a row of short names is above something else: numbers, labels that repeat, or texts
-    that are all longer."""
+    """Whether the first row consists of short names and the rows below of something else: numbers,
+    labels that repeat, or texts that are all longer."""
     cells = [str(cell).strip() for cell in first]
     if len(set(cells)) < len(cells) or not all(map(is_name, cells)):
         return False
@@ -86,9 +86,9 @@ def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknow
 
 
 def label_place(rows: Sequence[Sequence[object]]) -> int | None:
-    """Find the label among two columns: the one whose values repeat while those of the other do
-    not, or that has at most half as many values; else the one with single words beside texts, or
-    with numbers. None: in doubt."""
+    """Find the label column among two: the one whose values repeat while those of the other do not,
+    or that has at most half as many different values; otherwise the one with single words or
+    numbers. None if in doubt."""
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
     if len(columns) != 2:
         return None
@@ -109,7 +109,7 @@ def label_place(rows: Sequence[Sequence[object]]) -> int | None:
 def header_over_labels(
     first: Sequence[object], below: Sequence[Sequence[object]], place: int | None
 ) -> bool | None:
-    """Whether a row is the header of a column of labels, at `place`; None: in doubt.
+    """Whether the first row is a header, judged by the label column at `place`; None if in doubt.
 
     A header does not occur below itself, while labels repeat. The probability that a label occurs
     only once is estimated from how many of the others do (Good and Turing).
@@ -125,7 +125,7 @@ def header_over_labels(
         return False
     if place is not None:
         if not 0 <= place < len(columns) or all(map(is_number, columns[place])):
-            return True  # a column that does not exist is refused later
+            return True  # a column that does not exist raises an error later
         once = sum(count == 1 for count in Counter(columns[place]).values())
         if (once + 1) / (len(rows) + 1) <= UNSEEN_PROBABILITY:
             return True
@@ -133,8 +133,8 @@ def header_over_labels(
 
 
 def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]) -> bool | None:
-    """Whether a row is the header of columns of texts; None: in doubt, since it has short names and
-    only a few of the rows below are as short."""
+    """Whether the first row is a header above columns of texts; None if in doubt, since it has
+    short names and only a few of the rows below are as short."""
     rows = [row for row in below if len(row) == len(first)]
     if unlike_the_rest(first, rows):
         return True
@@ -147,5 +147,5 @@ def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]
 
 
 def _may_be_a_name(cell: str) -> bool:
-    """Texts are longer, or end as sentences do."""
+    """Whether a cell may be a column name: texts are longer, or end like sentences."""
     return len(cell.split()) <= 3 and not cell.endswith((".", "!", "?", "…", "。"))

@@ -1,7 +1,7 @@
 """Read numbered lines of UTF-8 text, plain or compressed with gzip or xz.
 
-A line ends at \\n or \\r\\n and nowhere else: str.splitlines also cuts at U+2028, U+0085, form
-feeds and others, which shifts parallel files against each other.
+A line ends only at \\n or \\r\\n: str.splitlines also splits at U+2028, U+0085, form feeds and
+others, which would misalign parallel files.
 """
 
 import gzip
@@ -24,8 +24,8 @@ from translucid.data.readers.standard_input import standard_input
 BOM = b"\xef\xbb\xbf"
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-OFFICE = (".xlsx", ".ods", ".docx", ".odt")  # zip archives, too
-NOT_READ = {  # other formats, by their first bytes
+OFFICE = (".xlsx", ".ods", ".docx", ".odt")  # these are zip archives, too
+NOT_READ = {  # unsupported formats, by their first bytes
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
@@ -37,7 +37,7 @@ NOT_READ = {  # other formats, by their first bytes
 
 @dataclass(frozen=True)
 class LineRule:
-    """The longest line (in bytes, without its end), and what happens to longer ones."""
+    """The maximum length of a line (in bytes, without its end), and what to do with longer ones."""
 
     max_bytes: int = 1 << 20
     too_long: Literal["error", "skip"] = "error"
@@ -48,7 +48,7 @@ DEFAULT = LineRule()
 
 @dataclass(frozen=True)
 class LineSpan:
-    """Some whole lines of a plain file, for one of several readers."""
+    """A range of whole lines of an uncompressed file, for one of several readers."""
 
     start: int
     end: int
@@ -68,8 +68,8 @@ def read_lines(
     span: LineSpan | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
-    """The numbered lines of a file, or of standard input if it is `-`; None for a line that was too
-    long, which is counted. report: gets the position in the stored file after each line.
+    """Yield the numbered lines of a file, or of standard input if it is `-`; None for a line that
+    was too long, which is counted. report: called with the position in the file after each line.
     """
     name = "standard input" if str(path) == "-" else str(path)
     loading = loading if loading is not None else Loading()
@@ -89,20 +89,20 @@ def read_lines(
     except OSError as error:
         raise InputError(f"{name}: reading failed after line {number} ({error})") from None
     if not number and not may_be_empty:
-        raise InputError(f"{name}: the file is empty; give one with at least one line")
+        raise InputError(f"{name}: the file is empty; at least one line is needed")
 
 
 def split_lines(
     stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
 ) -> Iterator[tuple[int, str | None]]:
-    """The lines after line `number`, in memory bounded by the rule."""
+    """Yield the lines after line `number`; the rule limits the memory used."""
     limit = rule.max_bytes + 2  # room for \r\n
     while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
         number += 1
         skipped = 0
         if number == 1 and raw.startswith(BOM):
             raw, skipped = raw[len(BOM) :], len(BOM)
-            if not raw:  # the file is empty but for the mark
+            if not raw:  # the file contains only a byte order mark
                 return
         ended = raw.endswith(b"\n")
         line = raw.removesuffix(b"\n").removesuffix(b"\r") if ended else raw
@@ -138,14 +138,14 @@ def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
 
 
 def _into_another(path: Path) -> str:
-    """` a.txt > a.utf8.txt`, if there is such a file."""
+    """The end of an iconv command, ` a.txt > a.utf8.txt`, if the file exists."""
     if not path.is_file() or path.suffix in (".gz", ".xz"):
         return ""
     return f" {quoted(str(path))} > {quoted(str(path.with_suffix('.utf8' + path.suffix)))}"
 
 
 class _FilePart:
-    """A file that ends where the span does."""
+    """A view of a file that ends where the span ends."""
 
     def __init__(self, file: BinaryIO, span: LineSpan) -> None:
         file.seek(span.start)
@@ -161,7 +161,7 @@ class _FilePart:
 def _open(
     path: str | Path, name: str, end: int | None = None
 ) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The decompressed bytes, and the file they come from, which must not change until they have
+    """Open a file: the decompressed bytes, and the file itself, which must not change until it has
     been read (up to `end`)."""
     if str(path) == "-":
         stream = cast(BinaryIO, standard_input())
@@ -180,19 +180,19 @@ def _open(
             else:
                 yield file, file
         except DAMAGED:
-            check_unchanged(file, before, name)  # the better explanation, if so
+            check_unchanged(file, before, name)  # if the file changed, that explains the error
             raise
         check_unchanged(file, before, name, before.st_size if end is None else end)
 
 
 def open_binary(path: str | Path) -> BufferedReader:
-    """Open for reading, with a message instead of an OSError."""
+    """Open a file for reading; failures raise an InputError instead of an OSError."""
     try:
         return open(path, "rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; {_look_around(Path(path))}") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder; give a file") from None
+        raise InputError(f"{path} is a folder; expected a file") from None
     except PermissionError:
         raise InputError(f"{path}: no permission to read it; try: chmod u+r {path}") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -209,14 +209,14 @@ def _look_around(path: Path) -> str:
         return f"the folder {folder} cannot be read either"
     stems = {name: Path(name).stem for name in nearest(path.name, names)}
     close = [name for name, stem in stems.items() if nearest(path.stem, [stem])]
-    if close:  # a common extension alone is not enough
+    if close:  # names that share only the extension do not count
         return f"did you mean {folder / close[0]}?"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"{folder} contains {listed}" if names else f"the folder {folder} is empty"
 
 
 def packing_of(path: str | Path, file: BufferedReader) -> str:
-    """gzip, xz or plain, by the first bytes of a file that was just opened."""
+    """The compression of a file that was just opened (gzip, xz or plain), by its first bytes."""
     path, head = Path(path), file.peek(10)[:10]
     for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
         if head.startswith(magic):
@@ -235,7 +235,7 @@ def packing_of(path: str | Path, file: BufferedReader) -> str:
 
 
 def check_unchanged(file: BinaryIO, before: os.stat_result, name: str, read: int = 0) -> None:
-    """Raise if the file has changed since `before`, or was not read up to byte `read`."""
+    """Raise an error if the file has changed since `before`, or was not read up to byte `read`."""
     if not stat.S_ISREG(before.st_mode):  # a pipe has no size
         return
     after = os.fstat(file.fileno())

@@ -1,5 +1,5 @@
-"""The report of reading a file: how many records were read and left out, with the first line of
-each reason; and missing or unknown labels.
+"""Report on reading a file: how many records were read and left out, by reason, with the first line
+affected; checks for missing and unknown labels.
 """
 
 import math
@@ -28,21 +28,21 @@ _WORDS: dict[Reason, str] = {
 
 @dataclass
 class Loading:
-    """Counts, filled while records are read."""
+    """The report on reading a file, filled in while records are read."""
 
     file: str = ""
     records: int = 0
     left_out: dict[Reason, int] = field(default_factory=dict)
-    first: dict[Reason, int] = field(default_factory=dict)  # the first line of each reason
+    first: dict[Reason, int] = field(default_factory=dict)  # the first line affected, by reason
     notes: list[str] = field(default_factory=list)  # choices of the reader
-    # Columns by role (names, or numbers from 1): those of a model's training data, used unless
-    # others are chosen; and those of this file.
+    # Columns by role (names, or numbers from 1): `expected` are those used in training, which apply
+    # unless others are chosen; then those of this file.
     expected: Mapping[str, Columns] = field(default_factory=dict)
     columns: dict[str, Columns] = field(default_factory=dict)
 
     @property
     def lost(self) -> dict[str, int]:
-        """Examples of the file that are not among the records, by reason."""
+        """The number of examples of the file that were left out, by reason."""
         counts = {_WORDS[reason]: n for reason, n in self.left_out.items()}
         end = ", left out"
         return {words.removesuffix(end): n for words, n in counts.items() if words.endswith(end)}
@@ -72,7 +72,8 @@ class Loading:
 def check_labels(
     seen: Iterable[tuple[int, str]], known: Collection[str], file: str, what: str = "label"
 ) -> None:
-    """Refuse labels that were not in the training data. seen: (line, label), in file order."""
+    """Raise an error for labels that were not in the training data. seen: (line, label), in file
+    order."""
     unknown: dict[str, int] = {}
     allowed = set(known)
     for line, label in seen:
@@ -84,7 +85,7 @@ def check_labels(
     close = nearest(label, known)
     some = sorted(known)
     listed = ", ".join(map(repr, some[:20])) + (", ..." if len(some) > 20 else "")
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {listed}."
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"it has {listed}."
     more = f" ({len(unknown) - 1} further unknown {what}s)" if len(unknown) > 1 else ""
     raise InputError(
         f"{file}:{line}: the model has no {what} {label!r}; {hint}{more} "
@@ -93,7 +94,7 @@ def check_labels(
 
 
 AUTO = ("auto",)
-FEW = 0.05  # of all labels; rarer words such as n/a are read as missing labels
+FEW = 0.05  # fraction of all labels; rarer words such as n/a are read as missing labels
 
 
 def has_no_label(value: object) -> bool:
@@ -106,8 +107,8 @@ def has_no_label(value: object) -> bool:
 def with_label(
     records: Sequence[Labelled], missing: Collection[str], file: str, loading: Loading
 ) -> list[Labelled]:
-    """The records with a label; others are counted. missing: labels that mean there is none; auto:
-    words such as n/a, unless they are frequent."""
+    """Yield the records that have a label, and count the others. missing: labels that mean "no
+    label"; auto: words such as n/a, unless they are frequent."""
     counts = Counter(record.label for record in records)
     words = [label for label in counts if label.lower() in MISSING]
     if tuple(missing) != AUTO:
@@ -117,7 +118,7 @@ def with_label(
     if words:
         named = ", ".join(f"{label!r} ({counts[label]:,})" for label in words)
         loading.notes.append(
-            f"read as a missing label: {named} (data.missing_labels=[] if it is a class)"
+            f"read as a missing label: {named} (set data.missing_labels=[] if it is a class)"
         )
     for record in records:
         if record.label in words:
@@ -131,5 +132,5 @@ def _ask_about_frequent(words: Sequence[str], counts: Counter[str], file: str) -
             raise InputError(
                 f"{file}: {counts[label]:,} of {counts.total():,} labels are {label!r}; is it a "
                 "class, or a missing label? Set data.missing_labels=[] if it is a class, or "
-                f"data.missing_labels={quoted(label)} to leave these rows out"
+                f"data.missing_labels={quoted(label)} to skip these rows"
             )

@@ -1,4 +1,4 @@
-"""Parquet files, and folders saved by Hugging Face `datasets`; both need only pyarrow.
+"""Read Parquet files, and folders saved by Hugging Face `datasets`; both need only pyarrow.
 
 Class labels that `datasets` stores as numbers are read as their names.
 """
@@ -17,11 +17,12 @@ from translucid.data.readers.tables import Rows, Table
 
 
 def open_arrow(path: str | Path) -> Table:
-    """Open a table whose line numbers are rows, from 1."""
+    """Open a Parquet file or a `datasets` folder as a table; row numbers, from 1, serve as line
+    numbers."""
     path = Path(path)
     files = _files_of(path) if path.is_dir() else []
     if not files:
-        open_binary(path).close()  # raises if it is missing, also without pyarrow
+        open_binary(path).close()  # raises an error if it is missing, even without pyarrow
     arrow = _library(path, "pyarrow")
     try:
         if files:
@@ -31,7 +32,7 @@ def open_arrow(path: str | Path) -> Table:
             table = _library(path, "pyarrow.parquet").ParquetFile(path)
             schema, batches = table.schema_arrow, table.iter_batches(1024)
     except (arrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot be read as a table ({error})") from None
+        raise InputError(f"{path} cannot be read as a table ({error})") from None
     names = tuple(schema.names)
     namers = [class_namer(feature) for feature in _features(schema, names)]
     return Table(str(path), names, len(names), _rows(arrow, path, batches, namers))
@@ -51,7 +52,7 @@ def _rows(
                 number += 1
                 yield number, row
     except (arrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: damaged after row {number} ({error})") from None
+        raise InputError(f"{path} is damaged after row {number} ({error})") from None
     if not number:
         raise InputError(f"{path}: the table has no rows")
 
@@ -61,21 +62,21 @@ def _files_of(folder: Path) -> list[Path]:
     if (folder / "dataset_dict.json").is_file():
         splits = sorted(child.name for child in folder.iterdir() if child.is_dir())
         raise InputError(
-            f"{folder} contains several splits; give one of them: "
+            f"{folder} contains several splits; choose one of them: "
             + ", ".join(str(folder / split) for split in splits)
         )
     if not (folder / "state.json").is_file():
         raise InputError(
-            f"{folder} is a folder, but was not saved by `datasets` (it has no state.json); give "
-            "a file, or a folder written by save_to_disk"
+            f"{folder} is a folder, but was not saved by `datasets` (it has no state.json); "
+            "expected a file, or a folder written by save_to_disk"
         )
     try:
         state = json.loads((folder / "state.json").read_text("utf-8"))
         files = [entry["filename"] for entry in state["_data_files"]]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{folder / 'state.json'}: lists no data files; save it again") from None
+        raise InputError(f"{folder / 'state.json'} lists no data files; save it again") from None
     inside = folder.resolve()
-    for name in files:  # from an untrusted file: nothing outside the folder
+    for name in files:  # state.json is not trusted: read nothing outside the folder
         path = folder / str(name)
         if not path.is_file() or path.resolve().parent != inside:
             raise InputError(f"{folder / 'state.json'}: {name!r} is not the name of a file here")
@@ -98,5 +99,5 @@ def _library(path: Path, name: str) -> Any:
         return import_module(name)
     except ImportError:
         raise InputError(
-            f"{path}: reading this needs another package: pip install pyarrow"
+            f"{path}: reading this file needs the package pyarrow: pip install pyarrow"
         ) from None

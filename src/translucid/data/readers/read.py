@@ -1,6 +1,6 @@
 """Read users' files as records, one function per kind of task.
 
-Every reader is a generator that fills the `loading` report it is given: when it is exhausted,
+Every reader is a generator that fills in its `loading` report: after the last record,
 `loading.lines()` is the report to print. Errors are InputErrors with file and line.
 """
 
@@ -28,10 +28,11 @@ def read_text(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Text]:
-    """Text for language models and for predictions.
+    """Read texts, for language models and for predictions.
 
-    unit: what becomes one record of a plain file: a line, the lines between blank lines, or all of
-    it. keep_empty: every line gives a record; one that is too long gives an empty one, counted.
+    unit: what becomes one record of a plain file: a line, the lines between blank lines, or the
+    whole file. keep_empty: every line gives a record; a line that is too long gives an empty record
+    and is counted.
     """
     loading = _begin(loading, path)
     if column is None and (rule.format or format_of(path, "text")) == "text":
@@ -84,8 +85,8 @@ def read_labelled(
     missing: Collection[str] = AUTO,
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
-    """Texts with a class. Of two unnamed columns, the label is the one whose values repeat.
-    missing: labels that mean there is none; auto: words such as n/a."""
+    """Read texts with labels. If two columns are unnamed, the label is the one whose values repeat.
+    missing: labels that mean "no label"; auto: words such as n/a."""
     loading = _begin(loading, path)
     records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
@@ -115,7 +116,7 @@ def read_pairs(
     loading: Loading | None = None,
     keep_empty: bool = False,
 ) -> Iterator[Pair]:
-    """Sentence pairs from one table. Of two unnamed columns, the source is the first.
+    """Read sentence pairs from one table. If two columns are unnamed, the source is the first.
     keep_empty: keep pairs with an empty cell."""
     loading = _begin(loading, path)
     for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
@@ -138,8 +139,8 @@ def read_parallel(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Pair]:
-    """Sentence pairs from two files: line n of one belongs to line n of the other. A pair with an
-    empty or too long side is left out as a whole."""
+    """Read sentence pairs from two files: line n of one belongs to line n of the other. If one side
+    is empty or too long, the whole pair is skipped."""
     loading = _begin(loading, f"{source} + {target}")
     if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
         raise InputError(
@@ -147,7 +148,7 @@ def read_parallel(
             "give the file of the other language (to train copying, copy the file)"
         )
     counts = [0, 0]
-    extra = ""  # the first line that has no partner
+    extra = ""  # the first line without a counterpart
     for a, b in zip_longest(read_lines(source, rule), read_lines(target, rule)):
         counts = [n if side is None else side[0] for n, side in zip(counts, (a, b), strict=True)]
         if a is None or b is None:
@@ -182,7 +183,7 @@ def read_similar(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[SimilarPair]:
-    """Pairs of texts that mean the same, or with a column of similarity scores."""
+    """Read pairs of texts with the same meaning, or with a column of similarity scores."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
     usual = "score" if score is None else None
@@ -198,8 +199,8 @@ def read_similar(
         alike = as_number(cells[2], where) if len(cells) > 2 else None
         if alike is not None and not -1 <= alike <= 1:
             raise InputError(
-                f"{where} is {alike:g}, but it is compared with a cosine; give scores from -1 to "
-                "1, for example by dividing scores of 0 to 5 by 5"
+                f"{where} is {alike:g}, but scores must be between -1 and 1, since they are "
+                "compared with a cosine; for example, divide scores from 0 to 5 by 5"
             )
         loading.records += 1
         yield SimilarPair(texts[0], texts[1], alike, line)
@@ -213,7 +214,8 @@ def read_tagged(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """Sentences with one tag per word: CoNLL, or JSON lines and parquet with two lists."""
+    """Read sentences with one tag per word: from CoNLL, or from JSON lines and Parquet with two
+    lists."""
     loading = _begin(loading, path)
     if (rule.format or format_of(path, "conll")) == "conll":
         yield from read_conll(path, words=words, tags=tags, rule=rule.lines, loading=loading)
@@ -222,9 +224,9 @@ def read_tagged(
         where = f"{path}:{line}"
         if isinstance(cells[0], str):
             raise InputError(
-                f"{where}: words is a text, {cells[0]!r:.60}, but a list of words is needed, as "
-                "in JSON lines; or a file with one word and its tag per line, named .conll or "
-                "read with data.format=conll"
+                f"{where}: words is a text, {cells[0]!r:.60}; expected a list of words, as in JSON "
+                "lines, or a file with one word and its tag per line, named .conll or read with "
+                "data.format=conll"
             )
         sentence = tuple(
             as_text(w, f"{where}: words") for w in as_list(cells[0], f"{where}: words")
@@ -249,8 +251,8 @@ def read_numbers(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Numbers]:
-    """Points for regression. By default, the last column is the target and all others are inputs.
-    The first line is a header if none of its cells is a number."""
+    """Read numeric inputs and targets for regression. By default, the last column is the target and
+    all others are inputs. The first line is a header if none of its cells is a number."""
     loading = _begin(loading, path)
     table, places_x, places_y = open_numbers(path, inputs, targets, rule, loading)
     shown = False

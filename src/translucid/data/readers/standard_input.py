@@ -1,5 +1,5 @@
-"""Standard input, line by line as it arrives: the program that writes to the pipe may wait for the
-answer to one line before it writes the next."""
+"""Read standard input line by line as it arrives: the program that writes to the pipe may wait for
+the output for one line before it writes the next."""
 
 import select
 import sys
@@ -14,13 +14,13 @@ CHUNK = 1 << 16
 
 
 class StandardInput:
-    """The bytes of a stream, with a test whether a line can be read without waiting."""
+    """A stream of bytes that can tell whether a line can be read without waiting."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
         self._raw = getattr(
             stream, "raw", stream
-        )  # without Python's buffer, whose content is hidden
+        )  # without Python's buffer, whose content cannot be inspected
         self._held = bytearray()
         self._ended = False
         self._read = 0
@@ -45,7 +45,7 @@ class StandardInput:
         return self._read
 
     def waiting(self) -> bool:
-        """Whether a whole line, or the end, can be read at once."""
+        """Whether a whole line, or the end of the input, can be read without waiting."""
         while b"\n" not in self._held and not self._ended:
             if not self._readable():
                 return False
@@ -53,7 +53,7 @@ class StandardInput:
         return True
 
     def _line(self, limit: int) -> int:
-        """The end of the first buffered line; 0: not complete yet."""
+        """The length of the first buffered line; 0 if it is not complete yet."""
         end = self._held.find(b"\n") + 1
         if limit >= 0 and (end > limit or (not end and len(self._held) >= limit)):
             return limit
@@ -67,7 +67,7 @@ class StandardInput:
     def _readable(self) -> bool:
         try:
             return bool(select.select([self._raw.fileno()], [], [], 0)[0])
-        except (OSError, ValueError):  # not a file of the system: all of it is in memory
+        except (OSError, ValueError):  # not a real file: all of it is in memory
             return True
 
 
@@ -76,15 +76,15 @@ _opened: list[StandardInput] = []
 
 def standard_input() -> StandardInput:
     """The standard input of this process, including bytes that were only peeked at."""
-    if sys.stdin is None:  # as Python has it after <&-
-        raise InputError("standard input is closed; give a file, or pipe text into the command")
+    if sys.stdin is None:  # closed in the shell with <&-
+        raise InputError("standard input is closed; pass a file, or pipe text into the command")
     if not _opened or _opened[0].stream is not sys.stdin.buffer:
         _opened[:] = [StandardInput(sys.stdin.buffer)]
     return _opened[0]
 
 
 def at_once(path: str | Path, items: Iterable[Item]) -> Iterator[Item]:
-    """All items of a file; of standard input, those available without waiting."""
+    """Yield all items of a file; for standard input, only those available without waiting."""
     iterator = iter(items)
     while str(path) != "-" or standard_input().waiting():
         try:

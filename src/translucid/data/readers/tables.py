@@ -1,6 +1,6 @@
-"""Tables: tab or comma separated values and JSON lines.
+"""Read tables: tab or comma separated values and JSON lines.
 
-A column is chosen by number (from 1) or by name; an error lists the columns there are.
+A column is chosen by number (from 1) or by name; if it does not exist, the error lists the columns.
 """
 
 import csv
@@ -24,11 +24,11 @@ from translucid.data.readers.standard_input import at_once
 
 Format = Literal["text", "tsv", "csv", "jsonl", "conll", "parquet", "datasets"]
 Column = int | str
-# Cells by place or by name; () for a blank line; None for one that was too long, already counted.
+# Cells by index or name; () for a blank line; None for a line that was too long, already counted.
 Row = Sequence[object] | Mapping[str, object] | None
 Rows = Iterator[tuple[int, Row]]
-# Whether a row is a header, None if that cannot be decided. The function reads the rows below, if
-# they are needed.
+# A function that decides whether a row is a header; None if in doubt. Its second argument reads the
+# rows below, if they are needed.
 IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool | None]
 
 _SUFFIXES: dict[str, Format] = {
@@ -44,11 +44,11 @@ _SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class TableRule:
-    """How to read a table; None: detect it (the format by the file name)."""
+    """How to read a table. None means to detect the value (the format from the file name)."""
 
     format: Format | None = None
     header: bool | None = None
-    delimiter: Delimiter | None = None  # of CSV
+    delimiter: Delimiter | None = None  # for CSV
     lines: LineRule = field(default=DEFAULT)
 
 
@@ -56,7 +56,7 @@ AUTOMATIC = TableRule()
 
 
 def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
-    """The format by the extension, apart from .gz and .xz; a folder is one of `datasets`."""
+    """The format by the file extension, ignoring .gz and .xz; a folder is one of `datasets`."""
     path = Path(path)
     if path.is_dir():
         return "datasets"
@@ -73,19 +73,19 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
 @dataclass(frozen=True)
 class Table:
     file: str
-    names: tuple[str, ...]  # empty: columns have only numbers
-    width: int  # 0: each row has its own names (JSON lines)
+    names: tuple[str, ...]  # column names; empty: columns have only numbers
+    width: int  # number of columns; 0: each row has its own names (JSON lines)
     rows: Rows
     hint: str = ""
     delimiter: str = "\t"  # between the cells of a line
 
     def place(self, column: Column, role: str) -> int | str:
-        """The place of a column in a row: an index, or for JSON lines the name itself."""
+        """Where a column is in a row: its index, or for JSON lines its name."""
         if isinstance(column, int):
             if self.width == 0:
                 raise ConfigError(
                     f"{self.file}: {role} = {column}: columns of JSON lines have names, not "
-                    f"numbers; there are {_listed(self.names)}"
+                    f"numbers; choose one of {_listed(self.names)}"
                 )
             if not 1 <= column <= self.width:
                 raise InputError(
@@ -108,13 +108,13 @@ class Table:
         return column if self.width == 0 else self.names.index(column)
 
     def has(self, column: Column) -> bool:
-        """Whether there is exactly one such column."""
+        """Whether the table has exactly one such column."""
         if isinstance(column, int):
             return 1 <= column <= self.width
         return self.names.count(column) == 1
 
     def column(self, place: int | str) -> Column:
-        """How to choose a place: by name, or if it has none by number."""
+        """The name of a column, or its number from 1 if it has no name."""
         if isinstance(place, str):
             return place
         unique = self.names and self.names.count(self.names[place]) == 1 and self.names[place]
@@ -127,7 +127,7 @@ class Table:
         return f"there {count}{self.hint}"
 
     def title(self, place: int | str) -> str:
-        """The column as messages name it."""
+        """The name of a column in messages."""
         if isinstance(place, str):
             return f"column {place!r}"
         return f"column {place + 1}" + (f" ({self.names[place]!r})" if self.names else "")
@@ -183,7 +183,8 @@ def open_delimited(
         before.append((line, first))
     elif rule.header is None:
         loading.notes.append(
-            f"line {line} is read as the header: {_listed(names)} (data.header=false if it is data)"
+            f"line {line} is read as the header: {_listed(names)} (if it is data, set "
+            "data.header=false)"
         )
     checked = _check_width(path, chain(before, after, rows), len(first), line)
     hint = ""
@@ -215,7 +216,7 @@ def _tsv_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
 def _csv_lines(
     path: str | Path, rule: TableRule, loading: Loading
 ) -> tuple[str, Iterator[tuple[int, str]]]:
-    """The delimiter and the lines of a CSV. A line above the limit is always an error here, since
+    """The delimiter and the lines of a CSV file. A line above the limit is always an error, since
     it may be part of a cell."""
     strict = LineRule(rule.lines.max_bytes, "error")
     lines = ((n, text or "") for n, text in read_lines(path, strict, loading=loading))
@@ -240,7 +241,7 @@ def _csv_lines(
 
 
 def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]) -> Rows:
-    """Rows with their first line; quoted cells may contain line ends."""
+    """Yield rows with the number of their first line; quoted cells may contain line ends."""
     last = 0
 
     def feed() -> Iterator[str]:
@@ -276,7 +277,7 @@ def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
             names = tuple(row)
             break
     else:
-        raise InputError(f"{path} contains no objects, only {len(before)} blank lines")
+        raise InputError(f"{path} contains no JSON objects, only {len(before)} blank lines")
     return Table(str(path), names, 0, chain(before, rows))
 
 
@@ -296,7 +297,7 @@ def _jsonl_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
             ) from None
         if not isinstance(value, dict) or not value:
             raise InputError(
-                f"{path}:{line}: the line is {text!r:.40}, but an object with columns is needed, "
-                'such as {"text": "...", "label": "..."}'
+                f"{path}:{line}: the line is {text!r:.40}, but a JSON object with columns is "
+                'needed, such as {"text": "...", "label": "..."}'
             )
         yield line, value

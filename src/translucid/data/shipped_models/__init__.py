@@ -1,7 +1,7 @@
 """Small trained models that come with the package, such as demo:translate.
 
-Each is a run folder with weights in float16; `manifest.json` contains their recipes and scores.
-`bench/make_shipped.py` trains them all again.
+Each model is a run folder with weights in float16; `manifest.json` contains the recipes and scores.
+`bench/make_shipped.py` retrains all of them.
 """
 
 import json
@@ -39,7 +39,7 @@ def find(path: str | Path) -> Path:
         hint = f"did you mean {BEGIN}{close[0]}? " if close else ""
         raise InputError(
             f"{str(path)[:200]!r}: no such model comes with the package; {hint}"
-            f"there are {', '.join(names())}"
+            f"the models are {', '.join(names())}"
         )
     return FOLDER / name
 

@@ -1,7 +1,7 @@
-"""Extend the vocabulary of a tokenizer: existing ids stay, new ones follow.
+"""Extend the vocabulary of a tokenizer: existing ids stay, new ids follow.
 
-Words that are frequent in the texts and split into many tokens become one token. With byte pairs,
-new merges come after all others, so that texts without these words are split as before.
+Words that are frequent in the texts and are split into many tokens become one token. In BPE
+tokenizers, new merges come after all others, so that texts without these words are split as before.
 """
 
 import json
@@ -17,13 +17,17 @@ from translucid.data.tokenizers.files import rebuilt
 from translucid.data.tokenizers.imported import Imported, merges_of, vocabulary
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
-LEAST, PIECES, MOST = 5, 3, 2000  # occurrences and tokens of a word; number of new words
+LEAST, PIECES, MOST = (
+    5,
+    3,
+    2000,
+)  # minimum occurrences and tokens of a word; maximum number of new words
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass
 class Extension:
-    """A tokenizer with new tokens, and for each the tokens that encoded it before."""
+    """An extended tokenizer, and for each new token the tokens that encoded it before."""
 
     tokenizer: Tokenizer
     parts: list[list[int]] = field(default_factory=list)
@@ -51,8 +55,8 @@ def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
 
 
 def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Frequent words, most frequent first, with the tokens that they are split into inside a text,
-    if these are many or unknown."""
+    """Frequent words that are split into many tokens or are unknown, most frequent first, with the
+    tokens that encode them inside a text."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
     words: list[tuple[str, list[int]]] = []
@@ -67,18 +71,18 @@ def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, li
 
 
 class _Adding:
-    """New entries of a model's vocabulary."""
+    """Adds new entries to the vocabulary of a tokenizer model."""
 
     def __init__(self, tokenizer: Tokenizer, model: dict[str, Any]) -> None:
         self.tokenizer, self.model = tokenizer, model
         self.names, self.parts = list(tokenizer.vocab), list[list[int]]()
         self.known = {piece for _, piece in vocabulary(model)}
-        if model["type"] == "Unigram":  # ids are places in a list
+        if model["type"] == "Unigram":  # ids are list indexes
             scores = model["vocab"]
             scores += [[name, 0.0] for name in self.names[len(scores) :]]
 
     def whole_words(self, texts: Iterable[str]) -> None:
-        """Add all words that occur more than once, which were unknown."""
+        """Add all unknown words that occur more than once."""
         kind = self.tokenizer.own_kind
         learnt = Tokenizer.train(kind, texts, min_frequency=1 if kind == "char" else 2)
         for piece in learnt.vocab:
@@ -99,7 +103,7 @@ class _Adding:
                 self._append("".join(names), ids, score=total / 2)  # more probable than its pieces
 
     def _merge(self, names: Sequence[str], ids: Sequence[int]) -> None:
-        """Add merges from the left."""
+        """Add BPE merges that build a word from left to right."""
         whole = names[0]
         for count, name in enumerate(names[1:], start=2):
             self.model["merges"].append([whole, name])
@@ -119,7 +123,7 @@ class _Adding:
 
 
 def _check(imported: Imported, data: dict[str, Any]) -> None:
-    """Refuse tokenizers that new ids would break."""
+    """Raise an error for tokenizers that new ids would break."""
     model = data["model"]
     inside = {i for i, _ in vocabulary(model)}
     added = [t for t in data.get("added_tokens") or [] if t["id"] not in inside]

@@ -1,8 +1,9 @@
-"""A tokenizer on disk: the hub's tokenizer.json, its short configuration, and our fingerprint.
+"""Save and load tokenizers: Hugging Face's tokenizer.json, its short configuration, and
+Translucid's fingerprint.
 
-For a tokenizer trained here, only the vocabulary is read from the file. The kind decides how text
-is split and joined, so a manipulated tokenizer.json cannot bring its own regular expressions. The
-file of a tokenizer that came with a model is used as it is, after checks (imported.py).
+For a tokenizer trained with Translucid, only the vocabulary is read from the file. The kind
+determines how text is split and joined, so a manipulated tokenizer.json cannot add its own regular
+expressions. The file of an imported tokenizer is used unchanged, after checks (imported.py).
 """
 
 import hashlib
@@ -28,14 +29,15 @@ from translucid.data.tokenizers.pipelines import KINDS, SPECIAL, Kind, blank, fi
 from translucid.data.tokenizers.special_tokens import SpecialTokens
 
 TOKENIZER, META, CONFIG = "tokenizer.json", "tokenizer_meta.json", "tokenizer_config.json"
-FORMAT = 1  # to be raised if a kind splits text differently
+FORMAT = 1  # increase it if a kind splits text differently
 MAX_FILE = 128 << 20
 _LEARNT = ("vocab", "merges")
 _ROLES = ("pad", "bos", "eos", "unk", "mask")
 
 
 def fingerprint(kind: Kind, backend: Backend) -> str:
-    """SHA-256 of what decides the ids; not of the file, whose layout the library may change."""
+    """SHA-256 of everything that determines the token ids; not of the file, whose layout may
+    change with the library."""
     model = json.loads(backend.to_str())["model"]
     learnt = {key: model[key] for key in _LEARNT if key in model}
     return _digest({"kind": kind, "special": SPECIAL, **learnt})
@@ -89,7 +91,7 @@ def _write(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old one or the new one."""
+    """Write a file atomically: readers see either the old or the new content."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, "utf-8", newline="\n")
     os.replace(part, path)
@@ -99,7 +101,7 @@ def read(folder: Path) -> "tuple[Kind, Backend] | Imported":
     meta = _object(folder / META, _bytes(folder / META))
     if meta.get("format") != FORMAT or meta.get("kind") not in (*KINDS, IMPORTED):
         raise InputError(
-            f"{folder / META}: format {meta.get('format')!r}, kind {meta.get('kind')!r}; this "
+            f"{folder / META} has format {meta.get('format')!r}, kind {meta.get('kind')!r}; this "
             f"version reads format {FORMAT} and the kinds {', '.join((*KINDS, IMPORTED))}"
         )
     raw = _bytes(folder / TOKENIZER)

@@ -1,8 +1,8 @@
-"""A tokenizer that came with a model: its tokenizer.json, and the roles of its tokens.
+"""Imported tokenizers, which came with a model: a tokenizer.json, and the roles of its tokens.
 
 The file's own normalizer, pre-tokenizer and model split the text. Truncation, padding, random
-merges and the template (a `Frame` here) are left out. Text never produces special tokens: a literal
-`</s>` stays text, whatever the model is.
+merges and the template (replaced by a `Frame`) are ignored. Text never produces special tokens: a
+literal `</s>` stays text in every model.
 """
 
 import json
@@ -28,9 +28,9 @@ MOST_TOKENS = 1 << 20
 MOST_GAPS = 10_000  # ids without a token, in addition to one per token
 MOST_PARTS = 2 << 20  # lists and objects of a tokenizer.json: one for each merge
 LONGEST_PIECE = 1024  # characters: the depth of the library's tables
-LONGEST_USUAL = 256  # above it, encoding may be slow, so texts must be shorter
+LONGEST_USUAL = 256  # with longer pieces, encoding may be slow, so texts must be shorter
 LONGEST_WORD = 1000  # characters of WordPiece's `max_input_chars_per_word`
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of an added token
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # flags of an added token
 BPE_OPTIONS = {
     "unk_token": str, "continuing_subword_prefix": str, "end_of_word_suffix": str,
     "fuse_unk": bool, "byte_fallback": bool, "ignore_merges": bool,
@@ -40,7 +40,7 @@ MOST_GROWTH = 256  # how many times longer a text may become before it is split
 
 @dataclass(frozen=True)
 class Imported:
-    """Everything that decides the ids."""
+    """Everything in an imported tokenizer that determines the token ids."""
 
     spec: str  # the text of tokenizer.json
     special: SpecialTokens
@@ -49,20 +49,20 @@ class Imported:
 
     @classmethod
     def read(cls, text: str, where: str) -> "Imported":
-        """A tokenizer.json without roles of its tokens."""
+        """Read a tokenizer.json, without roles for its tokens."""
         made = cls(text, SpecialTokens())
         vars(made)["data"] = parsed(text, where)
         return made
 
     def with_roles(self, special: SpecialTokens, hidden: tuple[int, ...] = ()) -> "Imported":
-        """The same file with other roles, not parsed again."""
+        """A copy with different roles, without parsing the file again."""
         made = replace(self, special=special, hidden=hidden)
         vars(made).update(data=self.data, names=self.names)
         return made
 
     def first(self, size: int) -> "Imported | None":
-        """The first `size` tokens; None: text may produce one of the others, or one has a role
-        other than that of the mask."""
+        """A copy with only the first `size` tokens; None if text may produce one of the others, or
+        if one of them has a role other than mask."""
         mask, added = self.special.mask, self.data.get("added_tokens") or []
         special = replace(
             self.special, mask=mask if mask is not None and mask < size else None,
@@ -101,8 +101,8 @@ class Imported:
         size = max(names, default=-1) + 1
         if size > MOST_TOKENS or size < 1:
             raise InputError(
-                f"the tokenizer has {size:,} tokens; 1 to {MOST_TOKENS:,} are allowed: take "
-                "another tokenizer file"
+                f"the tokenizer has {size:,} tokens, but must have 1 to {MOST_TOKENS:,}; use a "
+                "different tokenizer file"
             )
         if size > 2 * len(names) + MOST_GAPS:
             raise InputError(
@@ -115,7 +115,7 @@ class Imported:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Control tokens: marked as special in the file, or with a role."""
+        """Ids of special tokens: marked as special in the file, or with a role."""
         added = self.data.get("added_tokens") or []
         control = {token["id"] for token in added if token.get("special")}
         return frozenset(self.roles | control) - {self.special.unk}
@@ -138,7 +138,7 @@ class Imported:
 
     @cached_property
     def max_bytes(self) -> int:
-        """The longest text; shorter if a pattern or a table is not known to be fast."""
+        """The maximum length of a text in bytes; shorter if a pattern or a table may be slow."""
         usual = self.data["model"].get("max_input_chars_per_word", 0) in range(LONGEST_USUAL)
         usual = usual and max(map(len, self.names)) <= LONGEST_USUAL
         return pipelines.MAX_BYTES if usual and self._known_patterns else patterns.MAX_BYTES
@@ -193,7 +193,7 @@ class Imported:
         return Backend.from_str(self._text(model, added))
 
     def _text(self, model: dict[str, Any], added: list[dict[str, Any]]) -> str:
-        """The text that the library reads."""
+        """The tokenizer.json text that is passed to the library."""
         spec = {
             "version": "1.0",
             "truncation": None,
@@ -208,8 +208,8 @@ class Imported:
         return json.dumps(spec)
 
     def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
-        """The same for byte pairs, whose tables are passed as objects in half the time; None:
-        another kind or form."""
+        """Build a BPE tokenizer from Python objects, which takes half the time; None if it is not
+        BPE, or has an unusual form."""
         options = {name: model[name] for name in BPE_OPTIONS if model.get(name) is not None}
         usual = model["type"] == "BPE" and all(
             type(value) is BPE_OPTIONS[name] for name, value in options.items()
@@ -230,7 +230,7 @@ class Imported:
         return backend
 
     def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
-        """Added tokens; the library numbers them from `size` on, without gaps."""
+        """The added tokens; the library numbers them from `size`, without gaps."""
         flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         added = {token["id"]: token for token in self.data.get("added_tokens") or []}
         for i, token in added.items():
@@ -248,11 +248,11 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     model = data.get("model") if isinstance(data, dict) else None
     kind = model.get("type") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(data, dict):
-        raise InputError(f"{where} contains no model of a tokenizer; give a tokenizer.json")
+        raise InputError(f"{where} contains no tokenizer model; expected a tokenizer.json")
     if kind is None:  # missing in old files
         kind = model["type"] = _kind(model)
     if kind not in MODELS:
-        raise InputError(f"{where}: a model of type {kind!r}; known are {', '.join(MODELS)}")
+        raise InputError(f"{where}: unknown model type {kind!r}; supported: {', '.join(MODELS)}")
     form: type = list if kind == "Unigram" else dict
     if not isinstance(model.get("vocab"), form):
         raise InputError(f"{where}: the vocabulary of a {kind} model must be a {form.__name__}")
@@ -275,12 +275,12 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def check_pieces(pieces: Iterable[str], where: str) -> None:
-    """Refuse pieces that are too long for the library, which would crash."""
+    """Raise an error for pieces that are so long that the library would crash."""
     piece = max(pieces, key=len, default="")
     if len(piece) > LONGEST_PIECE:
         raise InputError(
-            f"{where}: a piece of {len(piece):,} characters ({piece[:40]!r}...); at most "
-            f"{LONGEST_PIECE:,} are allowed: take another tokenizer file"
+            f"{where}: a piece has {len(piece):,} characters ({piece[:40]!r}...); the limit is "
+            f"{LONGEST_PIECE:,}; use a different tokenizer file"
         )
 
 
@@ -291,7 +291,7 @@ def _sound(vocab: Any) -> bool:
 
 
 def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Ids and pieces."""
+    """The ids and pieces of a tokenizer model's vocabulary."""
     vocab = model["vocab"]
     if isinstance(vocab, list):
         return ((i, _first(entry)) for i, entry in enumerate(vocab))
@@ -299,8 +299,8 @@ def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def check_part(part: Any, where: str) -> bool:
-    """Whether all patterns are known ones. Raises for patterns that may take forever and for
-    replacements that make a text too long."""
+    """Whether all regular expressions in a part are well-known. Raises an error for patterns that
+    may take forever, and for replacements that make a text too long."""
     known, growth = True, 1
     for step in steps(part):
         pattern = step.get("pattern")
@@ -329,7 +329,7 @@ def merges_of(model: dict[str, Any]) -> list[list[str]]:
 
 
 def _without(merges: list[list[str]], gone: set[str]) -> list[list[str]]:
-    """Merges that neither use nor make a piece that is gone."""
+    """The merges that neither use nor produce a removed piece."""
     return [pair for pair in merges if "".join(pair) not in gone and gone.isdisjoint(pair)]
 
 

@@ -1,7 +1,7 @@
-"""Regular expressions of untrusted tokenizer files.
+"""Check the regular expressions of untrusted tokenizer files.
 
 The library's engine backtracks without a time limit: `(a+)+b` on forty characters takes practically
-forever. Patterns of well-known tokenizers are known to be fast. Other patterns are refused if they
+forever. Patterns of well-known tokenizers are known to be fast. Other patterns are rejected if they
 may take exponential time, tried on hard texts before use (`trial`), and limited to shorter texts.
 """
 
@@ -26,11 +26,11 @@ O200K = (
 )
 _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
-_OURS = (WORD_PATTERN, SPACE_PATTERN)  # of our own exported models
+_OURS = (WORD_PATTERN, SPACE_PATTERN)  # patterns of models that Translucid exports
 KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN, *_OURS})
 MAX_PATTERN = 2048  # characters of an unknown pattern; the longest that is known has 400
-MAX_WORDS = 1 << 16  # of a pattern that lists words
-MAX_BYTES = 1 << 13  # of a text for an unknown pattern
+MAX_WORDS = 1 << 16  # characters of a pattern that lists words
+MAX_BYTES = 1 << 13  # bytes of a text for an unknown pattern
 MOST_LITERALS = 6  # characters of a pattern used to make texts to try it
 _SIGNS = str.maketrans("", "", r"\\()[]{}|?*+^$.:<>=!,-")
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
@@ -57,8 +57,8 @@ def check_pattern(pattern: object, where: str) -> bool:
 
 
 def hard_texts(unknown: Sequence[str]) -> list[str]:
-    """Texts that are hard for backtracking patterns: their characters, alone and in pairs,
-    repeated, and another one at the end that undoes the match."""
+    """Texts that are hard for backtracking patterns: the pattern's characters, alone and in pairs,
+    repeated, with a different character at the end that undoes the match."""
     literals = dict.fromkeys("".join(unknown).translate(_SIGNS))
     units = [*" a1.\nA'é", *literals][: 8 + MOST_LITERALS]
     pairs = [a + b for a in units[8:] for b in units[8:] if a != b]
@@ -76,7 +76,7 @@ def _fault(pattern: str) -> str:
         character = pattern[place]
         if character == "\\":
             if pattern[place + 1 : place + 2] in "123456789kg" and place + 1 < len(pattern):
-                return "refers back to what it matched"
+                return "contains a back-reference"
             place += 2
             if pattern[place - 1 : place] in "pP" and pattern[place : place + 1] == "{":
                 place = pattern.find("}", place) + 1 or len(pattern)
@@ -88,7 +88,7 @@ def _fault(pattern: str) -> str:
             assert opening is not None
             place = opening.end()
             if pattern[place : place + 1] == "?":
-                return "holds a group of an unknown form"
+                return "contains an unknown kind of group"
             groups.append([False, False])
         elif character == ")":
             place += 1
@@ -102,7 +102,7 @@ def _fault(pattern: str) -> str:
             if most is None:
                 most = int(high or (1 << 30 if comma else low or 0))
             if most > 1 and any(last):
-                return "repeats a group that repeats or chooses inside"
+                return "repeats a group that contains a repetition or an alternative"
             groups[-1][0] |= most > 1 and not (low and not comma)
             place = quantifier.end()
             if pattern[place : place + 1] in ("+", "?"):
@@ -114,7 +114,7 @@ def _fault(pattern: str) -> str:
 
 
 def _class_end(pattern: str, place: int) -> int:
-    """The end of a [...], which may contain others."""
+    """The end of a character class [...], which may contain others."""
     depth = 0
     while place < len(pattern):
         if pattern[place] == "\\":

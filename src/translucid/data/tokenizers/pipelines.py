@@ -19,7 +19,7 @@ from translucid.core.errors import ConfigError, InputError, TranslucidError
 
 Kind = Literal["bpe", "unigram", "word", "space", "char", "bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # decode any text exactly
+BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # restore any text exactly
 SIZED: frozenset[Kind] = frozenset({"bpe", "unigram", "word", "space"})  # take a vocab_size
 WORDS: frozenset[Kind] = frozenset({"word", "space"})  # have no token for a space between words
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
@@ -75,7 +75,7 @@ def blank(kind: Kind) -> Backend:
         )
         backend.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always")
     elif kind == "space":
-        # One space before every word, also before the first.
+        # One space before every word, including the first.
         backend.normalizer = normalizers.Sequence(
             [normalizers.Prepend(" "), normalizers.Replace(Regex(r"\s+"), " ")]
         )
@@ -88,7 +88,7 @@ def blank(kind: Kind) -> Backend:
 
 
 def finish(backend: Backend) -> Backend:
-    """Register the four special tokens, which are never looked for in text."""
+    """Register the four special tokens, which are never matched in text."""
     backend.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     backend.encode_special_tokens = True
     return backend
@@ -105,7 +105,7 @@ def trained(
             raise ConfigError(
                 f"vocab_size = {vocab_size}: a {kind} tokenizer needs {allowed} "
                 f"({len(SPECIAL)} special tokens"
-                + (" and the 256 bytes)" if kind in BYTE_LEVEL else " and something to read)")
+                + (" and the 256 bytes)" if kind in BYTE_LEVEL else " and at least one other)")
             )
     backend = blank(kind)
     common: dict[str, Any] = {"special_tokens": list(SPECIAL), "show_progress": False}
@@ -159,11 +159,12 @@ def _settle(backend: Backend) -> None:
     backend.model = models.Unigram(vocab=[(token, 0.0) for token in SPECIAL] + ordered, unk_id=UNK)
 
 
-MAX_BYTES = 1 << 20  # of one text, which any kind encodes in a few seconds
+MAX_BYTES = 1 << 20  # bytes of one text, which any kind encodes in a few seconds
 
 
 def checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
-    """The text, or with `by_line` its lines if it is too long; raises if the library would fail."""
+    """Check a text, and return it; with `by_line`, return its lines if it is too long. Raises an
+    error if the library would fail."""
     if not isinstance(text, str):
         raise InputError(f"{what} is {type(text).__name__}, not text")
     try:
@@ -187,7 +188,8 @@ def checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> l
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Raise errors of the library as InputErrors. Its panics derive from BaseException."""
+    """Convert errors of the library to InputErrors, including panics, which derive from
+    BaseException."""
     try:
         yield
     except (TranslucidError, MemoryError):

@@ -14,14 +14,15 @@ class Frame:
 
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
-    between: tuple[int, ...] = ()  # of a pair: prefix, first, between, second, suffix
+    between: tuple[int, ...] = ()  # for a pair of texts: prefix, first, between, second, suffix
 
     def __call__(self, ids: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
         rest = () if second is None else (*self.between, *second)
         return [*self.prefix, *ids, *rest, *self.suffix]
 
     def segments(self, ids: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
-        """0 for the first text and the tokens around it, 1 for the second."""
+        """The segment of each token: 0 for the first text and the tokens around it, 1 for the
+        second."""
         first = len(self.prefix) + len(ids)
         if second is None:
             return [0] * (first + len(self.suffix))
@@ -35,15 +36,15 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """Ids by role; None where a model has no such token."""
+    """Ids of special tokens by role; None if a model has no such token."""
 
     pad: int | None = None
     bos: int | None = None
     eos: int | None = None
     unk: int | None = None
     mask: int | None = None
-    start: tuple[int, ...] = ()  # what a decoder reads before the first token of its text
-    frame: Frame | None = None  # None: each task has its own, as with tokenizers trained here
+    start: tuple[int, ...] = ()  # tokens that a decoder reads before its first output token
+    frame: Frame | None = None  # None: the task defines it (tokenizers trained with Translucid)
     ends: tuple[int, ...] = ()  # other tokens that end a text
     never: tuple[int, ...] = ()  # never generated
 
@@ -65,7 +66,8 @@ class Roles(ABC):
 
     @property
     def pad_id(self) -> int:
-        """Always masked, so that without a padding token any other will do."""
+        """The id used for padding. Padding is always masked, so any id will do if there is no
+        padding token."""
         return next((i for i in (self.special.pad, self.special.eos) if i is not None), 0)
 
     @property
@@ -78,7 +80,7 @@ class Roles(ABC):
 
     @property
     def unk_id(self) -> int:
-        """-1 if the vocabulary can encode everything."""
+        """The id of the unknown token; -1 if the vocabulary can encode everything."""
         return -1 if self.special.unk is None else self.special.unk
 
     @property
@@ -89,7 +91,7 @@ class Roles(ABC):
         number: int | None = getattr(self.special, name)
         if number is None:
             raise InputError(
-                f"this tokenizer has no {name} token, one that {meaning}, and the task needs it; "
+                f"this tokenizer has no {name} token, which {meaning}, but the task needs one; "
                 "use the model for a task that does not need it"
             )
         return number
@@ -97,16 +99,16 @@ class Roles(ABC):
     @property
     @abstractmethod
     def special_ids(self) -> frozenset[int]:
-        """Tokens that are not text."""
+        """The ids of special tokens, which are not text."""
 
     @property
     def start_ids(self) -> list[int]:
-        """What a decoder reads before the first token of its text."""
+        """The tokens that a decoder reads before its first output token."""
         return list(self.special.start)
 
     def frame(self, start: Role | None = None, end: Role | None = None) -> Frame:
-        """The tokens around an input text. start, end: the task's choice, which applies to
-        tokenizers trained here."""
+        """The tokens around an input text. start, end: the roles that the task chooses for
+        tokenizers trained with Translucid."""
         if self.special.frame is not None:
             return self.special.frame
         ids = {None: (), "bos": (self.bos_id,), "eos": (self.eos_id,)}
@@ -127,5 +129,5 @@ class Roles(ABC):
         if rows < len(self):
             raise InputError(
                 f"{where} has {rows:,} embedding rows, but the tokenizer has {len(self):,} tokens; "
-                "give the tokenizer that belongs to the model"
+                "use the tokenizer that belongs to the model"
             )

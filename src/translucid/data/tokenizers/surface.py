@@ -22,10 +22,10 @@ Unit = Literal["word", "subword", "character"]
 
 
 class Spelling(NamedTuple):
-    """Tokens as text."""
+    """The bytes of each token, and how tokens are joined to text."""
 
     pieces: list[bytes]
-    spaces: int  # to remove from the beginning of a text
+    spaces: int  # number of spaces to remove from the beginning of a text
     unit: Unit
 
 

@@ -1,7 +1,7 @@
-"""Text to ids and back.
+"""The class `Tokenizer`: converts text to token ids and back.
 
-A tokenizer trained here has four special tokens with fixed ids; one that came with a model has its
-own. Text never produces them: a literal `</s>` stays text.
+A tokenizer trained with Translucid has four special tokens with fixed ids; an imported tokenizer
+has its own. Text never produces special tokens: a literal `</s>` stays text.
 """
 
 from bisect import bisect_right
@@ -40,7 +40,7 @@ from translucid.data.tokenizers.pipelines import (
 from translucid.data.tokenizers.special_tokens import Roles, SpecialTokens
 from translucid.data.tokenizers.surface import Unit
 
-MOST = 1 << 16  # words remembered, some 30 MB
+MOST = 1 << 16  # cached words, about 30 MB
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class WordIds:
 
 
 class WordPieces:
-    """Ids of words, after a space or, for the first of a sentence, without one."""
+    """A cache of the ids of words, with a space before them, or without one for the first word of a
+    sentence."""
 
     def __init__(self, encode: Callable[[list[str]], Sequence[Encoding]], most: int = MOST) -> None:
         self._encode, self._most = encode, most
@@ -66,7 +67,7 @@ class WordPieces:
             for place, encoding in zip(new, self._encode(texts) if texts else (), strict=True)
         }
         if len(self._known) > self._most:
-            self._known = {}  # common words are back at once
+            self._known = {}  # common words are soon cached again
         self._known.update(made)
         return [known[place] or made[place] for place in places]
 
@@ -75,8 +76,8 @@ _CHUNK = 4096  # texts passed to the library at once
 
 
 class Tokenizer(Roles):
-    """Made by `Tokenizer.train`, `Tokenizer.load` or `Tokenizer.imported`. A joint vocabulary is
-    one object used twice."""
+    """Converts text to token ids and back. Made by `Tokenizer.train`, `Tokenizer.load` or
+    `Tokenizer.imported`. For a joint vocabulary, source and target use the same object."""
 
     vocab: Mapping[str, int]
 
@@ -107,29 +108,29 @@ class Tokenizer(Roles):
 
     @classmethod
     def imported(cls, imported: Imported, *, max_bytes: int | None = None) -> "Tokenizer":
-        """A tokenizer that came with a model."""
+        """Make a tokenizer from an imported one, which came with a model."""
         with guarded("making the tokenizer"):
             limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
             return cls(IMPORTED, imported.backend(), limit, imported)
 
     @property
     def source(self) -> Imported | None:
-        """The file of a tokenizer that came with a model."""
+        """The file and roles of an imported tokenizer; None if it was trained with Translucid."""
         return self._imported
 
     @property
     def own_kind(self) -> Kind:
-        """The kind of a tokenizer trained here."""
+        """The kind of a tokenizer trained with Translucid."""
         assert self.kind != IMPORTED
         return self.kind
 
     def normalised(self, text: str) -> str:
-        """The text before it is split, for example in lower case."""
+        """The text as normalised before splitting, for example in lower case."""
         normalizer = self._backend.normalizer
         return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def with_special(self, special: SpecialTokens) -> "Tokenizer":
-        """A tokenizer that came with a model, with other roles for its tokens."""
+        """A copy of an imported tokenizer with different roles for its tokens."""
         if self._imported is None:
             raise InputError(f"the special tokens of a {self.kind} tokenizer are fixed")
         return Tokenizer.imported(self._imported.with_roles(special, self._imported.hidden))
@@ -160,7 +161,7 @@ class Tokenizer(Roles):
     ) -> "Tokenizer":
         """Learn a vocabulary; the same texts give the same one on any machine.
 
-        vocab_size: default 8000 for bpe and unigram, all that occurs for word, space and char.
+        vocab_size: default 8000 for bpe and unigram; for word, space and char all that occur.
         min_frequency: how often a piece must occur (default: 2 for bpe, 1 for the others).
         progress: called with the number of texts read so far.
         """
@@ -194,7 +195,7 @@ class Tokenizer(Roles):
         return self._ids(self._encode(text))
 
     def encode_masked(self, text: str) -> list[int]:
-        """Like `encode`, but the name of the mask token gives that token."""
+        """Like `encode`, but the mask token's name in the text becomes that token."""
         first, *others = map(self.encode, self.around_masks(text))
         return [*first, *(i for ids in others for i in (self.mask_id, *ids))]
 
@@ -255,7 +256,8 @@ class Tokenizer(Roles):
         return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """The same by offsets, since this pipeline may look across spaces."""
+        """Encode words like `encode_words`, but find each id's word by character offsets, since
+        tokens of imported tokenizers may cross spaces."""
         text = " ".join(words)
         ends = list(accumulate(len(word) + 1 for word in words))
         ids, index = self.encode(text), list[int | None]()
@@ -342,7 +344,7 @@ class Tokenizer(Roles):
 
     @cached_property
     def unit(self) -> Unit:
-        """What a token is, which decides how it is displayed."""
+        """What a token represents (such as bytes or a word), which determines its display."""
         if self._imported is not None:
             return self._imported.spelling.unit
         if self.kind in WORDS:
@@ -352,14 +354,14 @@ class Tokenizer(Roles):
     def _known(self, ids: Iterable[int]) -> Iterator[int]:
         for i in ids:
             if not 0 <= i < len(self._pieces):
-                raise InputError(f"there is no token {i}; ids are 0 to {len(self) - 1}")
+                raise InputError(f"there is no token {i}; ids must be 0 to {len(self) - 1}")
             yield i
 
     # On disk
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for tokenizers that encode every text alike."""
+        """A hash that is equal for tokenizers that encode every text in the same way."""
         if self._imported is not None:
             return files.imported_fingerprint(self._imported)
         assert self.kind != IMPORTED
@@ -371,7 +373,7 @@ class Tokenizer(Roles):
         return self._backend.to_str() if self._imported is None else self._imported.spec
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json in the hub's format, and two small files beside it."""
+        """Write tokenizer.json in Hugging Face's format, and two small files beside it."""
         if self._imported is not None:
             files.write_imported(Path(folder), self._imported, self.fingerprint)
             return
@@ -397,7 +399,7 @@ class Tokenizer(Roles):
         if self.fingerprint != expect:
             raise TokenizerMismatchError(
                 f"{where}: this {self.kind} tokenizer (fingerprint {self.fingerprint[:12]}) is not "
-                f"the one the model was trained with ({expect[:12]}), so its ids have other "
+                f"the one the model was trained with ({expect[:12]}), so its ids have different "
                 "meanings; use the tokenizer from the model's folder"
             )
 

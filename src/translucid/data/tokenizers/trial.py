@@ -1,8 +1,9 @@
-"""Try a tokenizer that came with a model in another process before building it in this one.
+"""Try an imported tokenizer in a separate process before building it in this one.
 
-The tokenizers library is compiled: a file that overflows its stack or never lets it return would
-end the user's process, and no `except` could catch that. One small process, which imports nothing
-but the library, tries all tokenizers of a session; it is replaced if it dies, and ends with ours.
+The tokenizers library is compiled: a file that overflows its stack or makes it loop forever would
+end or block the user's process, and no `except` could catch that. One small process, which imports
+nothing but the library, tries all tokenizers of a session; it is replaced if it dies, and ends with
+the main process.
 """
 
 import atexit
@@ -22,7 +23,7 @@ import tokenizers
 
 from translucid.core.errors import InputError
 
-SECONDS = 4  # of CPU time, plus one per MB of the tokenizer
+SECONDS = 4  # limit of CPU time, plus one second per MB of the tokenizer
 WAITING = 15  # factor from CPU time to wall time: the machine may be busy
 RAM_BYTES = 512 << 20  # plus 64 times the size of the tokenizer
 TEXT = "The cat's 12 naïve dogs sleep.\n"
@@ -62,15 +63,17 @@ while len(head := sys.stdin.buffer.read(8)) == 8:
 """
 _lock = threading.Lock()
 _tried: set[bytes] = set()
-_helper: "tuple[int, subprocess.Popen[bytes]] | None" = None  # and the process that started it
+_helper: "tuple[int, subprocess.Popen[bytes]] | None" = (
+    None  # helper, with the id of the process that started it
+)
 
 
 def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
-    """Refuse a tokenizer that ends or blocks the process that builds and uses it. Errors that can
-    be caught are left to the caller.
+    """Raise an error for a tokenizer that crashes or blocks the process that builds and uses it.
+    Errors that can be caught are left to the caller.
 
-    spec: as the library reads it. file: the original text, to remember it by. texts: to split, in
-    addition to the usual one."""
+    spec: the tokenizer as the library reads it. file: the original text, as a key to remember the
+    result. texts: additional texts to split."""
     mark = sha256(file.encode("utf-8", "surrogatepass")).digest()
     with _lock:
         if mark in _tried:

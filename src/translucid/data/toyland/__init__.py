@@ -1,4 +1,5 @@
-"""Toyland, the embedded world: English sentences, their German, and everything true about them.
+"""Toyland, a built-in synthetic corpus: English sentences with German translations and complete
+annotations (alignment, sentiment, entities, ...).
 
     for sentence in Toyland(seed=0).sentences("train", 20000):
         sentence.source, sentence.target, sentence.alignment, sentence.sentiment, ...

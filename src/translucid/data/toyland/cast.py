@@ -1,7 +1,7 @@
-"""Choosing who and what a sentence is about: fitting nouns, articles, adjectives, places, times.
+"""Choose who and what a sentence is about: matching nouns, articles, adjectives, places, times.
 
 A `Cast` belongs to one sentence. It remembers every phrase it made, so that a pronoun is used
-only where one phrase alone can be meant.
+only if it can refer to just one phrase.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,8 @@ def names_of(kind: str, ambiguous: bool) -> tuple[Name, ...]:
 
 @cache
 def describing(kinds: frozenset[str], predicate: bool = False) -> tuple[Adjective, ...]:
-    """Adjectives for such a thing, without those that would judge as a predicate ("is fresh")."""
+    """Neutral adjectives for nouns of these kinds. predicate: without those that express an opinion
+    as a predicate ("is fresh")."""
     without = ("fresh", "warm", "cold", "broken") if predicate else ()
     if "minor" in kinds:
         without = (*without, "old", "rich", "young")
@@ -71,11 +72,11 @@ class Cast:
         return phrase
 
     def fresh(self, options: Sequence[Lexeme]) -> Lexeme:
-        """Draw a noun or name that the sentence does not have yet; give up after five draws."""
+        """Draw a noun or name that the sentence does not contain yet; give up after five draws."""
         return self._unused(options, lambda one: one.key)
 
     def action(self, options: Sequence[Verb]) -> Verb:
-        """Draw a verb that the sentence does not have yet; give up after five draws."""
+        """Draw a verb that the sentence does not contain yet; give up after five draws."""
         return self._unused(options, lambda one: one.english)
 
     def _unused(self, options: Sequence[T], key: Callable[[T], str]) -> T:
@@ -88,7 +89,8 @@ class Cast:
         return drawn
 
     def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
-        """An adjective on a topic that the sentence has not mentioned: no big room is small."""
+        """An adjective on a topic that the sentence has not mentioned, so that no big room is
+        small."""
         if not fitting or not self.rng.flip(probability):
             return None
         drawn = self.rng.pick(fitting)
@@ -98,7 +100,7 @@ class Cast:
         return drawn
 
     def can_be_meant(self, phrase: Phrase) -> bool:
-        """Whether he, she, it or they would mean this phrase and no other."""
+        """Whether a pronoun (he, she, it, they) would refer to this phrase and no other."""
         if not phrase.refers or phrase.is_pronoun:
             return False
         others = [one for one in self.mentioned if one is not phrase]
@@ -130,7 +132,8 @@ class Cast:
         adjectives: float = 0.33,
         owner: Phrase | None = None,
     ) -> Phrase:
-        """A noun phrase; `settled`: a definite one, `opening`: one that may come first."""
+        """A noun phrase. settled: it must be definite. opening: it may come first in the
+        sentence."""
         rng = self.rng
         noun = self.fresh(nouns_of(rng.pick(kinds)))
         if plural is None:
@@ -165,13 +168,14 @@ class Cast:
     def someone(
         self, settled: bool = False, ambiguous: float = 0.0, plural: bool | None = None
     ) -> Phrase:
-        """A person as an object."""
+        """A person as the object of a verb."""
         if plural is not True and self.rng.flip(0.35):
             return self.person_name(ambiguous)
         return self.thing(("person",), settled=settled, plural=plural, adjectives=0.25)
 
     def person_name(self, ambiguous: float = 0.0) -> Phrase:
-        """Anna, Anna Weber, Mr Jordan. ambiguous: probability of a name that could be a city's."""
+        """A person's name: Anna, Anna Weber, Mr Jordan. ambiguous: probability of a name that could
+        also be a city's."""
         rng = self.rng
         title = rng.flip(0.16)
         if title:
@@ -185,7 +189,7 @@ class Cast:
         return phrases.proper_name(name, title=lexicon.NOUNS[title])
 
     def firm(self, ambiguous: float = 0.4) -> Phrase:
-        """Orion, or the company Jordan."""
+        """A company's name: Orion, or the company Jordan."""
         name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
         if self.rng.flip(0.3):
             return self.remember(phrases.titled_name(lexicon.NOUNS["company"], "", name))
@@ -208,7 +212,7 @@ class Cast:
         return noun, self.remember(phrase)
 
     def place(self, wild: bool = False) -> PhrasePair:
-        """Where something happens; `wild` for animals."""
+        """A phrase for where something happens. wild: a place for animals."""
         roll = self.rng.weighted(((20, "spot"), (25, "city"), (55, "place")))
         if roll == "spot":
             return phrases.adverbial(
@@ -220,14 +224,14 @@ class Cast:
         return phrases.prepositional(*noun.place, "dat", phrase)
 
     def home(self) -> PhrasePair:
-        """Where somebody lives."""
+        """A phrase for where somebody lives."""
         if self.rng.flip(0.6):
             return phrases.prepositional("in", "in", "dat", self.city())
         noun, phrase = self.spot(("dwelling",))
         return phrases.prepositional(*noun.place, "dat", phrase)
 
     def destination(self, kinds: tuple[str, ...]) -> PhrasePair:
-        """Where somebody goes: nach Berlin, zur Schule, ins Museum."""
+        """A phrase for where somebody goes: nach Berlin, zur Schule, ins Museum."""
         kind = self.rng.pick(kinds)
         if kind in ("city", "country"):
             return phrases.prepositional("to", "nach", "dat", self.city((kind,)))
@@ -236,7 +240,8 @@ class Cast:
         return phrases.prepositional("to", noun.toward, case, phrase)
 
     def surface(self, case: str) -> PhrasePair:
-        """On the table, under the bed: dative for where, accusative for where to."""
+        """A phrase such as "on the table", "under the bed". case: dative for a location, accusative
+        for a direction."""
         english, german = self.rng.pick(particles.SURFACES)
         noun = self.fresh(nouns_of("surface"))
         determiner = self.rng.weighted(((85, particles.THE), (15, particles.THIS)))

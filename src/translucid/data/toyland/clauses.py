@@ -1,4 +1,4 @@
-"""A clause: who does what to whom, spoken in English order and in the three German orders.
+"""Build clauses (who does what to whom) in English word order and in the three German ones.
 
 German puts the finite verb second in a main clause and last in a subordinate one; participles,
 infinitives and separable prefixes come at the end. Between them is the middle field:
@@ -19,7 +19,8 @@ EMPTY = PhrasePair([], [])
 
 @dataclass(eq=False, slots=True)
 class Clause:
-    """The plan of a clause. Phrases and pairs are used once, so a clause is spoken once."""
+    """The plan of a clause. Its phrases can be used only once, so a clause is turned into words
+    only once."""
 
     subject: Phrase
     verb: Verb
@@ -39,7 +40,7 @@ class Clause:
         self.conjugate()
 
     def conjugate(self) -> None:
-        """To be repeated when the subject or tense has changed."""
+        """Conjugate the verb; call this again when the subject or tense has changed."""
         self.spoken = _conjugated(self)
 
     def objects(self) -> list[tuple[Phrase, str]]:
@@ -49,7 +50,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Spoken:
-    """The words of the verb, before anything is put in order."""
+    """The words of the verb in both languages, before they are put in order."""
 
     before: list[English]  # has, does not, never
     lexical: list[English]  # the verb and its particle
@@ -160,7 +161,7 @@ def _form_of_be(subject: Phrase, tense: str) -> str:
 
 
 def english_clause(clause: Clause, front: str = "") -> list[English]:
-    """`front` is time or place where one of them opens the sentence."""
+    """The English words of a clause. front: "time" or "place" if that opens the sentence."""
     verb = clause.spoken
     inner = [phrase for phrase, _ in clause.objects() if not _is_relative(phrase)]
     return [
@@ -186,7 +187,7 @@ def _subject(clause: Clause) -> list[German]:
 
 
 def set_off(relative: PhrasePair | None) -> list[German]:
-    """A relative clause between its commas."""
+    """The German words of a relative clause, between commas."""
     return [German(","), *relative.german, German(",")] if relative else []
 
 
@@ -228,12 +229,13 @@ def _middle(clause: Clause, front: str) -> list[German]:
 
 
 def _end(clause: Clause) -> list[German]:
-    """Relative clauses of objects, which follow the verb."""
+    """The German relative clauses of objects, which follow the verb."""
     return [word for phrase, _ in clause.objects() for word in set_off(phrase.relative)]
 
 
 def main_clause(clause: Clause, front: str = "subject") -> PhrasePair:
-    """Verb second. `front`: subject, time, place; "clause" where another clause comes first."""
+    """A main clause, with the German verb in second position. front: what comes first: subject,
+    time, place, or "clause" if a subordinate clause precedes it."""
     spoken = clause.spoken
     finite = German(spoken.finite_text, tuple(spoken.finite))
     prefix = [German(spoken.prefix, spoken.prefix_links)] if spoken.prefix else []
@@ -256,7 +258,8 @@ def main_clause(clause: Clause, front: str = "subject") -> PhrasePair:
 
 
 def verb_last(clause: Clause) -> list[German]:
-    """Subordinate order, after whatever opens it: the finite verb closes the clause."""
+    """The German words of a subordinate clause, without the word that opens it: the finite verb
+    comes last."""
     spoken = clause.spoken
     links = (*spoken.finite, *spoken.prefix_links)
     finite = German(spoken.prefix + spoken.finite_text, tuple(dict.fromkeys(links)))
@@ -270,7 +273,8 @@ def verb_last(clause: Clause) -> list[German]:
 
 
 def subordinate(conjunction: str, clause: Clause) -> PhrasePair:
-    """because, although, that ... with the German verb at its end, without the commas around it."""
+    """A subordinate clause with its conjunction (because, although, that, ...), without the commas
+    around it; the German verb comes last."""
     word = English(conjunction)
     opening = German(CONJUNCTIONS[conjunction], (word,))
     return PhrasePair([word, *english_clause(clause)], [opening, *verb_last(clause)])

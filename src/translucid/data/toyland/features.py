@@ -1,4 +1,4 @@
-"""Yes-or-no labels for each English word of a sentence, to score units of a model by."""
+"""Binary labels for each English word of a sentence, to test what the units of a model detect."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,7 +16,7 @@ def _word(is_so: Callable[[str], bool]) -> Callable[[Sentence], Flags]:
 
 
 def _after_negation(sentence: Sentence) -> Flags:
-    """True from the first negation on: what a left-to-right model may remember."""
+    """True from the first negation on, which a left-to-right model may remember."""
     seen, flags = False, []
     for word in sentence.english:
         seen = seen or word.lower() in NEGATIONS
@@ -39,7 +39,8 @@ def _at(places: Callable[[Sentence], set[int]]) -> Callable[[Sentence], Flags]:
 
 
 def _auxiliaries(sentence: Sentence) -> set[int]:
-    """has and have of the perfect: another verb of the same subject follows."""
+    """Indexes of "has" and "have" as perfect auxiliaries: a second verb of the same subject
+    follows."""
     subject = dict(sentence.subjects)
     return {
         verb
@@ -67,7 +68,7 @@ FEATURES: Mapping[str, Callable[[Sentence], Flags]] = {
 
 
 def starts(sentence: Sentence) -> list[int]:
-    """Where each English word begins in `sentence.source`."""
+    """The character offset of each English word in `sentence.source`."""
     places, text, at = [], sentence.source, 0
     for word in sentence.english:
         at = text.index(word, at)

@@ -1,8 +1,8 @@
-"""Sentences by number: the same seed and index give the same sentence on every machine.
+"""Generate sentences by number: the same seed and index give the same sentence on every machine.
 
-A seed has one endless stream of candidates. The German text of a candidate decides whether it is
-for training, validation or test, so no sentence of either language is ever in two splits, whatever
-the seed and the count.
+Each seed has an endless stream of candidates. The German text of a candidate determines whether it
+is for training, validation or test, so no sentence of either language is ever in two splits,
+regardless of seed and count.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from translucid.data.toyland.words import PhrasePair, Sentence, finish
 SPLITS = ("train", "valid", "test")
 LABELS = ("negative", "neutral", "positive")
 MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
-_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20
+_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # 20 hash values
 
 # Weight, name and builder of every family of sentences.
 TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], PhrasePair | None]]], ...] = (
@@ -58,7 +58,7 @@ _NEUTRAL_FRACTION = 0.57
 
 
 def candidate(seed: int, index: int) -> Sentence | None:
-    """The sentence with this number, of any split; None if its words do not fit."""
+    """The sentence with this number, from any split; None if its words do not fit together."""
     rng = SeededRandom(f"toyland {seed} {index}")
     cast = Cast(rng)
     if rng.flip(_NEUTRAL_FRACTION):
@@ -78,7 +78,7 @@ def split_of(german: str) -> str:
 
 
 class Toyland:
-    """The world of one seed; iterate over as many of its sentences as needed."""
+    """All sentences of one seed; iterate over as many as needed."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

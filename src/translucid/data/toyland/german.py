@@ -60,7 +60,7 @@ _CONTRACTIONS = {
 
 
 def determiner(style: str, stem: str, case: str, slot: str) -> str:
-    """A determiner of a style of `particles`; numerals and none have no endings."""
+    """The inflected determiner. style: one of those in `particles`; numerals have no endings."""
     return stem + (_DETERMINER[style][case][_COLUMNS.index(slot)] if style in _DETERMINER else "")
 
 
@@ -90,7 +90,8 @@ def personal_pronoun(case: str, slot: str) -> str:
 
 
 def contracted(preposition: str, article: str) -> str:
-    """im, ins, am, zum, zur, vom; empty where the two words stay apart."""
+    """The contraction of a preposition and an article (im, ins, am, zum, zur, vom); empty if the
+    two words are not contracted."""
     return _CONTRACTIONS.get((preposition, article), "")
 
 

@@ -194,7 +194,7 @@ def add_s(word: str) -> str:
 
 
 def _first_person(infinitive: str) -> str:
-    """ich lese, ich bewundere, ich lächle."""
+    """The German first person singular: ich lese, ich bewundere, ich lächle."""
     if infinitive.endswith("eln"):
         return infinitive[:-3] + "le"
     if infinitive.endswith("ern"):
@@ -227,7 +227,7 @@ HAVE = next(verb for verb in DOING if verb.english == "have")
 
 
 class SeededRandom:
-    """The same choices for the same key, on every machine."""
+    """A random generator that makes the same choices for the same key on every machine."""
 
     def __init__(self, key: str) -> None:
         self._random = Random(key).random
@@ -240,7 +240,7 @@ class SeededRandom:
         return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[float, T]]) -> T:
-        """Weights need not sum to one."""
+        """Choose an option by weight; weights need not sum to one."""
         left = self._random() * sum(weight for weight, _ in options)
         for weight, option in options:
             left -= weight

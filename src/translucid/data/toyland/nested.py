@@ -32,17 +32,17 @@ BEFORE = ("sleep", "work", "dance", "sing", "swim")
 
 
 def last(main: PhrasePair, conjunction: str, side: Clause) -> PhrasePair:
-    """The subordinate clause behind the main clause; English needs no comma there."""
+    """Put the subordinate clause after the main clause; English needs no comma there."""
     return join_pairs(main, PhrasePair([], [German(",")]), subordinate(conjunction, side))
 
 
 def first(conjunction: str, side: Clause, main: Clause) -> PhrasePair:
-    """The subordinate clause first: the German main clause begins with its verb."""
+    """Put the subordinate clause first: the German main clause then begins with its verb."""
     return join_pairs(subordinate(conjunction, side), comma(), main_clause(main, "clause"))
 
 
 def stand_in(cast: Cast, subject: Phrase) -> Phrase | None:
-    """A pronoun for the subject of another clause; None if it could mean somebody else."""
+    """A pronoun for the subject of a different clause; None if it could refer to somebody else."""
     if subject.person == 1:
         return phrases.speaker("we" if subject.plural else "I")
     return phrases.pronoun_for(subject) if cast.can_be_meant(subject) else None
@@ -111,7 +111,7 @@ def _options(cast: Cast, main: Clause, who: Phrase | None) -> list[tuple[float, 
 
 
 def _another(cast: Cast) -> tuple[str, Clause]:
-    """While somebody else does something."""
+    """A clause "while somebody else does something", with its conjunction."""
     subject = cast.actor(("person", "person", "pet"), plain=True)
     verb = cast.action(verbs_alone(subject.kinds))
     side = scene(cast, subject, verb, extra="none", place=0.15)
@@ -139,7 +139,7 @@ def with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
 
 
 def _turned(main: Clause, conjunction: str, side: Clause) -> PhrasePair | None:
-    """Because Anna is tired, she sleeps: name and pronoun swap, so that the name comes first."""
+    """Swap name and pronoun so that the name comes first: "Because Anna is tired, she sleeps"."""
     pronoun, whom = side.subject, main.subject
     if pronoun.words[0].antecedent is not whom.head or conjunction == "before":
         return None

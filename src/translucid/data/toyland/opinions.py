@@ -1,7 +1,8 @@
-"""Families of sentences that judge: what was good, what was not, and which of two clauses counts.
+"""Families of sentences that express an opinion; in some, only one of two clauses determines the
+label.
 
-The label is drawn first, then the negation, then words of the polarity that remains. So no word
-and no form of a word occurs more often with one label: only the structure decides.
+The label is drawn first, then the negation, then words of the polarity that results. So no word
+and no form of a word occurs more often with one label: only the structure determines it.
 """
 
 from translucid.data.toyland import particles, phrases
@@ -36,7 +37,7 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
 
 
 def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
-    """not, or in the past also never."""
+    """Draw a negation: "not", or in the past also "never"; empty for none."""
     if not cast.rng.flip(probability):
         return ""
     return "never" if tense == "past" and cast.rng.flip(0.3) else "not"
@@ -45,7 +46,7 @@ def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
 def verdict(
     cast: Cast, subject: Phrase, label: int, tense: str = "", negated: float = 0.5
 ) -> Clause:
-    """The food was (not) good."""
+    """A clause that judges something: "the food was (not) good"."""
     rng = cast.rng
     tense = tense or rng.pick(("present", "past", "past"))
     negation = negation_for(cast, tense, negated)
@@ -125,7 +126,7 @@ def taste(cast: Cast, label: int) -> PhrasePair:
 
 
 def naming(cast: Cast, label: int) -> PhrasePair:
-    """This was not a good hotel; Mr Weber is a friendly teacher."""
+    """A judgement with a noun: "this was not a good hotel", "Mr Weber is a friendly teacher"."""
     rng = cast.rng
     tense = rng.pick(("present", "past"))
     negation = negation_for(cast, tense)
@@ -144,7 +145,7 @@ def naming(cast: Cast, label: int) -> PhrasePair:
 
 
 def two_sides(cast: Cast, label: int) -> PhrasePair:
-    """but: the second clause counts."""
+    """Two opinions joined by "but": the second clause determines the label."""
     rng = cast.rng
     about = reviewed(cast)
     shape = rng.pick(("neutral", "same", "other", "other"))
@@ -181,7 +182,7 @@ def disagreement(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def concession(cast: Cast, label: int) -> PhrasePair:
-    """although: the main clause counts, whether first or last."""
+    """Two opinions joined by "although": the main clause determines the label, first or last."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
     if cast.rng.flip(0.5):
@@ -195,12 +196,12 @@ def concession(cast: Cast, label: int) -> PhrasePair:
 
 
 def _judgement(cast: Cast, label: int, tense: str) -> Clause:
-    """A verdict on something else, in the same tense."""
+    """A clause that judges something else, in the same tense."""
     return verdict(cast, reviewed(cast, liked=False), label, tense)
 
 
 def grounds(cast: Cast, label: int) -> PhrasePair | None:
-    """because: both clauses judge alike, each negated or not."""
+    """Two clauses joined by "because" with the same opinion, each negated or not."""
     about = reviewed(cast)
     main = attitude(cast, about, label)
     if not cast.can_be_meant(about):
@@ -229,7 +230,8 @@ def hearsay(cast: Cast, label: int) -> PhrasePair:
 
 
 def reputation(cast: Cast, label: int) -> PhrasePair:
-    """The film that Peter hated was good: the main clause counts."""
+    """An opinion with an opposite relative clause: "the film that Peter hated was good". The main
+    clause determines the label."""
     about = reviewed(cast)
     whom = phrases.relative_phrase(about, "that")
     opinion = Clause(

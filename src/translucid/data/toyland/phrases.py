@@ -14,7 +14,7 @@ Declension = Callable[[str, English | None], list[German]]
 
 @dataclass(eq=False, slots=True)
 class Phrase:
-    """Something a verb can have as subject or object."""
+    """A phrase that can be the subject or object of a verb, in both languages."""
 
     words: list[English]
     head: English
@@ -44,7 +44,7 @@ def noun_phrase(
     adjective: Adjective | None = None,
     owner: Phrase | None = None,
 ) -> Phrase:
-    """owner: the person a possessive refers to, Peter in "his dog"."""
+    """A noun phrase. owner: the person that a possessive refers to, such as Peter in "his dog"."""
     head = English(noun.english_plural if plural else noun.english)
     quality = English(adjective.english) if adjective else None
     article: English | None = None
@@ -148,7 +148,7 @@ def _pronoun(word: English, decline: Declension, like: Phrase) -> Phrase:
 
 
 def speaker(text: str, is_object: bool = False) -> Phrase:
-    """I and we, me and us."""
+    """A first-person pronoun: I and we, me and us."""
     word = English({"I": "me", "we": "us"}[text] if is_object else text)
     return Phrase(
         words=[word],
@@ -166,7 +166,7 @@ _OBJECT_FORMS = {"he": "him", "she": "her", "it": "it", "they": "them"}
 
 
 def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
-    """he, she, it or they for a phrase of another clause."""
+    """The pronoun he, she, it or they for a phrase of a different clause."""
     text = _OBJECT_FORMS[target.refers] if is_object else target.refers
     word = English(text, antecedent=target.head)
     return _pronoun(
@@ -186,7 +186,7 @@ def demonstrative() -> Phrase:
 
 
 def relative_phrase(target: Phrase, text: str) -> Phrase:
-    """who or that, as the subject or the object of a relative clause on `target`."""
+    """The pronoun "who" or "that", as subject or object of a relative clause about `target`."""
     word = English(text)
     phrase = _pronoun(
         word,

@@ -1,4 +1,4 @@
-"""Choosing what happens: one clause at a time, for any verb and any subject.
+"""Choose what happens: one clause at a time, for any verb and any subject.
 
 A clause has at most one of negation, adverb and time, so that it sounds natural.
 """
@@ -20,7 +20,8 @@ PERSONAL = frozenset(("call", "invite", "thank", "listen"))
 
 @cache
 def verbs_for(kinds: frozenset[str], active: bool = False) -> tuple[Verb, ...]:
-    """What such a subject can do; `active` leaves out verbs without perfect and modal."""
+    """The verbs for a subject of these kinds. active: without verbs that have no perfect and no
+    modal."""
     return tuple(
         verb
         for verb in lexicon.ACTIONS
@@ -164,7 +165,7 @@ def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: b
 
 
 def _deniable(cast: Cast, kind: str) -> Phrase:
-    """a book, books, bread: what "kein" can deny."""
+    """An object that "kein" can negate: a book, books, bread."""
     rng = cast.rng
     noun = rng.pick(nouns_of(kind))
     plural = bool(noun.english_plural) and rng.flip(0.35)
@@ -176,7 +177,7 @@ def _deniable(cast: Cast, kind: str) -> Phrase:
 def description(
     cast: Cast, subject: Phrase, *, tense: str = "present", negated: bool = False
 ) -> Clause | None:
-    """The lamp is new; the dog is not tired. None if no adjective is left."""
+    """A clause such as "the lamp is new", "the dog is not tired"; None if no adjective is left."""
     word = cast.remark(describing(subject.kinds, predicate=True))
     if word is None:
         return None
@@ -187,7 +188,7 @@ def description(
 def in_state(
     cast: Cast, subject: Phrase, states: Sequence[str], tense: str = "present"
 ) -> Clause | None:
-    """She is tired, for one of these states."""
+    """A clause such as "she is tired", with one of these states."""
     word = cast.remark([lexicon.ADJECTIVES[state] for state in states])
     return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word)) if word else None
 
@@ -199,7 +200,7 @@ def weather(cast: Cast, warm: bool, tense: str = "present") -> Clause:
 
 
 def has_time(subject: Phrase, time: bool, tense: str = "present") -> Clause:
-    """she has time; she has no time."""
+    """The clause "she has time" or "she has no time"."""
     determiner = particles.BARE if time else particles.NO
     return Clause(
         subject,

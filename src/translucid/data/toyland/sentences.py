@@ -63,12 +63,12 @@ def but(first: PhrasePair, second: PhrasePair) -> PhrasePair:
 
 
 def that(stream: PhrasePair, content: Clause) -> PhrasePair:
-    """X says that ...; only German has a comma."""
+    """Join a main clause and a "that" clause; only German has a comma."""
     return join_pairs(stream, PhrasePair([], [German(",")]), subordinate("that", content))
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
-    """Weights in percent; the rest is present tense."""
+    """Draw a tense. perfect, modal: probabilities in percent; the rest is present tense."""
     if verb.stative:
         return "present"
     weights = ((100 - perfect - modal, "present"), (perfect, "perfect"), (modal, "modal"))
@@ -113,7 +113,7 @@ def giving(cast: Cast) -> PhrasePair:
 
 
 def fronted(cast: Cast) -> PhrasePair:
-    """Time or place first: the German subject moves behind the verb."""
+    """A sentence with time or place first: the German subject moves after the verb."""
     rng = cast.rng
     if rng.flip(0.6):
         tense = rng.weighted(((60, "present"), (20, "perfect"), (20, "modal")))
@@ -125,7 +125,7 @@ def fronted(cast: Cast) -> PhrasePair:
 
 
 def things(cast: Cast) -> PhrasePair | None:
-    """Where a thing is, or what it is like."""
+    """A sentence about where a thing is, or what it is like."""
     rng = cast.rng
     kind = rng.pick(("flat", "upright", "animal", "vehicle", "place", "person", "furniture"))
     if kind in ("flat", "upright") and rng.flip(0.75):
@@ -168,7 +168,7 @@ def geography(cast: Cast) -> PhrasePair:
 
 
 def business(cast: Cast) -> PhrasePair:
-    """What firms do, and who works for them."""
+    """A sentence about what a company does, or who works for it."""
     rng = cast.rng
     if rng.flip(0.3):
         worker = cast.actor(("person",))
@@ -264,7 +264,7 @@ def chain(cast: Cast) -> PhrasePair | None:
 
 
 def contrast(cast: Cast) -> PhrasePair:
-    """But without a judgement."""
+    """A sentence with "but" that expresses no opinion."""
     rng = cast.rng
     if rng.flip(0.4):
         subject = cast.actor(("person",), plain=True)

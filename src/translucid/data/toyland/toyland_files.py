@@ -1,4 +1,4 @@
-"""Toyland as files: parallel text, TSV, CoNLL and plain text."""
+"""Write Toyland as files: parallel text, TSV, CoNLL and plain text."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def write_toyland(
     out = Path(out_dir)
     for name, value in (("pairs", pairs), ("held_out", held_out)):
         if value < 1:
-            raise ConfigError(f"{name} = {value}: must be at least 1")
+            raise ConfigError(f"{name} = {value} must be at least 1")
     _check(out, overwrite)
     parent = out.resolve().parent
     parent.mkdir(parents=True, exist_ok=True)
@@ -77,12 +77,12 @@ def file_names() -> tuple[str, ...]:
 
 def _check(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; give a folder to write to")
+        raise InputError(f"{out} is a file; expected a folder to write to")
     present = [name for name in file_names() if (out / name).exists()]
     if present and not overwrite:
         more = f" and {len(present) - 1} more" if len(present) > 1 else ""
         raise InputError(
-            f"{out}: already contains {present[0]}{more}; choose another folder or overwrite"
+            f"{out} already contains {present[0]}{more}; choose a different folder or overwrite"
         )
 
 

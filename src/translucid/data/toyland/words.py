@@ -1,7 +1,7 @@
 """Words under construction, and the finished sentence.
 
 A German word refers to the English words it translates, a verb to its subject, a pronoun to its
-antecedent: to objects, since positions are known only when `finish` counts them.
+antecedent. These are references to objects, since indexes are known only when `finish` counts them.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class Sentence:
 
     @property
     def length(self) -> int:
-        """English words, punctuation not counted."""
+        """The number of English words, without punctuation."""
         return sum(word not in (",", ".") for word in self.english)
 
     @property
@@ -119,7 +119,7 @@ def _without_double_commas(words: list[English]) -> list[English]:
 
 
 def _merge_commas(words: list[German]) -> list[German]:
-    """One comma where two clauses end at once, none before the full stop."""
+    """Keep one comma where two clauses end at once, and none before the full stop."""
     kept: list[German] = []
     for word in words:
         if kept and kept[-1].text == "," and word.text in (",", "."):

@@ -1,1 +1,1 @@
-"""Write our models in the formats of other tools."""
+"""Export Translucid models to the formats of other tools."""

@@ -1,4 +1,4 @@
-"""The card of an exported model: task, training data, scores and usage, with the hub's metadata."""
+"""Write the model card (README.md) of an export: task, data, scores, usage, and hub metadata."""
 
 import json
 import tomllib
@@ -78,17 +78,18 @@ print(labels[str(logits[0].argmax())])""",
 
 @dataclass(frozen=True)
 class About:
-    """Facts of a run folder about its model."""
+    """Facts for the model card, read from the run folder of a model."""
 
     name: str = "model"
-    data: Mapping[str, Any] = field(default_factory=dict)  # the data that its recipe names
+    data: Mapping[str, Any] = field(default_factory=dict)  # data files in its recipe
     recipe: str = ""  # the text of recipe.toml
     test: Mapping[str, Any] = field(default_factory=dict)  # test.json
     licence: str = ""
 
 
 def about(folder: Path | None, name: str, licence: str = "") -> About:
-    """folder: where the model was read from, if anywhere. name: of the exported model."""
+    """Collect the facts for a model card. folder: where the model was read from, if anywhere.
+    name: the name of the exported model."""
     run = None if folder is None else place(folder).parent
     if run is None or not present(run / "recipe.toml"):
         return About(name, licence=licence)
@@ -103,7 +104,7 @@ def about(folder: Path | None, name: str, licence: str = "") -> About:
 
 
 def card(held: Bundle, format: str, about: About, notes: Sequence[str]) -> str:
-    """The text of README.md. notes: on changes to the weights, a line each."""
+    """The text of README.md. notes: one line for each change to the weights."""
     use = USE.get((format, held.task), "")
     places = {"folder": about.name, "target": about.name}
     places["search"] = as_call(held)
@@ -135,7 +136,7 @@ def _metadata(held: Bundle, format: str, about: About) -> str:
 
 
 def _scores(held: Bundle, about: About) -> str:
-    """Test scores with their signatures, or else validation scores."""
+    """A table of test scores with their metric signatures, or of validation scores if untested."""
     if numbers := about.test.get("test"):
         title, notes = "Scores on the test data", about.test.get("notes") or []
     else:

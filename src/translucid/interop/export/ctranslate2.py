@@ -1,5 +1,5 @@
-"""Write a model as a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer,
-which the engine does not read but users need."""
+"""Export a model to a CTranslate2 folder: model.bin, config.json, vocabularies, and a tokenizer,
+which CTranslate2 does not read but its users need."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ SPECS = {"encoder-decoder": ("TransformerSpec", 7), "decoder": ("TransformerDeco
 
 
 def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on changes to the weights."""
+    """Write all files into the folder, and return notes on changes to the weights."""
     weights = _rewritten(weights)
     c = weights.config
     _check(c)
@@ -64,7 +64,7 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     write_ctranslate2(folder / "model.bin", spec, revision, scalars, tensors, aliases)
     write_json(folder / "config.json", config)
     _write_vocabularies(held, c, folder)
-    if search_of(held):  # not read by its engine, but by users and by our import
+    if search_of(held):  # CTranslate2 ignores this file; Translucid's import reads it
         write_json(folder / FILE, as_theirs(held))
     return [
         f"written as {spec}", *weights.notes,
@@ -73,7 +73,10 @@ def write_folder(held: Bundle, weights: Weights, folder: Path) -> list[str]:
 
 
 def _rewritten(weights: Weights) -> Weights:
-    if weights.config.positions in ("sinusoidal", "none"):  # otherwise it adds its own sinusoids
+    if weights.config.positions in (
+        "sinusoidal",
+        "none",
+    ):  # else it adds its own sinusoids
         weights = with_table(weights, LENGTH)
     elif weights.config.positions == "learned" and weights.config.first_position:
         first = weights.config.first_position
@@ -82,7 +85,7 @@ def _rewritten(weights: Weights) -> Weights:
             for name, table in weights.tensors.items()
             if name.endswith("positions.table")
         }
-        note = f"{first} rows before the first position left out"
+        note = f"{first} unused rows before the first position were removed"
         weights = weights.changed(tables, note, first_position=0)
     if weights.config.norm == "layer" and not weights.config.norm_bias:
         weights = with_zeros(weights, "norm_bias")
@@ -90,7 +93,7 @@ def _rewritten(weights: Weights) -> Weights:
 
 
 def _check(c: TransformerConfig) -> None:
-    """Refuse models that CTranslate2 cannot express, with the reason."""
+    """Raise an error with the reason if CTranslate2 cannot express the model."""
     if c.shape not in SPECS or c.head != "language":
         raise InputError(
             f"CTranslate2 supports translation and language models, but this model is an {c.shape} "
@@ -103,13 +106,13 @@ def _check(c: TransformerConfig) -> None:
         )
     if c.positions == "alibi" and c.heads & (c.heads - 1):
         raise InputError(
-            f"CTranslate2 uses other ALiBi slopes for {c.heads} heads, which is not a power of 2; "
-            "train with model.positions = rotary, or with model.heads = 4 or 8"
+            f"CTranslate2 uses different ALiBi slopes if the number of heads ({c.heads}) is not a "
+            "power of 2; train with model.positions = rotary, or with model.heads = 4 or 8"
         )
 
 
 def _aliases(c: TransformerConfig) -> dict[str, str]:
-    """Further names of one tensor."""
+    """Additional names of tensors that are stored once, by alias."""
     shared = c.shape == "encoder-decoder" and c.target_vocab is None
     table = TABLES["encoder"] if shared else TABLES["decoder"]
     aliases = {TABLES["decoder"]: table} if shared else {}
@@ -117,7 +120,7 @@ def _aliases(c: TransformerConfig) -> dict[str, str]:
 
 
 def _tokens(held: Bundle) -> dict[str, Any]:
-    """Special tokens by name, and those that the engine adds to a source."""
+    """Keys of config.json: the special tokens, and which of them CTranslate2 adds to a source."""
     tokenizer = writing(held)
     names, special = list(tokenizer.vocab), tokenizer.special
     made: dict[str, Any] = {
@@ -145,12 +148,12 @@ def _write_vocabularies(held: Bundle, c: TransformerConfig, folder: Path) -> Non
     else:
         name = "shared_vocabulary" if held.task == "translate" else "vocabulary"
         write_json(folder / f"{name}.json", _names(first, c.vocab))
-    # The engine itself adds the end of a source, but no token before a prompt.
+    # CTranslate2 itself adds the end token of a source, but no token before a prompt.
     frame = Frame() if held.task == "translate" else first.frame(*TASKS[held.task].around)
     write_tokenizer(first, frame, folder)
 
 
 def _names(tokenizer: Tokenizer, rows: int) -> list[str]:
-    """A name for every row."""
+    """The token of every row of the embedding table, with filler names for unused rows."""
     names = list(tokenizer.vocab)
     return [*names, *(f"<unused{i}>" for i in range(len(names), rows))]

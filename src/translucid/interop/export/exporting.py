@@ -1,5 +1,5 @@
-"""Export a model to the format of another tool. The folder appears only once the export has been
-reopened and compared with the model."""
+"""Export a model to the format of another tool. The output folder is created only after the export
+has been reopened and its outputs compared with those of the model."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -29,14 +29,14 @@ WRITERS: Mapping[str, Write] = {
     "gguf": gguf.write_file,
 }
 
-ONNX = "onnx"  # the only format for other networks than Transformers
+ONNX = "onnx"  # the only format for networks other than Transformers
 UNKNOWN = About()
 PLAIN = OnnxOptions()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The files of an export, and notes on changes to the weights."""
+    """Result of an export: the files written, and notes on changes to the weights."""
 
     format: str
     folder: Path
@@ -48,21 +48,21 @@ def export(
     held: Bundle, format: str, folder: Path, about: About = UNKNOWN, *, overwrite: bool = False,
     options: OnnxOptions = PLAIN,
 ) -> Exported:  # fmt: skip
-    """about: further facts for the model card. options: for the format onnx only."""
+    """Export a model to a folder. about: additional facts for the model card. options: for the
+    format onnx only."""
     if format not in FORMATS:
         close = nearest(format, FORMATS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise ConfigError(
-            f"format {format!r}: a model can be exported to {', '.join(FORMATS)}{hint}"
-        )
+        raise ConfigError(f"format {format!r} is unknown; choose one of {', '.join(FORMATS)}{hint}")
     if options.named and format != ONNX:
         raise ConfigError(
-            f"{' and '.join(options.named)}: only for the format onnx, not {format}; leave it out"
+            f"{' and '.join(options.named)} can be used only with the format onnx, not {format}; "
+            "omit it"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
         raise InputError(
-            f"{folder} is not an empty folder; choose another, or replace it with --overwrite "
-            "(overwrite=True)"
+            f"{folder} is not an empty folder; choose a different one, or replace it with "
+            "--overwrite (overwrite=True)"
         )
     notes: list[str] = []
     if is_adapted(held.network):
@@ -85,11 +85,11 @@ def export(
 
 
 def weights_of(held: Bundle) -> Weights:
-    """The Transformer in a bundle."""
+    """Configuration and weights of the Transformer in a bundle; other networks raise an error."""
     config = held.network.config
     if not isinstance(config, TransformerConfig):
         raise InputError(
-            f"this format is for Transformers, not for a {type(config).__name__}; export to onnx, "
+            f"this format supports only Transformers, not {type(config).__name__}; export to onnx, "
             "or export a model trained with model.kind = transformer"
         )
     if config.ensemble_size > 1:

@@ -1,5 +1,5 @@
-"""Write a Llama-like language model as model.gguf for llama.cpp: weights in float32, and the
-tokenizer in the header. llama.cpp's own tools quantise it."""
+"""Export a Llama-like language model to model.gguf for llama.cpp: weights in float32, and the
+tokenizer in the header. To quantise the file, use llama.cpp's own tools."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ FILE = "model.gguf"
 
 
 def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on changes to the weights."""
+    """Write model.gguf into the folder, and return notes on changes to the weights."""
     facts = tokenizer_facts(held)
     c = weights.config
     if (c.shape, c.head) != ("decoder", "language"):
@@ -34,8 +34,8 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
     fit = fitted(weights, to_gguf, _plan)
     if not isinstance(fit, Fitted):
         raise InputError(
-            f"llama.cpp supports Llama-like models, which this is not: {reasons(fit)}; export to "
-            "huggingface or ctranslate2"
+            f"llama.cpp supports only Llama-like models; this one differs: {reasons(fit)}; export "
+            "to huggingface or ctranslate2"
         )
     name = {"general.name": folder.name.strip(".").removesuffix(".writing")}
     tensors = to_theirs(fit.plan.rules, fit.weights.tensors)
@@ -44,7 +44,7 @@ def write_file(held: Bundle, weights: Weights, folder: Path) -> list[str]:
 
 
 def _plan(description: Description, weights: Weights) -> ImportPlan:
-    """The plan that our reader makes from the header."""
+    """The import plan that Translucid's GGUF reader makes from the described header."""
     c = weights.config
     tensors = dict.fromkeys([*description.names, *weights.tensors], placeholder())
     tensors["token_embd.weight"] = placeholder((c.vocab, c.d_model))
@@ -53,7 +53,7 @@ def _plan(description: Description, weights: Weights) -> ImportPlan:
 
 
 def tokenizer_facts(held: Bundle) -> dict[str, Any]:
-    """The tokenizer as metadata of the header: byte-level BPE, as in GPT-2."""
+    """Header metadata that describe the tokenizer as byte-level BPE, as in GPT-2."""
     tokenizer = next(iter(held.tokenizers.values()))
     spec = json.loads(tokenizer.spec)
     names = list(tokenizer.vocab)
@@ -84,7 +84,7 @@ def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:
     model, parts = spec["model"], list(steps(spec.get("pre_tokenizer")))
     if model["type"] == "BPE" and not spec.get("normalizer") and not model.get("byte_fallback"):
         if not model["merges"] and [part["type"] for part in parts] == ["ByteLevel"]:
-            return "gpt-2"  # bytes only, so splitting does not matter
+            return "gpt-2"  # tokens are single bytes, so splitting does not matter
         for name, known in PRE_TOKENIZERS.items():
             if len(parts) == len(known) and all(
                 own.items() <= part.items() for own, part in zip(map(_deciding, known), parts,
@@ -98,5 +98,5 @@ def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:
 
 
 def _deciding(part: dict[str, Any]) -> dict[str, Any]:
-    """The options of a step that determine how it splits."""
+    """The options of a pre-tokenizer step that determine how it splits a text."""
     return {key: value for key, value in part.items() if key != "trim_offsets"}

@@ -1,9 +1,9 @@
-"""Write a model as a folder in Hugging Face's layout: config.json, model.safetensors, a tokenizer;
-for a generating model generation_config.json; for a sentence encoder the modules of
+"""Export a model to a folder in Hugging Face's layout: config.json, model.safetensors, a tokenizer;
+for generating models also generation_config.json; for sentence encoders the modules of
 sentence-transformers.
 
-Each family describes the model as well as it can. The description is read again as if another tool
-had written it, and must yield the same model.
+Each model family (Llama, BERT, ...) describes the model in its own config.json as closely as it
+can. Translucid imports that description again; the family fits if the result is the same model.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,13 +66,13 @@ FAMILIES: Mapping[Shape, Mapping[str, Describe]] = {
         for kind in ("bert", "roberta", "distilbert")
     },
 }  # fmt: skip
-OWN_TOKENIZER = ("qwen2",)  # transformers ignores the tokenizer class of the folder
+OWN_TOKENIZER = ("qwen2",)  # transformers ignores the tokenizer class that the folder names
 MODULE = "sentence_transformers.models."
-STORED = ("marian", "pegasus")  # store their computed positions
+STORED = ("marian", "pegasus")  # families that store their computed positions
 
 
 def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]:
-    """Fill the folder; notes on changes to the weights."""
+    """Write all files into the folder, and return notes on changes to the weights."""
     foreign = reading(held).kind == IMPORTED
     vector = weights.config.head == "embed"
     fit = family_of(without_pooling(weights) if vector else weights, foreign=foreign)
@@ -96,14 +96,14 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
 
 
 def tensors_of(fit: Fitted) -> dict[str, Tensor]:
-    """All tensors under the family's names."""
+    """All tensors of the model, named as in its Hugging Face family."""
     ours = fit.weights.tensors
     unused = ours.keys() - {place.name for rule in fit.plan.rules for place in rule.ours}
     assert not unused, f"no rule writes {unused}"
     tensors = to_theirs(fit.plan.rules, ours)
     kind, config = fit.plan.family, fit.plan.config
     assert isinstance(config, TransformerConfig)
-    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # an unused copy
+    if kind in bart.FAMILIES and kind != "marian" and not config.tied:  # a copy, never used
         tensors["model.shared.weight"] = tensors["model.encoder.embed_tokens.weight"].clone()
     if kind in STORED:
         scheme = Sinusoidal(config.d_model, layout=config.sinusoid_layout)
@@ -129,7 +129,7 @@ def special_ids(held: Bundle) -> dict[str, Any]:
 
 
 def generation_of(held: Bundle, config: dict[str, Any]) -> dict[str, Any]:
-    """First and last tokens of a text, and tokens that are never generated."""
+    """Keys of generation_config.json: first and last tokens, and tokens never to generate."""
     tokenizer = writing(held)
     made = {name: value for name, value in config.items() if name.endswith("_token_id")}
     rows = config.get("decoder_vocab_size", config["vocab_size"])
@@ -147,12 +147,12 @@ def labels_of(held: Bundle) -> dict[str, Any]:
     } | encoder_heads.config_of(held.statistics)
 
 
-# ---- choice of the family ----
+# ---- choosing the family ----
 
 
 def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) -> Fitted:
-    """The model as the family that needs the fewest rewrites. foreign: its tokenizer was imported.
-    length: the expected length of texts."""
+    """Fit the model into the family that needs the fewest weight rewrites. foreign: its tokenizer
+    was imported. length: the expected length of texts."""
     tried = {
         name: _tried(weights, describe, length)
         for name, describe in FAMILIES[weights.config.shape].items()
@@ -165,7 +165,7 @@ def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) 
     nearest = min(refused, key=lambda name: len(refused[name]))
     elsewhere = "; ctranslate2 may" if weights.config.head == "language" else ""
     raise InputError(
-        f"no family of Hugging Face can express this model: {nearest} is nearest, but "
+        f"no Hugging Face family can express this model: the closest is {nearest}, but "
         f"{reasons(refused[nearest])}{elsewhere}"
     )
 
@@ -178,9 +178,9 @@ def _tried(weights: Weights, describe: Describe, length: int) -> Fitted | Differ
 
 
 def _plan(description: Description, weights: Weights) -> ImportPlan:
-    """The plan that the family's reader makes from a description."""
+    """The import plan that the family's reader makes from a description."""
     names = [*description.names, *(f"#{i}" for i in range(len(weights.tensors)))]
-    # Different shapes, so that no tensor is taken for a copy of another.
+    # Each placeholder has a different shape, so that none is mistaken for a copy of another.
     stored = {name: placeholder((i,)) for i, name in enumerate(names)}
     config = description.config
     return plan_of_family(ForeignModel.described(config, "config.json", ModelFile({}, stored)))
@@ -190,19 +190,19 @@ def _plan(description: Description, weights: Weights) -> ImportPlan:
 
 
 def without_pooling(weights: Weights) -> Weights:
-    """The encoder, which outputs the vectors of the tokens."""
+    """The encoder without its pooling, so that it outputs one vector per token."""
     config = weights.config
     if config.outputs is not None or config.pooling not in POOLING.values():
         raise InputError(
             f"pooling {config.pooling}{'' if config.outputs is None else ' and a dense layer'} is "
-            f"not supported; supported: {', '.join(POOLING.values())} without a dense layer: "
-            "export to onnx"
+            f"not supported; supported: {', '.join(POOLING.values())} without a dense layer; "
+            "export to onnx instead"
         )
     return weights.changed({}, head="none", normalise=False, pooling="mean")
 
 
 def write_modules(held: Bundle, folder: Path) -> list[str]:
-    """Write the modules after the encoder; a note on them."""
+    """Write the sentence-transformers modules that follow the encoder, and return a note."""
     config = held.network.config
     assert isinstance(config, TransformerConfig)
     kinds = {"": "Transformer", "1_Pooling": "Pooling"}

@@ -1,8 +1,8 @@
 """Reopen an export and compare it with the model: for several texts, the token ids and the outputs
 must be equal.
 
-Our own readers open Hugging Face's layout, CTranslate2 and GGUF; onnxruntime, if installed, opens
-ONNX graphs (onnx/folder.py).
+Translucid's own readers open Hugging Face's layout, CTranslate2 and GGUF; onnxruntime, if
+installed, opens ONNX graphs (onnx/folder.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,28 +26,28 @@ TEXTS = (
     "  Größe: 12,5 %\tnaïve ﬁne",
     "don't </s> <pad> [MASK] 😀",
 )
-PIECES, PER_TEXT = 400, 20  # pieces of the vocabulary in the texts
+PIECES, PER_TEXT = 400, 20  # pieces of the vocabulary that are tested, and pieces in one text
 FILES = {"gguf": gguf.FILE}  # formats that are one file rather than a folder
 
 
 def check_export(held: Bundle, format: str, folder: Path, named: Path) -> str:
-    """Raise if anything differs; otherwise return a note. folder: of the export; named: its final
-    place."""
+    """Raise an error if the export differs from the model; otherwise return a note. folder: where
+    the export is now; named: its final path, for messages."""
     try:
         again = import_model(folder / FILES.get(format, ""))
     except TranslucidError as error:
         reason = str(error).replace(str(folder), str(named))
         raise InputError(
-            f"the export to {format} cannot be reopened: {reason}; nothing was written: "
-            "please report it with the model's config.json"
+            f"the export to {format} cannot be reopened: {reason}; nothing was written. "
+            "Please report this with the model's config.json"
         ) from error
     texts = _check_tokenizers(held, again.tokenizers, format)
     _check_outputs(held, again, format)
-    return f"reopened and compared: the same ids for {texts} texts, and the same outputs"
+    return f"reopened and compared: the same token ids for {texts} texts, and the same outputs"
 
 
 def check_files(held: Bundle, folder: Path) -> None:
-    """Compare only the tokenizers of a folder whose weights our readers cannot open."""
+    """Compare only the tokenizers of a folder whose weights Translucid cannot open."""
     read = read_tokenizers(folder, {"is_encoder_decoder": held.task == "translate"})
     _check_tokenizers(held, read.tokenizers, "onnx", framed=False)
 
@@ -55,8 +55,8 @@ def check_files(held: Bundle, folder: Path) -> None:
 def _check_tokenizers(
     held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
 ) -> int:
-    """Raise if a text has different ids; the number of texts. framed: include the special tokens
-    around a text."""
+    """Raise an error if a text gets different token ids; otherwise return the number of texts.
+    framed: include the special tokens around a text."""
     sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
     count = 0
     for side, chosen in sides.items():
@@ -69,15 +69,15 @@ def _check_tokenizers(
                 ids = [ours.frame(*TASKS[held.task].around)(ids[0]), theirs.frame()(ids[1])]
             if ids[0] != ids[1]:
                 raise InputError(
-                    f"the export to {format} reads the text {text[:60]!r} as {_shown(ids[1])}, but "
-                    f"the model as {_shown(ids[0])}; nothing was written: please report it with "
-                    "the model's config.json"
+                    f"the export to {format} encodes the text {text[:60]!r} as {_shown(ids[1])}, "
+                    f"but the model as {_shown(ids[0])}; nothing was written. Please report this "
+                    "with the model's config.json"
                 )
     return count
 
 
 def sample(tokenizer: Tokenizer) -> list[str]:
-    """Fixed texts, and texts of pieces from the whole vocabulary."""
+    """Texts for the comparison: fixed ones, and ones made of pieces from the whole vocabulary."""
     source = tokenizer.source
     names = [name.replace("▁", " ").replace("Ġ", " ") for name in tokenizer.vocab]
     if source is not None and source.data["model"]["type"] == "Unigram":
@@ -100,7 +100,7 @@ def _check_outputs(held: Bundle, again: Bundle, format: str) -> None:
         if ours.shape != theirs.shape:
             raise InputError(
                 f"the export to {format} gives outputs of shape {list(theirs.shape)}, but the "
-                f"model {list(ours.shape)}; nothing was written: please report it"
+                f"model's have shape {list(ours.shape)}; nothing was written. Please report this"
             )
         far = LayerDifference(
             "outputs", float((ours - theirs).abs().max()), float(ours.abs().max())
@@ -108,8 +108,8 @@ def _check_outputs(held: Bundle, again: Bundle, format: str) -> None:
         if not far.relative < BOUND:
             raise InputError(
                 f"the export to {format} gives different results: its outputs for {text[:40]!r} "
-                f"differ by {far.largest:.1e} of {far.scale:.3g}; nothing was written: please "
-                "report it with the model's config.json"
+                f"(up to {far.scale:.3g}) differ by {far.largest:.1e}; nothing was written. Please "
+                "report this with the model's config.json"
             )
 
 

@@ -1,8 +1,8 @@
 """Rewrite weights so that a format can express the model, without changing its function.
 
-A scale is multiplied into a table, a missing bias becomes zeros, computed positions become a table,
-dimensions of the residual stream are reordered. Two configurations compute the same if they have no
-`differences`.
+For example, a scale is multiplied into a table, a missing bias becomes zeros, computed positions
+become a table, or dimensions of the residual stream are reordered. Two configurations compute the
+same function if they have no `differences`.
 """
 
 import math
@@ -19,11 +19,15 @@ from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.positions import Sinusoidal
 
 LENGTH = 2048  # rows of a table that replaces computed positions
-Differences = dict[str, tuple[object, object]]  # differing keys with both values
-OF_TRAINING = ("dropout", "word_dropout", "bias")  # `bias` is resolved into the keys of each place
+Differences = dict[str, tuple[object, object]]  # keys whose values differ, with both values
+OF_TRAINING = (
+    "dropout",
+    "word_dropout",
+    "bias",
+)  # `bias` is a default for other keys
 TABLES = ("encoder.embedding.table.weight", "decoder.embedding.table.weight")
 HEAD = "head.linear.weight"
-# The axis of a weight that is the residual stream; other weights have none.
+# The axis along which a weight reads or writes the residual stream; other weights have none.
 STREAM = {
     0: (".gain", ".shift", ".output.weight", ".output.bias"),
     1: (".table.weight", ".positions.table", ".qkv.weight", ".query.weight", ".kv.weight",
@@ -44,7 +48,7 @@ class Weights:
     def changed(
         self, tensors: Mapping[str, Tensor], note: str | None = None, **keys: Any
     ) -> "Weights":
-        """A copy with other keys, and with tensors added or replaced."""
+        """A copy with changed configuration keys, and with tensors added or replaced."""
         config = TransformerConfig(**(self.config.model_dump() | keys))
         notes = self.notes if note is None or note in self.notes else (*self.notes, note)
         return Weights(config, {**self.tensors, **tensors}, notes)
@@ -57,28 +61,28 @@ class Weights:
 
 
 def without_scale(weights: Weights) -> Weights:
-    """Multiply the embedding table by sqrt(d_model); a tied head keeps the original."""
+    """Multiply the embedding table by sqrt(d_model); a tied head becomes a copy of the original."""
     if not weights.config.embedding_scale:
         return weights
     factor = math.sqrt(weights.config.d_model)
     scaled = {name: weights.tensors[name] * factor for name in TABLES if name in weights.tensors}
     if not (weights.config.tied and weights.config.head in ("language", "fill")):
-        note = "sqrt(d_model) is in the embedding table"
+        note = "the embedding table is multiplied by sqrt(d_model)"
         return weights.changed(scaled, note, embedding_scale=False)
     scaled[HEAD] = weights.tensors[weights.output_table]
-    note = "sqrt(d_model) is in the embedding table, so the output head, tied here, is separate"
+    note = "the embedding table is multiplied by sqrt(d_model), so the tied output head is separate"
     return weights.changed(scaled, note, embedding_scale=False, tied=False)
 
 
 def untied(weights: Weights) -> Weights:
     """Make the tied head a separate tensor."""
     table = weights.tensors[weights.output_table]
-    return weights.changed({HEAD: table}, "the output head, tied here, is separate", tied=False)
+    return weights.changed({HEAD: table}, "the tied output head is written separately", tied=False)
 
 
 def in_halves(weights: Weights) -> Weights:
-    """Reorder the residual stream, even dimensions first: interleaved sines and cosines become all
-    sines, then all cosines."""
+    """Reorder the dimensions of the residual stream, even ones first: interleaved sines and cosines
+    become all sines, then all cosines."""
     d = weights.config.d_model
     order = torch.cat([torch.arange(0, d, 2), torch.arange(1, d, 2)])
 
@@ -89,7 +93,7 @@ def in_halves(weights: Weights) -> Weights:
         return tensor
 
     tensors = {name: reordered(name, tensor) for name, tensor in weights.tensors.items()}
-    note = "dimensions of the residual stream reordered, for sinusoids in halves"
+    note = "dimensions of the residual stream reordered: sines first, then cosines"
     return weights.changed(tensors, note, sinusoid_layout="halves")
 
 
@@ -99,10 +103,10 @@ def with_table(weights: Weights, length: int) -> Weights:
     if c.positions == "sinusoidal":
         scheme = Sinusoidal(c.d_model, layout=c.sinusoid_layout, first=c.first_position)
         rows = scheme.encode(torch.arange(length)).float()
-        note = f"sinusoids are a table of {length:,} positions"
+        note = f"sinusoids are stored as a table of {length:,} positions"
     else:
         rows = torch.zeros(length, c.d_model)
-        note = f"no positions: a table of {length:,} zeros"
+        note = f"no positions: stored as a table of zeros for {length:,} positions"
     sides = ("encoder", "decoder") if c.shape == "encoder-decoder" else (c.shape,)
     tables = {f"{side}.positions.table": rows for side in sides}
     return weights.changed(tables, note, positions="learned", max_length=length, first_position=0)
@@ -121,17 +125,17 @@ def with_zeros(weights: Weights, key: str) -> Weights:
         for name, gain in weights.tensors.items():
             if name.endswith(".gain") and not name.endswith(OF_HEADS):
                 zeros[name.removesuffix("gain") + "shift"] = torch.zeros_like(gain)
-        return weights.changed(zeros, "shifts of the norms are zeros", norm_bias=True)
+        return weights.changed(zeros, "shifts of the norms are written as zeros", norm_bias=True)
     for name, weight in weights.tensors.items():
         if name.endswith(".weight") and name.removesuffix(".weight").endswith(modules[key]):
             zeros[name.removesuffix("weight") + "bias"] = weight.new_zeros(len(weight))
     if key == "head_bias" and weights.config.tied:
         zeros["head.linear.bias"] = torch.zeros(len(weights.tensors[weights.output_table]))
-    return weights.changed(zeros, f"{key.replace('_', ' ')} is zeros", **{key: True})
+    return weights.changed(zeros, f"{key.replace('_', ' ')} is written as zeros", **{key: True})
 
 
 def with_all_heads(weights: Weights) -> Weights:
-    """Repeat keys and values of grouped heads for every head."""
+    """Repeat the weights of shared key/value heads, so that every query head has its own."""
     c = weights.config
     kept, times = c.kv_heads or c.heads, c.heads // (c.kv_heads or c.heads)
 
@@ -151,14 +155,14 @@ def with_all_heads(weights: Weights) -> Weights:
 def with_segments(weights: Weights, count: int) -> Weights:
     """Add a segment table of zeros."""
     table = torch.zeros(count, weights.config.d_model)
-    note = "segments are zeros"
+    note = "the segment table is written as zeros"
     return weights.changed({"encoder.segments.table.weight": table}, note, segments=count)
 
 
 def with_two_tables(weights: Weights) -> Weights:
-    """Copy the shared embedding, for encoder and decoder."""
+    """Copy a shared embedding table, so that encoder and decoder each have one."""
     table = weights.tensors[TABLES[0]].clone()
-    note = "the embedding table of encoder and decoder is written twice"
+    note = "the shared embedding table is written twice, for encoder and decoder"
     return weights.changed({TABLES[1]: table}, note, target_vocab=weights.config.vocab)
 
 
@@ -198,8 +202,8 @@ def towards(weights: Weights, wanted: TransformerConfig, length: int) -> Weights
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model in a format: its description, the rules for its tensors, and the rewritten
-    weights."""
+    """A model expressed in another format: its description, the rules for its tensors, and the
+    rewritten weights."""
 
     description: Description
     plan: ImportPlan
@@ -235,8 +239,8 @@ def fitted(
 
 
 def meaning(config: TransformerConfig) -> dict[str, Any]:
-    """Every key that affects the output, with its effective value; equal for configurations that
-    compute the same."""
+    """Every key that affects the output, with its effective value. Configurations that compute the
+    same function have equal results."""
     c, values = config, effective(config)
     left_out = {*OF_TRAINING}
     if c.positions == "rotary":
@@ -262,7 +266,7 @@ def meaning(config: TransformerConfig) -> dict[str, Any]:
 
 
 def differences(ours: TransformerConfig, theirs: TransformerConfig) -> Differences:
-    """The keys in which two models differ, with both values."""
+    """The configuration keys in which two models differ, with both values."""
     first, second = meaning(ours), meaning(theirs)
     return {
         name: (first.get(name), second.get(name))
@@ -272,6 +276,6 @@ def differences(ours: TransformerConfig, theirs: TransformerConfig) -> Differenc
 
 
 def reasons(keys: Differences) -> str:
-    """Differences as text, without keys that only one of the models has."""
+    """Differences as text for messages, without keys that only one of the models has."""
     shown = {key: both for key, both in keys.items() if None not in both} or keys
     return ", ".join(f"{key} = {ours} (there: {theirs})" for key, (ours, theirs) in shown.items())

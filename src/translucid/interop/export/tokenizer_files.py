@@ -1,5 +1,5 @@
-"""Write tokenizers for transformers: tokenizer.json with the template of the task, and the roles of
-special tokens, so that AutoTokenizer gives the ids that the model was trained with."""
+"""Write tokenizers for transformers: tokenizer.json with the special tokens that the task adds, and
+their roles, so that AutoTokenizer gives the ids that the model was trained with."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ from translucid.tasks.registry import TASKS
 
 
 def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
-    """Write the tokenizers of a model, the input's into the folder itself; notes."""
+    """Write the tokenizers of a model, the input's into the folder itself, and return notes."""
     for tokenizer in held.tokenizers.values():
         check_pieces(tokenizer)
     first = reading(held)
@@ -42,16 +42,16 @@ def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
 
 
 def check_pieces(tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer with pieces that are not in the vocabulary (Marian's source.spm may have
-    some): a tokenizer.json would give them ids beyond the embedding table."""
+    """Raise an error if the tokenizer has pieces that are not in the vocabulary, as Marian's
+    source.spm may: a tokenizer.json would give them ids beyond the embedding table."""
     source = tokenizer.source
     if source is None or source.tokens is None:
         return
     lacking = [piece for i, piece in vocabulary(source.data["model"]) if i >= source.tokens]
     raise InputError(
         f"{len(lacking):,} pieces of this tokenizer, such as {lacking[0][:40]!r}, are not in the "
-        f"vocabulary of {source.tokens:,} tokens and are read as unknown, which a tokenizer.json "
-        "cannot express; use the folder that the model came from"
+        f"vocabulary of {source.tokens:,} tokens and are treated as unknown, which a "
+        "tokenizer.json cannot express; use the folder that the model came from"
     )
 
 
@@ -66,7 +66,7 @@ def writing(held: Bundle) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
-    tokenizer.save(folder)  # with pieces that CTranslate2 reads as unknown
+    tokenizer.save(folder)  # includes pieces that CTranslate2 treats as unknown
     spec = json.loads((folder / TOKENIZER).read_text("utf-8"))
     names = list(tokenizer.vocab)
     if not spec.get("post_processor"):
@@ -74,7 +74,7 @@ def write_tokenizer(tokenizer: Tokenizer, frame: Frame, folder: Path) -> None:
         write_json(folder / TOKENIZER, spec, indent=1)
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     if tokenizer.kind != IMPORTED:
-        config["split_special_tokens"] = True  # as here: texts never contain special tokens
+        config["split_special_tokens"] = True  # texts never produce special tokens
         if frame.prefix:
             config["bos_token"] = names[frame.prefix[0]]
     config["model_input_names"] = ["input_ids", "attention_mask"]
@@ -143,7 +143,8 @@ def write_marian(held: Bundle, folder: Path) -> list[str]:
 
 
 def pieces_of(tokenizer: Tokenizer) -> SentencePieceModel:
-    """The sentencepiece model of one side, with the pieces that its texts can contain."""
+    """The sentencepiece model of the source or target side, with the pieces its texts can
+    contain."""
     source = tokenizer.source
     assert source is not None
     hidden = {*source.hidden, *source.special_ids, source.special.unk}

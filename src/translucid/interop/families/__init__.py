@@ -1,1 +1,1 @@
-"""Families of models: how each describes itself, and what it calls its weights."""
+"""Model families: how each one describes its configuration and names its weights."""

@@ -19,7 +19,7 @@ from translucid.interop.rules import OneRow, WeightRule, rule
 from translucid.models.transformer_config import TransformerConfig
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
-    # The first two rows of their table of positions are never read.
+    # The first two rows of the position table are never read.
     "bart": {"placement": "post", "embedding_norm": True, "positions": "learned",
              "first_position": 2},
     "mbart": {"placement": "pre", "embedding_norm": True, "positions": "learned",
@@ -62,7 +62,7 @@ def stack_modules(made: TransformerConfig, stack: str) -> dict[str, str]:
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    """Read a config.json; `model_type` sets the defaults."""
+    """Make an import plan from a config.json; `model_type` sets the defaults."""
     config, kind = model.config, model.config.text("model_type")
     many = kind == "m2m_100"
     config.ignore("max_position_embeddings", "add_bias_logits", "extra_pos_embeddings",
@@ -71,7 +71,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     config.same_as({"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
                     "num_hidden_layers": "encoder_layers"})  # fmt: skip
     declared_tied = config.flag("tie_word_embeddings", True)
-    # BART was first published without its head, and then has no prefix.
+    # Early BART files contain no output head, and their tensor names no prefix.
     prefix = "" if any(name.startswith("encoder.layers.") for name in model.tensors) else "model."
     separate = _separate(config, model, prefix, tied=declared_tied)
     table = _shared_table(model, prefix, tied=declared_tied)
@@ -82,7 +82,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     vocab = config.whole("vocab_size")
     options = dict(FAMILIES[kind])
     for name, usual in _fixed(options).items():
-        config.must_be(name, usual, f"not as a {kind} model is built")
+        config.must_be(name, usual, f"unusual for a {kind} model")
     if many:
         options["first_position"] = config.id("pad_token_id", 1) + 1
     if options["positions"] == "learned":
@@ -114,7 +114,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     notes: list[str] = []
     if not separate:
         rules.append(rule(table, "encoder.embedding.table.weight"))
-        notes.append("encoder and decoder have one embedding table")
+        notes.append("encoder and decoder share one embedding table")
     notes += head.notes
     rules += head.rules
     if made.head_bias:
@@ -126,8 +126,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
-    """Keys of early files, when one class covered all these families; today the family implies
-    their values."""
+    """Options of early files, in which one class covered all these families; today the family
+    implies their values."""
     before = options["placement"] == "pre"
     return {
         "normalize_before": before,
@@ -146,7 +146,8 @@ def _separate(config: Options, model: ForeignModel, prefix: str, *, tied: bool) 
 
 
 def _shared_table(model: ForeignModel, prefix: str, *, tied: bool) -> str:
-    """The tensor with the table of both sides, under the first of its names that the file has."""
+    """The name of the shared embedding table: the first of its possible names that the file
+    contains."""
     usual = f"{prefix}shared.weight"
     names = [usual, *(f"{prefix}{side}.embed_tokens.weight" for side in SIDES)]
     return next((name for name in [*names, *[HEAD] * tied] if name in model.tensors), usual)

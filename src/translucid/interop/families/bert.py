@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and DistilBERT: encoders with learned positions and a norm after each sum.
+"""BERT, RoBERTa and DistilBERT: encoders with learned positions and post-norm layers.
 
 They differ in names, in the index of the first position, and in the classification head.
 """
@@ -70,9 +70,9 @@ class Heads:
     bias: str
     pooled: str  # classification: dense layer, and output
     classes: str
-    activation: str  # between the two
+    activation: str  # between these two layers
     output: str  # masked language modelling: the output, a copy of the table if tied
-    ignored: tuple[str, ...]  # heads for pre-training
+    ignored: tuple[str, ...]  # patterns of tensors used only in pre-training
 
 
 HEADS = {
@@ -90,16 +90,20 @@ HEADS = {
         "classifier", "relu", "vocab_projector", (),
     ),
 }  # fmt: skip
-OF_TRAINING = (r"cls\..*", r"lm_head\..*", r"vocab_.*")  # ignored by a model without a head
+OF_TRAINING = (
+    r"cls\..*",
+    r"lm_head\..*",
+    r"vocab_.*",
+)  # ignored if the model has no head
 IGNORED = (r".*embeddings\.position_ids",)
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    """Read a config.json. `architectures` names the head; without one, the model returns hidden
-    states."""
+    """Make an import plan from a config.json. `architectures` names the head; without a head, the
+    model returns hidden states."""
     config, kind = model.config, model.config.text("model_type")
     if kind == "distilbert":
-        config.ignore("sinusoidal_pos_embds", "tie_weights_")  # the table of positions is stored
+        config.ignore("sinusoidal_pos_embds", "tie_weights_")  # the position table is stored
         config.same_as({"hidden_size": "dim", "num_attention_heads": "n_heads",
                         "num_hidden_layers": "n_layers"})  # fmt: skip
     else:
@@ -153,7 +157,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 def _head(
     architecture: str, config: Options, heads: Heads
 ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """Task, keys of the configuration, labels."""
+    """The task, the configuration keys and the labels of a model's head."""
     if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
         # RoBERTa's head always uses GELU.
         dense = "gelu" if config.text("model_type") == "roberta" else _activation(config)
@@ -176,7 +180,7 @@ def _head(
 def _check_outputs(
     labels: tuple[str, ...], heads: Heads, config: Options, model: ForeignModel
 ) -> None:
-    """Refuse a number of labels that differs from the rows of the classifier."""
+    """Raise an error if the number of labels differs from the rows of the classifier."""
     name = f"{heads.classes}.weight"
     stored = model.tensors.get(name, model.tensors.get("classifier.weight"))
     if labels and stored is not None and stored.shape and stored.shape[0] != len(labels):
@@ -205,7 +209,7 @@ def _activation(config: Options) -> str:
 def _head_rules(config: TransformerConfig, heads: Heads, model: ForeignModel) -> list[WeightRule]:
     match config.head:
         case "fill":
-            # The output has its own bias; if the output is a copy, files may name it differently.
+            # The output has its own bias, whose name in the file varies if the output is a copy.
             own = f"{heads.output}.bias"
             needed = not config.tied and heads.bias not in model.tensors
             bias = own if own in model.tensors or needed else heads.bias

@@ -1,5 +1,6 @@
-"""CTranslate2's translation and language models: Transformers whose sizes are those of their
-tensors. Options are scalars beside the tensors; a missing option has a fixed default.
+"""CTranslate2's translation and language models: Transformers whose sizes follow from the shapes of
+their tensors. Options are stored as scalars beside the tensors; a missing option has a fixed
+default.
 
 Without a table of positions, CTranslate2 computes sinusoids starting at position 1, unless
 attention encodes positions. Its vocabularies do not store how texts are split: at spaces, or
@@ -37,10 +38,13 @@ from translucid.interop.tokenizers.tokenizer_folder import read_tokenizers
 from translucid.models.transformer_config import TransformerConfig
 
 LAYOUT = "CTranslate2's format"
-HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # the first files store only this name
+HEADS = {
+    "TransformerBase": 8,
+    "TransformerBig": 16,
+}  # early files store only the name
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "quick_gelu", 5: "tanh"}
 GATED = {1: "geglu_tanh", 2: "swiglu", 3: "geglu"}
-# Scalars that are read, for a stack and for its attention, and those that change no output.
+# Scalars that are read for a stack and for its attention, and those that do not affect the output.
 READ = ("num_heads", "pre_norm", "activation", "scale_embeddings", "with_source_eos",
         "with_source_bos", "with_target_bos", "alibi")  # fmt: skip
 OF_ATTENTION = ("rotary_dim", "rotary_interleave", "rotary_base", "rotary_scaling_type",
@@ -71,8 +75,8 @@ TABLES = {"encoder": "encoder/embeddings_0/weight", "decoder": "decoder/embeddin
 SIDES = ("encoder", "decoder")
 SHARED = ("shared_vocabulary", "vocabulary")
 UNKNOWN = "<unk>"
-SPECIAL = 4  # the first tokens may be special, with longer names
-FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # rows that no text produces
+SPECIAL = 4  # the first tokens may be special tokens, with longer names
+FILLER = re.compile(r"(<unused|madeupword)\d+>?")  # names of rows that no text produces
 
 
 def read(origin: Origin) -> ForeignModel:
@@ -141,7 +145,7 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def rules_of(config: TransformerConfig, tables: Mapping[str, str] = TABLES) -> list[WeightRule]:
-    """Weight rules of a configuration. tables: the embedding of each stack."""
+    """The weight rules for a configuration. tables: names of the embedding tables, by stack."""
     translates = config.shape == "encoder-decoder"
     rules: list[WeightRule] = []
     for side in SIDES if translates else SIDES[1:]:
@@ -211,7 +215,7 @@ def scalars_of(c: TransformerConfig) -> dict[str, Any]:
 
 
 def _check_scalars(model: ForeignModel) -> None:
-    """Refuse scalars that change the model's output and are not supported."""
+    """Raise an error for unsupported scalars that change the model's output."""
     known = {*READ, *NEUTRAL, "spec", "revision"}
     for name, value in model.file.metadata.items():
         scope, _, last = name.rpartition("/")
@@ -240,7 +244,7 @@ def _alike(config: Options, layers: Mapping[str, int], name: str, default: int |
 def _attention(
     config: Options, layers: Mapping[str, int], d_model: int, heads: int
 ) -> dict[str, Any]:
-    """Options of attention, which must be the same in all layers."""
+    """The attention options, which must be the same in all layers."""
     size = _of_layers(config, layers, "head_dim", d_model // heads if heads else 0)
     made: dict[str, Any] = {
         "kv_heads": _of_layers(config, layers, "num_heads_kv", heads), "d_head": int(size),
@@ -249,7 +253,7 @@ def _attention(
     if turning is None:
         return made
     if not _of_layers(config, layers, "rotary_interleave", 1):
-        config.unsupported("rotary_interleave = 0 (halves of a head rotate)",
+        config.unsupported("rotary_interleave = 0 (rotary positions pair i with i + d/2)",
                            "the model in its original format")  # fmt: skip
     if turning:
         made["rotary_fraction"] = turning / size
@@ -274,7 +278,7 @@ def _of_layers(config: Options, layers: Mapping[str, int], name: str, default: A
 
 
 def _positions(config: Options, layers: Mapping[str, int], model: ForeignModel) -> dict[str, Any]:
-    """Position options of a model whose attention encodes no positions."""
+    """The position options of a model; empty if its positions are rotary."""
     first = next(iter(layers))
     if config.get(f"{first}/layer_0/self_attention/rotary_dim") is not None:
         return {}
@@ -322,7 +326,9 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
         side = "tokenizer" if target is None else "source"
         special = made.tokenizers[side].special
         if special.bos is None or special.frame is None:
-            raise InputError(f"{folder}: sources begin with <s>, which is not in the vocabulary")
+            raise InputError(
+                f"{folder}: sources must begin with <s>, which is not in the vocabulary"
+            )
         frame = replace(special.frame, prefix=(special.bos,))
         made.tokenizers[side] = made.tokenizers[side].with_special(replace(special, frame=frame))
     return made
@@ -331,7 +337,7 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 def _with_splitter(
     folder: Path, config: Options, lists: Mapping[str, Sequence[str]], plan: ImportPlan
 ) -> ReadTokenizers:
-    """Use the tokenizer.json beside the vocabularies; the engine's options decide which special
+    """Use the tokenizer.json beside the vocabularies; CTranslate2's options determine which special
     tokens are added."""
     read = read_tokenizers(folder, {})
     whole = {side: _known_alone(tokenizer, lists.get(side) or next(iter(lists.values())))
@@ -342,13 +348,13 @@ def _with_splitter(
         known, count = len(tokenizer), plan.rows(side)
         if len(tokens) != count:
             raise InputError(
-                f"{folder}: its vocabulary ({side}) has {len(tokens):,} tokens, but the embedding "
+                f"{folder}: the vocabulary ({side}) has {len(tokens):,} tokens, but the embedding "
                 f"table has {count:,} rows; copy the complete vocabulary again"
             )
         if named := [token for token in tokens[known:] if not FILLER.fullmatch(token)]:
             raise InputError(
                 f"{folder}: {read.files[side]} has {known:,} tokens, but the vocabulary beside it "
-                f"({side}) {len(tokens):,}, among them {named[0][:60]!r}; copy both again"
+                f"({side}) has {len(tokens):,}, including {named[0][:60]!r}; copy both again"
             )
     if config.text("spec") == "TransformerDecoderSpec":  # the caller adds the first token
         return read
@@ -368,7 +374,7 @@ def _with_splitter(
 
 
 def _known_alone(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
-    """Read tokens that are not in the vocabulary as unknown, as the engine does."""
+    """Treat tokens that are not in the vocabulary as unknown, as CTranslate2 does."""
     source, size = tokenizer.source, len(tokens)
     if source is None or len(tokenizer) <= size or list(tokenizer.vocab)[:size] != [*tokens]:
         return tokenizer
@@ -395,7 +401,7 @@ def _file(model: ForeignModel, *names: str) -> Path | None:
 
 
 def _tokens(path: Path, rows: int) -> list[str]:
-    """The tokens of a file. Its unknown token, if not listed, has the last row."""
+    """Read the tokens of a vocabulary file. The unknown token, if not listed, is the last one."""
     tokens = plain_vocabulary.read_lines(path)
     return tokens if UNKNOWN in tokens or len(tokens) >= rows else [*tokens, UNKNOWN]
 

@@ -1,6 +1,6 @@
-"""Heads of encoders: the pooling of sentence-transformers folders (modules.json), and the function
-that a classifier applies to its logits (`problem_type` in config.json, or the activation of a
-CrossEncoder)."""
+"""Heads of encoders: the pooling that a sentence-transformers folder describes (modules.json), and
+the function that a classifier applies to its logits (`problem_type` in config.json, or the
+activation of a CrossEncoder)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +46,7 @@ def with_pooling(plan: ImportPlan, model: ForeignModel) -> ImportPlan:
             head["pooling"] = _pooling(inside(folder, path, where))
         head["normalise"] |= kind == "Normalize"
     if "pooling" not in head:
-        raise InputError(f"{where} names no module Pooling; copy the complete folder again")
+        raise InputError(f"{where} contains no Pooling module; copy the complete folder again")
     max_length = _max_length(model)
     limit = {} if max_length is None else {"max_length": max_length}
     note = f"the embedding of a text is {MADE[head['pooling']]}"
@@ -78,29 +78,30 @@ def _max_length(model: ForeignModel) -> int | None:
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:
-    """Kind and path of each module."""
+    """Type and path of each module in modules.json."""
     modules = read_json(inside(folder, MODULES, "a model"))
     try:
         return [(str(m["type"]).rpartition(".")[2], str(m["path"])) for m in modules]
     except (TypeError, KeyError):
-        raise InputError(f"{folder / MODULES} must list modules with type and path") from None
+        raise InputError(f"{folder / MODULES} must list modules, each with type and path") from None
 
 
 def _pooling(folder: Path) -> str:
     file = inside(folder, "config.json", "a module")
     options = Options(read_object(file), str(file))
     for name in OTHERS:
-        options.must_be(name, False, "another pooling")
+        options.must_be(name, False, "a different kind of pooling")
     chosen = [ours for name, ours in POOLING.items() if options.flag(name, False)]
     if len(chosen) != 1:
         raise InputError(
-            f"{file} sets {len(chosen)} kinds of pooling; expected one of {', '.join(POOLING)}"
+            f"{file} sets {len(chosen)} kinds of pooling; expected exactly one of "
+            f"{', '.join(POOLING)}"
         )
     return chosen[0]
 
 
 PROBLEMS = (REGRESSION, ONE, SEVERAL)
-# Where sentence-transformers writes the activation of a CrossEncoder: since version 4, and before.
+# Keys of a CrossEncoder's activation in sentence-transformers: since version 4, and before.
 SECTION, KEY, OLD_KEY = (
     "sentence_transformers",
     "activation_fn",
@@ -127,18 +128,18 @@ def with_function(plan: ImportPlan, config: Options) -> ImportPlan:
         where = SECTION if section.get(KEY) is not None else OLD_KEY
         kept[where] = config.get(where)
         notes.append(
-            "made for pairs of texts (a CrossEncoder of sentence-transformers), but used with one "
-            "text"
+            "this model was made for pairs of texts (a sentence-transformers CrossEncoder), but is "
+            "used with single texts"
         )
     if function == "softmax":
         return replace(plan, statistics=kept)
-    shown = {"sigmoid": "a sigmoid for each output", "none": "each output as it is"}[function]
-    notes.append(f"scores of labels: {shown} ({why})")
+    shown = {"sigmoid": "the sigmoid of each output", "none": "each output unchanged"}[function]
+    notes.append(f"label scores: {shown} ({why})")
     return replace(plan, statistics=kept | {FUNCTION: function}, notes=(*plan.notes, *notes))
 
 
 def _activation(name: str, config: Options) -> Function:
-    """The function of a class such as torch.nn.modules.linear.Identity."""
+    """The function that an activation class computes, such as torch.nn.modules.linear.Identity."""
     kind = name.rpartition(".")[2]
     if kind not in ACTIVATIONS:
         config.unsupported(f"the CrossEncoder activation {name[:80]!r}", ", ".join(ACTIVATIONS))

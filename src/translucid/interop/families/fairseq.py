@@ -1,8 +1,9 @@
-"""Checkpoints of fairseq: RoBERTa, and the Transformer encoder-decoder from which BART and its
-relatives took their names.
+"""fairseq checkpoints: RoBERTa, and the Transformer encoder-decoder whose tensor names BART and its
+relatives use.
 
-Training options are in `args`, or since version 0.10 in `cfg`; sizes are those of the tensors. How
-texts are split is not stored: at spaces, or between characters if all tokens are single characters.
+Training options are in `args`, or since version 0.10 in `cfg`; sizes follow from the tensors. How
+texts are split is not stored: Translucid splits at spaces, or between characters if all tokens are
+single characters.
 Source, in facebookresearch/fairseq: models/transformer/transformer_decoder.py at
 0e86c2b (scale, positions, norms, tied head, the older name embed_out), transformer_encoder.py at
 0066c08 and transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
@@ -36,19 +37,19 @@ from translucid.models.transformer_config import TransformerConfig
 ACTIVATIONS = {"relu": "relu", "relu_squared": "relu_squared", "gelu": "gelu", "tanh": "tanh",
                "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh"}  # fmt: skip
 LAYOUT = "a checkpoint"
-PAD = 1  # the second of the four special tokens, in every dictionary
+PAD = 1  # id of the padding token: the second of four special tokens in every dictionary
 SIDES = ("encoder", "decoder")
 MODEL = "model."  # prefix of all tensors
 STACKS = tuple(f"{MODEL}{side}.sentence_encoder." for side in SIDES)  # RoBERTa, by version
 IGNORED = (
     r"model\.(encoder|decoder)\.version",
-    r"model\..*embed_positions\.(_float_tensor|weights)",  # sinusoids, or a trace of them
+    r"model\..*embed_positions\.(_float_tensor|weights)",  # sinusoids, or a placeholder for them
     r"model\.classification_heads\..*",
     r"(?!model\.).*",  # the state of training
 )
 DICTIONARY = "dict.txt"
 START = "</s>"  # the first token of a decoder
-MASK = "<mask>"  # has a row after those of the dictionary in masked language models
+MASK = "<mask>"  # in masked language models, the row after those of the dictionary
 
 
 def read(origin: Origin) -> ForeignModel:
@@ -61,8 +62,8 @@ def plan(model: ForeignModel) -> ImportPlan:
     args = _arguments(model.config)
     args.must_be("quant_noise_scalar", 0, "weights that are rounded to 8 bits")
     for side in SIDES:
-        args.must_be(f"{side}_layers_to_keep", None, "some layers of the file are left out")
-        args.must_be(f"{side}_xformers_att_config", None, "another attention")
+        args.must_be(f"{side}_layers_to_keep", None, "some layers of the file are not used")
+        args.must_be(f"{side}_xformers_att_config", None, "a different kind of attention")
     for stack in STACKS:
         if f"{stack}embed_tokens.weight" in model.tensors:
             return _roberta(args, model, stack)
@@ -73,7 +74,7 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _arguments(config: Options) -> Options:
-    """Options of the model, named as on fairseq's command line."""
+    """The model's options, named as on fairseq's command line."""
     if isinstance(config.get("args"), dict):
         return config.part("args")
     model = _plain(config.part("cfg").get("model"))
@@ -81,14 +82,14 @@ def _arguments(config: Options) -> Options:
         raise InputError(
             f"{config.where}: neither args nor cfg describes the model; copy the file again"
         )
-    for group in (*SIDES, "quant_noise"):  # nested in the newest files
+    for group in (*SIDES, "quant_noise"):  # nested groups in the newest files
         if isinstance(model.get(group), dict):
             model |= {f"{group}_{name}": value for name, value in model[group].items()}
     return Options(model, config.where)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The values inside OmegaConf's objects."""
+    """Unwrap the values inside OmegaConf objects."""
     if isinstance(value, dict) and depth < 20:
         for inside in ("_content", "_val"):
             if inside in value:
@@ -140,8 +141,8 @@ def _roberta(args: Options, model: ForeignModel, stack: str) -> ImportPlan:
 
 def _encoder_decoder(args: Options, model: ForeignModel) -> ImportPlan:
     tensors = model.tensors
-    args.must_be("adaptive_softmax_cutoff", None, "an output in parts")
-    args.must_be("cross_self_attention", False, "one attention for both")
+    args.must_be("adaptive_softmax_cutoff", None, "an adaptive softmax")
+    args.must_be("cross_self_attention", False, "self-attention and cross-attention combined")
     args.must_be("no_cross_attention", False, "layers without cross-attention")
     layers = {side: model.count_layers(f"{MODEL}{side}.layers.") for side in SIDES}
     names = {side: f"{MODEL}{side}.embed_tokens.weight" for side in SIDES}
@@ -179,7 +180,7 @@ def _encoder_decoder(args: Options, model: ForeignModel) -> ImportPlan:
 
 
 def _positions(args: Options, model: ForeignModel, stack: str, *, learned: bool) -> dict[str, Any]:
-    """Options of positions."""
+    """The position options of an encoder or decoder."""
     if args.flag("no_token_positional_embeddings", False):
         return {"positions": "none"}
     if learned:
@@ -191,7 +192,8 @@ def _positions(args: Options, model: ForeignModel, stack: str, *, learned: bool)
 def _modules(
     made: TransformerConfig, model: ForeignModel, stack: str, *, cross: bool
 ) -> dict[str, str]:
-    """The modules of a stack, except its embedding, as named by the version that wrote the file."""
+    """Names of the modules of a stack, except its embedding, in the fairseq version that wrote the
+    file."""
     modules, layer = stack_modules(made, stack), f"{stack}layers.{{}}."
     first = layer.replace("{}", "0")
     if f"{first}self_attn.in_proj_weight" in model.tensors:
@@ -203,7 +205,8 @@ def _modules(
 
 
 def _named(rules: list[WeightRule]) -> list[WeightRule]:
-    """Rename in_proj, which is not a module there but the prefix of two tensors' names."""
+    """Fix the names of in_proj, which in fairseq is not a module but the prefix of two tensors:
+    in_proj_weight and in_proj_bias."""
 
     def named(place: Place) -> Place:
         return replace(place, name=re.sub(r"in_proj\.(?=\w+$)", "in_proj_", place.name))
@@ -228,8 +231,8 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
     )
     if plan.shared and source != target:
         raise InputError(
-            f"{model.folder}: the dictionaries differ, but the model has one embedding table; copy "
-            "the dictionaries that belong to it"
+            f"{model.folder}: the source and target dictionaries differ, but the model has one "
+            "embedding table; copy the dictionaries that belong to this model"
         )
     split = plain_vocabulary.split_of([*source, *target])
     return plain_vocabulary.tokenizers(
@@ -253,7 +256,7 @@ def _masked(model: ForeignModel, rows: int) -> ReadTokenizers:
 
 
 def _languages(config: Options) -> tuple[str, str] | None:
-    """Source and target language; None: there is one language."""
+    """Source and target language; None if the model has only one language."""
     groups = [config.get("args"), config.get("cfg")]
     if isinstance(groups[1], dict):
         groups += [groups[1].get(name) for name in ("task", "model")]
@@ -266,5 +269,5 @@ def _languages(config: Options) -> tuple[str, str] | None:
 
 
 def _tokens(model: ForeignModel, name: str, rows: int) -> list[str]:
-    remedy = "copy the dictionaries of fairseq-preprocess into the folder of the checkpoint"
+    remedy = "copy the dictionaries that fairseq-preprocess wrote into the checkpoint's folder"
     return plain_vocabulary.read_fairseq(model.need(name, remedy), rows)

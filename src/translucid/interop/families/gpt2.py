@@ -1,6 +1,7 @@
 """GPT-2: learned positions, layer norm before each sub-layer, a tied head.
 
-Its linear layers store their weights as (inputs, outputs); one computes queries, keys and values.
+Linear layers store their weights as (inputs, outputs). A single layer computes queries, keys and
+values.
 """
 
 from translucid.interop.families.plan import (
@@ -36,7 +37,7 @@ KEYS = {
 }
 USUAL = {"vocab": 50257, "d_model": 768, "layers": 12, "heads": 12, "norm_eps": 1e-5,
          "max_length": 1024}  # fmt: skip
-# The causal mask, and the value of masked scores.
+# Stored constants that are not weights: the causal mask, and the value of masked scores.
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)",)
 
 
@@ -49,9 +50,9 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
                     "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"})  # fmt: skip
     config.must_be("scale_attn_weights", True, "scores not divided by sqrt(d_head)")
     config.must_be("scale_attn_by_inverse_layer_idx", False, "scores divided by the layer's number")
-    config.must_be("reorder_and_upcast_attn", False, "attention in another order")
+    config.must_be("reorder_and_upcast_attn", False, "attention computed in a different order")
     config.must_be("add_cross_attention", False, "cross-attention without an encoder")
-    # The first files have no head, and then no prefix.
+    # Early files contain no output head, and their tensor names no prefix.
     prefix = "" if "wte.weight" in model.tensors else "transformer."
     head = model.output_head("lm_head.weight", f"{prefix}wte.weight", default=True)
     made = model.transformer(
@@ -66,7 +67,7 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
     )
     modules = {role: prefix + name for role, name in MODULES.items()}
     rules = stack_rules(made, "decoder", made.layers, Names(modules, transposed=True))
-    note = "weights of linear layers transposed: (inputs, outputs) there, (outputs, inputs) here"
+    note = "weights of linear layers transposed: GPT-2 stores (inputs, outputs)"
     return ImportPlan(
         "gpt2", "language", made, rules + head.rules, (*IGNORED, *head.ignored),
         notes=(note, *head.notes),

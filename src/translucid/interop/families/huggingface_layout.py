@@ -1,7 +1,7 @@
 """Folders in Hugging Face's layout: config.json, weights in one file or several, a tokenizer.
 
 `model_type` in config.json names the family. Every key is either read by the family, known to be
-irrelevant (listed here), or refused by name.
+irrelevant (listed here), or rejected with an error that names it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,9 +62,9 @@ TOKENS = frozenset({
     "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id", "mask_token_id",
     "pad_token_id", "sep_token_id", "unk_token_id",
 })  # fmt: skip
-# Search options, which older files store here.
+# Generation options, which older folders store in config.json.
 GENERATION = (*FIELDS, "forced_decoder_ids", "return_legacy_cache", "trace_request")
-# Keys that change the output, with the values at which they do not.
+# Keys that may change the output, with the values that leave it unchanged.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "add_cross_attention": (False,), "cross_attention_hidden_size": (), "is_decoder": (False,),
     "pruned_heads": ({},), "tie_encoder_decoder": (False,), "use_mrope": (False,),
@@ -84,7 +84,8 @@ def read(origin: Origin) -> ForeignModel:
         isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     ):
         raise InputError(
-            f"{file}: architectures = {str(classes)[:100]}, expected a list of names; copy it again"
+            f"{file}: architectures = {str(classes)[:100]}; expected a list of names; copy the "
+            "file again"
         )
     options = Options(origin.config, str(file))
     return ForeignModel("huggingface", folder, options, read_weights(folder))
@@ -104,13 +105,13 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    # A file need not contain this key if the family always is one.
+    # config.json may omit is_encoder_decoder if all models of the family are encoder-decoders.
     config = {**model.config.values, "is_encoder_decoder": plan.translates}
     return read_tokenizers(model.folder, config, max(plan.rows("source"), plan.rows("target")))
 
 
 def plan_of_family(model: ForeignModel) -> ImportPlan:
-    """The plan of the family that config.json names; no other family is imported."""
+    """The import plan of the family that config.json names; only this family's module is loaded."""
     name = FAMILIES[check_family(model.config, "model_type", FAMILIES)]
     family = import_module(f"translucid.interop.families.{name}")
     made: ImportPlan = family.from_huggingface(model)
@@ -118,20 +119,25 @@ def plan_of_family(model: ForeignModel) -> ImportPlan:
 
 
 def check_keys(config: Options, plan: ImportPlan, allowed: Sequence[str] = ()) -> list[str]:
-    """Refuse keys of unknown meaning. allowed: keys that the user asked to ignore."""
+    """Raise an error for unknown keys, and return notes. allowed: keys that the user asked to
+    ignore."""
     config.ignore(*IRRELEVANT, *TOKENS, *GENERATION)
     config.must_be("is_encoder_decoder", plan.translates, f"impossible for {plan.family} models")
     if plan.task != "classify":
         config.ignore("problem_type")
     notes = []
     if config.get("auto_map") is not None:
-        notes.append("auto_map in config.json names code of the folder, which is never executed")
+        notes.append(
+            "auto_map in config.json refers to code in the folder, which is never executed"
+        )
     unread = config.unread()
     for name in allowed:
         if name not in unread:
             known = nearest(name, unread, 1)
             hint = f"; did you mean {known[0]}?" if known else ""
-            raise InputError(f"--ignore-key {name}: not an unknown key of {config.where}{hint}")
+            raise InputError(
+                f"--ignore-key {name}: {config.where} has no unknown key of this name{hint}"
+            )
         notes.append(f"ignored as you asked: {name} = {_shown(unread.pop(name))} in config.json")
     unknown = {k: value for k, value in unread.items() if value not in NEUTRAL.get(k, ())}
     if unknown:
@@ -139,8 +145,8 @@ def check_keys(config: Options, plan: ImportPlan, allowed: Sequence[str] = ()) -
         more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
         options = " ".join(f"--ignore-key {key}" for key in list(unknown)[:8])
         raise InputError(
-            f"{config.where}: {shown}{more}: unknown for a {plan.family} model, whose output it "
-            "might change; if you know that it does not, import the model with: translucid import "
+            f"{config.where}: {shown}{more} is unknown for a {plan.family} model and might change "
+            "its output; if you know that it does not, import the model with: translucid import "
             f"FOLDER OUT {options}"
         )
     return notes
@@ -152,7 +158,7 @@ def _shown(value: object) -> str:
 
 
 def read_weights(folder: Path) -> ModelFile:
-    """All tensors of the folder, mapped, so only those that are used are read."""
+    """All tensors of the folder, memory-mapped, so only those that are used are read."""
     for name, read in SINGLE.items():
         if present(folder / name):
             return read(inside(folder, name, "a model"))
@@ -184,9 +190,9 @@ def _read_shards(folder: Path, index: str, read: Read) -> ModelFile:
             missing.append(name)
     if missing:
         raise InputError(
-            f"{folder / index}: {len(missing):,} tensors are not in the file that it names for "
-            f"them, such as {str(missing[0])[:100]} in {shards[missing[0]]}; download the model "
-            "again"
+            f"{folder / index}: {len(missing):,} tensors are missing from the files that it lists "
+            f"for them, such as {str(missing[0])[:100]} in {shards[missing[0]]}; download the "
+            "model again"
         )
     facts = content.get("metadata")
     return ModelFile(facts if isinstance(facts, dict) else {}, tensors)

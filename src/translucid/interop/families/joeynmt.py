@@ -1,5 +1,5 @@
-"""Transformers of JoeyNMT: a checkpoint with the tensors, config.yaml with the options, and a
-vocabulary for each side.
+"""JoeyNMT Transformers: a checkpoint with the tensors, config.yaml with the options, and one
+vocabulary each for source and target.
 
 Source, in joeynmt/joeynmt: model.py at 0d63508 (tied tables, the head in the decoder),
 decoders.py at e0cfa7d (layer_norm, no bias in the head), encoders.py at c6f2ab9 and
@@ -30,7 +30,7 @@ from translucid.interop.tokenizers.specs import ReadTokenizers
 
 LAYOUT = "a checkpoint"
 OPTIONS = "config.yaml"
-LARGEST = 64 << 10  # bytes of config.yaml, which take a second to parse
+LARGEST = 64 << 10  # bytes of config.yaml; this many take a second to parse
 MAX_BRACKETS = 1000  # parsing time grows with the square of their depth
 VOCABULARIES = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
 MODEL = "model_state."
@@ -48,7 +48,7 @@ IGNORED = (
 
 
 def read(origin: Origin) -> ForeignModel:
-    """Read the checkpoint, or the best one of a folder."""
+    """Read a checkpoint file, or the best checkpoint of a folder."""
     path = _checkpoint(origin.path) if origin.path.is_dir() else origin.path
     file = inside(path.parent, OPTIONS, "a model")
     options = Options(read_yaml(file), str(file))
@@ -64,7 +64,7 @@ def _checkpoint(folder: Path) -> Path:
     if len(files) == 1:
         return inside(folder, files[0].name, "a model")
     raise InputError(
-        f"{folder} has {len(files)} checkpoints and no best.ckpt; name one of "
+        f"{folder} has {len(files)} checkpoints and no best.ckpt; choose one of "
         f"{', '.join(sorted(path.name for path in files))[:200]}"
     )
 
@@ -81,7 +81,7 @@ def plan(model: ForeignModel) -> ImportPlan:
             alpha = f"model.{side}.alpha = {str(stack.get('alpha'))[:40]}"
             config.unsupported(f"{alpha} (a weight of the residual connection)", "1.0")
     layers = {side: model.count_layers(f"{MODEL}{side}.layers.") for side in TABLES}
-    # One matrix for both vocabularies, and one for the decoder's input and output.
+    # Whether encoder and decoder share a table, and whether the output head is tied.
     shared, tied = (options.flag(name, False) for name in ("tied_embeddings", "tied_softmax"))
     first = f"{MODEL}encoder.layers.0."
     made = model.transformer(
@@ -127,7 +127,8 @@ def _placement(stacks: dict[str, Options], *, last: bool) -> str:
     if last:
         return "pre"
     if not _both(stacks, "layer_norm", ""):
-        # The default is post in 2.0 to 2.2; in 2.3 the encoder is pre without a final norm.
+        # The default is post in versions 2.0 to 2.2; in 2.3 the encoder is pre, but without a
+        # final norm.
         raise InputError(
             f"{stacks['encoder'].where} sets no layer_norm for encoder and decoder, whose default "
             "depends on the version of JoeyNMT; set layer_norm: post for both if the model was "
@@ -154,27 +155,29 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path}: reading YAML needs the package PyYAML: pip install pyyaml"
         ) from None
-    text = read_text(path, LARGEST, "it should be a configuration")
+    text = read_text(path, LARGEST, "it should be a JoeyNMT configuration")
     if text.count("[") + text.count("{") > MAX_BRACKETS:
         raise InputError(f"{path} has more than {MAX_BRACKETS} brackets; it is not a configuration")
     try:
         # References could expand a short text into a huge value.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError(f"{path} contains references (*name); write the values out")
+            raise InputError(
+                f"{path} contains YAML aliases (*name); replace them with their values"
+            )
         value = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not valid YAML ({str(error)[:200]}); correct it") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path} contains no keys and values; copy it again")
+        raise InputError(f"{path} contains no mapping of keys to values; copy it again")
     return value
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """Read one token per line. Texts are split at spaces, as before training; in character
-    vocabularies, ▁ is a space."""
-    remedy = "copy src_vocab.txt and trg_vocab.txt into the folder of the checkpoint"
+    """Read the vocabularies, one token per line. Texts are split at spaces, as they were before
+    training; in character vocabularies, ▁ is a space."""
+    remedy = "copy src_vocab.txt and trg_vocab.txt into the checkpoint's folder"
     source, target = (
         plain_vocabulary.read_lines(model.need(name, remedy), plan.rows(side))
         for name, side in zip(VOCABULARIES.values(), ("source", "target"), strict=True)

@@ -1,8 +1,8 @@
 """Llama and relatives that differ only in options: Mistral, Qwen2, Qwen3, SmolLM.
 
-RMS norm before each sub-layer, rotary positions, SwiGLU, grouped heads. In Hugging Face's layout,
-rotary positions rotate halves of a head; in llama2.c, llama.cpp's Llama files and Translucid, they
-rotate neighbouring pairs.
+RMS norm before each sub-layer, rotary positions, SwiGLU, grouped-query attention. In Hugging Face's
+layout, rotary positions pair each dimension with one in the other half of the head (i and i + d/2);
+in llama2.c, llama.cpp's Llama files and Translucid, they pair neighbours (2i and 2i + 1).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from translucid.interop.families.rotary import rotary_keys, rotary_options
 from translucid.interop.families.stack import Names, stack_rules
 from translucid.models.transformer_config import TransformerConfig
 
-PERMUTED = "rows of queries and keys reordered: rotary positions rotate pairs here, not halves"
+PERMUTED = "rows of queries and keys reordered: Translucid's rotary positions pair neighbours"
 HUGGING_FACE = Names(
     {
         "embedding": "model.embed_tokens",
@@ -52,14 +52,14 @@ KEYS = {
     "norm_eps": "rms_norm_eps",
 }
 IGNORED = (r".*rotary_emb\.inv_freq",)
-COMMON: Mapping[str, Any] = {  # of all relatives, in every format
+COMMON: Mapping[str, Any] = {  # the same for all relatives, in every format
     "shape": "decoder", "head": "language", "norm": "rms", "placement": "pre",
     "embedding_scale": False, "dropout": 0.0, "bias": False,
 }  # fmt: skip
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:
-    """Read a config.json; `model_type` sets the defaults."""
+    """Make an import plan from a config.json; `model_type` sets the defaults."""
     config, kind = model.config, model.config.text("model_type")
     heads = config.whole("num_attention_heads")
     d_head = 128 if kind == "qwen3" else max(config.whole("hidden_size") // heads, 1)

@@ -1,8 +1,8 @@
-"""Models of llama2.c: a file with a few sizes, then all weights in a fixed order, without names;
-and tokenizer.bin, the pieces of a sentencepiece BPE model with their scores.
+"""llama2.c models: a file with a few sizes, then all weights in a fixed order, without names; and
+tokenizer.bin, the pieces of a sentencepiece BPE model with their scores.
 
-The header of the first files is seven numbers; newer files begin with "24ka" and a version: 1 is
-float32, 2 is int8 in groups with a scale each. Names of tensors are those of llama2.c's model.
+The header of early files is seven numbers. Newer files begin with "24ka" and a version: 1 is
+float32, 2 is int8 in groups with one scale each. Tensors are named as in llama2.c's Python model.
 """
 
 import re
@@ -45,7 +45,7 @@ from translucid.interop.tokenizers.tokenizer_config import note_of
 
 LAYOUT = "llama2.c's format"
 MAGIC = 0x616B3432
-HEADER = 256  # bytes, of files with a version
+HEADER = 256  # bytes, in files with a version
 KEYS = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len")
 LARGEST = {"n_layers": 10_000, "n_heads": 65_536, "n_kv_heads": 65_536}
 Shape = tuple[int, ...]
@@ -109,7 +109,8 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 
 def read_llama2c(path: Path) -> ModelFile:
-    """Sizes as metadata, with `version` and `shared_classifier`; tensors by name."""
+    """Read a model file: tensors by name, and as metadata the sizes, `version` and
+    `shared_classifier`."""
     file = MappedFile(path)
     cursor = Cursor(file)
     version = 0
@@ -117,7 +118,7 @@ def read_llama2c(path: Path) -> ModelFile:
         version = cursor.number("<i")
         if version not in (1, 2):
             raise InputError(
-                f"{path}: llama2.c version {version}; supported are versions 0, 1 and 2: export "
+                f"{path} has llama2.c version {version}; supported: versions 0, 1 and 2; export "
                 "the model again"
             )
     else:
@@ -141,7 +142,7 @@ def read_llama2c(path: Path) -> ModelFile:
     if cursor.place != file.size:
         raise InputError(
             f"{path}: a llama2.c model of these sizes ({_shown(sizes)}) has {cursor.place:,} "
-            f"bytes, but the file has {file.size:,}; it is another kind of file, or damaged"
+            f"bytes, but the file has {file.size:,}; it is a different kind of file, or damaged"
         )
     return ModelFile(metadata, {n: t for n, t in tensors.items() if not n.startswith("freqs")})
 
@@ -185,7 +186,7 @@ def _first_layout(sizes: dict[str, int], shared: bool) -> Iterator[tuple[str, Sh
             yield from _of_layers(sizes, "ffn_norm", (dim,))
         yield from _of_layers(sizes, part, shape)
     yield "norm.weight", (dim,)
-    for table in ("freqs_cos", "freqs_sin"):  # of rotary positions; not read
+    for table in ("freqs_cos", "freqs_sin"):  # rotary tables, which are skipped
         yield table, (sizes["max_seq_len"], dim // sizes["n_heads"] // 2)
     if not shared:
         yield "output.weight", (vocab, dim)
@@ -206,10 +207,13 @@ def _later_layout(sizes: dict[str, int], shared: bool) -> Iterator[tuple[str, Sh
 def _grouped(
     file: MappedFile, start: int, shape: Shape, group: int, name: str
 ) -> tuple[StoredTensor, int]:
-    """int8 values followed by one scale per `group`, and the offset of the next tensor."""
+    """A tensor stored as int8 values followed by one scale per `group` values, and the offset of
+    the next tensor."""
     count = checked_size(shape, f"{file.path}: {name}")
     if group <= 0 or count % group:
-        raise InputError(f"{file.path}: groups of {group} do not divide {name} of {list(shape)}")
+        raise InputError(
+            f"{file.path}: {name} of shape {list(shape)} cannot be divided into groups of {group}"
+        )
     scales = start + count
     end = scales + count // group * 4
     file.bytes(end, 0, name)
@@ -224,11 +228,11 @@ def _grouped(
 
 
 def tokenizer(path: Path, tokens: int | None = None) -> ReadTokenizers:
-    """tokens: their number in the model's header; the file does not contain it."""
+    """Read a tokenizer file. tokens: the expected number, from the model's header."""
     pieces = read_tokenizer(path)
     if tokens is not None and len(pieces) != tokens:
         raise InputError(
-            f"{path} has {len(pieces):,} tokens, but the model {tokens:,}; give the tokenizer "
+            f"{path} has {len(pieces):,} tokens, but the model has {tokens:,}; use the tokenizer "
             "that belongs to the model"
         )
     model = SentencePieceModel(pieces, "bpe", byte_fallback=True, one_space=False)
@@ -253,8 +257,8 @@ def read_tokenizer(path: Path) -> list[Piece]:
         place += 8
         if not 0 <= size <= len(raw) - place:
             raise InputError(
-                f"{path}: token {len(pieces)} has {size} bytes, but {len(raw) - place} are left; "
-                "it is not a tokenizer.bin of llama2.c, or damaged"
+                f"{path}: token {len(pieces)} has {size} bytes, but only {len(raw) - place} are "
+                "left; it is not a llama2.c tokenizer.bin, or damaged"
             )
         text = raw[place : place + size].decode("utf-8", errors="replace")
         kind = {UNK: UNKNOWN, BOS: CONTROL, EOS: CONTROL}.get(len(pieces), NORMAL)
@@ -264,5 +268,5 @@ def read_tokenizer(path: Path) -> list[Piece]:
         pieces.append((name, score, kind))
         place += size
     if len(pieces) <= EOS:
-        raise InputError(f"{path} has {len(pieces)} tokens; it is not a tokenizer.bin of llama2.c")
+        raise InputError(f"{path} has {len(pieces)} tokens; it is not a llama2.c tokenizer.bin")
     return pieces

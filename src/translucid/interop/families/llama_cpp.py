@@ -1,4 +1,4 @@
-"""Files of llama.cpp (GGUF): Llama, Qwen2 and Qwen3, described by the header's metadata, with the
+"""llama.cpp's GGUF files: Llama, Qwen2 and Qwen3, described by the header's metadata, with the
 tokenizer in `tokenizer.ggml.*`."""
 
 from typing import Any
@@ -87,7 +87,7 @@ def _pattern(pattern: str) -> list[Part]:
     return [split_on(pattern), byte_level(use_regex=False)]
 
 
-# How text is split before its bytes are merged, by llama.cpp's names.
+# How text is split before BPE merges, by llama.cpp's name for the pattern.
 PRE_TOKENIZERS: dict[str, list[Part]] = {
     **dict.fromkeys(("default", "gpt-2", "phi-2", "jina-es", "jina-de", "mpt", "olmo"), GPT2),
     **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), DIGITS_APART),
@@ -99,7 +99,7 @@ PRE_TOKENIZERS: dict[str, list[Part]] = {
 
 
 def read(origin: Origin) -> ForeignModel:
-    """Read the file, or the only one of a folder."""
+    """Read a .gguf file, or the only .gguf file of a folder."""
     path = origin.path
     if path.is_dir():
         path = inside(path, next(path.glob("*.gguf")).name, "a model")
@@ -108,7 +108,8 @@ def read(origin: Origin) -> ForeignModel:
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    """Read the header. Rotary positions rotate pairs in Llama's files, halves in the others."""
+    """Make an import plan from the header. Rotary positions pair neighbouring dimensions in Llama's
+    files, and dimensions of both halves of a head in the others."""
     kind = check_family(model.config, "general.architecture", ARCHITECTURES)
     own = Options(model.file.metadata, model.where, f"{kind}.")
     if own.get("expert_count", 0):
@@ -148,9 +149,9 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 
 def to_gguf(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as the metadata of a header. Only llama.cpp's Llama has all biases."""
+    """Describe a model as GGUF metadata. Only llama.cpp's Llama supports all biases."""
     kind = "qwen3" if c.qk_norm else "llama"
-    turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp opens no Llama with less
+    turning = c.rotary_fraction if c.qk_norm else 1.0  # llama.cpp requires 1 for Llama
     facts: dict[str, Any] = {
         "context_length": length,
         **described(c, KEYS),
@@ -196,13 +197,13 @@ def _gguf_rotary(own: Options, model: ForeignModel, d_head: int) -> dict[str, An
         made["rotary_fraction"] = turning / d_head
     if "rope_freqs.weight" in model.tensors:
         return made | _llama3_scaling(own, model, made["rotary_base"], turning)
-    # The second is an older name. In llama.cpp, a missing value and 0 mean 1.
+    # rope.scale_linear is an older name. In llama.cpp, a missing value and 0 mean 1.
     named = [name for name in ("rope.scaling.factor", "rope.scale_linear") if own.get(name)]
     factor = round_off(own.number(named[0])) if named else 1.0
     method = own.text("rope.scaling.type", "linear")
     for name, plain in (("attn_factor", 1.0), ("yarn_ext_factor", 1.0), ("yarn_attn_factor", 1.0),
                         ("yarn_log_multiplier", 0.0)):  # fmt: skip
-        own.must_be(f"rope.scaling.{name}", plain, "another scaling of rotary positions")
+        own.must_be(f"rope.scaling.{name}", plain, "a different scaling of rotary positions")
     match method:
         case "none":
             return made
@@ -220,7 +221,8 @@ def _gguf_rotary(own: Options, model: ForeignModel, d_head: int) -> dict[str, An
 
 
 def _llama3_scaling(own: Options, model: ForeignModel, base: float, turning: int) -> dict[str, Any]:
-    """Llama 3 stores a factor for every frequency; check them against its usual settings."""
+    """Read the factors that Llama 3 stores for every frequency, and check that they match its usual
+    settings."""
     factors = model.tensors["rope_freqs.weight"].read().double()
     options: dict[str, Any] = {
         "rotary_method": "llama3", "rotary_scaling": round_off(float(factors.max())),
@@ -232,7 +234,7 @@ def _llama3_scaling(own: Options, model: ForeignModel, base: float, turning: int
     if factors.shape != expected.shape or not torch.allclose(factors, expected, rtol=1e-4):
         raise InputError(
             f"{own.where}: the factors in rope_freqs.weight are not those of Llama 3 with an "
-            "original length of 8192; use the model in Hugging Face's format"
+            "original context length of 8192; use the model in Hugging Face's format"
         )
     return options
 
@@ -250,7 +252,7 @@ def _read(metadata: dict[str, Any]) -> ReadTokenizers:
         raise InputError(f"{KEY}model = {kind!r} is not supported; supported: {', '.join(_MAKERS)}")
     whole = isinstance(tokens, list) and 0 < len(tokens) <= MOST_TOKENS
     if not whole or not all(isinstance(token, str) for token in tokens or ()):
-        raise InputError(f"{KEY}tokens must be a list of at most {MOST_TOKENS:,} texts")
+        raise InputError(f"{KEY}tokens must be a list of at most {MOST_TOKENS:,} strings")
     pieces = _pieces(values, tokens or [])
     special = _roles(values, pieces, kind)
     made = Tokenizer.imported(_MAKERS[kind](values, pieces, special))
@@ -271,7 +273,8 @@ def _numbers(values: dict[str, Any], key: str, size: int, otherwise: float) -> l
     if not isinstance(numbers, list) or len(numbers) != size:
         length = len(numbers) if isinstance(numbers, list) else type(numbers).__name__
         raise InputError(
-            f"{KEY}{key}: {length}, but there are {size:,} tokens; the file is damaged"
+            f"{KEY}{key}: expected one number for each of {size:,} tokens, got {length}; the file "
+            "is damaged"
         )
     if not all(isinstance(number, int | float) for number in numbers):
         raise InputError(f"{KEY}{key} contains something other than numbers; the file is damaged")
@@ -289,7 +292,7 @@ def _roles(values: dict[str, Any], pieces: list[Piece], kind: str) -> SpecialTok
     numbers = (i for i, piece in enumerate(pieces) if piece[2] == UNKNOWN)
     unk = role("unknown") if role("unknown") is not None else next(numbers, None)
     if kind == "gpt2" or any(piece[2] == BYTE for piece in pieces):
-        unk = None  # bytes represent any text
+        unk = None  # byte-level tokens can represent any text
     if kind == "bert":
         start, end = (next((i for i, p in enumerate(pieces) if p[0] == name), None)
                       for name in ("[CLS]", "[SEP]"))  # fmt: skip
@@ -322,8 +325,8 @@ def _byte_level(values: dict[str, Any], pieces: list[Piece], special: SpecialTok
     name = values.get("pre", "default")
     if name not in PRE_TOKENIZERS:
         raise InputError(
-            f"{KEY}pre = {name!r} is not supported; supported: {', '.join(PRE_TOKENIZERS)}: use "
-            "the model's folder with its tokenizer.json"
+            f"{KEY}pre = {name!r} is not supported; supported: {', '.join(PRE_TOKENIZERS)}; use "
+            "the model's Hugging Face folder with its tokenizer.json"
         )
     merges = values.get("merges")
     if not isinstance(merges, list) or not all(isinstance(m, str) and " " in m for m in merges):
@@ -339,7 +342,8 @@ def _byte_level(values: dict[str, Any], pieces: list[Piece], special: SpecialTok
 
 
 def _word_piece(values: dict[str, Any], pieces: list[Piece], special: SpecialTokens) -> Imported:
-    """GGUF marks the beginning of a word instead of its continuation."""
+    """Make a WordPiece tokenizer. GGUF marks the beginning of a word instead of its
+    continuation."""
     marked = any(piece.startswith(WORD_START) for piece, _, _ in pieces)
     tokens = [piece for piece, _, _ in pieces]
     control = {i: piece for i, (piece, _, kind) in enumerate(pieces) if kind in (CONTROL, UNKNOWN)}

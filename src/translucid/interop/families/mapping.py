@@ -1,4 +1,5 @@
-"""Weights without a description, such as a torch state dict: the user writes a mapping file.
+"""Mapping files, which users write to describe weights without a configuration, such as a torch
+state dict. Example:
 
 task = "translate"
 weights = "model.pt"                    # beside the mapping file; or `import WEIGHTS --mapping`
@@ -7,15 +8,15 @@ weights = "model.pt"                    # beside the mapping file; or `import WE
 kind = "transformer"
 d_model = 128
 
-[names]                                 # ours = theirs
+[names]                                 # Translucid's name = name in the file
 "encoder.layers.{i}.self_attention.qkv.*" = "enc.layers.{i}.self_attn.in_proj_*"
 
-[source]                                # tokens and the roles of some; [tokenizer] if one
+[source]                                # vocabulary; or [tokenizer] if there is only one
 tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
 
 In names, {i} is the number of a layer and * the last part (weight or bias), the same on both sides;
-our norms have gain and shift where torch's have weight and bias. Names separated by | are tensors
-to concatenate along the rows, or with `columns` along the columns.
+Translucid's norms have gain and shift where torch's have weight and bias. Names separated by | are
+tensors to concatenate along the rows, or with `columns` along the columns.
 """
 
 import re
@@ -55,10 +56,10 @@ from translucid.interop.tokenizers.tokenizer_config import by_name, note_of
 from translucid.models.build import config_from
 from translucid.models.sequence_config import SequenceConfig
 
-LAYOUT = "the form that a mapping file describes"
+LAYOUT = "the layout that a mapping file describes"
 LARGEST_MAPPING = 1 << 20  # bytes: parsing TOML takes a second for each MB
-MAX_NAMES = 2000  # lines of [names]; {i} stands for all layers
-# A key such as a.b.c, whose parsing time grows with the square of its parts.
+MAX_NAMES = 2000  # lines in [names]; a line with {i} covers all layers
+# Dotted keys such as a.b.c, whose parsing time grows with the square of the number of parts.
 MANY_PARTS = re.compile(r"""(?:\.[ \t]*[\w"'-]{1,40}[ \t]*){100}""")
 TOKENIZERS = ("tokenizer", "source", "target")
 SHAPES = {  # shape and head of each task
@@ -72,33 +73,33 @@ STEPS = "transpose, one_row, blocks 0 2 1 3, by_head HEADS, halves HEADS"
 
 
 class TokenizerTable(Config):
-    """Tokens of a model, and the roles of some of them."""
+    """A table that lists the tokens of a model and names its special tokens."""
 
     tokens: list[str] | None = key(None, "tokens in the order of their ids")
     file: str | None = key(
-        None, "a file beside this one instead: tokenizer.json, a sentencepiece model, or a list"
+        None, "file to read instead of `tokens`: tokenizer.json, a sentencepiece model, or a list"
     )
     split: Literal["space", "characters", "spaced"] = key(
         "space",
-        "how to split text into tokens of a list; spaced: characters, without spaces",
+        "how to split text into listed tokens; spaced: into characters, dropping spaces",
     )
     pad: str | None = key(None, "token for padding")
     bos: str | None = key(None, "token that begins a text")
     eos: str | None = key(None, "token that ends a text")
     unk: str | None = key(None, "token for unknown words")
-    mask: str | None = key(None, "token that masks another")
+    mask: str | None = key(None, "token that replaces masked tokens")
     before: list[str] = key([], "tokens before every input text")
     after: list[str] = key([], "tokens after every input text")
-    start: list[str] | None = key(None, "first tokens of a decoder; default: bos, or else eos")
+    start: list[str] | None = key(None, "first tokens of the decoder; default: bos, or else eos")
 
 
 class MappingFile(Config):
-    """A mapping file, except its tables of tokens."""
+    """The keys of a mapping file, except its token tables."""
 
     task: Literal["translate", "language", "classify", "tag"] = key(..., "the task of the model")
-    weights: str | None = key(None, "file with the weights, in the folder of this one")
-    model: dict[str, Any] = key(..., "keys of a recipe, including kind")
-    names: dict[str, Any] = key(..., "our names, and theirs")
+    weights: str | None = key(None, "file with the weights, in the same folder")
+    model: dict[str, Any] = key(..., "model keys as in a recipe, including kind")
+    names: dict[str, Any] = key(..., "tensor names in the file, by Translucid's names")
     ignored: list[str] = key([], "tensors that are not weights; * matches anything")
     labels: list[str] = key([], "labels of a classifier or tagger, in the order of its outputs")
 
@@ -107,14 +108,14 @@ KEYS = ", ".join((*MappingFile.model_fields, *TOKENIZERS))
 
 
 def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
-    """Read the file, and its tables of tokens by name."""
+    """Read a mapping file, and its token tables by name."""
     text = read_text(path, LARGEST_MAPPING, "a mapping file is a short text")
     if MANY_PARTS.search(text):
-        raise InputError(f"{path}: a key with 100 parts or more; it is not a mapping file")
+        raise InputError(f"{path} contains a key with 100 parts or more; it is not a mapping file")
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not TOML ({str(error)[:200]}); correct it") from None
+        raise InputError(f"{path} is not valid TOML ({str(error)[:200]}); correct it") from None
     if len(values) > len(MappingFile.model_fields) + len(TOKENIZERS) + EXPLAINED:
         raise InputError(f"{path} has {len(values):,} keys; a mapping file has {KEYS}")
     names = values.get("names")
@@ -131,7 +132,7 @@ def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
         raise InputError(f"{path}: {error}") from None
     if sorted(read) not in (["tokenizer"], ["source", "target"]):
         raise InputError(
-            f"{path}: the tables of tokens are {', '.join(sorted(read)) or 'missing'}; write "
+            f"{path}: got the token tables {', '.join(sorted(read)) or '(none)'}; expected "
             "[tokenizer], or [source] and [target]"
         )
     return held, read
@@ -139,10 +140,10 @@ def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
 
 def _table(name: str, values: object) -> TokenizerTable:
     if not isinstance(values, dict):
-        raise ConfigError(f"{name} = {str(values)[:60]!r}: must be a table, [{name}]")
+        raise ConfigError(f"{name} = {str(values)[:60]!r} must be a table, [{name}]")
     table = TokenizerTable(**values)
     if (table.tokens is None) == (table.file is None):
-        raise ConfigError(f"{name}: must have either tokens or file")
+        raise ConfigError(f"[{name}] must set either tokens or file")
     return table
 
 
@@ -152,7 +153,7 @@ def read(origin: Origin) -> ForeignModel:
 
 
 def read_with(path: Path, weights: Path | None = None) -> ForeignModel:
-    """Read a mapping file. weights: a file of torch or safetensors; None: the mapping names it."""
+    """Read a mapping file. weights: a torch or safetensors file; None: the mapping names it."""
     held, tables = read_mapping(path)
     if weights is None and held.weights is None:
         raise InputError(
@@ -196,7 +197,8 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _wildcards(pattern: str) -> str:
-    """A regular expression that does not backtrack across stars, which could take forever."""
+    """Convert a pattern with stars to a regular expression that does not backtrack, which could
+    take forever."""
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
         return first
@@ -214,7 +216,7 @@ def _rows(rules: Sequence[WeightRule], model: ForeignModel, ours: str) -> int | 
 
 
 def _rules(ours: str, theirs: object, model: ForeignModel, where: str) -> list[WeightRule]:
-    """The rules of one line, for each layer and each last part."""
+    """The weight rules of one line, for each layer and each last part (weight, bias)."""
     names = ours.split("|")
     steps: tuple[LayoutChange, ...] = ()
     side_by_side: tuple[LayoutChange, ...] = ()
@@ -228,7 +230,7 @@ def _rules(ours: str, theirs: object, model: ForeignModel, where: str) -> list[W
             pass
         case _:
             raise InputError(
-                f"{where} = {str(theirs)[:100]}, expected a name, {{ from = name, steps = [...], "
+                f"{where} = {str(theirs)[:100]}; expected a name, {{ from = name, steps = [...], "
                 f"columns = true }} or {{ constant = {' or '.join(map(repr, CONSTANTS))} }}"
             )
     patterns = [part.strip() for part in source.split("|")]
@@ -255,7 +257,7 @@ def _matches(pattern: str, model: ForeignModel, where: str) -> list[tuple[str, s
             parts_of_names.append((parts.get("i") or "", parts.get("last") or ""))
     if not parts_of_names:
         close = nearest(pattern.replace("{i}", "0").replace("*", "weight"), model.tensors, 1)
-        hint = f"; the nearest is {close[0][:100]}" if close else ""
+        hint = f"; did you mean {close[0][:100]}?" if close else ""
         raise InputError(f"{where} = {pattern!r}, but no tensor has this name{hint}")
     return parts_of_names
 
@@ -271,7 +273,7 @@ def _last(ours: str, last: str) -> str:
 def _place(
     pattern: str, number: str, last: str, steps: tuple[LayoutChange, ...], model: ForeignModel
 ) -> Place:
-    """A tensor with its number of rows, so that the rule works in both directions."""
+    """A tensor of a rule, with its number of rows, so that the rule works in both directions."""
     place = Place(_filled(pattern, number, last), steps=steps)
     stored = model.tensors.get(place.name)
     if stored is None or not stored.shape:
@@ -299,7 +301,9 @@ def _steps(steps: object, where: str) -> tuple[LayoutChange, ...]:
             case "blocks", [_, *_] if sorted(values) == list(range(len(values))):
                 made.append(Blocks(tuple(values)))
             case _:
-                raise InputError(f"{where}: steps: {str(step)[:60]!r}; supported: {STEPS}")
+                raise InputError(
+                    f"{where}: the step {str(step)[:60]!r} is unknown; supported: {STEPS}"
+                )
     return tuple(made)
 
 
@@ -341,7 +345,7 @@ def _plain(
     plain_vocabulary.check_tokens(tokens)
     special = _special_tokens(tokens, table, what)
     if special.unk is None:
-        raise InputError(f"{what}: no token represents unknown words; name one with unk = ...")
+        raise InputError(f"{what} has no token for unknown words; set one with unk = ...")
     spec = plain_vocabulary.plain_spec(tokens, table.split, special)
     return Tokenizer.imported(Imported(spec, special)), tokens
 

@@ -1,5 +1,5 @@
 """GPT-NeoX and Pythia: attention and feed-forward in parallel, rotary positions in a part of each
-head, and one matrix with queries, keys and values head by head."""
+head, and one matrix for queries, keys and values, ordered by head."""
 
 from translucid.interop.families.plan import (
     ACTIVATIONS,
@@ -37,9 +37,9 @@ KEYS = {
     "norm_eps": "layer_norm_eps",
     "parallel_residual": "use_parallel_residual",
 }
-# The causal mask, the value of masked scores, and computed frequencies.
+# Stored constants that are not weights: causal mask, value of masked scores, rotary frequencies.
 IGNORED = (r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",)
-NOTE = "rows of queries, keys and values reordered: head by head there, all queries first here"
+NOTE = "rows of queries, keys and values reordered: GPT-NeoX orders them by head"
 
 
 def from_huggingface(model: ForeignModel) -> ImportPlan:

@@ -1,9 +1,10 @@
-"""Checkpoints of OpenNMT-py: Transformers, and recurrent networks with Luong's attention.
+"""OpenNMT-py checkpoints: Transformers, and recurrent networks with Luong's attention.
 
-`opt` contains the training options; sizes are those of the tensors. With `save_format:
-safetensors`, and from its converters, NAME.pt contains options and vocabularies, NAME.safetensors
-(or shards, NAME.00.safetensors and so on) the weights. How texts are split is not stored: at
-spaces, or between characters if all tokens are single characters.
+`opt` contains the training options; sizes follow from the tensors. Checkpoints saved with
+`save_format: safetensors` or written by OpenNMT-py's converters have two files: NAME.pt contains
+options and vocabularies, NAME.safetensors (or shards, NAME.00.safetensors and so on) the weights.
+How texts are split is not stored: Translucid splits at spaces, or between characters if all tokens
+are single characters.
 
 Source, in OpenNMT/OpenNMT-py: models/model_saver.py and models/model.py of 3.x; for recurrent nets
 decoders/decoder.py at ad3df21, encoders/rnn_encoder.py and modules/global_attention.py at 0b19be4,
@@ -40,7 +41,7 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 NORMS = {"standard": "layer", "rms": "rms"}
 LAYOUTS = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
 GATED = {"silu": "swiglu", "gated-silu": "swiglu", "gated-gelu": "geglu"}
-MODEL = "model."  # prefix of all tensors except those of the output layer
+MODEL = "model."  # prefix of all tensor names except those of the output layer
 TABLES = {side: f"{MODEL}{side}.embeddings.make_embedding.emb_luts.0.weight"
           for side in ("encoder", "decoder")}  # fmt: skip
 STACKS = {
@@ -59,7 +60,7 @@ CELLS = {"LSTM": "lstm", "GRU": "gru"}
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 ENCODER, DECODER, LUONG = (f"{MODEL}{name}." for name in ("encoder.rnn", "decoder.rnn",
                                                           "decoder.attn"))  # fmt: skip
-FED = f"{DECODER}layers."  # single cells, if each step needs the previous output
+FED = f"{DECODER}layers."  # with input feeding, layers are stored as single cells
 WEIGHTS, GENERATOR = "model", "generator"  # keys of the weights in a single file
 SUFFIX = ".safetensors"
 MAX_DEPTH = 12
@@ -76,12 +77,12 @@ def read(origin: Origin) -> ForeignModel:
 def plan(model: ForeignModel) -> ImportPlan:
     opt = model.config.part("opt")
     opt.must_be("copy_attn", False, "tokens copied from the source")
-    opt.must_be("generator_function", "softmax", "another output than softmax")
+    opt.must_be("generator_function", "softmax", "an output function other than softmax")
     opt.must_be("model_type", "text", "sources that are not text")
     opt.must_be("model_task", "seq2seq", "not an encoder-decoder")
     shared = opt.flag("share_embeddings", False)
     tied = opt.flag("share_decoder_embeddings", False)
-    # The output layer is part of a sequence in older files.
+    # In older files, the output layer is element 0 of a torch Sequential.
     head = "generator.0" if "generator.0.weight" in model.tensors else "generator"
     common = {
         "shape": "encoder-decoder",
@@ -116,13 +117,13 @@ def _transformer(
     opt: Options, model: ForeignModel, common: dict[str, Any]
 ) -> tuple[TransformerConfig, list[WeightRule]]:
     tensors = model.tensors
-    if opt.get("self_attn_type") != "scaled-dot-flash":  # the same, computed by another kernel
-        opt.must_be("self_attn_type", "scaled-dot", "another attention")
-    opt.must_be("max_relative_positions", 0, "positions relative to each other, or rotary")
-    opt.must_be("relative_positions_buckets", 0, "a bias by distance")
+    if opt.get("self_attn_type") != "scaled-dot-flash":  # the same computation with a faster kernel
+        opt.must_be("self_attn_type", "scaled-dot", "a different kind of attention")
+    opt.must_be("max_relative_positions", 0, "relative or rotary positions")
+    opt.must_be("relative_positions_buckets", 0, "relative position biases")
     opt.must_be("num_experts", 0, "a mixture of experts")
-    opt.must_be("parallel_residual", False, "attention and feed-forward side by side")
-    opt.must_be("sliding_window", 0, "a window of attention")
+    opt.must_be("parallel_residual", False, "attention and feed-forward in parallel")
+    opt.must_be("sliding_window", 0, "sliding-window attention")
     layers = {side: model.count_layers(prefix) for side, prefix in STACKS.items()}
     first = STACKS["encoder"] + "0."
     gated = f"{first}feed_forward.w_3.weight" in tensors
@@ -175,14 +176,14 @@ def _transformer(
 def _recurrent(
     opt: Options, model: ForeignModel, common: dict[str, Any]
 ) -> tuple[RecurrentConfig, list[WeightRule]]:
-    """An encoder in one or both directions, a decoder that starts from its last states, and Luong's
-    attention, optionally with input feeding."""
+    """A recurrent network: an encoder in one or both directions, a decoder that starts from the
+    encoder's last states, and Luong's attention, optionally with input feeding."""
     tensors = model.tensors
     opt.must_be("bridge", False, "a trained layer between encoder and decoder")
     opt.must_be("context_gate", None, "a gate between source and target")
-    opt.must_be("coverage_attn", False, "attention that counts what it has read")
+    opt.must_be("coverage_attn", False, "attention with coverage")
     opt.must_be("position_encoding", False, "positions in a recurrent network")
-    opt.must_be("global_attention_function", "softmax", "another attention than softmax")
+    opt.must_be("global_attention_function", "softmax", "attention without softmax")
     attention = opt.text("global_attention", "general")
     if attention not in ("general", "dot", "none"):
         opt.unsupported(f"global_attention = {attention[:40]!r} (without tanh in its output)",
@@ -224,7 +225,7 @@ def _recurrent(
         per_layer.append(rule(theirs, f"decoder.recurrent.fused.{kind}_l{{}}"))
     rules = of_layers(per_layer, layers)
     if attention != "none":
-        # Their score is (W h) m, ours h (W m).
+        # OpenNMT-py computes the attention score as (W h) m, Translucid as h (W m).
         key = "decoder.alignment.key.weight"
         general = rule(f"{LUONG}linear_in.weight", key, Transpose())
         rules += [
@@ -255,15 +256,16 @@ def with_weights(path: Path, checkpoint: ModelFile) -> ModelFile:
             placed = key if key.startswith(f"{GENERATOR}.") else f"{WEIGHTS}.{key}"
             if placed in tensors:
                 raise InputError(
-                    f"{path}: {key[:200]} is in {name} and in another of {', '.join(names)[:200]}; "
-                    "keep the files of one model only"
+                    f"{path}: {key[:200]} is in {name} and again in one of "
+                    f"{', '.join(names)[:200]}; keep only the files of one model"
                 )
             tensors[placed] = tensor
     return ModelFile(checkpoint.metadata, checkpoint.tensors | tensors)
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """The vocabularies inside the checkpoint: lists of tokens, in objects of torchtext."""
+    """Make tokenizers from the vocabularies in the checkpoint: token lists inside torchtext
+    objects."""
     held = model.config.get("vocab")
     if isinstance(held, list):  # pairs of a name and a vocabulary, in the oldest files
         held = {str(pair[0]): pair[1] for pair in held if isinstance(pair, list) and len(pair) == 2}
@@ -288,11 +290,11 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 
 
 def _tokens(value: Any, depth: int = 0) -> list[str] | None:
-    """The first list of tokens in the objects of a vocabulary."""
+    """The first token list found inside the objects of a vocabulary."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, list) and value and all(isinstance(token, str) for token in value):
-        return value if depth == 0 else None  # deeper lists may be other names
+        return value if depth == 0 else None  # deeper lists may contain something else
     if isinstance(value, dict):
         inside = value.get(LIST)
         if isinstance(inside, list) and all(isinstance(token, str) for token in inside):

@@ -1,8 +1,8 @@
-"""A foreign model as stored (`ForeignModel` with its `Options`), and how to build it here
-(`ImportPlan`: a configuration, and rules for the weights).
+"""Foreign models, which are those of other tools: a model as stored (`ForeignModel` with its
+`Options`), and how to build it in Translucid (`ImportPlan`: a configuration, and weight rules).
 
-`Options` names missing keys and wrong types in its errors, and records which keys were read, so
-that unknown keys can be refused.
+`Options` reports missing keys and wrong types, and records which keys were read, so that unknown
+keys can be rejected.
 """
 
 import re
@@ -24,12 +24,13 @@ from translucid.models.transformer_config import TransformerConfig
 from translucid.parts.norms import EPSILON
 
 MISSING = object()
-# Hugging Face's layout: the description, and the weights if they are in a single file.
+# File names in Hugging Face's layout: the configuration, and the weights if in a single file.
 CONFIG, WEIGHT_FILES = "config.json", ("model.safetensors", "pytorch_model.bin")
 
 
 class Options:
-    """A config.json, or the metadata of a header. where: its name, for messages."""
+    """The options of a foreign model, from a config.json or a file header. where: the name of the
+    file, for messages."""
 
     def __init__(self, values: Mapping[str, Any], where: str, prefix: str = "") -> None:
         self.values, self.where, self._prefix = values, where, prefix
@@ -37,7 +38,7 @@ class Options:
         self._parts: dict[str, Options] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value in the file; null counts as missing."""
+        """The value of a key; null counts as missing."""
         self._read.add(self._prefix + name)
         value = self.values.get(self._prefix + name)
         return default if value is None else value
@@ -49,7 +50,7 @@ class Options:
         return value
 
     def id(self, name: str, default: int) -> int:
-        """The id of a token."""
+        """A token id, which may be 0."""
         return 0 if self.get(name, default) == 0 else self.whole(name, default)
 
     def number(self, name: str, default: Any = MISSING) -> float:
@@ -78,11 +79,11 @@ class Options:
     def text(self, name: str, default: Any = MISSING) -> str:
         value = self._checked(name, default)
         if type(value) is not str:
-            self.refuse(name, value, "a text")
+            self.refuse(name, value, "a string")
         return str(value)
 
     def part(self, name: str) -> "Options":
-        """Nested options; empty if there are none."""
+        """The nested options under a key; empty if there are none."""
         value = self.get(name, {})
         if not isinstance(value, dict):
             self.refuse(name, value, "an object")
@@ -91,7 +92,8 @@ class Options:
     def keys(
         self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Keys of a TransformerConfig. keys: their names by ours. usual: defaults by our names."""
+        """Keys of a TransformerConfig, read from the file. keys: names in the file, by Translucid's
+        names. usual: defaults, by Translucid's names."""
         made: dict[str, Any] = {}
         for ours, theirs in keys.items():
             default = (usual or {}).get(ours, MISSING)
@@ -113,13 +115,13 @@ class Options:
         self._read.update(self._prefix + name for name in names)
 
     def same_as(self, names: Mapping[str, str]) -> None:
-        """Mark aliases as read where both keys have the same value. names: the key that is read,
-        by its alias."""
+        """Mark aliases as read if they have the same value as the key they stand for. names: that
+        key, by alias."""
         self.ignore(*(second for second, name in names.items() if self.get(name) is not None
                       and self.values.get(self._prefix + second) == self.get(name)))  # fmt: skip
 
     def unread(self) -> dict[str, Any]:
-        """Keys that have a value and were never asked for; those of a part as `part.key`."""
+        """Keys that have a value and were never read; nested ones as `part.key`."""
         unread = {
             key: value
             for key, value in self.values.items()
@@ -130,13 +132,14 @@ class Options:
         return unread
 
     def must_be(self, name: str, allowed: object, meaning: str) -> None:
-        """Refuse a value that changes the model's output and that none of our options expresses."""
+        """Raise an error unless a key has the allowed value: other values change the model's output
+        in a way that Translucid does not support."""
         value = self.get(name, allowed)
         if value != allowed:
             self.unsupported(f"{name} = {str(value)[:100]!r} ({meaning})", repr(allowed))
 
     def choice(self, name: str, names: Mapping[str, str], default: Any = MISSING) -> str:
-        """Translate one of their names into ours."""
+        """Translate the value of a key, a name in the file, into Translucid's name."""
         value = self.text(name, default)
         if value not in names:
             self.refuse(name, value, "one of " + ", ".join(names))
@@ -153,7 +156,7 @@ class Options:
 
     def refuse(self, name: str, value: object, expected: str) -> NoReturn:
         raise InputError(
-            f"{self.where}: {self._prefix}{name} = {str(value)[:100]!r}, expected {expected}"
+            f"{self.where}: {self._prefix}{name} = {str(value)[:100]!r}; expected {expected}"
         )
 
     def unsupported(self, what: str, supported: str = "") -> NoReturn:
@@ -161,24 +164,24 @@ class Options:
         raise InputError(f"{self.where}: {what} is not supported{hint}")
 
 
-ACTIVATIONS = {  # of a plain feed-forward layer, by their names in transformers
+ACTIVATIONS = {  # Translucid's activations of plain feed-forward layers, by transformers' names
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
     "quick_gelu": "quick_gelu", "relu2": "relu_squared",
 }  # fmt: skip
-GATED = {  # of a gated one
+GATED = {  # the same for gated feed-forward layers
     "silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh", "gelu_fast": "geglu_tanh",
 }  # fmt: skip
 
 
 def name_of(activation: str, names: Mapping[str, str]) -> str:
-    """Their first name for one of our activations; if they have none, their first activation."""
+    """The first of the foreign `names` of an activation; if it has none, the first name of all."""
     return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))
 
 
 def effective(c: TransformerConfig) -> dict[str, Any]:
-    """Every key of a configuration, with the values in effect of keys that are not set."""
+    """Every key of a configuration; keys that are not set have the value that takes effect."""
     biases = ("qkv_bias", "attention_output_bias", "feedforward_bias")
     values = c.model_dump()
     return values | {
@@ -193,7 +196,8 @@ def effective(c: TransformerConfig) -> dict[str, Any]:
 
 
 def described(c: TransformerConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """The values in effect under their names: the reverse of `Options.keys`."""
+    """The effective values of a configuration under foreign names: the reverse of
+    `Options.keys`."""
     values = effective(c)
     return {theirs: values[ours] for ours, theirs in keys.items()}
 
@@ -209,20 +213,21 @@ class ImportPlan:
     task: str
     config: ModelConfig
     rules: list[WeightRule]
-    ignored: tuple[str, ...] = ()  # patterns of tensors that hold no weights
+    ignored: tuple[str, ...] = ()  # patterns of names of tensors that are not weights
     labels: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # on changes to the weights, a line each
-    statistics: Mapping[str, Any] = field(default_factory=dict)  # for its task
+    notes: tuple[str, ...] = ()  # one line for each change to the weights
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # statistics that its task needs
 
     def rows(self, tokenizer: str) -> int:
-        """Rows of the embedding table of a tokenizer: "tokenizer", "source" or "target"."""
+        """The number of rows of the embedding table that belongs to a tokenizer: "tokenizer",
+        "source" or "target"."""
         assert isinstance(self.config, SequenceConfig)
         target = self.config.target_vocab if tokenizer == "target" else None
         return target or self.config.vocab
 
     @property
     def shared(self) -> bool:
-        """Whether source and target have one vocabulary."""
+        """Whether source and target share one vocabulary."""
         return isinstance(self.config, SequenceConfig) and self.config.target_vocab is None
 
     @property
@@ -232,14 +237,14 @@ class ImportPlan:
 
 
 class Description(NamedTuple):
-    """One of our models in a family's terms, as closely as possible; reading the description again
+    """A Translucid model in a family's terms, as closely as possible; importing the description
     shows whether it is the same model. names: tensors whose presence is part of the description."""
 
     config: dict[str, Any]  # the contents of config.json, without the special tokens
     names: tuple[str, ...] = ()
 
 
-# Families with parts that Translucid does not have.
+# Families with parts that Translucid does not support.
 MIXTURE, STATE_SPACE = "a mixture of experts", "a state space model"
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -252,7 +257,7 @@ REFUSED: Mapping[str, str] = {
 
 
 def check_family(config: Options, key: str, families: Iterable[str]) -> str:
-    """The name of the family under this key, which must be one of the families."""
+    """The value of this key, which must be the name of one of the families."""
     name, known = config.text(key), list(families)
     if name in REFUSED:
         config.unsupported(f"{key} = {name!r}, {REFUSED[name]},")
@@ -264,7 +269,7 @@ def check_family(config: Options, key: str, families: Iterable[str]) -> str:
 
 
 UNTIED = (
-    "the output head and the embedding table differ in the file, so they are kept apart although "
+    "the output head and the embedding table differ in the file, so they are not tied, although "
     "tie_word_embeddings is true (transformers 5 does the same; transformers 4 used the table)"
 )
 TIED = "the output head is the embedding table"
@@ -286,7 +291,7 @@ def shared_tables(tables: Mapping[str, str], head: str, *, shared: bool, tied: b
     rules, ignored, notes = [rule(encoder, "encoder.embedding.table.weight")], [], []
     if shared:
         ignored.append(re.escape(decoder))
-        notes.append("encoder and decoder have one embedding table")
+        notes.append("encoder and decoder share one embedding table")
     else:
         rules.append(rule(decoder, "decoder.embedding.table.weight"))
     if tied:
@@ -298,7 +303,8 @@ def shared_tables(tables: Mapping[str, str], head: str, *, shared: bool, tied: b
 
 
 def alike(where: str, values: Mapping[str, Any]) -> Any:
-    """An option that must be the same in encoder and decoder. values: by key."""
+    """The value of an option that must be the same in encoder and decoder. values: the option's
+    values, by key."""
     first, *others = values.values()
     if first is None or any(value != first for value in others):
         shown = ", ".join(f"{name} = {str(value)[:40]}" for name, value in values.items())
@@ -308,35 +314,35 @@ def alike(where: str, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Origin:
-    """A model at a path, with what was read to find out which tool wrote it."""
+    """A model at a path, with the content that was read to identify the tool that wrote it."""
 
     path: Path  # the file, or the folder
-    kind: str | None = None  # see kinds.py; None: one of our own, or not a known tool's
+    kind: str | None = None  # see kinds.py; None: a Translucid model, or unknown
     config: Mapping[str, Any] = field(default_factory=dict)  # Hugging Face's config.json
     checkpoint: ModelFile | None = None
 
 
 @dataclass(frozen=True)
 class ForeignModel:
-    """A model of another tool: its description, and its tensors, which are not read yet."""
+    """A model made with another tool: its description, and its tensors, which are not read yet."""
 
     kind: str
     path: Path
     config: Options
     file: ModelFile
-    ignored_keys: tuple[str, ...] = ()  # of config.json, at the user's request
+    ignored_keys: tuple[str, ...] = ()  # keys of config.json to ignore, at the user's request
 
     @property
     def folder(self) -> Path:
         return self.path if self.path.is_dir() else self.path.parent
 
     def find(self, name: str) -> Path | None:
-        """A file of the model's folder; None: there is none."""
+        """The path of a file in the model's folder; None if it does not exist."""
         there = present(self.folder / name)
         return inside(self.folder, name, str(self.path)) if there else None
 
     def need(self, name: str, remedy: str) -> Path:
-        """A file that must be in the model's folder."""
+        """The path of a file in the model's folder; raises an error if it does not exist."""
         path = self.find(name)
         if path is None:
             raise InputError(f"{self.folder / name} is missing; {remedy}")
@@ -344,12 +350,13 @@ class ForeignModel:
 
     @classmethod
     def described(cls, config: Mapping[str, Any], where: str, file: ModelFile) -> "ForeignModel":
-        """A model that is not stored, with this description. where: for messages."""
+        """A model that is not stored on disk, with this description. where: its name in
+        messages."""
         return cls("", Path(), Options(config, where), file)
 
     @property
     def where(self) -> str:
-        """The name of its description, for messages."""
+        """The name of the file with the model's description, for messages."""
         return self.config.where
 
     @property
@@ -357,13 +364,14 @@ class ForeignModel:
         return self.file.tensors
 
     def transformer(self, **options: Any) -> TransformerConfig:
-        """Our configuration; an error names the file."""
+        """A Translucid configuration with these options; errors name the file."""
         made = configured(TransformerConfig, self.where, options)
         for layers in (made.layers, made.decoder_layers or 0):
             if layers > len(self.tensors):  # before a rule is made for every layer
                 raise InputError(
-                    f"{self.where}: {layers:,} layers, but the weights are only "
-                    f"{len(self.tensors):,} tensors; use the configuration that belongs to them"
+                    f"{self.where} describes {layers:,} layers, but there are only "
+                    f"{len(self.tensors):,} tensors; use the configuration that belongs to these "
+                    "weights"
                 )
         return made
 
@@ -377,12 +385,13 @@ class ForeignModel:
         return self.tensors[name].shape[0]
 
     def count_layers(self, prefix: str, end: str = ".") -> int:
-        """The number of layers with tensors. end: what follows a layer's number in their names."""
+        """The number of layers that have tensors. end: the text after the layer number in tensor
+        names."""
         pattern = re.compile(re.escape(prefix) + r"(\d+)" + re.escape(end))
         return len({match[1] for name in self.tensors if (match := pattern.match(name))})
 
     def are_equal(self, one: str, other: str) -> bool:
-        """Whether two tensors hold the same values, or one of them is not stored."""
+        """Whether two tensors have the same values, or one of them is not stored."""
         if one not in self.tensors or other not in self.tensors:
             return True
         first, second = self.tensors[one], self.tensors[other]
@@ -392,7 +401,7 @@ class ForeignModel:
         return in_file == (second.file, second.start) or torch.equal(first.read(), second.read())
 
     def check_copy(self, copy: str, table: str) -> None:
-        """Refuse a copy of a shared table with different values."""
+        """Raise an error if the copy of a shared table has different values."""
         if not self.are_equal(copy, table):
             raise InputError(
                 f"{self.where}: {copy} and {table} should be one table, but have different values; "
@@ -400,8 +409,9 @@ class ForeignModel:
             )
 
     def output_head(self, head: str, table: str, *, default: bool) -> TiedTables:
-        """The output head of a config.json. head, table: names of tensors. default: of
-        tie_word_embeddings. If the tensors differ, they are not tied, regardless of that key."""
+        """Decide whether the output head is tied to the embedding table. head, table: names of
+        tensors. default: the default of tie_word_embeddings. If the tensors differ, they are not
+        tied, regardless of that key."""
         declared = self.config.flag("tie_word_embeddings", default)
         if declared and self.are_equal(head, table):
             return TiedTables([], (re.escape(head),), (TIED,), True)
@@ -410,7 +420,7 @@ class ForeignModel:
 
 
 def configured(kind: type[Configured], where: str, options: Mapping[str, Any]) -> Configured:
-    """Our configuration from the options of a file. where: its name."""
+    """A Translucid configuration made from the options of a file. where: the file's name."""
     try:
         return kind(**options)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Rotary positions in the config.json of transformers, in both versions: `rope_theta` with
+"""Options of rotary positions in transformers' config.json, in both versions: `rope_theta` with
 `rope_scaling`, or both in `rope_parameters`."""
 
 import math
@@ -13,8 +13,9 @@ LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
-    """Keys of a TransformerConfig. partial: for GPT-NeoX, which rotates a part of each head and had
-    other names for its keys before transformers 5."""
+    """Read the rotary options of a config.json as keys of a TransformerConfig. partial: for
+    GPT-NeoX, which rotates only a part of each head and whose keys had different names before
+    transformers 5."""
     scaling, parameters = config.part("rope_scaling"), config.part("rope_parameters")
     named = scaling if config.get("rope_scaling") else parameters  # as in transformers
     if any(isinstance(named.get(kind), dict) for kind in LAYER_TYPES):
@@ -26,10 +27,10 @@ def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
     if partial:
         usual = config.number("rotary_pct", 0.25)
         fraction = named.number("partial_rotary_factor", usual)
-        config.must_be("rope_theta", base, f"another base than {older}")
+        config.must_be("rope_theta", base, f"a base that differs from {older}")
     else:
         named.must_be("partial_rotary_factor", fraction, "only a part of each head rotates")
-    config.must_be("partial_rotary_factor", fraction, "another part of each head rotates")
+    config.must_be("partial_rotary_factor", fraction, "a different part of each head rotates")
     if fraction != 1:
         made["rotary_fraction"] = fraction
     method = named.text("rope_type", named.get("type", "default"))
@@ -37,7 +38,9 @@ def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
     if method not in METHODS:
         named.unsupported(f"rope_type = {method[:40]!r}", ", ".join(METHODS))
     if named is scaling:
-        parameters.ignore(*config.get("rope_parameters", {}))  # not read by transformers either
+        parameters.ignore(
+            *config.get("rope_parameters", {})
+        )  # transformers does not read them either
     if method == "default":
         return made
     if method == "yarn" and fraction != 1:
@@ -56,12 +59,12 @@ def rotary_options(config: Options, *, partial: bool = False) -> dict[str, Any]:
             made["rotary_low"] = named.number("beta_slow", 1.0)
             made["rotary_high"] = named.number("beta_fast", 32.0)
             made["rotary_attention_factor"] = _yarn_factor(named)
-            named.must_be("truncate", True, "ends of the ramp that are not whole numbers")
+            named.must_be("truncate", True, "YaRN's ramp with ends that are not whole numbers")
     return made
 
 
 def rotary_keys(c: TransformerConfig) -> dict[str, Any]:
-    """Keys of a config.json, in both versions."""
+    """The rotary options of a configuration as keys of config.json, in both versions."""
     parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": c.rotary_base}
     keys: dict[str, Any] = {"rope_theta": c.rotary_base, "rope_parameters": parameters}
     if c.rotary_fraction != 1:

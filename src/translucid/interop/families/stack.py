@@ -1,7 +1,7 @@
-"""Weight rules of a Transformer stack: a family supplies the names of its modules, and the
-configuration decides which of them exist.
+"""Weight rules of a Transformer stack (encoder or decoder): a family supplies the names of its
+modules, and the configuration determines which of them exist.
 
-Roles of modules, with {} for the number of the layer:
+Roles that a family names, with {} for the layer number; | separates alternatives:
     embedding positions segments embedding_norm final_norm
     query key value | qkv, output, query_norm key_norm, attention_norm
     cross_query cross_key cross_value | cross_query cross_kv | cross_qkv, cross_output, cross_norm
@@ -35,7 +35,7 @@ class Names:
     gain: str = ".weight"
     shift: str = ".bias"
     transposed: bool = False  # linear layers are (inputs, outputs)
-    halves: bool = False  # rotary positions rotate dimensions i and i + d/2
+    halves: bool = False  # rotary positions pair dimensions i and i + d/2
     by_head: bool = False  # the rows of a fused qkv are ordered by head
 
 
@@ -102,7 +102,7 @@ class _Stack:
     def _cross_attention(self) -> list[WeightRule]:
         c, modules, ours = self.config, self.names.modules, "layers.{}.cross_attention"
         bias, key_value = self._has_bias(c.qkv_bias), self.rows["key"] + self.rows["value"]
-        if "cross_qkv" in modules:  # one tensor there, two here
+        if "cross_qkv" in modules:  # one tensor in the file, two in Translucid
             rules = []
             for kind, suffix in (("weight", self.names.weight), ("bias", self.names.bias)):
                 if kind == "weight" or bias:
@@ -138,7 +138,8 @@ class _Stack:
     def _linear(
         self, parts: Mapping[str, tuple[int, tuple[LayoutChange, ...]]], ours: str, bias: bool
     ) -> list[WeightRule]:
-        """Weight and bias of a linear layer; parts: rows and steps of each module, by its role."""
+        """Rules for weight and bias of a linear layer. parts: rows and layout changes of each
+        module, by role."""
         names = self.names
         first = (Transpose(),) if names.transposed else ()
         weights = [

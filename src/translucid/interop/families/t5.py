@@ -1,8 +1,8 @@
 """T5, T5 1.1 (Flan-T5) and mT5: relative position biases, RMS norm before each sub-layer, scores
 not divided by sqrt(d_head), linear layers without bias.
 
-The first T5 has one table for embeddings and head, and scales the input of the head; 1.1 has a
-separate head and a gated feed-forward layer.
+The original T5 has a tied output head, and scales the head's input; T5 1.1 has a separate head and
+a gated feed-forward layer.
 """
 
 import re
@@ -55,7 +55,7 @@ USUAL = {"vocab": 32128, "d_model": 512, "heads": 8, "d_head": 64, "layers": 6, 
          "norm_eps": 1e-6, "relative_buckets": 32, "relative_distance": 128}  # fmt: skip
 USUAL_MT5 = USUAL | {"vocab": 250112, "heads": 6, "layers": 8, "d_ff": 1024}
 IGNORED = (
-    r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the table
+    r"(encoder|decoder)\.embed_tokens\.weight",  # copies of the shared table
     # A bias of cross-attention in old files, which is never read.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
@@ -111,12 +111,13 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
         rules.append(rule(HEAD, "head.linear.weight"))
     return ImportPlan(
         kind, "translate", made, rules, (*IGNORED, *[re.escape(HEAD)] * made.tied),
-        notes=("encoder and decoder have one embedding table", *[TIED] * made.tied),
+        notes=("encoder and decoder share one embedding table", *[TIED] * made.tied),
     )  # fmt: skip
 
 
 def _activation(config: Options, default: str) -> tuple[str, bool]:
-    """Our name, and whether it is gated. "gated-gelu" means the tanh approximation."""
+    """Translucid's name of the activation, and whether it is gated. "gated-gelu" means the tanh
+    approximation."""
     name = config.text("feed_forward_proj", default)
     gate, _, kind = name.rpartition("-")
     kind = "gelu_new" if name == "gated-gelu" else kind
@@ -124,9 +125,9 @@ def _activation(config: Options, default: str) -> tuple[str, bool]:
     if gate not in ("", "gated") or kind not in names:
         allowed = [*ACTIVATIONS, *(f"gated-{one}" for one in GATED)]
         config.refuse("feed_forward_proj", name[:60], f"one of {', '.join(allowed)}")
-    # transformers also stores these two keys and follows them, so they must agree.
-    config.must_be("dense_act_fn", kind, f"another function than {name} in feed_forward_proj")
-    config.must_be("is_gated_act", bool(gate), f"not as {name} in feed_forward_proj")
+    # transformers also stores and uses these two keys, so they must agree.
+    config.must_be("dense_act_fn", kind, f"differs from {name} in feed_forward_proj")
+    config.must_be("is_gated_act", bool(gate), f"differs from {name} in feed_forward_proj")
     return names[kind], bool(gate)
 
 

@@ -1,1 +1,1 @@
-"""File formats of tensors: one reader each. No reader executes code from a file."""
+"""Readers for tensor file formats. No reader executes code from a file."""

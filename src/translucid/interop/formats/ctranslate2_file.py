@@ -1,7 +1,9 @@
-"""CTranslate2's model.bin: variables by name, some in int8 or int16 with a scale, then aliases.
+"""Read and write CTranslate2's model.bin: named variables, some quantised to int8 or int16 with a
+scale, then aliases.
 
 Scalars are options of the model, such as the number of heads, and become metadata. A quantised
-weight is read as float32: weight / weight_scale, with one scale per row (int8) or one (int16).
+weight is read as float32: weight / weight_scale, with one scale per row (int8) or per tensor
+(int16).
 """
 
 import struct
@@ -23,23 +25,23 @@ from translucid.interop.formats.stored import (
 )
 
 VERSIONS = range(2, 7)
-OF_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # before version 4
+OF_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # by item size, before version 4
 OF_TYPE = dict(enumerate((
     torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16,
 )))  # fmt: skip
-MOST_ALIASES = 8  # of a tensor, on average
-SCALE = "_scale"  # suffix of the weight's name
+MOST_ALIASES = 8  # names per tensor, on average
+SCALE = "_scale"  # suffix added to the weight's name
 
 
 def read_ctranslate2(path: Path) -> ModelFile:
-    """Options, `spec` and `revision` as metadata; tensors by name."""
+    """Read model.bin: tensors by name, and as metadata the options, `spec` and `revision`."""
     file = MappedFile(path)
     cursor = Cursor(file)
     version = cursor.number("<I")
     if version not in VERSIONS:
         raise InputError(
             f"{path} begins with {version}, not with a version of CTranslate2's model.bin from "
-            f"{VERSIONS[0]} to {VERSIONS[-1]}; convert the model again, or give another file"
+            f"{VERSIONS[0]} to {VERSIONS[-1]}; convert the model again, or use a different file"
         )
     metadata: dict[str, Any] = {"spec": _string(cursor), "revision": cursor.number("<I")}
     stored: dict[str, tuple[torch.dtype, StoredTensor]] = {}
@@ -80,8 +82,8 @@ def _variable(cursor: Cursor, version: int) -> tuple[str, torch.dtype, StoredTen
     tensor = file.tensor(cursor.place, dtype, shape, name)
     if tensor.nbytes != length:
         raise InputError(
-            f"{file.path}: {name[:100]} of shape {list(shape)} and {dtype} does not take "
-            f"{length:,} bytes, as declared; the file is damaged: copy it again"
+            f"{file.path}: {name[:100]} of shape {list(shape)} and {dtype} cannot take "
+            f"{length:,} bytes, as the file declares; the file is damaged: copy it again"
         )
     cursor.place += length
     return name, dtype, tensor
@@ -118,7 +120,7 @@ def write_ctranslate2(
     tensors: Mapping[str, Tensor],
     aliases: Mapping[str, str],
 ) -> None:
-    """Write version 6. aliases: further names of tensors."""
+    """Write a model.bin in version 6 of the format. aliases: additional names of tensors."""
     numbers = {dtype: number for number, dtype in OF_TYPE.items()}
     variables = {**{name: torch.from_numpy(np.asarray(value)) for name, value in scalars.items()},
                  **tensors}  # fmt: skip

@@ -1,8 +1,10 @@
-"""GGUF, the format of llama.cpp: typed metadata, then tensors, which may be quantised.
+"""Read and write GGUF, the format of llama.cpp: typed metadata, then tensors, which may be
+quantised.
 
-Versions 2 and 3, little-endian. Tensors list their innermost axis first. The reader of the package
-gguf creates an object for every number in an array and follows nested arrays without a limit (a
-hostile header of 4 MB takes 3 GB and minutes, or ends in a RecursionError), so it is not used.
+Versions 2 and 3, little-endian, are supported. Shapes list the innermost axis first. The reader of
+the package gguf is not used: it creates an object for every number in an array and follows nested
+arrays without a limit, so that a hostile header of 4 MB takes 3 GB of memory and minutes, or ends
+in a RecursionError.
 """
 
 import struct
@@ -28,22 +30,22 @@ VERSIONS = (2, 3)
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
            12: "d"}  # fmt: skip
 STRING, ARRAY = 8, 9
-FLOAT32, ALIGNMENT = 0, 32  # of what is written
+FLOAT32, ALIGNMENT = 0, 32  # tensor type and alignment in written files
 
 
 def read_gguf(path: Path) -> ModelFile:
-    """The metadata and the tensors."""
+    """Read the metadata and the tensors of a GGUF file."""
     file = MappedFile(path)
     cursor = Cursor(file)
     if cursor.take(4) != GGUF:
-        raise InputError(f"{path} does not begin with GGUF; it is another kind of file")
+        raise InputError(f"{path} does not begin with GGUF; it is a different kind of file")
     version = cursor.number("<I")
     if version not in VERSIONS:
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS
         reason = "written for a big-endian machine" if swapped else f"version {version}"
         raise InputError(
             f"{path}: this kind of GGUF file ({reason}) is not supported; supported: versions 2 "
-            "and 3, little-endian: convert the model again with a newer llama.cpp"
+            "and 3, little-endian; convert the model again with a newer llama.cpp"
         )
     tensor_count = cursor.check_count(cursor.number("<Q"), 24, "tensors")
     fact_count = cursor.check_count(cursor.number("<Q"), 13, "facts")
@@ -54,7 +56,7 @@ def read_gguf(path: Path) -> ModelFile:
     infos = [_info(cursor) for _ in range(tensor_count)]
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if type(alignment) is not int or not 0 < alignment <= 1 << 16:
-        raise InputError(f"{path}: general.alignment = {alignment!r} is not an alignment")
+        raise InputError(f"{path}: general.alignment = {alignment!r} is not a valid alignment")
     base = -(-cursor.place // alignment) * alignment
     tensors = {name: _tensor(file, base + place, name, shape, kind)
                for name, shape, kind, place in infos}  # fmt: skip
@@ -63,7 +65,7 @@ def read_gguf(path: Path) -> ModelFile:
 
 
 def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write version 3, with all tensors in float32."""
+    """Write a GGUF file in version 3 of the format, with all tensors in float32."""
     with path.open("xb") as file:
         file.write(GGUF + struct.pack("<IQQ", VERSIONS[-1], len(tensors), len(metadata)))
         for name, value in metadata.items():
@@ -89,7 +91,8 @@ def _packed_text(text: str) -> bytes:
 
 
 def _packed(value: Any) -> bytes:
-    """A value after its type: a string, bool, int, float, or list of one type."""
+    """A metadata value as bytes, preceded by its type: a string, bool, int, float, or a list of
+    values of one type."""
     match value:
         case bool():
             return struct.pack("<I?", 7, value)
@@ -113,7 +116,7 @@ def _string(cursor: Cursor) -> str:
 
 
 def _strings(cursor: Cursor, count: int) -> list[str]:
-    """Many strings, such as the tokens of a vocabulary, in one tight loop."""
+    """Read many strings, such as the tokens of a vocabulary, in one fast loop."""
     mapping, unpack = cursor.file.mapping, struct.Struct("<Q").unpack_from
     place, texts = cursor.place, []
     try:
@@ -150,7 +153,7 @@ def _value(cursor: Cursor, kind: int, name: str) -> Any:
 
 
 def _info(cursor: Cursor) -> tuple[str, tuple[int, ...], int, int]:
-    """Name, shape, type and place of a tensor."""
+    """Read name, shape, type and offset of a tensor from the header."""
     name = _string(cursor)
     axes = cursor.check_count(cursor.number("<I"), 8, f"axes of {name[:100]}")
     sizes = [cursor.number("<Q") for _ in range(axes)]

@@ -1,4 +1,4 @@
-"""Dequantise llama.cpp's types.
+"""Dequantise tensors in llama.cpp's quantisation types.
 
 A block of 32 weights has one scale d, and in types that end in 1 also an offset m:
 w = d q (Q8_0), d (q - 8) (Q4_0), d q + m (Q4_1), d (q - 16) (Q5_0), d q + m (Q5_1).
@@ -23,7 +23,7 @@ from translucid.interop.formats.stored import MappedFile
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 PLAIN = {0: torch.float32, 1: torch.float16, 28: torch.float64, 30: torch.bfloat16}
-AT_ONCE = 1 << 22  # weights that are unpacked at once: about 20 MB
+AT_ONCE = 1 << 22  # weights that are dequantised at once: about 20 MB
 IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
                dtype=np.float32)  # fmt: skip
 
@@ -34,16 +34,16 @@ class Quant(NamedTuple):
     name: str
     weights: int
     size: int
-    decode: Callable[[Bytes], Floats] | None = None  # None: by the package gguf
+    decode: Callable[[Bytes], Floats] | None = None  # None: use the package gguf
 
 
 def bytes_of(kind: int, shape: tuple[int, ...], what: str) -> int:
-    """The size of a tensor of this type in bytes."""
+    """The size in bytes of a tensor of this type and shape."""
     if kind not in QUANTS:
         names = ", ".join(quant.name for quant in QUANTS.values())
         raise InputError(
             f"{what[:300]} has the unknown quantisation type {kind}; supported: F32, F16, BF16, "
-            f"{names}: convert the model to one of these"
+            f"{names}; convert the model to one of these"
         )
     quant = QUANTS[kind]
     if not shape or shape[-1] % quant.weights:
@@ -55,7 +55,7 @@ def bytes_of(kind: int, shape: tuple[int, ...], what: str) -> int:
 
 
 def unpack(file: MappedFile, start: int, kind: int, size: int, what: str) -> Tensor:
-    """The weights as float32."""
+    """Dequantise a tensor to float32."""
     _, weights, length, decode = QUANTS[kind]
     decode = decode or _from_package(kind, what)
     result = np.empty((size // weights, weights), dtype=np.float32)
@@ -87,12 +87,13 @@ def _from_package(kind: int, what: str) -> Callable[[Bytes], Floats]:
 
 
 def _half(raw: Bytes) -> Floats:
-    """Two bytes of each block as a float16."""
+    """Interpret two bytes of each block as a float16 number."""
     return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
 
 
 def _fields(raw: Bytes, width: int, bits: int) -> Bytes:
-    """Integers of `bits` bits: the lowest of each of `width` bytes, then the next of each."""
+    """Unpack integers of `bits` bits: first the lowest bits of each of `width` bytes, then the next
+    bits of each byte, and so on."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
     numbers = (raw.reshape(len(raw), -1, 1, width) >> shifts) & np.uint8((1 << bits) - 1)
     return numbers.reshape(len(raw), -1)
@@ -135,7 +136,8 @@ def _iq4_xs(raw: Bytes) -> Floats:
 
 
 def _with_minimum(raw: Bytes, numbers: NDArray[np.integer[Any]]) -> Floats:
-    """Q4_K and Q5_K, whose scales and minima have 4 bits in one place and 2 in another."""
+    """Dequantise Q4_K and Q5_K, which store 4 bits of each scale and minimum in one place and 2
+    bits in another."""
     one, two, both = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
     scales = np.concatenate([one & 63, both & 15 | one >> 6 << 4], axis=1)
     minima = np.concatenate([two & 63, both >> 4 | two >> 6 << 4], axis=1)
@@ -144,13 +146,13 @@ def _with_minimum(raw: Bytes, numbers: NDArray[np.integer[Any]]) -> Floats:
 
 
 def _by_group(scales: Floats, numbers: NDArray[np.generic]) -> Floats:
-    """Each scale times the numbers of its group."""
+    """Multiply the numbers of each group by the group's scale."""
     grouped = numbers.reshape(*scales.shape, -1).astype(np.float32)
     return (scales[..., None] * grouped).reshape(len(numbers), -1)
 
 
 def _fifth_bits(raw: Bytes) -> Bytes:
-    """4 bytes of each block as 32 numbers, 0 or 16."""
+    """The fifth bits of 32 numbers, from 4 bytes of each block: 0 or 16 each."""
     return np.unpackbits(np.ascontiguousarray(raw), axis=1, bitorder="little") * np.uint8(16)
 
 

@@ -1,9 +1,9 @@
-"""Read pickles without executing them: a pickle names functions to call, and this reader calls only
-a few of its own.
+"""Read pickles without executing them: a pickle names functions to call, and this reader replaces
+them by a few safe functions of its own.
 
-An object of an unknown class becomes a `Foreign` with its class name and contents. This opens
-checkpoints whose vocabularies and options are objects of the tool that saved them, without trusting
-the file (`torch.load(weights_only=True)` refuses them).
+An object of an unknown class becomes a `Foreign` with its class name and contents. This way it can
+open checkpoints whose vocabularies and options are objects of the tool that saved them, without
+trusting the file (`torch.load(weights_only=True)` rejects them).
 
 A few bytes can refer to one object many times, so that hashing, printing or copying it takes
 forever. Keys are therefore plain values (or tuples of them), and copies are counted.
@@ -17,19 +17,20 @@ from typing import Any, ClassVar
 
 from translucid.core.errors import InputError
 
-# Not used by pickles of tensors, and ways to reach objects outside the file.
+# Instructions that are rejected: pickles of tensors do not need them, or they access objects
+# outside the file.
 REFUSED = (
     pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.INST, pickle.OBJ, pickle.PERSID,
     pickle.NEXT_BUFFER, pickle.READONLY_BUFFER, pickle.BYTEARRAY8,
 )  # fmt: skip
 LARGEST_INT = 128  # bits: a seed has 64
-MOST_PARTS = 64  # of a tuple used as a key
+MOST_PARTS = 64  # elements of a tuple used as a key
 MOST_COPIES = 1 << 18  # values copied between objects, in addition to one per byte of the file
 PLAIN = str | bytes | int | float | None
 
 
 class Foreign:
-    """The contents of an object of an unknown class."""
+    """A stand-in for an object of an unknown class: its class name and contents."""
 
     class_name = "?"
 
@@ -45,7 +46,7 @@ class Foreign:
 
     arguments: tuple[object, ...]
     attributes: dict[str, Any]
-    entries: list[Any]  # of a list or dictionary
+    entries: list[Any]  # elements of a list or dictionary
 
     def __setitem__(self, key: object, value: object) -> None:
         self.entries.append((key, value))
@@ -65,7 +66,7 @@ class Foreign:
 
 
 def name_of(key: object) -> str:
-    """A key as text."""
+    """A dictionary key as text."""
     return key if isinstance(key, str) else shown(key)
 
 
@@ -81,7 +82,7 @@ def shown(value: object) -> str:
 
 
 def _checked_key(key: object) -> None:
-    """Refuse keys that could take forever to hash: tuples that contain tuples."""
+    """Raise an error for keys that could take forever to hash: tuples that contain tuples."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > MOST_PARTS or not all(isinstance(part, PLAIN | Foreign) for part in parts):
         raise pickle.UnpicklingError(f"it has a key of type {type(key).__name__}")
@@ -126,7 +127,8 @@ KNOWN: dict[tuple[str, str], Any] = {
 
 
 class InertUnpickler(pickle._Unpickler):
-    """Python's own unpickler in Python, whose memo a file cannot make huge."""
+    """Unpickler that executes nothing from the file. It extends Python's pure Python unpickler,
+    whose memo a file cannot make huge."""
 
     def __init__(
         self,
@@ -134,7 +136,8 @@ class InertUnpickler(pickle._Unpickler):
         known: Mapping[tuple[str, str], Any],
         storage: Callable[[Any], Any] | None = None,
     ) -> None:
-        """known: further names that a pickle may use. storage: returns the values of a tensor."""
+        """known: additional functions that a pickle may call, by name. storage: returns the values
+        of a tensor."""
         super().__init__(file, encoding="utf-8")
         self._known_names = KNOWN | dict(known)
         self._callable = {id(value) for value in self._known_names.values() if callable(value)}
@@ -158,7 +161,7 @@ class InertUnpickler(pickle._Unpickler):
         return self._storage(identity)
 
     def _charge(self, *values: object) -> None:
-        """Count copied values: short instructions may copy a long list again and again."""
+        """Count copied values, since short instructions may copy a long list again and again."""
         self._copied += sum(len(v) for v in values if isinstance(v, Sized))
         if self._copied > self._most:
             raise pickle.UnpicklingError(f"it copies more than {self._most:,} values")
@@ -179,13 +182,14 @@ class InertUnpickler(pickle._Unpickler):
         self._reduce()
 
     def _build(self) -> None:
-        """BUILD: Python's version would set attributes of any object."""
+        """BUILD: set the state of a `Foreign`. Python's version would set attributes of any
+        object."""
         state = self.stack.pop()
         target = self.stack[-1]
         if isinstance(target, Foreign):
             self._charge(*(state if isinstance(state, tuple) else (state,)))
             target.set_state(state)
-        elif not isinstance(target, dict):  # whose attributes are ignored
+        elif not isinstance(target, dict):  # a dict's attributes are ignored
             raise pickle.UnpicklingError(f"it changes {type(target).__name__}")
 
     def _set_item(self) -> None:
@@ -215,7 +219,7 @@ class InertUnpickler(pickle._Unpickler):
     def _refuse(self) -> None:
         raise pickle.UnpicklingError("it uses an instruction that checkpoints do not need")
 
-    # Attributes of the base class.
+    # Attributes of the base class that this class uses or changes.
     stack: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
@@ -240,7 +244,8 @@ def load_inert(
     known: Mapping[tuple[str, str], Any] | None = None,
     storage: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Load one pickle from the current position of the file. where: for messages."""
+    """Load one pickle from the current position of the file. where: the file's name, for
+    messages."""
     try:
         return InertUnpickler(file, known or {}, storage).load()
     except InputError:
@@ -248,6 +253,6 @@ def load_inert(
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RecursionError,
             TypeError, ValueError, pickle.UnpicklingError, struct.error) as error:  # fmt: skip
         raise InputError(
-            f"{where} cannot be read as a checkpoint of torch ({type(error).__name__}: "
+            f"{where} cannot be read as a torch checkpoint ({type(error).__name__}: "
             f"{str(error)[:200]}); save the model as safetensors with the tool that made it"
         ) from None

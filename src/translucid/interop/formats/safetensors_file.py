@@ -1,8 +1,8 @@
-"""safetensors: eight bytes with the length of a JSON header, the header, the values.
+"""Read safetensors files: eight bytes with the length of a JSON header, the header, the values.
 
-The package safetensors reads and checks the header: it refuses overlapping tensors, gaps between
-them and bytes after the last. The values are mapped, as in all formats; the package would keep them
-in memory.
+The package safetensors reads and checks the header: it rejects overlapping tensors, gaps between
+them and bytes after the last. The values are memory-mapped, as in all formats; the package would
+keep them in memory.
 """
 
 from pathlib import Path
@@ -22,16 +22,16 @@ DTYPES = {
 
 
 def read_safetensors(path: Path) -> ModelFile:
-    """The tensors of one file."""
+    """Read the tensors of one safetensors file."""
     file = MappedFile(path)
     length = Cursor(file).number("<Q")
     if length > LARGEST_HEADER:
         raise InputError(
-            f"{path}: a header of {length:,} bytes, above the limit of {LARGEST_HEADER:,}; it is "
-            "not a safetensors file, or damaged"
+            f"{path} has a header of {length:,} bytes; the limit is {LARGEST_HEADER:,}; it is not "
+            "a safetensors file, or damaged"
         )
     tensors: dict[str, StoredTensor] = {}
-    place = 8 + length  # of the next tensor: they follow each other without gaps
+    place = 8 + length  # offset of the next tensor: they follow each other without gaps
     try:
         with safe_open(str(path), "pt") as header:
             metadata = header.metadata()
@@ -40,8 +40,8 @@ def read_safetensors(path: Path) -> ModelFile:
                 dtype, shape = described.get_dtype(), tuple(described.get_shape())
                 if dtype not in DTYPES:
                     raise InputError(
-                        f"{path}: {name[:200]} has the type {dtype}; supported: "
-                        f"{', '.join(DTYPES)}: save the model in one of these"
+                        f"{path}: {name[:200]} has the unsupported type {dtype}; supported: "
+                        f"{', '.join(DTYPES)}; save the model in one of these"
                     )
                 tensors[name] = file.tensor(place, DTYPES[dtype], shape, name)
                 place += tensors[name].nbytes

@@ -22,7 +22,7 @@ from translucid.core.untrusted_files import open_regular
 
 LARGEST = 1 << 62  # bytes: mapping a file takes no memory
 MAX_AXES = 8
-# How files begin: those of llama.cpp, and those of torch.save (a zip; before torch 1.6 a pickle).
+# First bytes of files: GGUF, and those of torch.save (a zip; before torch 1.6 a pickle).
 GGUF = b"GGUF"
 TORCH = (b"PK\x03\x04", b"\x80\x02\x8a\x0a")
 
@@ -45,10 +45,12 @@ class StoredTensor:
 
     shape: tuple[int, ...]
     dtype: str  # the name in the file
-    nbytes: int  # in the file
+    nbytes: int  # bytes in the file
     read: Callable[[], Tensor]  # a view of the file, or unpacked values
-    release: Callable[[], None] = lambda: None  # lets the pages of the file leave memory
-    file: "MappedFile | None" = None  # with its values unchanged; None: they are unpacked
+    release: Callable[[], None] = lambda: None  # frees the memory of the file's pages
+    file: "MappedFile | None" = (
+        None  # the file that contains the values as they are; None: they are converted
+    )
     start: int = 0  # their first byte in that file
 
     @property
@@ -109,7 +111,7 @@ class MappedFile:
         )
 
     def release(self, start: int, count: int) -> None:
-        """Let the pages of a region leave memory; they can be read again."""
+        """Free the memory of a region of the file; it can be read again."""
         begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE  # only whole pages inside the region
         end = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
         if end > begin and hasattr(mmap, "MADV_DONTNEED"):
@@ -119,12 +121,12 @@ class MappedFile:
         if start < 0 or count < 0 or start + count > self.size:
             raise InputError(
                 f"{self.path}: {what[:200]} would end at byte {start + count:,}, but the file has "
-                f"{self.size:,}; it was cut short or damaged: copy or download it again"
+                f"only {self.size:,} bytes; it is truncated or damaged: copy or download it again"
             )
 
 
 def rows_in_place(tensors: Sequence[StoredTensor]) -> Tensor | None:
-    """One view of float32 tensors that are adjacent in a file; None: they are not."""
+    """One view of several float32 tensors, if they are adjacent in a file; otherwise None."""
     file, start, end = tensors[0].file, tensors[0].start, tensors[0].start
     for tensor in tensors:
         if tensor.file is not file or tensor.start != end or tensor.dtype != "float32":
@@ -143,7 +145,7 @@ class Cursor:
         self.file, self.place = file, place
 
     def number(self, form: str, what: str = "its header") -> Any:
-        """One value. form: its format in the module struct."""
+        """Read one value. form: its format in the module struct."""
         size = struct.calcsize(form)
         (value,) = struct.unpack(form, self.take(size, what))
         return value
@@ -158,13 +160,13 @@ class Cursor:
         if count < 0 or count * smallest > self.file.size - self.place:
             raise InputError(
                 f"{self.file.path} declares {count:,} {what}, more than the rest of the file can "
-                "contain; it was cut short or damaged: copy or download it again"
+                "contain; it is truncated or damaged: copy or download it again"
             )
         return count
 
 
 def checked_size(shape: tuple[int, ...], what: str) -> int:
-    """The number of values of a tensor of this shape; refuses impossible shapes."""
+    """The number of values in a tensor of this shape; raises an error for impossible shapes."""
     if len(shape) > MAX_AXES or any(type(n) is not int or n < 0 for n in shape):
         raise InputError(f"{what[:300]} has the impossible shape {str(list(shape))[:100]}")
     size = prod(shape)
@@ -174,11 +176,11 @@ def checked_size(shape: tuple[int, ...], what: str) -> int:
 
 
 def check_total(path: Path, tensors: dict[str, StoredTensor], most: int = 1) -> None:
-    """Refuse overlapping tensors, with which a small file would fill the memory. most: tensors
-    that may share the same values, on average."""
+    """Raise an error if tensors overlap, since a small file could then fill the memory. most: how
+    many tensors may share the same values, on average."""
     total, size = sum(tensor.nbytes for tensor in tensors.values()), path.stat().st_size
     if total > most * size:
         raise InputError(
-            f"{path}: its tensors take {total:,} bytes together, but the file has {size:,}; do not "
-            "use it unless you know who made it"
+            f"{path}: its tensors take {total:,} bytes in total, but the file has only {size:,}; "
+            "do not use it unless you know who made it"
         )

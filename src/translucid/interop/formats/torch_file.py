@@ -1,5 +1,5 @@
-"""Files of torch.save: a zip with a pickle and the values of tensors; before torch 1.6, a series of
-pickles.
+"""Read files written by torch.save: a zip with a pickle and the values of tensors; before torch
+1.6, a series of pickles.
 
 Nothing in the file is executed (see `pickles`). Tensors are views of the mapped file.
 """
@@ -30,7 +30,9 @@ from translucid.interop.formats.stored import (
 
 LARGEST_PICKLE = 16 << 20
 LARGEST_DIRECTORY = 4 << 20  # bytes of a zip's table of entries: about 50,000 tensors
-MOST_VISITS = 100_000  # of lists, dicts and objects, in addition to one per 8 bytes of the pickle
+MOST_VISITS = (
+    100_000  # lists, dicts and objects visited, in addition to one per 8 bytes of the pickle
+)
 LEAVES = (str, float, bytes, bool, type(None))
 MOST_USES = 8  # tensors per value: embeddings may have several names
 LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
@@ -46,21 +48,21 @@ STORAGES = {
 
 @dataclass(frozen=True)
 class _Storage:
-    """Values of which tensors are views."""
+    """A torch storage: an array of values, of which tensors are views."""
 
     key: str
     dtype: torch.dtype
     count: int
-    first: int = 0  # its offset, if it is a part of another storage
+    first: int = 0  # its offset, if it is part of another storage
 
 
 @dataclass(frozen=True)
 class _Held:
-    """The contents of a file: objects, and offset and length of the values by their key."""
+    """The contents of a file: its objects, and offset and length of each storage, by key."""
 
     content: Any
     places: dict[str, tuple[int, int]]
-    size: int  # of the pickle
+    size: int  # bytes of the pickle
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class _Tensor:
 
 
 def read_torch(path: Path) -> ModelFile:
-    """Tensors by their path of keys; everything else as metadata."""
+    """Read a torch file: tensors by their path of keys, and everything else as metadata."""
     mapped = MappedFile(path)
     with open_weights(path) as file:
         is_zip = file.read(4) == TORCH[0]
@@ -87,9 +89,9 @@ def read_torch(path: Path) -> ModelFile:
 
 def _rebuild(storage: _Storage, offset: int, shape: Any, strides: Any, *rest: object) -> _Tensor:
     if not isinstance(storage, _Storage) or type(offset) is not int:
-        raise TypeError("a tensor without its values")
+        raise TypeError("a tensor has no values")
     if not all(type(n) is int for sizes in (shape, strides) for n in sizes):
-        raise TypeError("a tensor whose sizes are not integers")
+        raise TypeError("the sizes of a tensor are not integers")
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
@@ -119,9 +121,9 @@ def _storage(identity: Any) -> Any:
                 return _Storage(key, dtype, count)
             _, first, count = view  # part of a storage, before torch 1.6
             if type(first) is not int or type(count) is not int:
-                raise TypeError("a part of the values that is not given by integers")
+                raise TypeError("the offset or length of a storage is not an integer")
             return _Storage(key, dtype, count, first)
-    raise TypeError(f"values of an unknown type: {shown(identity)}")
+    raise TypeError(f"a storage of unknown type: {shown(identity)}")
 
 
 def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
@@ -130,20 +132,20 @@ def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         if end and end[zipfile._ECD_SIZE] > LARGEST_DIRECTORY:  # type: ignore[attr-defined]
             raise InputError(
-                f"{path}: the table of its entries takes more than {LARGEST_DIRECTORY:,} bytes, "
-                "more than a model needs; save the model as safetensors"
+                f"{path}: the zip directory takes more than {LARGEST_DIRECTORY:,} bytes, more than "
+                "a model needs; save the model as safetensors"
             )
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
             entries = {info.filename: info for info in archive.infolist()}
             if len(entries) < len(archive.infolist()):
-                raise InputError(f"{path}: two of its entries have one name; download it again")
+                raise InputError(f"{path}: two zip entries have the same name; download it again")
             if any(info.compress_type for info in entries.values()):
                 raise InputError(f"{path} is compressed, which torch.save never does; unpack it")
             pickled = [n for n in entries if n.count("/") <= 1 and n.split("/")[-1] == "data.pkl"]
             if len(pickled) != 1:
                 raise InputError(
-                    f"{path} is a zip without the data.pkl that torch.save writes; give the file "
+                    f"{path} is a zip without the data.pkl that torch.save writes; pass the file "
                     "with the weights"
                 )
             prefix = pickled[0].removesuffix("data.pkl")
@@ -163,7 +165,9 @@ def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
     places = {}
     for name, info in entries.items():
         if name.startswith(prefix + "data/"):
-            cursor.place = info.header_offset + 26  # lengths of the name and of what follows it
+            cursor.place = (
+                info.header_offset + 26
+            )  # where the lengths of the name and of the extra field are
             begin = cursor.number("<H") + cursor.number("<H") + info.header_offset + 30
             places[name.removeprefix(prefix + "data/")] = (begin, info.file_size)
     return _Held(content, places, len(text))
@@ -172,7 +176,7 @@ def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
 def _read_legacy(mapped: MappedFile, whole: IO[bytes]) -> _Held:
     path, where, file = mapped.path, str(mapped.path), BytesIO(whole.read(LARGEST_PICKLE))
     if load_inert(file, where) != LEGACY_MAGIC or load_inert(file, where) != LEGACY_PROTOCOL:
-        raise InputError(f"{path} was not written by torch.save; it is another kind of file")
+        raise InputError(f"{path} was not written by torch.save; it is a different kind of file")
     system = load_inert(file, where)
     if isinstance(system, dict) and system.get("little_endian") is False:
         raise InputError(f"{path} was saved on a big-endian machine; save it on another")
@@ -189,7 +193,7 @@ def _read_legacy(mapped: MappedFile, whole: IO[bytes]) -> _Held:
     cursor, places = Cursor(mapped, file.tell()), {}
     for key in keys if isinstance(keys, list) else ():
         if not isinstance(key, str):
-            raise InputError(f"{path}: values under a key that is not text; copy it again")
+            raise InputError(f"{path}: the key of a storage is not a string; copy it again")
         length = cursor.number("<q") * sizes.get(key, 1)
         places[key] = (cursor.place, length)
         cursor.file.bytes(cursor.place + length, 0, f"the values {key[:100]}")
@@ -207,14 +211,15 @@ class _Walk:
         self._visits, self._most = 0, MOST_VISITS + held.size // 8
 
     def of(self, value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> Any:
-        """The value without its tensors. A shared object is repeated."""
+        """A copy of a value without its tensors. An object that occurs several times is
+        repeated."""
         if type(value) in LEAVES:
             return value
         self._visits += type(value) is not int
         if self._visits > self._most or self._leaves > self._most_leaves:
             raise InputError(
-                f"{self._mapped.path}: more than {self._most:,} objects, many of which contain "
-                "each other; do not use this file unless you know who made it"
+                f"{self._mapped.path} contains more than {self._most:,} objects, many of them "
+                "nested in each other; do not use this file unless you know who made it"
             )
         if isinstance(value, _Tensor):
             name = ".".join(path)
@@ -272,8 +277,8 @@ def _stored(
     end = (storage.first + storage.count) * storage.dtype.itemsize
     if size and (last >= storage.count or size > storage.count or end > length):
         raise InputError(
-            f"{what[:300]} of shape {list(tensor.shape)} needs more values than the file has for "
-            "it; it was cut short or damaged: copy or download it again"
+            f"{what[:300]} of shape {list(tensor.shape)} needs more values than the file contains "
+            "for it; the file is truncated or damaged: copy or download it again"
         )
     whole = mapped.tensor(
         start + storage.first * storage.dtype.itemsize, storage.dtype, (storage.count,), name

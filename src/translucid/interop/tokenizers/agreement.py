@@ -1,7 +1,7 @@
-"""Check that vocabulary, labels and embedding tables of a model have matching sizes. A truncated
-vocabulary shifts or loses tokens without any other sign.
+"""Check that the vocabularies, labels and embedding tables of a model have matching sizes. A
+truncated vocabulary would otherwise shift or lose tokens without an error.
 
-The tool determines how many rows an embedding table may have beyond its vocabulary:
+How many more rows than tokens an embedding table may have depends on the tool:
 
 - none: fairseq, JoeyNMT, OpenNMT-py, CTranslate2, GGUF and llama2.c make the table from the
   vocabulary file, including filler tokens
@@ -11,8 +11,8 @@ The tool determines how many rows an embedding table may have beyond its vocabul
   tokens, Qwen2 290 more, DeepSeek 2,385 more)
 - any: the user lists the tokens in a mapping file
 
-Fewer rows than tokens are an error, with one exception in Hugging Face's files: the last tokens may
-be special tokens without a role that no text produces (bart-large-cnn has no row for <mask>).
+Fewer rows than tokens are an error, with one exception in Hugging Face's files: special tokens at
+the end that have no role and that no text produces (bart-large-cnn has no row for <mask>).
 """
 
 from collections import Counter
@@ -24,11 +24,12 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.tokenizers.specs import ReadTokenizers, Spare, check_room
 
 LEAST, LARGEST = 8, 128  # rows are padded to a multiple of a power of 2 in this range
-SOME = 1024  # spare rows, or one in 20 if that is more
+SOME = 1024  # allowed spare rows, or one in 20 if that is more
 
 
 def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path) -> list[str]:
-    """Notes on rows without a token. rows: those of the embedding table, by tokenizer."""
+    """Check the sizes of vocabularies, and return notes on rows without a token. rows: of the
+    embedding tables, by tokenizer."""
     notes = []
     for name, tokenizer in read.tokenizers.items():
         tokens, count = len(tokenizer), rows[name]
@@ -83,7 +84,7 @@ def _wanted(spare: Spare) -> str:
 
 
 def check_labels(labels: Sequence[str], path: Path) -> None:
-    """Refuse equal labels, which would make predictions ambiguous."""
+    """Raise an error for duplicate labels, which would make predictions ambiguous."""
     label, count = (Counter(labels).most_common(1) or [("", 0)])[0]
     if count > 1:
         places = [str(i) for i, name in enumerate(labels) if name == label]

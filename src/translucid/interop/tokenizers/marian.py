@@ -1,4 +1,5 @@
-"""Marian's two sentencepiece models (source.spm, target.spm) over one or two vocabularies."""
+"""Read Marian's tokenizers: sentencepiece models source.spm and target.spm, with one or two
+vocabularies."""
 
 import re
 from dataclasses import replace
@@ -21,7 +22,7 @@ from translucid.interop.tokenizers.sentencepiece import (
 from translucid.interop.tokenizers.specs import ReadTokenizers, added_token
 from translucid.interop.tokenizers.tokenizer_config import RoleFiles, note_of
 
-_LANGUAGE = re.compile(r">>.+<<")  # first token of a text for a multilingual model
+_LANGUAGE = re.compile(r">>.+<<")  # token that begins a text for a multilingual model
 SIDES = ("source", "target")
 
 
@@ -56,7 +57,9 @@ def _side(path: Path, vocab: dict[str, int], files: RoleFiles, side: str) -> tup
         if role is not None:
             pieces[role] = (names[role], 0.0, CONTROL)
     if special.unk is None:
-        raise InputError(f"{path.parent / 'vocab.json'} has no <unk>; it belongs to another model")
+        raise InputError(
+            f"{path.parent / 'vocab.json'} has no <unk>; it is not a Marian vocabulary"
+        )
     pieces[special.unk] = (names[special.unk], 0.0, UNKNOWN)
     lacking = [p for p in model.pieces if p[0] not in vocab and p[2] == NORMAL]
     arranged: SentencePieceModel = replace(model, pieces=[*pieces, *lacking], byte_fallback=False)
@@ -74,17 +77,17 @@ def _roles(vocab: dict[str, int], files: RoleFiles) -> SpecialTokens:
         for role, usual in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))
     )
     if eos is None:
-        raise InputError("vocab.json has no </s> to end a text; it belongs to another model")
+        raise InputError("vocab.json has no </s> to end a text; it is not a Marian vocabulary")
     start = files.decoder_start() or ([] if pad is None else [pad])
     if wrong := [i for i in start if i >= len(vocab)]:
         raise InputError(
-            f"the model starts its texts with token {wrong[0]}, but vocab.json has {len(vocab):,} "
-            "tokens; the files do not belong together"
+            f"the model starts its texts with token {wrong[0]}, but vocab.json has only "
+            f"{len(vocab):,} tokens; the files do not belong together"
         )
     ends = files.ids("eos_token_id") or [eos]
     if eos not in ends:
         raise InputError(
-            f"eos_token_id = {ends[0]}, but </s>, which ends a source here, is token {eos}; the "
+            f"eos_token_id = {ends[0]}, but </s>, which ends a source, is token {eos}; the "
             "files do not belong together"
         )
     return SpecialTokens(

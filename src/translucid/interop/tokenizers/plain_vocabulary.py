@@ -1,5 +1,5 @@
-"""Plain vocabularies: lists of tokens for texts that are already split (CTranslate2, fairseq,
-OpenNMT, JoeyNMT)."""
+"""Read plain vocabularies: lists of tokens for texts that are already split into tokens
+(CTranslate2, fairseq, OpenNMT, JoeyNMT)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ from translucid.interop.tokenizers.specs import (
 from translucid.interop.tokenizers.tokenizer_config import NAMES, by_name, note_of
 
 MAX_FILE = 128 << 20
-# spaced: characters, without spaces; marked: characters, with ▁ for a space
+# spaced: split into characters, dropping spaces; marked: into characters, with ▁ for a space
 Split = Literal["space", "characters", "spaced", "marked"]
 WAYS: Mapping[Split, str] = {
-    "space": "at spaces only: {} stores no tokenizer, so split texts first as for training",
+    "space": "at spaces only: {} stores no tokenizer, so first tokenize texts as for training",
     "characters": "between characters",
     "spaced": "between characters, without spaces",
     "marked": "between characters, with ▁ for a space",
@@ -44,9 +44,10 @@ def tokenizers(
     tool: str = "the tool",
     files: Sequence[str] = ("its vocabulary", "its vocabulary"),
 ) -> ReadTokenizers:
-    """One tokenizer, or with target one for each side. target_split: None: as split. start: the
-    first token of a decoder; None: the beginning-of-text token. source_end: whether a source ends
-    with the end token. tool, files: where the tokens come from, for messages."""
+    """Make one tokenizer, or with `target` one each for source and target. target_split: None: the
+    same as split. start: the first token of a decoder; None: the beginning-of-text token.
+    source_end: whether a source ends with the end token. tool, files: where the tokens come from,
+    for messages."""
     sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []
@@ -63,7 +64,7 @@ def tokenizers(
 
 
 def read_lines(path: Path, rows: int | None = None) -> list[str]:
-    """Read one token per line, or a list in JSON. rows: the maximum number, if it is known."""
+    """Read one token per line, or a JSON list. rows: the maximum number of tokens, if known."""
     if path.suffix == ".json":
         tokens = read_json(path)
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
@@ -82,14 +83,14 @@ def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
     for number, line in enumerate(read_lines(path, rows), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
         if len(fields) != 2 or not fields[1].isdigit():
-            raise InputError(f"{path}, line {number}: {line[:80]!r}, expected a token and its "
+            raise InputError(f"{path}, line {number}: {line[:80]!r}; expected a token and its "
                              "count")  # fmt: skip
         tokens.append(fields[0])
     return tokens
 
 
 def split_of(tokens: Sequence[str]) -> Split:
-    """How texts are split: between characters if all tokens are single characters."""
+    """How texts are split: into characters if all tokens are single characters, else at spaces."""
     single = all(len(token) == 1 for token in tokens if token.lower() not in SPECIAL)
     return "spaced" if single else "space"
 
@@ -116,7 +117,7 @@ def _roles(tokens: Sequence[str], start: str | None, *, end: bool) -> SpecialTok
 
 
 def plain_spec(tokens: Sequence[str], split: Split, special: SpecialTokens) -> str:
-    """The text of a tokenizer.json."""
+    """The text of a tokenizer.json for a list of tokens."""
     roles = (special.pad, special.bos, special.eos, special.mask)
     unk = None if special.unk is None else tokens[special.unk]
     if unk is None:

@@ -1,8 +1,8 @@
-"""Sentencepiece models: unigram (Kudo 2018, https://arxiv.org/abs/1804.10959) and BPE (Sennrich et
-al. 2016, https://arxiv.org/abs/1508.07909) on text with ▁ for spaces.
+"""Read sentencepiece models: unigram (Kudo 2018, https://arxiv.org/abs/1804.10959) and BPE
+(Sennrich et al. 2016, https://arxiv.org/abs/1508.07909) on text with ▁ for spaces.
 
-As in the library, no text is split into control pieces, and user-defined pieces are found anywhere.
-One difference: the table of normalised characters is applied per grapheme cluster, so a character
+As in the library, no text produces control pieces, and user-defined pieces are matched anywhere.
+One difference: the character normalisation table is applied per grapheme cluster, so a character
 with marks of six bytes or more (three accents, decomposed Hangul) may not be composed.
 
 A .model file is a protocol buffer (https://protobuf.dev/programming-guides/encoding) with the
@@ -44,7 +44,7 @@ _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 @dataclass
 class SentencePieceModel:
-    """A sentencepiece model from any kind of file."""
+    """A sentencepiece model: its pieces and options, from any kind of file."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: ModelKind = "unigram"
@@ -62,12 +62,12 @@ class SentencePieceModel:
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        """Pieces that no text is split into."""
+        """Ids of the pieces that no text is split into."""
         return tuple(i for i, (_, _, kind) in enumerate(self.pieces) if kind == UNUSED)
 
     @property
     def unknown(self) -> int | None:
-        """The piece for text that cannot be split."""
+        """The id of the unknown piece, for text that cannot be split into pieces."""
         return next((i for i, (_, _, kind) in enumerate(self.pieces) if kind == UNKNOWN), None)
 
 
@@ -81,7 +81,7 @@ def read_model(path: Path) -> SentencePieceModel:
 
 
 def serialised(model: SentencePieceModel) -> bytes:
-    """The .model file of a unigram model."""
+    """A unigram model as the bytes of a .model file."""
     body = b"".join(
         _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
         for piece, score, kind in model.pieces
@@ -125,9 +125,9 @@ def parse(raw: bytes, where: str) -> SentencePieceModel:
             f"{where} is not a sentencepiece model that can be read ({error}); copy it again"
         ) from None
     if not model.pieces:
-        raise InputError(f"{where} contains no pieces; give a sentencepiece .model file")
+        raise InputError(f"{where} contains no pieces; it is not a sentencepiece .model file")
     names = model.names
-    if "" in names or len(set(names)) < len(names):  # which sentencepiece refuses too
+    if "" in names or len(set(names)) < len(names):  # sentencepiece rejects these, too
         raise InputError(f"{where} has an empty or repeated piece; copy it again")
     kinds = [kind for _, _, kind in model.pieces]
     model.roles = {
@@ -140,7 +140,7 @@ def parse(raw: bytes, where: str) -> SentencePieceModel:
 
 def _trainer(model: SentencePieceModel, fields: dict[int, Value]) -> None:
     if (kind := _int(fields.get(3, 1))) not in _KINDS:
-        raise ValueError(f"model type {kind}")
+        raise ValueError(f"unknown model type {kind}")
     model.kind = _KINDS[kind]
     model.space_behind, model.byte_fallback = bool(fields.get(24)), bool(fields.get(35))
     for name, number in _ROLES.items():
@@ -163,14 +163,14 @@ def _piece(raw: bytes) -> Piece:
 
 
 def _int(value: Value) -> int:
-    """A signed number."""
+    """A field's value as a signed integer."""
     if isinstance(value, bytes):
-        raise ValueError("text where a number should be")
+        raise ValueError("text instead of a number")
     return value - (1 << 64) if value >> 63 else value
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field of a message."""
+    """The number and the value of each field in a protocol buffer message."""
     place = 0
     while place < len(raw):
         key, place = _varint(raw, place)
@@ -207,8 +207,9 @@ AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_spa
 def with_mask_tokens(
     model: SentencePieceModel, sentence: str, token: str, offset: int
 ) -> SentencePieceModel:
-    """Pegasus's vocabulary: after padding and end it has `offset` tokens for pre-training, which
-    are not in its .model file. sentence, token: the masks for a sentence and a token."""
+    """Make Pegasus's vocabulary: after the padding and end tokens it has `offset` pre-training
+    tokens that are not in its .model file. sentence, token: the mask tokens for a sentence and for
+    a token."""
     own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
     pieces = [*model.pieces[:2], *((name, 0.0, CONTROL) for name in own), *model.pieces[2:]]
     roles = {role: i if i < 2 else i + len(own) for role, i in model.roles.items()}
@@ -226,10 +227,10 @@ def spec(model: SentencePieceModel, where: str, *, added: Iterable[Part] = ()) -
     check_pieces(model.names, where)  # merging time grows with the square of a piece's length
     if model.kind not in ("unigram", "bpe") or model.space_behind or not model.escape:
         raise InputError(
-            f"{where}: a sentencepiece model of kind {model.kind}"
-            f"{' with the space behind a word' if model.space_behind else ''}"
-            f"{'' if model.escape else ' without ▁ for a space'}; unigram and bpe models with ▁ in "
-            "front are supported: train one of these"
+            f"{where} is a sentencepiece model of kind {model.kind}"
+            f"{' with ▁ at the end of words' if model.space_behind else ''}"
+            f"{'' if model.escape else ' without ▁ for spaces'}; supported: unigram and bpe models "
+            "with ▁ at the start of words"
         )
     control = {i: piece for i, (piece, _, kind) in enumerate(model.pieces) if kind == CONTROL}
     user = [piece for piece, _, kind in model.pieces if kind == USER_DEFINED]
@@ -238,7 +239,7 @@ def spec(model: SentencePieceModel, where: str, *, added: Iterable[Part] = ()) -
         splits = [split_on("|".join(map(re.escape, by_length(user))))] if user else []
     else:
         part = unigram_of(model)
-        # A byte token that is written out in a text is not a byte.
+        # A text that contains "<0x41>" literally must not produce that byte token.
         splits = [split_on("<(?=0x[0-9A-F]{2}>)", "MergedWithPrevious")] if (
             model.byte_fallback
         ) else []  # fmt: skip
@@ -275,7 +276,7 @@ def unigram_of(model: SentencePieceModel) -> Part:
     best = max((score for _, score, kind in model.pieces if kind == NORMAL), default=0.0)
     scores: list[list[str | float]] = []
     for piece, score, kind in model.pieces:
-        if kind == USER_DEFINED:  # the library's bonus, so that it always wins
+        if kind == USER_DEFINED:  # sentencepiece adds this bonus, so that the piece always wins
             score = len(piece.encode()) * best - 0.1
         scores.append([piece, score if kind in (NORMAL, USER_DEFINED, BYTE) else 0.0])
     return {
@@ -295,7 +296,7 @@ def bpe_of(pieces: Sequence[Piece], *, byte_fallback: bool) -> Part:
 
 
 def merges_of(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """All pairs of pieces that form another piece, best score first."""
+    """The BPE merges: all pairs of pieces whose concatenation is a piece, best score first."""
     known = {piece: i for i, (piece, _, _) in enumerate(pieces)}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece, score, kind in pieces:

@@ -1,4 +1,4 @@
-"""Build a tokenizer.json from parts, for other kinds of files."""
+"""Build a tokenizer.json from parts, for tokenizers that are stored in other kinds of files."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,9 +12,9 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 Part = dict[str, Any]
 
 
-# Rows that a tool's embedding tables may have beyond its tokens: see agreement.py.
+# How many rows without a token an embedding table may have: see agreement.py.
 Spare = Literal["none", "padding", "some", "any"]
-UNUSED = 1024  # special tokens without a row, before agreement.py checks each of them
+UNUSED = 1024  # maximum of special tokens without a row; agreement.py checks each of them
 
 
 class ReadTokenizers(NamedTuple):
@@ -23,13 +23,13 @@ class ReadTokenizers(NamedTuple):
     tokenizers: dict[str, Tokenizer]  # "tokenizer", or "source" and "target"
     notes: list[str]
     spare: Spare = "some"
-    files: Mapping[str, str] = {}  # by tokenizer
+    files: Mapping[str, str] = {}  # file names, by tokenizer
 
 
 def check_room(file: Path | str, tokens: int, rows: int | None, *, unused: int = 0) -> None:
-    """Refuse a vocabulary with more tokens than rows in the embedding table, before a tokenizer is
-    built from it. rows: None: not known. unused: tokens without a row that are allowed, since no
-    text produces them."""
+    """Raise an error if a vocabulary has more tokens than the embedding table has rows, before a
+    tokenizer is built from it. rows: None if unknown. unused: how many tokens without a row are
+    allowed, since no text produces them."""
     if rows is not None and tokens > rows + unused:
         raise InputError(
             f"{file} has {tokens:,} tokens, but the embedding table has {rows:,} rows; copy the "
@@ -39,7 +39,7 @@ def check_room(file: Path | str, tokens: int, rows: int | None, *, unused: int =
 
 @contextmanager
 def damaged(where: str) -> Iterator[None]:
-    """Turn errors about malformed files into one that names them."""
+    """Convert errors about malformed tokenizer files into an InputError that names the file."""
     try:
         yield
     except TranslucidError:
@@ -113,7 +113,7 @@ def bpe(
     vocab: Mapping[str, int], merges: Sequence[Sequence[str]], *, unk: str | None = None,
     byte_fallback: bool = False, whole_pieces: bool = False,
 ) -> Part:  # fmt: skip
-    """whole_pieces: text that equals a token is not merged from its parts."""
+    """A BPE model. whole_pieces: text that equals a token becomes that token without merging."""
     return {
         "type": "BPE", "dropout": None, "unk_token": unk, "continuing_subword_prefix": None,
         "end_of_word_suffix": None, "fuse_unk": unk is not None, "byte_fallback": byte_fallback,

@@ -1,5 +1,6 @@
-"""The files beside a Hugging Face tokenizer: roles of special tokens, and tokenizer_config.json,
-every key of which is honoured, known to be irrelevant, or refused by name."""
+"""Read the files beside a Hugging Face tokenizer: the roles of special tokens, and
+tokenizer_config.json. Every key is applied, known to be irrelevant, or rejected with an error that
+names it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ NAMES = {
 @dataclass
 class RoleFiles:
     """The contents of config.json, generation_config.json, tokenizer_config.json and
-    special_tokens_map.json; empty: there is no such file."""
+    special_tokens_map.json; empty if a file does not exist."""
 
     config: Config = field(default_factory=dict)
     generation: Config = field(default_factory=dict)
@@ -32,7 +33,7 @@ class RoleFiles:
     special_map: Config = field(default_factory=dict)
 
     def name(self, role: str) -> str | None:
-        """The token that the tokenizer's files name for a role."""
+        """The token that the tokenizer's files assign to a role, such as eos."""
         for source in (self.tokenizer, self.special_map):
             token = source.get(f"{role}_token")
             token = token.get("content") if isinstance(token, Mapping) else token
@@ -41,7 +42,7 @@ class RoleFiles:
         return None
 
     def ids(self, key: str) -> list[int]:
-        """Ids in the model's files; there may be several end tokens."""
+        """Token ids under a key of the model's files; there may be several end tokens."""
         for source in (self.generation, self.config):
             value = source.get(key)
             ids = value if isinstance(value, list) else [value]
@@ -51,7 +52,8 @@ class RoleFiles:
         return []
 
     def generating(self, key: str) -> Any:
-        """A value for generation: from generation_config.json only, if it exists."""
+        """The value of a generation key: from generation_config.json if that exists, otherwise from
+        config.json."""
         return (self.generation or self.config).get(key)
 
     def decoder_start(self) -> list[int]:
@@ -72,7 +74,7 @@ def by_name(tokens: Sequence[str], role: str) -> int | None:
 
 
 def first_ids(tokens: Sequence[str]) -> dict[str, int]:
-    """The id of each token; the first of equal ones."""
+    """The id of each token; for duplicates, the first."""
     return dict(zip(reversed(tokens), reversed(range(len(tokens))), strict=True))
 
 
@@ -80,9 +82,9 @@ def special_tokens(
     tokens: Sequence[str], files: RoleFiles, frame: Frame | None, *, spells_all: bool,
     fixed: bool = False,
 ) -> SpecialTokens:  # fmt: skip
-    """Roles of these tokens. frame: from the tokenizer's template, if it has one. spells_all: its
-    pieces can represent any text, so nothing is unknown. fixed: the frame comes from a
-    tokenizer.json."""
+    """Determine the roles of special tokens. frame: the tokens around a text in the tokenizer's
+    template, if it has one. spells_all: the tokens can represent any text, so nothing is unknown.
+    fixed: the frame comes from a tokenizer.json."""
     ids = first_ids(tokens)
 
     def role(name: str) -> int | None:
@@ -97,7 +99,7 @@ def special_tokens(
     eos_ids = [i for i in files.ids("eos_token_id") if i < len(tokens)]
     if eos is None and eos_ids:
         eos = eos_ids[0]
-    if eos_ids and eos not in eos_ids:  # the model's files decide how its texts end
+    if eos_ids and eos not in eos_ids:  # the model's files determine how its texts end
         eos = eos_ids[0]
     unk = None if spells_all else role("unk")
     fixed = fixed or (cls is not None and sep is not None)
@@ -127,7 +129,7 @@ def special_tokens(
 def _frame(
     files: RoleFiles, *, cls: int | None, sep: int | None, bos: int | None, eos: int | None
 ) -> Frame:
-    """The tokens around a text if no template defines them."""
+    """The special tokens around a text if no template defines them."""
     if cls is not None and sep is not None:
         return Frame((cls,), (sep,), (sep,))
     if files.config.get("is_encoder_decoder"):
@@ -139,8 +141,8 @@ def _frame(
 def _with_flags(
     frame: Frame, files: RoleFiles, bos: int | None, eos: int | None, *, fixed: bool
 ) -> Frame:
-    """Apply `add_bos_token` and `add_eos_token`. fixed: a file describes the frame, and they must
-    agree with it, since versions of transformers differ in which they follow."""
+    """Apply `add_bos_token` and `add_eos_token` to a frame. fixed: the frame comes from a file, and
+    these options must agree with it, since versions of transformers differ in which they use."""
     prefix, suffix = frame.prefix, frame.suffix
     add_bos, add_eos = files.flag("add_bos_token"), files.flag("add_eos_token")
     if add_bos is not None and bos is not None:
@@ -150,13 +152,13 @@ def _with_flags(
     if fixed and (prefix, suffix) != (frame.prefix, frame.suffix):
         raise InputError(
             f"tokenizer_config.json: add_bos_token = {add_bos}, add_eos_token = {add_eos}, but the "
-            "tokenizer's own template puts other tokens around a text; make them agree"
+            "tokenizer's own template adds different tokens to a text; make them agree"
         )
     return Frame(prefix, suffix, frame.between)
 
 
 def _check_language(frame: Frame, files: RoleFiles, ids: Mapping[str, int]) -> None:
-    """Refuse a source language whose token is not in the frame."""
+    """Raise an error if the token of the source language is not in the frame."""
     language = files.tokenizer.get("src_lang")
     if not isinstance(language, str):
         return
@@ -202,8 +204,8 @@ def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> l
             groups[-1] += [i for i in numbers if isinstance(i, int)]
     if any(len(group) > MOST_AROUND for group in groups):
         raise InputError(
-            f"the template of the tokenizer puts more than {MOST_AROUND} tokens around a text; "
-            "it is damaged: copy it again"
+            f"the tokenizer's template adds more than {MOST_AROUND} tokens to a text; it is "
+            "damaged: copy it again"
         )
     return groups
 
@@ -211,7 +213,7 @@ def _around(processor: Mapping[str, Any], key: str, ids: Mapping[str, int]) -> l
 def _numbered(token: Any) -> int:
     if isinstance(token, list) and len(token) == 2 and isinstance(token[1], int):
         return token[1]
-    raise InputError(f"the template of the tokenizer names {str(token)[:80]}, expected a token "
+    raise InputError(f"the tokenizer's template contains {str(token)[:80]}; expected a token "
                      "and its id")  # fmt: skip
 
 
@@ -227,7 +229,7 @@ def note_of(special: SpecialTokens, tokens: Sequence[str], side: str = "") -> st
         f"end with {named(frame.suffix)}" if frame.suffix else "",
     ]
     what = f"{side} texts" if side else "texts"
-    line = f"{what} {' and '.join(filter(None, around))}, as the tokenizer's files say"
+    line = f"{what} {' and '.join(filter(None, around))}, as set in the tokenizer's files"
     if special.start and special.start != frame.prefix:
         line += f"; a decoder starts with {named(special.start)}"
     return line
@@ -240,8 +242,8 @@ HONOURED = frozenset({
     "clean_up_tokenization_spaces", "do_lower_case", "extra_ids", "mask_token_sent", "offset",
     "src_lang", "strip_accents", "tokenize_chinese_chars", "tokenizer_class",
 })  # fmt: skip
-# Keys that change neither encoding nor decoding. Special tokens are never matched in texts here, so
-# it does not matter which there are, and how spaces around them are treated.
+# Keys that change neither encoding nor decoding. Translucid never matches special tokens in texts,
+# so it does not matter which exist, and how spaces around them are treated.
 IRRELEVANT = frozenset({
     "_commit_hash", "additional_special_tokens", "backend", "chat_template", "device_map",
     "errors", "extra_special_tokens", "from_slow", "full_tokenizer_file", "is_fast", "is_local",
@@ -271,7 +273,7 @@ SPLITS_OTHERWISE = ("qwen2", "qwen3")  # model types whose pattern is not GPT-2'
 
 
 def check_keys(held: Mapping[str, Any], folder: Path) -> None:
-    """Refuse keys of unknown meaning."""
+    """Raise an error for unknown keys of tokenizer_config.json."""
     unknown = {
         key: value
         for key, value in held.items()
@@ -283,14 +285,14 @@ def check_keys(held: Mapping[str, Any], folder: Path) -> None:
     if unknown:
         shown = ", ".join(f"{key} = {str(value)[:60]!r}" for key, value in unknown.items())
         raise InputError(
-            f"{folder / FILE}: {shown[:400]}: unknown, and might change token ids; if you know "
-            "that it does not, remove it from a copy of the file"
+            f"{folder / FILE}: {shown[:400]} is unknown and might change token ids; if you know "
+            "that it does not, remove it from a copy of the folder"
         )
 
 
 def check_class(files: RoleFiles, kind: str, folder: Path) -> None:
-    """Refuse a tokenizer class that splits texts differently, if no tokenizer.json describes how.
-    kind: a key of OF_FILES."""
+    """Raise an error for a tokenizer class that splits texts in its own way, if no tokenizer.json
+    describes how. kind: a key of OF_FILES."""
     name = str(files.tokenizer.get("tokenizer_class") or "")
     known = OF_FILES[kind]
     plain = name.removesuffix("Fast").removesuffix("Tokenizer")
@@ -299,8 +301,9 @@ def check_class(files: RoleFiles, kind: str, folder: Path) -> None:
     if otherwise or (name and plain not in known):
         option = f"model_type = {model_type!r}" if otherwise else f"tokenizer_class = {name[:60]!r}"
         raise InputError(
-            f"{folder / FILE}: {option} with {kind} alone: these files do not define how texts are "
-            "split; save the tokenizer again with transformers, which writes tokenizer.json"
+            f"{folder / FILE}: {option}, but the folder has only {kind}, which does not define how "
+            "texts are split; save the tokenizer again with transformers, which writes "
+            "tokenizer.json"
         )
 
 
@@ -326,7 +329,7 @@ def with_options(data: dict[str, Any], files: RoleFiles, folder: Path) -> dict[s
 
 
 def _adds_space(data: Mapping[str, Any]) -> bool | None:
-    """Whether a space is added before a text; None: spaces are not part of tokens."""
+    """Whether a space is added before a text; None if spaces are not part of tokens."""
     adds: bool | None = None
     for step in (*steps(data.get("normalizer")), *steps(data.get("pre_tokenizer"))):
         match step.get("type"):
@@ -342,7 +345,8 @@ def _adds_space(data: Mapping[str, Any]) -> bool | None:
 
 
 def clean_up_note(data: Mapping[str, Any], files: RoleFiles) -> list[str]:
-    """A note on this option, which transformers applies to Unigram; WordPiece needs none."""
+    """A note on clean_up_tokenization_spaces, which transformers applies to Unigram tokenizers and
+    Translucid does not; WordPiece needs no note."""
     on = files.tokenizer.get("clean_up_tokenization_spaces") is True
     if not on or data["model"]["type"] not in ("Unigram", "WordLevel"):
         return []

@@ -1,4 +1,4 @@
-"""The tokenizer of a folder in Hugging Face's layout, from any kind of file."""
+"""Read the tokenizer of a folder in Hugging Face's layout, from any kind of tokenizer file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -57,8 +57,8 @@ class Spec(NamedTuple):
     model: Imported
     frame: Frame | None = None
     hidden: tuple[int, ...] = ()
-    names: Mapping[str, str] = {}  # the usual tokens of some roles
-    file: str = "tokenizer.json"  # that holds the vocabulary
+    names: Mapping[str, str] = {}  # default tokens for some roles
+    file: str = "tokenizer.json"  # the file with the vocabulary
     spare: Spare = "some"
     fixed: bool = False  # the file defines the frame, so flags cannot change it
 
@@ -66,8 +66,8 @@ class Spec(NamedTuple):
 def read_tokenizers(
     folder: Path, config: Mapping[str, Any] | None = None, rows: int | None = None
 ) -> ReadTokenizers:
-    """config: the contents of config.json; None: read it. rows: of the largest embedding table, if
-    known; a vocabulary with more tokens is refused before it is built."""
+    """Read all tokenizers of a folder. config: the contents of config.json; None: read it. rows: of
+    the largest embedding table, if known; a vocabulary with more tokens is rejected early."""
     with damaged(str(folder)):
         return _read(folder, config, rows)
 
@@ -81,7 +81,7 @@ def _read(folder: Path, config: Mapping[str, Any] | None, rows: int | None) -> R
     check_keys(files.tokenizer, folder)
     if all(present(folder / f"{side}.spm") for side in marian.SIDES):
         return marian.tokenizers(folder, files)
-    if present(folder / TARGET / "tokenizer.json"):  # as our export writes it
+    if present(folder / TARGET / "tokenizer.json"):  # as Translucid's export writes it
         source = _one(folder, files, rows)
         target = _read(folder / TARGET, files.config, rows)
         return ReadTokenizers(
@@ -114,7 +114,7 @@ def _one(folder: Path, files: RoleFiles, rows: int | None) -> ReadTokenizers:
 
 
 def _unknown(model: Mapping[str, Any]) -> str | None:
-    """The model's own token for text that it cannot split."""
+    """The unknown token that a tokenizer.json names in its model."""
     if model["type"] == "Unigram":
         place, pieces = model.get("unk_id"), model["vocab"]
         known = isinstance(place, int) and 0 <= place < len(pieces)
@@ -124,7 +124,8 @@ def _unknown(model: Mapping[str, Any]) -> str | None:
 
 
 def _spells_all(data: Mapping[str, Any], names: set[str]) -> bool:
-    """Whether bytes can represent any text; small vocabularies may lack some."""
+    """Whether the tokenizer can represent any text by bytes; small vocabularies may lack some
+    bytes."""
     if data["model"].get("byte_fallback"):
         return {f"<0x{byte:02X}>" for byte in range(256)} <= names
     kinds = {step.get("type") for key in ("pre_tokenizer", "normalizer")
@@ -150,13 +151,13 @@ def _spec(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     if there("vocab.txt"):
         return _word_pieces(folder, files, rows)
     raise InputError(
-        f"{folder} contains no known tokenizer; looked for {', '.join(LOOKED_FOR)}: copy these "
-        "files of the model too"
+        f"{folder} contains no known tokenizer (looked for {', '.join(LOOKED_FOR)}); copy the "
+        "model's tokenizer files, too"
     )
 
 
 def _whole(path: Path, files: RoleFiles) -> Spec:
-    """A tokenizer.json, with tokens that tokenizer_config.json adds."""
+    """Read a tokenizer.json, with the tokens that tokenizer_config.json adds."""
     text = read_text(path, MAX_FILE, "copy it again")
     model = Imported.read(text, str(path))
     data = model.data
@@ -190,7 +191,7 @@ def _decoder_tokens(files: RoleFiles) -> list[Part]:
 
 
 def _added(folder: Path, files: RoleFiles) -> list[Part]:
-    """Tokens outside the vocabulary of a folder without a tokenizer.json."""
+    """Added tokens, which are not in the vocabulary file, of a folder without a tokenizer.json."""
     tokens = {t["id"]: t for t in _decoder_tokens(files)}
     for content, i in _held(folder, "added_tokens.json").items():
         if isinstance(i, int):
@@ -205,7 +206,9 @@ def _sentencepiece(path: Path, files: RoleFiles, added: Sequence[Part]) -> Spec:
     names = model.names
     extra = files.tokenizer.get("extra_ids")
     more = list(added)
-    if isinstance(extra, int) and 0 < extra < 1000 and not more:  # T5's, counted downwards
+    if (
+        isinstance(extra, int) and 0 < extra < 1000 and not more
+    ):  # T5's extra tokens, numbered downwards
         last = len(names) + extra - 1
         more = [token(last - i, f"<extra_id_{i}>", special=True) for i in range(extra)]
     outside = [t for t in more if t["id"] >= len(names)]
@@ -226,7 +229,7 @@ def _with_mask_tokens(
     offset = files.tokenizer.get("offset", 103)
     if not isinstance(offset, int) or not 0 <= offset < 1000:
         raise InputError(
-            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}, expected "
+            f"{path.with_name('tokenizer_config.json')}: offset = {str(offset)[:60]!r}; expected "
             "a whole number from 0 to 999"
         )
     sentence = str(files.tokenizer.get("mask_token_sent") or "<mask_1>")
@@ -234,20 +237,20 @@ def _with_mask_tokens(
 
 
 def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
-    """From GPT-2's two files, vocab.json and merges.txt."""
+    """Read GPT-2's two tokenizer files, vocab.json and merges.txt."""
     check_class(files, "merges.txt", folder)
     vocab = read_object(folder / "vocab.json")
     check_room(folder / "vocab.json", len(vocab), rows, unused=UNUSED)
     if any("</w>" in piece for piece in vocab):
         raise InputError(
-            f"{folder / 'vocab.json'}: pieces with </w> are not GPT-2's; give the folder's "
-            "tokenizer.json"
+            f"{folder / 'vocab.json'} contains pieces with </w>, so it is not a GPT-2 vocabulary; "
+            "copy the model's tokenizer.json, too"
         )
     lines = read_lines(folder / "merges.txt")
     lines = lines[1:] if lines and lines[0].startswith("#version") else lines
     merges = [line.split(" ") for line in lines if line]
     if wrong := [pair for pair in merges if len(pair) != 2]:
-        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}, expected a pair")
+        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}; expected a pair")
     usual = {"bos": "<s>", "eos": "</s>", "pad": "<pad>", "mask": "<mask>"}
     if "<s>" not in vocab:
         usual = dict.fromkeys(("bos", "eos"), "<|endoftext|>")
@@ -258,7 +261,7 @@ def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     control = {i: piece for piece, i in vocab.items() if piece in named}
     hidden = files.name("mask") or usual.get("mask")
     mask = next((i for i, piece in control.items() if piece == hidden), None)
-    strips = {"lstrip": True}  # it replaces a token that begins with a space
+    strips = {"lstrip": True}  # <mask> replaces a token that begins with a space
     masks = [] if mask is None else [token(mask, control.pop(mask), special=True) | strips]
     prefix = bool(files.tokenizer.get("add_prefix_space"))
     text = spec_text(

@@ -1,1 +1,1 @@
-"""Export to ONNX graphs, built node by node."""
+"""Export models to ONNX graphs, which are built node by node."""

@@ -1,5 +1,5 @@
-"""Write a model as a folder of ONNX graphs, with its tokenizer and config.json, and compare the
-graphs, run by onnxruntime, with the network: a whole batch, a prompt, and steps after it."""
+"""Export a model to a folder of ONNX graphs with its tokenizer and config.json. Then run the graphs
+with onnxruntime and compare them with the network: a whole batch, a prompt, and single steps."""
 
 import json
 from collections.abc import Mapping
@@ -36,16 +36,16 @@ from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
 from translucid.tasks.model_folder import Bundle
 
-LARGEST = 1 << 30  # bytes of one file; larger models store their weights separately
-ROWS, COMPARED = 3, 9  # texts that are compared, and tokens of each
+LARGEST = 1 << 30  # bytes in one file; larger models store their weights separately
+ROWS, COMPARED = 3, 9  # number of texts that are compared, and tokens in each
 FOR_DECODER = ("past_", "source_")  # prefixes of the encoder's outputs for the decoder
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """traced: every trace point is an output. verify: fail if onnxruntime is not installed, so that
-    the graphs cannot be compared with the network."""
+    """Options of the ONNX export. traced: every trace point is an output of the graph. verify: fail
+    if onnxruntime is not installed to compare the graphs with the network."""
 
     int8: bool = False
     traced: bool = False
@@ -58,7 +58,7 @@ class OnnxOptions:
 
 
 def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
-    """Fill the folder; notes for the user."""
+    """Write all files into the folder, and return notes for the user."""
     models = graphs_of(held, traced=options.traced, length=LENGTH)
     for name, model in models.items():
         _write(model, folder / f"{name}.onnx", int8=options.int8)
@@ -67,7 +67,7 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
     notes = [f"written as {files}, opset {OPSET}; batch size and length are dynamic"]
     own = held.network.config
     if isinstance(own, TransformerConfig) and own.positions not in AS_THEY_ARE:
-        notes.append(f"{own.positions} positions are a table of {LENGTH:,} positions")
+        notes.append(f"{own.positions} positions are stored as a table of {LENGTH:,} positions")
     if isinstance(own, TransformerConfig) and own.segments:
         notes.append("all tokens are in segment 0")
     if options.traced:
@@ -97,7 +97,7 @@ def _read_whole_texts(folder: Path) -> None:
 
 
 def _config(held: Bundle) -> dict[str, Any]:
-    """config.json: task, labels, special tokens."""
+    """The contents of config.json: task, labels, special tokens."""
     config: dict[str, Any] = {"task": held.task} | labels_of(held)
     if held.tokenizers:
         config |= special_ids(held)
@@ -135,13 +135,13 @@ def onnxruntime_package() -> Any:
         import onnxruntime
     except ImportError as error:
         raise ConfigError(
-            f"export to onnx with verify needs the package onnxruntime; {INSTALL}, or leave it out"
+            f"export to onnx with verify needs the package onnxruntime; {INSTALL}, or omit verify"
         ) from error
     return onnxruntime
 
 
 class Session:
-    """A graph, run by onnxruntime."""
+    """Runs one graph with onnxruntime."""
 
     def __init__(self, file: Path) -> None:
         runtime = onnxruntime_package()
@@ -150,7 +150,7 @@ class Session:
     def __call__(
         self, tensors: Mapping[str, Tensor], state: Mapping[str, Any] | None = None
     ) -> Values:
-        """All outputs by name."""
+        """Run the graph and return all outputs by name."""
         names = [output.name for output in self._session.get_outputs()]
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         return dict(zip(names, self._session.run(names, arrays | dict(state or {})), strict=True))
@@ -166,21 +166,21 @@ class Session:
 
 
 def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
-    """Compare graphs and network; a note on the largest difference. exact: raise an error if it is
-    more than rounding."""
+    """Compare the graphs with the network, and return a note on the largest difference. exact:
+    raise an error if it is larger than rounding explains."""
     ours, theirs = _both(held, folder)
     scale = float(ours.abs().max())
     largest = float((ours - theirs).abs().max())
     difference = LayerDifference("onnxruntime", largest, scale)
     if exact and not difference.relative <= BOUND:
         raise InputError(
-            f"onnxruntime's outputs differ by {largest:.1e} of {scale:.3g}, more than rounding "
-            f"({BOUND:.0e}); please report this with the model's config.json"
+            f"onnxruntime's outputs (up to {scale:.3g}) differ from the model's by {largest:.1e}, "
+            f"more than rounding ({BOUND:.0e}); please report this with the model's config.json"
         )
     version = onnxruntime_package().__version__
     return (
-        f"onnxruntime {version} compared with the network: largest difference {largest:.1e}, of "
-        f"outputs up to {scale:.3g}"
+        f"compared with the network in onnxruntime {version}: largest difference {largest:.1e}, "
+        f"with outputs up to {scale:.3g}"
     )
 
 
@@ -197,7 +197,7 @@ def _both(held: Bundle, folder: Path) -> tuple[Tensor, Tensor]:
     ids = torch.randint(c.vocab, (ROWS, length), generator=random)
     mask = torch.ones_like(ids, dtype=torch.bool)
     mask[1, length - 2 :] = False
-    mask[2, : length // 2] = False  # padding on either side
+    mask[2, : length // 2] = False  # one text is padded on the right, one on the left
     if not isinstance(network, AutoregressiveNetwork) or c.head != "language":
         inputs = {"ids": ids, "mask": mask}
         if c.characters:
@@ -234,7 +234,7 @@ def _both(held: Bundle, folder: Path) -> tuple[Tensor, Tensor]:
 
 
 def _numbers(held: Bundle, network: MLP, folder: Path, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for an MLP, in the units of the data."""
+    """Outputs of an MLP and of its graph for the same inputs, in the units of the data."""
     read, written = x, held.statistics
     if scale := written.get("inputs"):
         read = (x - torch.tensor(scale["mean"])) / torch.tensor(scale["deviation"])

@@ -1,9 +1,9 @@
 """Build an ONNX graph node by node. A value is the name of a tensor in the graph.
 
-torch.onnx.export is not used: with dynamo=True, a prototype gave equal Transformers, including
-trace points and cached steps, in 15 of 16 cases (torch 2.13), but took 7 to 16 s of processor time
-for one or two layers instead of hundredths of a second, and padded recurrent networks failed. With
-dynamo=False, the encoders that were tried failed.
+torch.onnx.export is not used: with dynamo=True (torch 2.13), a prototype reproduced 15 of 16
+Transformers, including trace points and cached steps, but took 7 to 16 s of processor time for one
+or two layers instead of hundredths of a second, and failed for padded recurrent networks. With
+dynamo=False, it failed for the encoders that were tried.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, install_command
 from translucid.parts.activations import ActivationName
 
-OPSET = 20  # the first with Gelu
-IR_VERSION = 9  # its own: what reads the one reads the other
-LOWEST = -3e38  # score of masked positions
+OPSET = 20  # the first with a Gelu node
+IR_VERSION = 9  # the version released with this opset: software that reads one reads the other
+LOWEST = -3e38  # attention score of masked positions
 Kind = Literal["float32", "int64", "bool", "int32"]
-KINDS: Mapping[Kind, int] = {"float32": 1, "int32": 6, "int64": 7, "bool": 9}  # of ONNX
-Scanned = tuple[str, Kind, int]  # a value, its kind, and its number of axes inside the loop
+KINDS: Mapping[Kind, int] = {"float32": 1, "int32": 6, "int64": 7, "bool": 9}  # ONNX's type numbers
+Scanned = tuple[str, Kind, int]  # a value, its type, and its number of axes inside the loop
 # Names of dynamic axes
 BATCH, QUERIES, KEYS, PAST, SOURCE = "batch", "queries", "keys", "past", "source_length"
 INSTALL = f"install it with: {install_command('onnx')}"
@@ -44,8 +44,9 @@ class _Output:
 
 
 class Graph:
-    """Nodes and constants. weights: of the network, by name. traced: every trace point becomes an
-    output, computed step by step instead of by a fused node."""
+    """An ONNX graph under construction: nodes and constants. weights: the network's tensors, by
+    name. traced: every trace point becomes an output, computed step by step instead of by a fused
+    node."""
 
     def __init__(
         self, weights: Mapping[str, Tensor], *, traced: bool = False, outer: "Graph | None" = None
@@ -69,13 +70,13 @@ class Graph:
         self._outputs[name] = _Output(value, kind)
 
     def point(self, name: str, value: str, kind: Kind = "float32", *, rank: int = 2) -> str:
-        """A trace point. rank: its number of axes inside a loop."""
+        """Mark a value as a trace point. rank: its number of axes inside a loop."""
         if self.traced:
             self._outputs[name] = _Output(value, kind, rank)
         return value
 
     def ranked(self, value: str, rank: int, kind: Kind = "float32") -> str:
-        """A value with `rank` axes, which onnx cannot infer."""
+        """Declare that a value has `rank` axes, where onnx cannot infer it."""
         axes = [f"{value}_{i}" for i in range(rank)]
         self._ranks.append(self.onnx.helper.make_tensor_value_info(value, KINDS[kind], axes))
         return value
@@ -92,7 +93,7 @@ class Graph:
         return name
 
     def weight(self, name: str, *, transposed: bool = False) -> str:
-        """A weight as it is, or transposed for MatMul."""
+        """A weight of the network as a constant, optionally transposed for MatMul."""
         stored = f"{name}.transposed" if transposed else name
         if stored not in self._constants:
             tensor = self.weights[name].detach().float()
@@ -107,7 +108,7 @@ class Graph:
         return value
 
     def ops(self, node: str, outputs: int, *values: str, **options: Any) -> list[str]:
-        """A node with several outputs."""
+        """Add a node with several outputs."""
         number = next(self._numbers)
         names = [f"{node}_{number}_{i}" for i in range(outputs)]
         self._nodes.append(self.onnx.helper.make_node(node, list(values), names, **options))
@@ -120,25 +121,25 @@ class Graph:
         return self.constant(np.array(numbers, dtype=np.int64), name)
 
     def index(self, number: int) -> str:
-        """An integer scalar."""
+        """An integer scalar constant."""
         return self.constant(np.array(number, dtype=np.int64), f"index_{number}")
 
     def number(self, value: float) -> str:
         return self.constant(np.float32(value))
 
     def size(self, value: str, axis: int) -> str:
-        """The size of an axis: (1,)."""
+        """The size of an axis of a value, with shape (1,)."""
         return self.op("Shape", value, start=axis, end=axis + 1)
 
     def shape(self, *sizes: str) -> str:
-        """A shape from sizes, each (1,)."""
+        """Concatenate sizes, each of shape (1,), into a shape."""
         return self.op("Concat", *sizes, axis=0)
 
     def zeros(self, *sizes: str) -> str:
         return self.op("ConstantOfShape", self.shape(*sizes))
 
     def range(self, start: str, end: str) -> str:
-        """Integers from start to end, both (1,)."""
+        """The integers from start up to, but not including, end. Both have shape (1,)."""
         first, last = (self.op("Squeeze", value, self.ints(0)) for value in (start, end))
         return self.op("Range", first, last, self.index(1))
 
@@ -152,7 +153,7 @@ class Graph:
         return self.op("Cast", value, to=KINDS[kind])
 
     def linear(self, name: str, x: str) -> str:
-        """W x + b of a layer."""
+        """Apply a linear layer of the network to x: W x + b."""
         y = self.op("MatMul", x, self.weight(f"{name}.weight", transposed=True))
         return self.op("Add", y, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else y
 
@@ -172,7 +173,7 @@ class Graph:
 
     def softmax(self, scores: str, mask: str, at: str | None = None) -> str:
         """Softmax over the last axis where mask is true; a fully masked row gives zeros. at: the
-        part whose points are traced."""
+        name of the part whose trace points these are."""
         if not self.traced or at is None:
             kept = self.op("Where", mask, scores, self.number(LOWEST))
             pattern = self.op("Softmax", kept, axis=-1)
@@ -195,8 +196,9 @@ class Graph:
         body: "Callable[[Graph, list[str], list[str]], tuple[list[str], list[str]]]",
         *, backward: bool = False,
     ) -> tuple[list[str], list[str]]:  # fmt: skip
-        """A loop over axis 1. body(graph, states, inputs at a position) returns the new states and
-        the outputs there, (batch, size) each. Its trace points become points of this graph."""
+        """Add a loop over axis 1. body(graph, states, inputs at a position) returns the new states
+        and the outputs at that position, (batch, size) each. Its trace points become trace points
+        of this graph."""
         inner = Graph(self.weights, traced=self.traced, outer=self)
         names = []
         for part, kind, rank in (*states, *inputs):
@@ -223,12 +225,12 @@ class Graph:
             assert result.rank is not None
             self.ranked(value, result.rank + (i >= len(states)), result.kind)
         for (name, point), value in zip(points.items(), outputs[first:], strict=True):
-            if point.rank == 3:  # (rows, 1, ...): a part that reads one token
+            if point.rank == 3:  # (rows, 1, ...): from a part that reads one token
                 value = self.op("Squeeze", value, self.ints(2))
             self.point(name, value, point.kind)
         return outputs[: len(states)], outputs[len(states) : first]
 
-    # ---- the model ----
+    # ---- building the model ----
 
     def _graph(self, name: str, outputs: Sequence[tuple[str, _Output]]) -> Any:
         helper = self.onnx.helper
@@ -241,7 +243,7 @@ class Graph:
         return helper.make_graph(self._nodes, name, self._inputs, described)
 
     def model(self, name: str) -> Any:
-        """The whole graph, with the shapes of its outputs."""
+        """The finished ONNX model, with the shapes of its outputs."""
         outputs = {name: _Output(o.value, o.kind) for name, o in self._outputs.items()}
         graph = self._graph(name, [*outputs.items()])
         self._infer_shapes(graph)

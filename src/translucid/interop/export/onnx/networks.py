@@ -1,5 +1,5 @@
-"""The graphs of a network: one that labels texts, or two that generate them; with the embeddings
-and heads that all stacks share.
+"""Build the ONNX graphs of a network: one graph if it labels texts, two (encoder and decoder step)
+if it generates them. Embeddings and heads are the same for all stacks.
 
 Shapes: ids, mask (batch, length); x (batch, length, d_model).
 """
@@ -24,9 +24,9 @@ from translucid.parts.positions import POSITIONS
 from translucid.tasks.model_folder import Bundle
 
 SequenceNetwork = EncoderModel | DecoderModel | EncoderDecoderModel
-MODEL, ENCODER, STEP = "model", "encoder", "decoder_step"  # names of files
+MODEL, ENCODER, STEP = "model", "encoder", "decoder_step"  # file names of the graphs
 AS_THEY_ARE = ("learned", "alibi", "none")  # other positions become tables of a fixed length
-WIDTH = 3  # of the filters over characters, as in parts.characters
+WIDTH = 3  # characters per filter, as in parts.characters
 
 
 def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
@@ -37,14 +37,15 @@ def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
         return {MODEL: _mlp(network, Graph(weights, traced=traced), held.statistics)}
     if not isinstance(network, SequenceNetwork):
         raise InputError(
-            f"a {type(network).__name__} has no ONNX graph; export one network of kind "
-            "transformer, recurrent or mlp (an ensemble: train with model.ensemble_size = 1)"
+            f"{type(network).__name__} cannot be exported to ONNX; supported: single networks of "
+            "kind transformer, recurrent or mlp (for an ensemble, train with "
+            "model.ensemble_size = 1)"
         )
     c = network.config
     if isinstance(c, TransformerConfig) and POSITIONS.source(c.positions) is not None:
         *others, last = (name for name in POSITIONS.names() if POSITIONS.source(name) is None)
         raise InputError(
-            f"your own positions = {c.positions!r} have no ONNX graph; train with "
+            f"your own positions = {c.positions!r} cannot be exported to ONNX; train with "
             f"model.positions = {', '.join(others)} or {last}"
         )
     if c.head != "language":
@@ -56,7 +57,7 @@ def graphs_of(held: Bundle, *, traced: bool, length: int) -> dict[str, Any]:
 
 
 def _labels(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """A model that labels a whole text."""
+    """The graph of a model that reads a whole text at once and does not generate."""
     c, side = network.config, "encoder" if network.config.shape == "encoder" else "decoder"
     outputs, ids, mask, state = _read(network, g, side, length)
     g.output(*head(g, c, outputs, mask, ids, state))
@@ -64,7 +65,7 @@ def _labels(network: SequenceNetwork, g: Graph, length: int) -> Any:
 
 
 def _encoder(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """Reads the source and computes the initial state of the decoder."""
+    """The encoder's graph: it reads the source and outputs the initial state of the decoder."""
     c = network.config
     outputs, _, mask, state = _read(network, g, "encoder", length)
     if isinstance(c, RecurrentConfig):
@@ -79,7 +80,8 @@ def _encoder(network: SequenceNetwork, g: Graph, length: int) -> Any:
 def _read(
     network: SequenceNetwork, g: Graph, side: str, length: int
 ) -> tuple[str, str, str, OnnxState | None]:
-    """Read a whole text: outputs, ids, mask, and the state of a recurrent network after it."""
+    """Add nodes that read a whole text. Returns outputs, ids, mask, and the final state of a
+    recurrent network."""
     c = network.config
     ids = g.input("ids", "int64", (BATCH, KEYS))
     mask = g.input("mask", "bool", (BATCH, KEYS))
@@ -92,7 +94,7 @@ def _read(
 
 
 def _step(network: SequenceNetwork, g: Graph, length: int) -> Any:
-    """Reads the newest tokens and predicts the next."""
+    """The decoder's graph: it reads the newest tokens and predicts the next one."""
     c = network.config
     ids = g.input("ids", "int64", (BATCH, QUERIES))
     mask = g.input("mask", "bool", (BATCH, KEYS))
@@ -112,7 +114,7 @@ def _stack(network: SequenceNetwork, g: Graph, side: str, length: int) -> transf
 
 
 def _mlp(network: MLP, g: Graph, statistics: Mapping[str, Any]) -> Any:
-    """Inputs and outputs are in the units of the data."""
+    """The graph of an MLP, with inputs and outputs in the units of the data."""
     c = network.config
     x = g.input("x", "float32", (BATCH, c.inputs))
     if scale := statistics.get("inputs"):
@@ -143,7 +145,7 @@ def _mlp(network: MLP, g: Graph, statistics: Mapping[str, Any]) -> Any:
 
 
 def looked_up(g: Graph, c: SequenceConfig, side: str, ids: str) -> str:
-    """The vector of each token: (batch, length, d_model)."""
+    """The embedding vector of each token: (batch, length, d_model)."""
     name = f"{side}.embedding"
     x = g.point(f"{name}.lookup", g.op("Gather", g.weight(f"{name}.table.weight"), ids))
     if isinstance(c, TransformerConfig) and c.embedding_scale:
@@ -158,7 +160,7 @@ def looked_up(g: Graph, c: SequenceConfig, side: str, ids: str) -> str:
 
 
 def _characters(g: Graph) -> str:
-    """The vector of each word's characters: (batch, length, d_model)."""
+    """A vector for each word, computed from its characters: (batch, length, d_model)."""
     at = "encoder.characters"
     ids = g.input("characters", "int64", (BATCH, KEYS, "characters"))
     inside = g.op("Greater", ids, g.ints(0))
@@ -179,7 +181,8 @@ def _characters(g: Graph) -> str:
 
 
 def _windows(g: Graph, around: str, x: str) -> list[str]:
-    """The first character of each window, the second, and so on: (batch, length, windows, ...)."""
+    """Tensors of the first characters of all windows, of the second ones, and so on:
+    (batch, length, windows, ...)."""
     many = g.op("Add", g.size(x, 2), g.ints(WIDTH - 1))
     return [g.slice(around, g.ints(i), g.op("Add", many, g.ints(i)), 2) for i in range(WIDTH)]
 
@@ -190,7 +193,7 @@ def _windows(g: Graph, around: str, x: str) -> list[str]:
 def head(
     g: Graph, c: SequenceConfig, x: str, mask: str, ids: str, state: OnnxState | None
 ) -> tuple[str, str]:
-    """Name and value of the model's output. state: of a recurrent stack."""
+    """Name and value of the model's output. state: the final state of a recurrent stack."""
     match c.head:
         case "language":
             if c.logit_scale != 1:

@@ -1,7 +1,8 @@
-"""A recurrent network as ONNX graphs: an encoder, and a decoder that takes and returns its state.
+"""Build ONNX graphs of a recurrent network: an encoder, and a decoder that takes and returns its
+state.
 
-Layers are ONNX's RNN, LSTM and GRU nodes, which support texts of different lengths; if every gate
-is traced, they are a loop over the formulas of the cell.
+Layers become ONNX's RNN, LSTM and GRU nodes, which support texts of different lengths. With tracing
+they become a loop over the formulas of the cell, so that every gate is an output.
 
 Shapes: x (batch, length, inputs); mask (batch, length); states (layers * directions, batch,
 hidden). Only the newest tokens of the decoder's mask (batch, past + queries) count.
@@ -16,7 +17,7 @@ from translucid.interop.export.onnx.graph import BATCH, SOURCE, Graph, Scanned
 from translucid.models.recurrent import RecurrentConfig
 from translucid.parts.recurrent_cells import CellName
 
-# Order of the blocks of rows in ONNX, by their index in torch.
+# The order of the gates in ONNX's weights, as indices into torch's order.
 BLOCKS: dict[CellName, tuple[int, ...]] = {
     "lstm": (0, 3, 1, 2),
     "gru": (1, 0, 2),
@@ -28,7 +29,7 @@ NODES: dict[CellName, str] = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "rnn_r
 
 @dataclass(frozen=True)
 class OnnxState:
-    """Hidden state, and for an LSTM the cell: (layers * directions, batch, hidden)."""
+    """Hidden state, and for an LSTM the cell state: (layers * directions, batch, hidden)."""
 
     hidden: str
     cell: str | None = None
@@ -49,7 +50,7 @@ class OnnxState:
 
 @dataclass(frozen=True)
 class OnnxRecurrent:
-    """A stack of recurrent layers; name: of the part."""
+    """A stack of recurrent layers. name: the name of its part in the network."""
 
     name: str
     cell: CellName
@@ -67,7 +68,7 @@ class OnnxRecurrent:
         return OnnxState(zeros, zeros if self.cell == "lstm" else None)
 
     def run(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
-        """Outputs, and the state after the last token."""
+        """Run the layers over a text; returns outputs, and the state after the last token."""
         if g.traced:
             outputs, after = self._by_position(g, x, mask, state)
         else:
@@ -77,13 +78,14 @@ class OnnxRecurrent:
     # ---- ONNX's own nodes ----
 
     def _fused(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
-        """The nodes expect padding on the right: move tokens to the left, and back afterwards."""
+        """Run ONNX's own nodes. They expect padding on the right, so tokens are moved to the left,
+        and the outputs back afterwards."""
         real = g.cast(mask, "int64")
         count = g.op("ReduceSum", real, g.ints(1), keepdims=1)  # (batch, 1)
         tokens = g.op("Sub", g.op("CumSum", real, g.index(1)), g.ints(1))
         padding = g.op("CumSum", g.op("Sub", g.ints(1), real), g.index(1))
         padding = g.op("Add", g.op("Sub", padding, g.ints(1)), count)
-        place = g.axes(g.op("Where", mask, tokens, padding), 2)  # where a token goes
+        place = g.axes(g.op("Where", mask, tokens, padding), 2)  # the new position of each token
         lengths = g.op("Max", g.op("Squeeze", count, g.ints(1)), g.ints(1))
         lengths = g.cast(lengths, "int32")
         index = g.ranked(g.op("Expand", place, g.op("Shape", x)), 3, "int64")
@@ -158,7 +160,7 @@ class OnnxRecurrent:
     def _scan(
         self, g: Graph, x: str, mask: str, now: list[str], layer: int, way: str
     ) -> tuple[list[str], list[str]]:
-        """One layer in one direction: the state after the text, and its outputs."""
+        """Run one layer in one direction; returns the state after the text, and the outputs."""
 
         def body(inner: Graph, states: list[str], inputs: list[str]) -> tuple[list[str], list[str]]:
             token, real = inputs
@@ -170,7 +172,7 @@ class OnnxRecurrent:
         return g.scan(states, inputs, body, backward=way == "backward")
 
     def one_step(self, g: Graph, x: str, mask: str, state: OnnxState) -> tuple[str, OnnxState]:
-        """All layers for one position: x (batch, inputs), mask (batch,)."""
+        """Run all layers for one position: x (batch, inputs), mask (batch,)."""
         ends = []
         for layer in range(self.layers):
             x, kept = self._masked_step(g, x, mask, state.row(g, layer), layer, "forward")
@@ -180,14 +182,14 @@ class OnnxRecurrent:
     def _masked_step(
         self, g: Graph, x: str, mask: str, now: list[str], layer: int, way: str
     ) -> tuple[str, list[str]]:
-        """Output and state of one layer; at padding, the output is zero and the state unchanged."""
+        """Run one layer for one position; at padding, it outputs zero and keeps its state."""
         real = g.axes(mask, 1)  # (batch, 1)
         after = self._step(g, x, now, layer, way)
         kept = [g.op("Where", real, *both) for both in zip(after, now, strict=True)]
         return g.op("Mul", after[0], g.cast(real, "float32")), kept
 
     def _step(self, g: Graph, x: str, now: list[str], layer: int, way: str) -> list[str]:
-        """One position of one layer: hidden, and for an LSTM the cell."""
+        """The new state of one layer after one position: hidden, and for an LSTM the cell."""
         w, u, b, b_hidden = self._names(layer, way)
         between = f"layers.{layer}." + (f"{way}." if self.bidirectional else "")
         at = f"{self.name}.{between}" + ("rnn" if self.cell == "rnn_relu" else self.cell)
@@ -239,7 +241,7 @@ def _gru(g: Graph, at: str, from_x: str, from_h: str, hidden: str) -> str:
 # ---- encoder and decoder ----
 
 Projected = tuple[str, str, str]  # keys, values and mask of the source
-PARTS = ("hidden", "cell")  # of a state, the latter for an LSTM
+PARTS = ("hidden", "cell")  # parts of a state; only an LSTM has a cell
 
 
 def stack_of(c: RecurrentConfig, side: str) -> OnnxRecurrent:
@@ -251,13 +253,14 @@ def stack_of(c: RecurrentConfig, side: str) -> OnnxRecurrent:
 
 
 def read(g: Graph, c: RecurrentConfig, side: str, x: str, mask: str) -> tuple[str, OnnxState]:
-    """Read a text whole: outputs, and the state after it."""
+    """Read a whole text; returns outputs, and the state after it."""
     stack = stack_of(c, side)
     return stack.run(g, x, mask, stack.zero_state(g, g.size(x, 0)))
 
 
 def start(g: Graph, c: RecurrentConfig, outputs: str, mask: str, state: OnnxState) -> None:
-    """The initial state of a decoder: the projected encoder output, and its last state."""
+    """Add the initial state of a decoder as graph outputs: the projected encoder outputs, and the
+    encoder's last state."""
     if c.attention != "none":
         keys = g.linear("decoder.alignment.key", outputs)
         g.output("source_keys", keys)
@@ -275,7 +278,8 @@ def start(g: Graph, c: RecurrentConfig, outputs: str, mask: str, state: OnnxStat
 
 
 def _bridged(g: Graph, c: RecurrentConfig, part: str, states: str) -> str:
-    """From (layers * directions, batch, hidden) to (layers, batch, hidden of the decoder)."""
+    """Convert encoder states (layers * directions, batch, hidden) into decoder states (layers,
+    batch, hidden of the decoder)."""
     ways = 2 if c.bidirectional else 1
     layers = [
         g.op("Concat", *(
@@ -296,7 +300,7 @@ def _bridged(g: Graph, c: RecurrentConfig, part: str, states: str) -> str:
 
 
 def step(g: Graph, c: RecurrentConfig, x: str, mask: str) -> str:
-    """Outputs for the newest tokens; the state after them becomes an output of the graph."""
+    """Compute outputs for the newest tokens; the state after them becomes a graph output."""
     shape = (c.layers, BATCH, c.hidden)
     parts = PARTS if c.cell == "lstm" else PARTS[:1]
     state = OnnxState(*(g.input(f"past_{part}", "float32", shape) for part in parts))
@@ -327,7 +331,7 @@ def step(g: Graph, c: RecurrentConfig, x: str, mask: str) -> str:
 def aligned(
     g: Graph, c: RecurrentConfig, hidden: str, source: Projected, *, in_loop: bool = False
 ) -> str:
-    """Outputs of attention for the decoder's states (batch, queries, hidden). in_loop: do not trace
+    """Attention outputs for the decoder's states (batch, queries, hidden). in_loop: do not trace
     the keys, which are the same at all positions."""
     at, (keys, values, mask) = "decoder.alignment", source
     if not in_loop:
@@ -352,8 +356,8 @@ def aligned(
 def _fed(
     g: Graph, c: RecurrentConfig, x: str, mask: str, state: OnnxState, fed: str, source: Projected
 ) -> tuple[str, OnnxState, str]:
-    """Input feeding: each position reads the previous output, the first one `fed`. Returns outputs,
-    the state after them, and the last output."""
+    """Decode with input feeding: each position reads the previous output, and the first position
+    reads `fed`. Returns outputs, the state after them, and the last output."""
     g.point("decoder.alignment.key", source[0])
     stack = stack_of(c, "decoder")
 

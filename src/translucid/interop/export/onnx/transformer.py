@@ -1,7 +1,8 @@
-"""A Transformer as ONNX graphs: an encoder, and a decoder that takes and returns keys and values.
+"""Build ONNX graphs of a Transformer: an encoder, and a decoder that takes and returns keys and
+values.
 
 The decoder handles prompts and single steps: `mask` covers past and new tokens, and an empty past
-has length 0. Every layer has the trace points of its parts.
+has length 0. The trace points have the same names as in the network.
 
 Shapes: x (batch, queries, d_model); per head (batch, heads, queries, d_head); mask (batch,
 past + queries); past_keys, past_values (layers, batch, kv_heads, past, d_head).
@@ -32,8 +33,8 @@ class OnnxLayout:
 
 
 class OnnxStack:
-    """One stack, built into a graph. positions: the network's own. length: rows of the tables that
-    replace computed positions."""
+    """Builds one stack of layers into a graph. positions: the network's own position module.
+    length: rows of the tables that replace computed positions."""
 
     def __init__(
         self, graph: Graph, config: TransformerConfig, side: str, positions: NoPositions,
@@ -51,8 +52,8 @@ class OnnxStack:
         self, x: str, mask: str, past: tuple[str, str] | None = None,
         source: tuple[str, str, str] | None = None,
     ) -> tuple[str, list[tuple[str, str]]]:  # fmt: skip
-        """Outputs, and the keys and values of each layer. past, source: keys and values of all
-        layers; source also its mask."""
+        """Run the stack; returns outputs, and the keys and values of each layer. past, source: keys
+        and values of all layers; source also contains its mask."""
         g, c = self.g, self.c
         total = g.size(mask, 1)
         first = g.op("Sub", total, g.size(x, 1))
@@ -98,7 +99,7 @@ class OnnxStack:
     # ---- positions and masks ----
 
     def _placed(self, x: str, places: str) -> str:
-        """x plus its positions, from a table."""
+        """Add the position vectors, looked up in a table, to x."""
         g, c, side = self.g, self.c, self.side
         if type(self.positions).add is not NoPositions.add:
             length = c.max_length if self.positions.limited else self.length
@@ -109,7 +110,7 @@ class OnnxStack:
         return norm(g, c, f"{side}.embedding_norm", x) if c.embedding_norm else x
 
     def _mask(self, mask: str, places: str, asked: str, queries: str, keys: str) -> str:
-        """(batch, 1, queries or 1, keys)"""
+        """Which keys each query may attend to: (batch, 1, queries or 1, keys)."""
         g, at = self.g, f"{self.side}.masks"
         seen = g.point(f"{at}.padding", g.axes(mask, 1, 2), "bool")
         if self.causal:
@@ -127,7 +128,7 @@ class OnnxStack:
         return self.g.op("Sub", self.g.axes(places, 1), self.g.axes(asked, 2))
 
     def _bias(self, places: str, asked: str) -> str | None:
-        """A bias of the scores that depends only on the offset: (batch, heads, queries, keys)."""
+        """The attention bias, which depends only on the offset: (batch, heads, queries, keys)."""
         g, name = self.g, f"{self.side}.positions.bias"
         if isinstance(self.positions, Alibi):
             distance = g.axes(g.cast(g.op("Abs", self._offset(places, asked)), "float32"), 1)
@@ -155,7 +156,8 @@ class OnnxStack:
 
 
 def start(g: Graph, c: TransformerConfig, outputs: str, mask: str) -> None:
-    """The initial decoder state: keys and values of the encoder's output, and an empty past."""
+    """Add the initial decoder state as graph outputs: keys and values of the encoder's output, and
+    an empty past."""
     layers, heads = c.decoder_layers or c.layers, c.kv_heads or c.heads
     both: tuple[list[str], list[str]] = ([], [])
     for i in range(layers):
@@ -173,8 +175,8 @@ def start(g: Graph, c: TransformerConfig, outputs: str, mask: str) -> None:
 
 
 def step(stack: OnnxStack, x: str, mask: str) -> str:
-    """Outputs for the newest tokens; the keys and values of all tokens become outputs of the
-    graph."""
+    """Compute outputs for the newest tokens; the keys and values of all tokens become outputs of
+    the graph."""
     g, c = stack.g, stack.c
     heads = c.kv_heads or c.heads
     shape = (stack.layers, BATCH, heads, PAST, c.head_size)
@@ -218,7 +220,7 @@ def _normalised(g: Graph, kind: NormName, name: str, x: str, eps: float) -> str:
         mean = _mean(g, x)
         centred = g.op("Sub", x, mean)
         variance = _mean(g, g.op("Mul", centred, centred))
-    else:  # batch: statistics from training
+    else:  # batch norm uses the statistics from training
         shape = g.op("Shape", x)
         mean, variance = (
             g.op("Expand", g.weight(f"{name}.running_{part}"), shape)
@@ -240,19 +242,19 @@ def _rms(g: Graph, x: str, eps: float) -> str:
 
 
 def enter(g: Graph, c: TransformerConfig, name: str, x: str) -> str:
-    """The input of a sub-layer."""
+    """The input of a sub-layer: x, normalised in pre-norm models."""
     return norm(g, c, f"{name}.norm", x) if c.placement == "pre" else x
 
 
 def leave(g: Graph, c: TransformerConfig, name: str, x: str, branch: str) -> str:
-    """The sum of a sub-layer's input x and its output."""
+    """The residual sum of a sub-layer's input x and its output, normalised in post-norm models."""
     total = g.op("Add", g.point(f"{name}.skip", x), g.point(f"{name}.branch", branch))
     total = g.point(f"{name}.sum", total)
     return norm(g, c, f"{name}.norm", total) if c.placement == "post" else total
 
 
 def in_heads(g: Graph, c: TransformerConfig, x: str, heads: int) -> str:
-    """From (batch, positions, heads * d_head) to (batch, heads, positions, d_head)."""
+    """Split (batch, positions, heads * d_head) into heads: (batch, heads, positions, d_head)."""
     apart = g.op("Reshape", x, g.ints(0, 0, heads, c.head_size))
     return g.op("Transpose", apart, perm=[0, 2, 1, 3])
 
@@ -261,7 +263,7 @@ def self_attention(
     g: Graph, c: TransformerConfig, name: str, x: str, layout: OnnxLayout,
     past: tuple[str, str] | None,
 ) -> tuple[str, tuple[str, str]]:  # fmt: skip
-    """Outputs, and the keys and values of all positions so far."""
+    """Self-attention; returns outputs, and the keys and values of all positions so far."""
     counts = (c.heads, c.kv_heads or c.heads, c.kv_heads or c.heads)
     sizes = g.ints(*(count * c.head_size for count in counts))
     parts = g.ops("Split", 3, g.linear(f"{name}.qkv", x), sizes, axis=2)
@@ -283,7 +285,7 @@ def self_attention(
 def cross_attention(
     g: Graph, c: TransformerConfig, name: str, x: str, source: tuple[str, str], mask: str
 ) -> str:
-    """source: keys and values; mask: (batch, keys)."""
+    """Attention to the source. source: its keys and values. mask: (batch, keys)."""
     query = in_heads(g, c, g.linear(f"{name}.query", x), c.heads)
     q, k, v = (
         g.point(f"{name}.{role}", value)
