@@ -78,7 +78,7 @@ def test_an_unknown_name_lists_those_that_exist() -> None:
         tl.load("demo:translat")
     ran = run("info", "demo:nothing-like-it")
     assert ran.returncode != 0
-    assert "there are demo:translate, " in ran.stderr
+    assert "demo:translate, " in ran.stderr
 
 
 def test_commands_accept_demo_names() -> None:

@@ -351,20 +351,20 @@ def test_resume_takes_changes_and_callbacks(tmp_path: Path) -> None:
 # ---- what cannot be used ----
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "texts alone": (["a fine film", 3], r"row 1 .*\['a fine film'\].*\(text, label\).* dict"),
-    "three": ([("a", "b", "c")], r"row 1 .*\['a', 'b', 'c'\].*\(text, label\)"),
+    "texts alone": (["a fine film", 3], r"row 1.*\['a fine film'\].*\(text, label\).* dict"),
+    "three": ([("a", "b", "c")], r"row 1.*\['a', 'b', 'c'\].*\(text, label\)"),
     "nothing": ([], "no rows; at least two are needed"),
-    "a number": (3, "train: int .*give a file"),
+    "a number": (3, "train: .*int.* a file"),
     "one row": ({"text": "a", "label": "b"}, "lists, but 'text' is a str"),
     "uneven": ({"text": ["a", "b"], "label": ["c"]}, "'text' has 2, 'label' has 1"),
     "splits": ({"train": with_labels([]), "test": with_labels([])}, r"train=data\['train'\]"),
     "an empty cell": (Frame({"text": ["a", float("nan")], "label": ["u", "v"]}),
                       r"^train:2: text contains null, but text is needed"),
-    "bytes": ([("a", "u"), (b"b", "v")], r"^train:2: text holds an object, but text is needed"),
+    "bytes": ([("a", "u"), (b"b", "v")], r"^train:2: text .*object"),
     "half a character": ([("a", "u"), ("\ud800", "v")], "^train:2: text .*half of a surr"),
     "names that nobody knows": ([{"a": "x", "b": "y"}] * 3, "^train: which column holds the label"),
     "a file that is not": ("no.tsv", "no.tsv"),
-    "what is not computed yet": (Lazy(), r"Lazy .*give train=frame.collect"),
+    "what is not computed yet": (Lazy(), r"Lazy .*train=frame\.collect"),
 }  # fmt: skip
 
 

@@ -429,7 +429,7 @@ REFUSED = {
     "CoNLL with too few columns": Bad(
         "tag",
         {"a.conll": "Anna B-PER\nsleeps\n"},
-        ("a.conll:2: tags = 2, but the line has 1 column: 'sleeps'; choose other columns",),
+        ("a.conll:2: tags = 2", "1 column", "'sleeps'", "blank line"),
     ),
     "a sentence without tags": Bad(
         "tag",

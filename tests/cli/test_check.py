@@ -187,7 +187,7 @@ def test_file_in_place_of_a_key_suggests_the_option(tmp_path: Path) -> None:
     for name in ("a.en", "a.de"):
         (tmp_path / name).write_text("a\n")
     told = run("check", "translate", "a.en", "a.de", cwd=tmp_path)
-    assert told.stderr.endswith("give it as --train a.en a.de\n")
+    assert told.stderr.endswith("--train a.en a.de\n")
     assert "--train FILE ..., or --toyland" in run("check", "translate", cwd=tmp_path).stderr
 
 

@@ -489,7 +489,7 @@ def test_older_model_decodes_as_before(folders: dict[str, str], tmp_path: Path) 
 
 
 def test_invalid_arguments_in_python_are_refused(one: Model, folders: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="one text, but 2"):
+    with pytest.raises(InputError, match=r"one text.*\b2\b"):
         one.decode(["a", "b"], trace=Trace())
     with pytest.raises(InputError, match="sampling has no search tree"):
         one.decode(["a"], tree=True, sampling=SamplingConfig())

@@ -18,6 +18,7 @@ from tests.cli.test_bad_input import (
 from tests.cli.test_decoding import on_terminal
 
 from translucid.model import Model, load
+from translucid.see.walk.walk import NOTHING
 
 TRANSLATED = "the dog sleeps"
 
@@ -45,7 +46,7 @@ def test_walk_ends_with_the_prediction(
     answer = command(["explain", models["translate"], TRANSLATED, "--width", "90"])
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    said = translator.translate([TRANSLATED])[0] or "(nothing: it ends at once)"
+    said = translator.translate([TRANSLATED])[0] or NOTHING
     assert lines[0] == f"“{TRANSLATED}” → {said}"
     assert max(map(len, lines[:-1])) <= 90
     assert "\x1b" not in answer.out
@@ -178,7 +179,7 @@ def test_terms_of_one_number_as_text_and_json(
     total = sum(term["value"] for term in data["expression"]["arguments"])
     assert total == pytest.approx(opened.value, rel=1e-5)
     assert_refused(command([*asked, "--layer", "0"]), "--terms shows one number")
-    assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "is not in it")
+    assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "[0, 99, 5]")
 
 
 def test_text_above_the_trace_budget_is_refused(

@@ -638,7 +638,7 @@ def test_changes_that_rebuild_the_store(
 
     ensure([text], tokenizer)
     ensure([text], other_tokenizer)
-    assert "another tokenizer (" in said[-2]
+    assert "different tokenizer (" in said[-2]
     ensure([text], other_tokenizer, unit="paragraph")
     assert said[-2].endswith("different unit")
     ensure([text], other_tokenizer, rule=LineRule(1000, "skip"))

@@ -177,7 +177,7 @@ def test_models_that_cannot_be_compared_open_with_a_note(
         raise RuntimeError("a fault of the other library")
 
     monkeypatch.setattr(transformers_check, "compare_answers", fails)
-    assert "which fails (a fault of the other library)" in opened(folder)
+    assert "(a fault of the other library)" in opened(folder)
 
 
 def test_code_of_the_folder_is_never_executed(tmp_path: Path, compares: Path) -> None:

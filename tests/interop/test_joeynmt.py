@@ -121,7 +121,7 @@ def test_unsupported_configurations_are_refused(
         ("name: tiny", "name: &a [x, *a]", "aliases"),
         ("name: tiny", "name: [", "YAML"),
         ("name: tiny", "name: !!python/object/apply:os.getcwd []", "YAML"),
-        (text, "- 3", "no keys"),
+        (text, "- 3", "no mapping of keys"),
         (text, "[" * 20000, "more than 1000 brackets"),
         (text, "[" * 900, "YAML"),
     ):

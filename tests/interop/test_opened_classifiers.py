@@ -18,7 +18,7 @@ TEXTS = ["the dog sleeps.", "a b c", "cat runs dog ."]
 HEAD = "ForSequenceClassification"
 MULTI = {"problem_type": "multi_label_classification", "num_labels": 3}
 KINDS: dict[str, dict[str, Any]] = {
-    "several labels": MULTI,
+    "multi-label": MULTI,
     "regression": {"problem_type": "regression", "num_labels": 1},
     "several numbers": {"problem_type": "regression", "num_labels": 2},
     "reranker": {"num_labels": 1},
@@ -113,7 +113,7 @@ def test_one_output_is_a_score_never_a_certainty(tmp_path: Path) -> None:
     assert table.splitlines()[0] == "text,score,note"
     refused = run(*command, "--threshold", "0.3")
     assert refused.returncode
-    assert "several labels" in refused.stderr
+    assert "multi-label" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_unknown_problem_types_and_activations_are_refused(tmp_path: Path) -> No
             tl.load(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["several labels", "regression", "reranker"])
+@pytest.mark.parametrize("kind", ["multi-label", "regression", "reranker"])
 def test_evaluation_without_a_single_right_label_is_refused(tmp_path: Path, kind: str) -> None:
     bert(tmp_path, HEAD, **KINDS[kind])
     (tmp_path / "t.csv").write_text("text,label\nthe dog sleeps.,LABEL_0\na b,LABEL_0\n")

@@ -14,8 +14,8 @@ from translucid.interop import kinds
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], r"no config\.json, but nothing; give a folder that training wrote"),
-        (["notes.txt"], r"but notes\.txt; give a folder"),
+        ([], r"no config\.json, but nothing; .*written by training"),
+        (["notes.txt"], r"but notes\.txt; "),
         (["a.Q4_0.gguf", "a.Q8_0.gguf"], r"but a\.Q4_0\.gguf, a\.Q8_0\.gguf; give one of its"),
         (["model.safetensors"], r"config\.json is missing beside .+model\.safetensors"),
         (["step_3.pt", "train.log"], r"give the checkpoint itself: .+step_3\.pt"),

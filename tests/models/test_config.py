@@ -90,7 +90,7 @@ def test_an_impossible_recurrent_model_is_refused(options: dict[str, Any], messa
         (TAGS | {"head_dense": "tanh"}, "head_dense = 'tanh' is for head classify or fill or emb"),
         (STATES | {"normalise": True}, "normalise = true is for head embed.*omit it"),
         (LANGUAGE | {"characters": 4}, "characters = 4 .*encoder with head tag, not shape decoder"),
-        (LABELS | {"characters": 4}, "not shape encoder with head classify; leave it out"),
+        (LABELS | {"characters": 4}, "not shape encoder with head classify.* omit"),
         (LABELS | {"characters": -1}, "characters = -1: .*greater than or equal to 0"),
         (TAGS | {"ngram_features": 5}, "ngram_features = 5 .*head classify, not .*head tag"),
         (LABELS | {"ngram_features": -1}, "ngram_features = -1: .*greater than or"),

@@ -61,7 +61,7 @@ def test_segments_left_out_are_0() -> None:
 @pytest.mark.parametrize(
     ("segments", "message"),
     [
-        (torch.tensor([[0, 1, 2]]), "segments .*2.*0 to 1"),
+        (torch.tensor([[0, 1, 2]]), "segments .*2.* 0 and 1"),
         (torch.tensor([[0, -1, 0]]), "segments .*-1"),
         (torch.tensor([[0, 1]]), "one whole number for each token"),
         (torch.tensor([[0.0, 1.0, 1.0]]), "one whole number for each token"),

@@ -183,7 +183,7 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
         assert loud == [name == "bad"] * 2, lines
         assert [line.removeprefix("! ").split(":")[0] for line in lines] == ["valid", "test"]
         assert ("**This model is not better than the baseline.**" in card) == (name == "bad")
-        assert "(the mean of training)" in card
+        assert "(the training mean)" in card
         shown = run("evaluate", name, "--json", cwd=tmp_path)
         assert json.loads(shown.stdout)["baseline"] == noted
         printed = run("evaluate", name, cwd=tmp_path).stdout
@@ -193,7 +193,7 @@ def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
 def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:
     small_net = ["data.toyland=60", "model.hidden=[8]", "training.device=cpu"]
     done = run("train", "regress", "--self-test", *small_net, cwd=tmp_path)
-    assert "the mean of training: r_squared -" in done.stdout
+    assert "the training mean: r_squared -" in done.stdout
     assert "the score to beat" in done.stdout
 
 

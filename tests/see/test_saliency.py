@@ -246,10 +246,10 @@ def test_frozen_and_training_networks_are_left_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (classifier, {"of": "great"}, r"of = 'great': the answers are bad, good, so so"),
-        (classifier, {"of": 3}, r"of = 3: the answers are bad, good, so so; give 0 to 2"),
+        (classifier, {"of": "great"}, r"of = 'great': .*bad, good, so so"),
+        (classifier, {"of": 3}, r"of = 3: .*bad, good, so so.* 0 and 2"),
         (tagger, {"of": "dog"}, r"of = 'dog': there are the, cat, sleeps"),
-        (translator, {"of": 4}, r"of = 4: to write are ein, Hund, sieht, </s>; give 0 to 3"),
+        (translator, {"of": 4}, r"of = 4: .*ein, Hund, sieht, </s>.* 0 and 3"),
         (classifier, {"method": "magic"}, r"method = 'magic': expected gradient or integrated"),
         (classifier, {"steps": 1}, r"steps = 1: must be at least 2"),
         (classifier, {"unit": "odds"}, r"unit = 'odds': expected logit or log_probability"),

@@ -184,7 +184,7 @@ def test_an_edit_shows_as_a_remainder() -> None:
     ("address", "message"),
     [
         ("head.logit[0, 0, 0]", "did you mean head.logits"),
-        ("head.logits[0, 0]", r"for each axis, at most \[0, 6, "),
+        ("head.logits[0, 0]", r"axis, at most \[0, 6, "),
         ("head.logits[0, 99, 0]", "is out of range"),
         ("head.logits[0, x]", "head.logits.0, x.*address"),
         ("decoder.layers.0.self_attention.scale[0]", "is a single number; omit the index"),

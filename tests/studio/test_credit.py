@@ -79,11 +79,11 @@ def test_saliency_is_that_of_the_model(family: str) -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ("contributions?position=2", "output: required"),
+        ("contributions?position=2", "output is required"),
         ("contributions?position=99&output=5", "position must be between 0 and"),
-        ("lens?position=99", "position: must be 0 to"),
+        ("lens?position=99", "between 0 and 72"),
         ("lens?position=x", "position: must be a whole number"),
-        ("saliency", "position: required"),
+        ("saliency", "position is required"),
     ],
 )
 def test_invalid_queries_get_a_message(question: str, message: str) -> None:

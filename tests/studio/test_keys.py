@@ -149,7 +149,7 @@ def test_a_link_to_an_unknown_stop_says_so(studio: Served, page: Page) -> None:
     assert re.search(r"has \d+ stops; it has no stop 40", page.text("#lesson .says"))
     page.expected.append("422")
     page.turn(where(studio, "language-transformer", "flow?lesson=gatse.1"))
-    assert "no lesson 'gatse'" in page.text("#lesson .says")
+    assert "unknown lesson 'gatse'" in page.text("#lesson .says")
     assert "did you mean gates?" in page.text("#lesson .says")
     page.changed(lambda: page.inner.click("#lesson .shut"))
     assert page.inner.is_hidden("#lesson")

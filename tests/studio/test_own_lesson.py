@@ -76,7 +76,7 @@ def test_an_own_lesson_is_listed_first(library: Library, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"flow"', '"flaw"', r"bad.py:7: .*view 'flaw'; choose flow, attention"),
+        ('"flow"', '"flaw"', r"bad.py:7: .*view 'flaw'.* flow, attention"),
         (", at=", ", ad=", r"bad.py:7: .*key 'ad'; .*at, i"),
         ('view="flow"', 'veiw="flow"', r"bad.py:7: .*missing .*view"),
         ('at="encoder', 'kind="selfish", at="encoder', r"bad.py:7: .*kind must be one of encoder"),
@@ -84,7 +84,7 @@ def test_an_own_lesson_is_listed_first(library: Library, tmp_path: Path) -> None
         ('at="encoder', 'moment="late", at="e', r"bad.py:7: .*moment must be one of scores"),
         ('name="Mine"', 'nmae="Mine"', r"bad.py:4: TypeError: .*nmae"),
         ('name="Mine"', "name=3", r"bad.py:4: .*name must be a string, not 3"),
-        ('"A row"', "['A row']", r"bad.py:7: .*title must be a text"),
+        ('"A row"', "['A row']", r"bad.py:7: .*title .*string"),
         ("lesson = Lesson", "Lesson", r"bad.py:7: NameError: name 'lesson'"),
         ("import Lesson,", "import Leson,", r"bad.py:2: ImportError: .*Leson"),
         ("def a_row(run):", "def a_row(run)", r"bad.py:8: expected ':'"),
@@ -154,7 +154,7 @@ NOT_THERE = [
     (SHOWN, "{attention[row, column]}", f"{POINT} has 3 indices (heads, queries, keys), not 2"),
     (SHOWN, "{attention[0, row, column, 0]}", f"{POINT} has 3 indices"),
     (SHOWN, "{attention.mean_over_heads(row)}", f"{POINT} has 3 indices"),
-    (SHOWN, "{attention.largest(row)}", f"give all indices of {POINT} but the last, not 1"),
+    (SHOWN, "{attention.largest(row)}", f"all indices of {POINT}"),
     (SHOWN, "{attention.shape[3]}", "mine.py:12: IndexError"),
     (SHOWN, "{attention['a']}", "mine.py:12: TypeError"),
     (SHOWN, "{run.weight('none', 0)}", "this model has no weight none"),

@@ -122,10 +122,10 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     ("what", "query", "message"),
     [
         ("", {"clean": "x"}, "run 'x' has expired"),
-        ("/row", {}, "at: required"),
+        ("/row", {}, r"^at\b.* required"),
         ("/row", {"at": "encoder.nothing"}, "unknown point 'encoder.nothing'"),
-        ("/cell", {"at": SUM}, "token: required"),
-        ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 to 6"),
+        ("/cell", {"at": SUM}, "token.* required"),
+        ("/cell", {"at": SUM, "token": 99}, "token 99: .* 0 and 6"),
         ("/cell", {"at": SUM, "token": 1, "position": 99}, "position = 99: must be between 0 and"),
     ],
 )

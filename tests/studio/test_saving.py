@@ -159,7 +159,7 @@ def test_the_budget_is_kept(library: Library) -> None:
         ({"address": "#/", "asked": [], "more": 1}, "keys address and asked only"),
         ({"address": "#/", "asked": [["GET", "/api/models"]]}, r"\[method, path, body\]"),
         ({"address": "#/", "asked": [["POST", "/api/session?x", "{}"]]}, "method, path, body"),
-        ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 questions, .* 5,000"),
+        ({"address": "#/", "asked": [["GET", "/", ""]] * 5001}, "5,001 .* 5,000"),
     ],
 )
 def test_invalid_sessions_are_refused(asked: Any, said: str) -> None:

@@ -176,7 +176,7 @@ def test_trace_contains_adapter_outputs() -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ({"lora_rank": 2, "lora_where": ["*.qvk"]}, "model.lora_where: '.*qvk' names no .*qkv"),
+        ({"lora_rank": 2, "lora_where": ["*.qvk"]}, "model.lora_where: '.*qvk'.*qkv"),
         ({"lora_rank": -1}, "model.lora_rank = -1"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_row_a_column_and_one_number() -> None:
     [
         ("1 0; 0", "x: row 2 has 1 number, but row 1 has 2; every row"),
         ([[1], [2, 3]], "x: row 2 has 2 numbers, but row 1 has 1"),
-        ("1 x 2", "x: 'x' is not a number; .*spaces or commas, rows by ;"),
+        ("1 x 2", "x: 'x' is not a number.* spaces or commas, rows .*;"),
         ("1 0; 0 y", "x, row 2: 'y' is not a number"),
         ("1/0", "x: '1/0' is not a number"),
         ([10**400], "x, number 1: .* is not a number"),
@@ -63,7 +63,7 @@ def test_a_row_a_column_and_one_number() -> None:
         ([1.0, float("nan")], "x, number 2: nan is not a finite number"),
         ([[1, 2], [3, float("inf")]], "x, row 2, number 2: inf is not a finite number"),
         (torch.tensor([[1.0, float("nan")]]), "x, row 1, number 2: nan"),
-        ("", 'x is empty; give numbers such as "1 0; 0 1"'),
+        ("", 'x is empty.* "1 0; 0 1"'),
         (" ; ", "x is empty"),
         ("1;;2", "x: row 2 is empty"),
         ([], "x is empty"),
@@ -125,8 +125,8 @@ def test_a_file_is_read_by_its_ending(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.toml", "x = 1\ny = = 2", "is not TOML: .*line 2"),
-        ("a.json", '{"x": 1,\n "y": }', "line 2: is not JSON"),
+        ("a.toml", "x = 1\ny = = 2", "a.toml.* TOML.* line 2"),
+        ("a.json", '{"x": 1,\n "y": }', "a.json, line 2.* JSON"),
         ("a.json", "[1, 2]", "must contain keys and values"),
         ("a.toml", "casual = true", "no such key 'casual'; did you mean causal?"),
         ("a.toml", "zzz = 1", "no such key 'zzz'; the keys are x, causal, shape"),

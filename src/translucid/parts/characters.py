@@ -77,7 +77,10 @@ class Characters(InputPart):
                 "give (batch, length, characters), at least one character wide"
             )
         if (wrong := out_of_range(features, NUMBERS)) is not None:
-            raise InputError(f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}")
+            raise InputError(
+                f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}: "
+                "byte b of a word as b + 1, 0 after its end"
+            )
 
     def _look_up(self, characters: Tensor) -> Tensor:
         # The embedding of padding is 0, whatever weights were loaded.

@@ -56,7 +56,7 @@ class NextTokens(Choices):
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
         words = example.words.follows
         before_end = max(len(words) - 1 - (words[-1] == END), 0)
-        place = before_end if of is None else place_of(of, words, "to write are")
+        place = before_end if of is None else place_of(of, words, "the tokens to write are")
         choice, word = int(example.batch.targets[0, place]), words[place]
         if choice == IGNORE:
             choice = int(outputs[place].argmax())

@@ -50,7 +50,7 @@ def rnn(
     activation: Literal["tanh", "relu"] | None = None,
     digits: int = 4,
 ) -> Solution:
-    """A recurrent network: forward pass and backpropagation through time.
+    """An RNN: forward pass and backpropagation through time.
 
     Computes h = act(W x + U h + b), one step for each row of x.
 

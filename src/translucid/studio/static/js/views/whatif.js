@@ -161,7 +161,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       )
       .concat(
         heads.some(each => typeof delta(each) === 'number')
-          ? h('p.tail', `Bars show Δ; a full bar is ${said(largest)}.`)
+          ? h('p.tail', `Colour shows Δ; full colour is ${said(largest)}.`)
           : [],
       );
   }
