@@ -41,6 +41,18 @@ PHRASES = {
     r"stands? where it was started": "see the terminal that runs it",
     r"cannot be computed here": "is not supported",
 }
+# Signs of a sentence to rewrite, in pages, help and the studio.
+PROSE = {
+    r"\bso many\b": "this many, N",
+    r"\bwhoever\b": "anyone who",
+    r"\bnobody\b": "no one; better: say what happens instead",
+    r"\bhears?\b": "attends to, reads",
+    r"\b(is|are) told\b": "is printed, is shown",
+    r"\brefused by name\b": "rejected with an error that names it",
+    r"costs nothing when": "has no overhead when",
+    r"After this page you can": "This page shows how to",
+    r"\bis no (model|number|word|text|file)\b": "is not a model, number, ...",
+}
 # Words that stand in no key, no meaning of a key, no option and no help of one.
 WORDS = {
     r"\bshares?\b": "fraction, probability, rate",
@@ -202,16 +214,16 @@ def faults(texts: Iterator[tuple[str, str]], words: dict[str, str]) -> list[str]
 
 
 def test_keys_and_options_are_in_the_fields_words() -> None:
-    assert not faults(read_texts(), PHRASES | WORDS)
+    assert not faults(read_texts(), PHRASES | WORDS | PROSE)
 
 
 def test_pages_and_recipes_are_in_the_fields_words() -> None:
-    assert not faults(pages(), PHRASES | NOUNS)
+    assert not faults(pages(), PHRASES | NOUNS | PROSE)
 
 
 def test_the_studio_is_in_the_fields_words() -> None:
     memory = {r"\bmemory\b": "encoder output, cell state, hidden state"}
-    assert not faults(of_the_studio(), PHRASES | NOUNS | memory)
+    assert not faults(of_the_studio(), PHRASES | NOUNS | PROSE | memory)
 
 
 def test_messages_are_in_the_fields_words() -> None:
