@@ -145,9 +145,13 @@ def test_colour_only_on_terminals(models: dict[str, str]) -> None:
         ("translate", [" "], ["the text is empty; pass a sentence in quotes"]),
         ("translate", ["a", "--layer", "1"], ["layer = 1: the model has one layer, number 0"]),
         ("translate", ["a", "--head", "2"], ["head = 2: the model has attention heads 0 to 1"]),
-        ("translate", ["a", "--head", "x"], ["--head x: must be the number of a head"]),
+        (
+            "translate",
+            ["a", "--head", "x"],
+            ["--head x: must be the number of a head", "such as 0"],
+        ),
         ("translate", ["a", "--top", "0"], ["top = 0: ", "at least 1"]),
-        ("translate", ["a", "--width", "20"], ["at least 60 columns"]),
+        ("translate", ["a", "--width", "20"], ["--width 20", "at least 60 columns"]),
         ("translate", ["a " * 30], ["the text: 31 tokens, but this model has learned 16 pos"]),
         ("translate", ["a", "--target", "b " * 30], ["position 30", "learned positions end at 15"]),
         ("tag", ["Anna", "--target", "B-ORG"], ["tag 'B-ORG': the model knows O, B-PER"]),
@@ -179,7 +183,7 @@ def test_terms_of_one_number_as_text_and_json(
     total = sum(term["value"] for term in data["expression"]["arguments"])
     assert total == pytest.approx(opened.value, rel=1e-5)
     assert_refused(command([*asked, "--layer", "0"]), "--terms shows one number")
-    assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "[0, 99, 5]")
+    assert_refused(command([*asked[:-1], "head.logits[0, 99, 5]"]), "[0, 99, 5] is out of range")
 
 
 def test_text_above_the_trace_budget_is_refused(

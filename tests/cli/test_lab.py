@@ -241,7 +241,9 @@ def test_a_claim_beyond_toys_needs_files(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("TRANSLUCID_SHARED", raising=False)
     done = run("lab", "run", "C48", "--real", "--seeds", "1", cwd=tmp_path)
     assert done.returncode == 2
-    assert "TRANSLUCID_SHARED is not set" in done.stderr
+    assert (
+        "TRANSLUCID_SHARED is not set; set it to the folder that contains weights/" in done.stderr
+    )
     monkeypatch.setenv("TRANSLUCID_SHARED", str(tmp_path))
     done = run("lab", "run", "C15", "--real", "--seeds", "1", cwd=tmp_path)
     assert "train.tsv: no such file; put it there" in done.stderr

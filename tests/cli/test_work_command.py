@@ -181,7 +181,7 @@ MISTAKES = [
     (["multihead", "--x", X, "--heads", "3", "--identity"], "try 2"),
     (["params", "--d-model", "64", "--heads", "5"], "try 4 or 8"),
     (["params", "--norm", "layr"], "norm = 'layr'"),
-    (["mlp", "--file", "nowhere.toml"], "file nowhere.toml"),
+    (["mlp", "--file", "nowhere.toml"], "file nowhere.toml does not exist"),
     (["mlp", "--rate", "-1"], "rate = -1: must be greater than 0"),
     (["rnn", "--x", "1", "--W", "1"], "U missing"),
 ]
@@ -199,8 +199,8 @@ def test_a_mistake_is_an_error_of_ours(arguments: list[str], message: str) -> No
     [
         MISTAKES[0],
         (["attention", "--casual"], "--causal"),
-        (["attention", "--q", X, "--heads", "2"], "--x"),
-        (["softmax", "1 2", "--digits", "99"], "digits = 99"),
+        (["attention", "--q", X, "--heads", "2"], "heads needs --x"),
+        (["softmax", "1 2", "--digits", "99"], "digits = 99: must be between 1 and 12"),
         (["softmax", "1 2", "--format", "word"], "--format"),
         (["atention"], "Did you mean 'attention'?"),
     ],

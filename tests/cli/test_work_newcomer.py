@@ -254,7 +254,7 @@ def test_wide_tables_keep_to_the_page() -> None:
 MISTAKES = [
     (["mlp", "--rate", "abc"], "rate = abc: must be one number, such as 0.5"),
     (["attention", "--x", "1 0"], "--wq, --wk, --wv are missing: --x needs --wq, --wk, --wv"),
-    (["rnn", "--x", "1", "--W", "1"], "--U missing"),
+    (["rnn", "--x", "1", "--W", "1"], "--U missing; pass --x"),
     (["mlp", "--activation", "foo"], "identity, sigmoid, tanh, relu, gelu, silu"),
     (["params", "--max-length", "9"], "only learned positions have a row for each"),
     (["softmax", "1", "--target", "3"], "x has 1 number, so the target must be 0"),
