@@ -1,0 +1,85 @@
+"""Linear models, fitted to all examples at once: strong baselines that train in seconds.
+
+Shapes: x (batch, inputs); outputs (batch, outputs).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from translucid.core.config import Config, key
+from translucid.core.trace import NO_TRACE, NoTrace
+from translucid.models import inputs
+from translucid.models.base import Network
+from translucid.parts.computation import Scope
+from translucid.parts.feedforward import Dense
+
+PENALTIES = tuple(10.0**power for power in range(-6, 4))  # of ridge regression, per example
+
+
+class LinearConfig(Config):
+    """Configuration of a linear model."""
+
+    kind: Literal["linear"] = "linear"
+    inputs: int = key(..., "input dimensions", gt=0)
+    outputs: int = key(1, "output dimensions", gt=0)
+
+
+class LinearRegression(Network):
+    """ŷ = W x + b, by ridge regression: the least squared error plus a penalty on W² (Hoerl &
+    Kennard 1970). The penalty is the one with the smallest leave-one-out error."""
+
+    fits = True
+    config: LinearConfig
+
+    def __init__(self, config: LinearConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.output = Dense(config.inputs, config.outputs)
+        nn.init.zeros_(self.output.linear.weight)
+        nn.init.zeros_(self.output.linear.bias)
+
+    def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
+        inputs.check_trace(trace)
+        inputs.check_numbers(x, self.config.inputs)
+        return self.output(x, trace.at("output.dense"))
+
+    @property
+    def output_point(self) -> str:
+        return "output.dense.activation"
+
+    def feeds(self, part: str, at: Scope) -> str | None:
+        return "x"
+
+    @torch.no_grad()
+    def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
+        x = torch.cat([given["x"] for given, _ in batches]).double()
+        y = torch.cat([targets for _, targets in batches]).double()
+        weight, bias = ridge(x, y)
+        self.output.linear.weight.copy_(weight.T)
+        self.output.linear.bias.copy_(bias)
+
+
+def ridge(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights (inputs, outputs) and biases (outputs,) of ridge regression on standardised
+    inputs, with the penalty of PENALTIES that has the smallest leave-one-out error."""
+    mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
+    deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+    z, centre = (x - mean) / deviation, y.mean(dim=0)
+    values, vectors = torch.linalg.eigh(z.T @ z)
+    turned = z @ vectors  # (examples, inputs)
+    along = turned.T @ (y - centre)
+    best: tuple[float, Tensor] | None = None
+    for penalty in PENALTIES:
+        shrunk = values.clamp(min=0) + penalty * len(x)
+        solution = along / shrunk[:, None]
+        leverage = (turned.square() / shrunk).sum(dim=1) + 1 / len(x)
+        left_out = (y - centre - turned @ solution) / (1 - leverage).clamp(min=1e-9)[:, None]
+        error = float(left_out.square().mean())
+        if best is None or error < best[0]:
+            best = error, vectors @ solution
+    assert best is not None
+    weight = best[1] / deviation[:, None]
+    return weight, centre - mean @ weight
