@@ -316,8 +316,8 @@ class Generator:
         tree: bool = False,
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """The best texts for each source or prompt. tree: keep the tree of the search; trace: used
-        in every step."""
+        """The best texts for each source or prompt. tree: keep the search tree. trace: its edits
+        are applied in every decoding step."""
         items = self._items(texts, prefix)
         note = ""
         if tree and config.early_stopping is not None and config.beam_size > 1:
