@@ -395,7 +395,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         ({"model": {"hidden_size": 3}}, r"^model.hidden_size: no such key; did you mean d_model"),
         ({"model": {"kind": "recurrent", "hidden_size": 3}}, r"did you mean hidden\?$"),
         ({"model": 3}, r"^model = 3: a section is a dict of its keys, such as model={'d_model"),
-        ({"kind": "gru"}, r"^kind: a key of several sections; write task={'kind': ...}, "),
+        ({"kind": "gru"}, r"^kind: several sections have it; write task={'kind': ...}, "),
         ({"seed": "x", "steps": -1}, "2 mistakes:\n  training.steps = -1.*\n  training.seed = 'x'"),
     ],
 )  # fmt: skip

@@ -76,7 +76,7 @@ def test_characters_are_for_taggers(tagger: Path) -> None:
         "train", "classify", "--toyland", "60", "--out", "x", "model.characters=6", cwd=tagger
     )
     assert told.returncode == 2
-    assert "model.characters = 6 is for shape encoder with head tag" in told.stderr
+    assert "model.characters = 6 works only with shape encoder and head tag" in told.stderr
 
 
 @pytest.mark.slow

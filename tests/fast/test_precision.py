@@ -173,12 +173,12 @@ def recurrent() -> Any:
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="int8 is for Transformers; use float32"):
+    with pytest.raises(InputError, match="int8 works only with Transformers; use float32"):
         prepare(recurrent(), "int8")
     with pytest.raises(InputError, match="prepare the original"):
         prepare(prepare(language_model()))
     with pytest.raises(
-        InputError, match="int8 is for CPUs, but the network is on meta; use bfloat16"
+        InputError, match="int8 works only on CPUs, but the network is on meta; use bfloat16"
     ):
         prepare(build(language_model().config).to("meta"), "int8")
     monkeypatch.setattr(precision, "has_bf16", lambda device: False)

@@ -214,7 +214,7 @@ def test_bare_product(kind: Callable[[nn.Linear], nn.Module]) -> None:
 @needs_int8
 def test_int8_has_no_gradients() -> None:
     layer = Int8Linear(linear_of(64, 48, bias=True))
-    with pytest.raises(InputError, match="int8 has no gradients; use one in float32"):
+    with pytest.raises(InputError, match="int8 network has no gradients; use a float32 network"):
         layer(inputs_of(5, 64).requires_grad_())
 
 

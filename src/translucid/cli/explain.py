@@ -27,7 +27,7 @@ def explain(
     text: Annotated[str, typer.Argument(help="Text that the model reads, in quotes.")],
     target: Annotated[
         str | None,
-        o.in_data(metavar="TEXT", help="Translation to read, or label, tags or numbers to expect."),
+        o.in_data(metavar="TEXT", help="Correct translation, label, tags or numbers."),
     ] = None,
     layer: Annotated[
         int | None, o.in_output(metavar="N", help="Show layer N in detail; the first is 0.")

@@ -171,8 +171,8 @@ class Trace(NoTrace):
         placed = [glob for glob in edit if "@" in glob]
         if placed:
             raise TraceError(
-                f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
-                "reads token by token; omit the position, or run the model with the trace"
+                f"{placed[0]!r} edits one position of a whole text, but decoding reads one token "
+                "at a time; omit the position (@...), or use model.trace(text, target, edit=...)"
             )
         return Trace([], edit=edit)
 

@@ -56,7 +56,7 @@ class Shape:
 
 
 class Sequences(NamedTuple):
-    """The result of a search, as `generate.beam.Beams`; on the CPU."""
+    """The result of a search, copied to the CPU. The fields are those of `generate.beam.Beams`."""
 
     tokens: Tensor  # (sources, beams, rounds)
     token_log_probs: Tensor

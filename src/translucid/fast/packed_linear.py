@@ -100,7 +100,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
-            raise InputError("a network in int8 has no gradients; use one in float32 for them")
+            raise InputError("an int8 network has no gradients; use a float32 network")
         y = self.of_rows(x.reshape(-1, self.in_features))
         return y.view(*x.shape[:-1], self.out_features)
 

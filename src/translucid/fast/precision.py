@@ -54,9 +54,11 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
         raise InputError("bfloat16: this processor does not support it; use float32 or int8")
     if precision == "int8":
         if device.type != "cpu":
-            raise InputError(f"int8 is for CPUs, but the network is on {device}; use bfloat16")
+            raise InputError(
+                f"int8 works only on CPUs, but the network is on {device}; use bfloat16"
+            )
         if not any(isinstance(part, Stack) for part in network.modules()):
-            raise InputError("int8 is for Transformers; use float32 for this network")
+            raise InputError("int8 works only with Transformers; use float32 for this network")
         if not cpu_kernels.available():
             int8_engine()  # raises if there is none
     return precision

@@ -71,8 +71,8 @@ def find(
     """The best continuations of each prefix, best first.
 
     inputs: the sources of an encoder-decoder. never: forbidden tokens, such as unused rows of the
-    vocabulary. ends: further end tokens besides `eos`. trace: used in every step. graphs: CUDA
-    graphs to reuse in later searches.
+    vocabulary. ends: further end tokens besides `eos`. trace: passed to the model in every
+    step. graphs: CUDA graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
@@ -195,7 +195,8 @@ def draw(
 
     numbers: (rows, tokens), random numbers between 0 and 1. A text ends with `eos` or one of `ends`
     (not before `least` tokens), if `stop(row, token)` is true, or after `most` tokens or the last
-    random number, then with one of `forced_end_ids` if given. trace: used in every step.
+    random number, then with one of `forced_end_ids` if given. trace: passed to the model in every
+    step.
     """
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length

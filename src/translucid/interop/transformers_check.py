@@ -150,7 +150,7 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
         )
         names = getattr(tokenizer, "vocab_files_names", {}).values()
         if names and not any((folder / name).exists() for name in names):
-            raise NotCompared("transformers reads its tokenizer from different files: "
+            raise NotCompared("transformers needs other tokenizer files, not in the folder: "
                               f"{', '.join(names)[:100]}")  # fmt: skip
         if type(tokenizer).__name__ in GENERIC and not (folder / "tokenizer.json").exists():
             raise NotCompared("transformers has to guess its tokenizer, since "

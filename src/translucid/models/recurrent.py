@@ -201,7 +201,7 @@ class RecurrentConfig(SequenceConfig):
             )
         if self.encoder_hidden is not None and self.shape != "encoder-decoder":
             raise ValueError(
-                f"encoder_hidden is for shape encoder-decoder, not {self.shape}; use hidden"
+                f"encoder_hidden needs shape encoder-decoder, not {self.shape}; use hidden"
             )
         if self.bridge in ("copy", "last") and self.d_encoder != self.hidden:
             per_direction = self.hidden // (2 if self.bidirectional else 1)
@@ -216,7 +216,7 @@ class RecurrentConfig(SequenceConfig):
                 f"not {self.shape} with {self.attention}"
             )
         if self.head == "fill":
-            raise ValueError("head fill is for kind transformer; use head tag or none")
+            raise ValueError("head fill works only with kind transformer; use head tag or none")
         return self
 
     @property

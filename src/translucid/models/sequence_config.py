@@ -102,5 +102,6 @@ class SequenceConfig(Config):
         own = [f"shape {self.shape}"] * bool(shapes) + [f"head {self.head}"] * bool(heads)
         shown = str(value).lower() if isinstance(value, bool) else repr(value)
         raise ValueError(
-            f"{name} = {shown} is for {' with '.join(allowed)}, not {' with '.join(own)}; omit it"
+            f"{name} = {shown} works only with {' and '.join(allowed)}, not with "
+            f"{' and '.join(own)}; omit it"
         )

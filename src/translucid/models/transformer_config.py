@@ -129,7 +129,7 @@ class TransformerConfig(SequenceConfig):
                 f"{self.placement} and {self.shape}"
             )
         if not self.norm_bias and self.norm == "batch":
-            raise ValueError("norm_bias = false is for layer norm; batch norm has a shift")
+            raise ValueError("norm_bias = false works only with layer norm; batch norm has a shift")
         return self
 
     def _check_rotary(self) -> None:

@@ -438,7 +438,7 @@ def softmax_terms(
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
-    """One value of the softmax of outputs, or of pooling scores, where padding is masked."""
+    """One value of a softmax: of the outputs, or of the pooling scores, which mask padding."""
     scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
     if not at.scope.endswith("pool_softmax"):
         return softmax_terms(at, point, index, scores)

@@ -142,7 +142,8 @@ def _take(path: Path) -> int:
 
 
 def lock(held: int) -> bool:
-    """Lock an open file, unless another process has; True if the system has no locks."""
+    """Lock an open file. False if another process has locked it; True if the lock succeeded or the
+    system has no locks."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -48,8 +48,8 @@ class Contributions:
 
 
 class _Direction:
-    """The direction in the residual stream that the logit reads, followed from the final norm back
-    to the embedding; each part on the way contributes its component in this direction."""
+    """The direction in the residual stream that determines the logit, followed from the final norm
+    back to the embedding. Each part's contribution is its component in this direction."""
 
     def __init__(self, reading: TextTrace, position: int, direction: Tensor) -> None:
         self.reading, self.position = reading, position

@@ -169,9 +169,9 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Records each batch row that an edit has changed in a trace of its own.
+    """Record every batch row that its edit has changed, each in a separate trace.
 
-    Row 0 has no edit; a row equal to it is not yet affected by its edit.
+    Row 0 has no edit. Other rows are recorded where they differ from row 0, and at edited points.
     """
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:

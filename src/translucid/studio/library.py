@@ -35,9 +35,9 @@ class Library:
     """The opened models and recent runs. Not thread-safe."""
 
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
-        """A training run without a saved model is None. `start` is part of every run's key, so that
-        a browser does not reuse answers cached from an earlier server; if it is empty, fingerprints
-        of the weights are used instead."""
+        """models: by name; None for a training run that has not saved a model yet. start: part of
+        every run's key, so that a browser does not reuse answers that it cached from an earlier
+        server; if empty, the key contains fingerprints of the weights instead."""
         self.opened = {
             key: PageModel(key, name, model)
             for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)

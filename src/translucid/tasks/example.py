@@ -42,7 +42,7 @@ class Example:
 
     @classmethod
     def of_tokens(cls, text: str, batch: Batch, tokenizer: Tokenizer) -> "Example":
-        """An example for a network that reads `ids`, labelled with the tokens."""
+        """An example for a network whose input is `ids`; its axes are labelled with the tokens."""
         tokens = readable(tokenizer, batch.inputs["ids"][0].tolist())
         return cls(text, batch, Words(tokens), TokenInput("ids", tokenizer))
 

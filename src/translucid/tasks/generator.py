@@ -276,8 +276,8 @@ class Generator:
     def _language_settings(
         self, sampling: Mapping[str, float | None], **options: float | None
     ) -> tuple[GenerationConfig, SamplingConfig | None]:
-        """The generation and sampling settings of a language model; the latter are None if its
-        folder asks for beam search. Options that are None keep their defaults."""
+        """The generation and sampling settings of a language model. The sampling settings are None
+        if its folder asks for beam search. Options that are None keep their defaults."""
         task: Language = expect(self.task, "language")
         config = self.generation_config(**{k: v for k, v in options.items() if v is not None})
         chosen = {name: value for name, value in sampling.items() if value is not None}
@@ -316,8 +316,8 @@ class Generator:
         tree: bool = False,
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
-        """The best texts for each source or prompt. tree: keep the tree of the search; trace: used
-        in every step."""
+        """The best texts for each source or prompt. tree: keep the search tree. trace: edits to
+        apply in every step."""
         items = self._items(texts, prefix)
         note = ""
         if tree and config.early_stopping is not None and config.beam_size > 1:
@@ -395,7 +395,7 @@ class Generator:
         trace: NoTrace = NO_TRACE,
     ) -> list[Decoded]:
         """Sampled texts, in the order in which they were drawn. Only the lengths, constraints and
-        alpha of `config` apply. trace: used in every step."""
+        alpha of `config` apply. trace: edits to apply in every step."""
         _check_stop(stop)
         if samples < 1:
             raise InputError(f"samples = {samples}: must be at least 1")

@@ -179,7 +179,10 @@ def _load(folder: Path) -> Bundle:
         extensions.require(described.code, (TASKS, POSITIONS), folder)
     sizes = described.model
     if large := [key for key, size in sizes.items() if isinstance(size, int) and size >= LARGEST]:
-        raise InputError(f"{folder / CONFIG}: model.{large[0]} is larger than any tensor's size")
+        raise InputError(
+            f"{folder / CONFIG}: model.{large[0]} must be below {LARGEST:,}; "
+            "copy the whole folder again"
+        )
     for key in ("layers", "ensemble_size"):  # each layer or member has its own tensors
         if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
             raise InputError(

@@ -47,7 +47,7 @@ class DataConfig(Config):
         None, "number of generated sentences to train on, instead of files", gt=0, le=10_000_000
     )
     folder: str = key("", "folder of the data files, for relative names")
-    train: Paths = key((), "training files: one, or two for pairs and translation", strict=False)
+    train: Paths = key((), "training files: one, or two for source and target", strict=False)
     valid: Paths = key(
         (), "validation files, to choose the best model; default: 5 % of train", strict=False
     )
@@ -68,7 +68,7 @@ class DataConfig(Config):
     source_column: Column = key(None, "source column, or first text of a pair, in a table")
     target_column: Column = key(None, "target column, or second text of a pair, in a table")
     score_column: Column = key(
-        None, "embed: similarity column, -1 to 1; default: detect it, else 1"
+        None, "embed: similarity column, -1 to 1; default: detect it, or 1 for all pairs"
     )
     words_column: Column = key(None, "tag: word column; default: detect it")
     tags_column: Column = key(None, "tag: tag column; default: detect it")
@@ -84,14 +84,14 @@ class DataConfig(Config):
     standardise: bool = key(
         True, "regress: scale inputs and outputs to mean 0, standard deviation 1"
     )
-    unit: Literal["line", "paragraph", "file"] = key("line", "language: unit of a document")
+    unit: Literal["line", "paragraph", "file"] = key("line", "language: what counts as a document")
     keep_empty: bool = key(
         False, "language: count empty lines as documents, as word-level benchmarks do"
     )
-    max_length: int = key(256, "maximum length of an example (language: of a row) in tokens", gt=1)
+    max_length: int = key(256, "maximum length of an example or sequence in tokens", gt=1)
     long: Long | None = key(
         None,
-        "longer examples; default: truncate (classify, embed), split into windows (tag), else skip",
+        "how to treat longer examples; default: truncate (classify, embed), split (tag), else skip",
     )
 
     @model_validator(mode="after")
@@ -162,11 +162,11 @@ class DecodingConfig(Config):
     alpha: float = key(1.0, "length penalty: score is log-probability / length^alpha", ge=0)
     spans: SpanDecoding = key(
         "legal",
-        "tag: best legal sequence (IOB2 or BIOES; iob1: IOB1), or free: best tag of each word",
+        "tag: best valid tag sequence (legal; iob1 for IOB1 tags), or best tag of each word (free)",
     )
     context: int = key(
         0,
-        "language: tokens of context before the scored ones",
+        "language: tokens that the model reads as context before those it scores",
         ge=0,
     )
     carry_state: bool | None = key(

@@ -342,8 +342,8 @@ class Translate(Task[Pair, TranslateItem]):
         """The best translations of each source, best first. Each begins with the target of its
         item; the translation of an empty source is empty.
 
-        ensemble: models whose probabilities are averaged with `model`'s. trace: used in every step.
-        graphs: CUDA graphs to reuse; by default the task's own.
+        ensemble: models whose probabilities are averaged with `model`'s. trace: edits to apply in
+        every step. graphs: CUDA graphs to reuse; by default the task's own.
         """
         assert isinstance(model, AutoregressiveNetwork)
         chosen = config or self.search

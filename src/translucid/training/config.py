@@ -97,7 +97,7 @@ class TrainingConfig(Config):
         False, "average the best models' weights, and keep the average if better"
     )
     skip_bad_batches: int = key(
-        0, "maximum number of steps to skip whose gradient is not finite", ge=0
+        0, "maximum number of steps to skip because the gradient is not finite", ge=0
     )
     log_every: int = key(20, "logging interval in steps", gt=0)
     tensorboard: bool = key(False, "write TensorBoard logs")

@@ -123,7 +123,7 @@ class State:
         self.called = network if captured else processes.wrap(network)
         if rows is not None and not processes.alone:
             raise ConfigError(
-                "training.carry_state = true is for one process only; start it without torchrun"
+                "training.carry_state = true works only in one process; start it without torchrun"
             )
         self.carried = None if rows is None else CarriedState(network, rows)
         self.optimizers = make_optimizer(

@@ -59,7 +59,7 @@ def mlp(
     v: v, the weights from the units to the output; for several outputs, one row each.
     c: c, the bias of the output (0).
     y: The target, for the loss and the gradients.
-    rate: Learning rate for one SGD step (no step).
+    rate: Learning rate of one SGD step (default: no step).
 
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02

@@ -103,9 +103,9 @@ def perceptron(
 
 
 def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
-    """Run the perceptron with a trace that rounds a tiny sum to the 0 that it is on paper.
+    """A trace for the perceptron that sets tiny weighted sums to 0, since they are rounding errors.
 
-    scale: magnitude of the numbers added to the weights, which may have cancelled out.
+    scale: magnitude of earlier weight updates, which may have cancelled out.
     """
     largest = max(unit.weight.abs().max().item(), abs(unit.bias.item()), scale)
     tolerance = _TIE * largest * (1 + x.abs().sum().item())

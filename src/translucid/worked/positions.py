@@ -65,11 +65,13 @@ def positions(
     if rotary:
         stray = _unused(d, positions, count)
         if stray is not None:
-            raise InputError(f"{stray} is for sinusoidal positions; rotary takes q, k and pairs")
+            raise InputError(
+                f"{stray} works only with sinusoidal positions; rotary takes q, k and pairs"
+            )
         return _rotary(root, q, k, pairs, digits)
     for name, value in (("q", q), ("k", k), ("pairs", pairs)):
         if value is not None:
-            raise InputError(f"{name} is for rotary positions; add rotary, or omit {name}")
+            raise InputError(f"{name} works only with rotary positions; add rotary, or omit {name}")
     if positions is not None and count is not None:
         raise InputError("pass positions or count, not both")
     example = d is None and positions is None and count is None

@@ -57,8 +57,8 @@ def rnn(
     x: One row for each step: "1; -0.5; 2".
     W, U, b: of the cell
     h0: The state before the first step (0).
-    target: What the last state should be, one number for each unit: loss and gradients (none).
-    rate: Learning rate: make one SGD step (no step).
+    target: Target for the last state, one number per unit; adds loss and gradients (none).
+    rate: Learning rate of one SGD step (default: no step).
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
@@ -90,8 +90,8 @@ def lstm(
     W_o, U_o, b_o: of the output gate
     h0: The state before the first step (0).
     c0: The cell before the first step (0).
-    target: What the last state should be, one number for each unit: loss and gradients (none).
-    rate: Learning rate: make one SGD step (no step).
+    target: Target for the last state, one number per unit; adds loss and gradients (none).
+    rate: Learning rate of one SGD step (default: no step).
 
     Example: translucid work lstm --target 1 --rate 0.1
 
@@ -119,8 +119,8 @@ def gru(
     W_n, U_n, b_n: of the candidate
     b_hn: of the candidate, within the reset
     h0: The state before the first step (0).
-    target: What the last state should be, one number for each unit: loss and gradients (none).
-    rate: Learning rate: make one SGD step (no step).
+    target: Target for the last state, one number per unit; adds loss and gradients (none).
+    rate: Learning rate of one SGD step (default: no step).
 
     Example: translucid work gru --target 1 --rate 0.1
 

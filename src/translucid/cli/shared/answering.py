@@ -115,7 +115,7 @@ def name_of(file: str) -> str:
 
 
 def chunk_size(file: str, *, large: int) -> int:
-    """1 for someone who types, to answer each line at once; else chunks that fill batches."""
+    """The number of lines to process together: 1 if a user types them, to answer each at once."""
     typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     return 1 if typed else large
 

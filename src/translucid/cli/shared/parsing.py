@@ -157,7 +157,7 @@ def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) 
 def _further_values(
     params: Sequence[Any], words: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Each word, with the option that it is a further value of, if any.
+    """Each word, with its option if it is the second or a later value of one.
 
     A word belongs to the option before it unless it is an option, an override of the recipe, or
     the command's first argument, which may still be missing.

@@ -351,8 +351,8 @@ def _columns(table: Table) -> list[Column]:
 
 
 def _expected(table: Table, loading: Loading, role: str) -> list[Column]:
-    """The columns used in training, if this table has them; by number, if it has as many
-    columns."""
+    """The columns used in training; empty if this table lacks one of them. Raises an error if a
+    column is missing by name in a table with a header."""
     columns = loading.expected.get(role, ())
     known: list[Column] = list(columns) if isinstance(columns, tuple) else [columns]
     lacking = [column for column in known if not table.has(column)]

@@ -133,8 +133,8 @@ def header_over_labels(
 
 
 def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]) -> bool | None:
-    """Whether the first row is a header above columns of texts; None if in doubt, since it has
-    short names and only a few of the rows below are as short."""
+    """Whether the first row is a header above columns of texts. None if in doubt: the first row
+    could be names, and only a few of the rows below are as short."""
     rows = [row for row in below if len(row) == len(first)]
     if unlike_the_rest(first, rows):
         return True

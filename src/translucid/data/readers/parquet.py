@@ -74,7 +74,9 @@ def _files_of(folder: Path) -> list[Path]:
         state = json.loads((folder / "state.json").read_text("utf-8"))
         files = [entry["filename"] for entry in state["_data_files"]]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{folder / 'state.json'} lists no data files; save it again") from None
+        raise InputError(
+            f"{folder / 'state.json'} lists no data files; save the dataset again with save_to_disk"
+        ) from None
     inside = folder.resolve()
     for name in files:  # state.json is not trusted: read nothing outside the folder
         path = folder / str(name)

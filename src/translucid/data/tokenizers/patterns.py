@@ -50,8 +50,8 @@ def check_pattern(pattern: object, where: str) -> bool:
         )
     if fault := _fault(pattern):
         raise InputError(
-            f"{where}: the pattern {pattern[:120]!r} {fault}, so that a text could keep it busy "
-            "forever; use a tokenizer file without it"
+            f"{where}: the pattern {pattern[:120]!r} {fault}, so it could take forever "
+            "on some texts; use a tokenizer file without it"
         )
     return False
 

@@ -72,8 +72,8 @@ def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
     """Raise an error for a tokenizer that crashes or blocks the process that builds and uses it.
     Errors that can be caught are left to the caller.
 
-    spec: the tokenizer as the library reads it. file: the original text, as a key to remember the
-    result. texts: additional texts to split."""
+    spec: the tokenizer in the library's format. file: the original text; each is tried only once.
+    texts: additional texts to split."""
     mark = sha256(file.encode("utf-8", "surrogatepass")).digest()
     with _lock:
         if mark in _tried:
@@ -122,7 +122,7 @@ def _ending(code: int, seconds: int) -> str:
 
 
 def _started() -> "subprocess.Popen[bytes] | None":
-    """The process that tries tokenizers; None if none can be started."""
+    """The process that tries tokenizers; None if it cannot be started."""
     global _helper
     if _helper is not None and _helper[0] == os.getpid() and _helper[1].poll() is None:
         return _helper[1]

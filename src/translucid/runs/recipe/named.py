@@ -128,7 +128,7 @@ def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             result.setdefault(having[0], {})[name] = value
         elif having:
             *some, last = (f"{section}={{{name!r}: ...}}" for section in having)
-            mistakes.append(f"{name}: a key of several sections; write {', '.join(some)} or {last}")
+            mistakes.append(f"{name}: several sections have it; write {', '.join(some)} or {last}")
         else:
             mistakes.append(unknown_key(name, [key for keys in known.values() for key in keys]))
     if mistakes:

@@ -258,7 +258,7 @@ def read(
 
 
 def _is_data(path: str | Path) -> str:
-    """A hint for a file whose name is not that of a recipe."""
+    """A hint to use --train if the file is not a .toml file; otherwise empty."""
     if Path(path).suffix == ".toml":
         return ""
     return f"; if it is data, name the task first: translucid train TASK --train {path}"
