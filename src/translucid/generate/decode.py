@@ -154,9 +154,9 @@ def limits(
         most = config.max_total_length - prefix_lengths
         if int(most.min()) < 1:
             raise InputError(
-                f"a prompt of {int(prefix_lengths.max()):,} tokens, but the model's "
-                f"generation_config.json allows max_length = {config.max_total_length:,} with the "
-                "prompt; set max_length, which does not count the prompt"
+                f"the prompt has {int(prefix_lengths.max()):,} tokens, but the model's "
+                f"generation_config.json limits prompt and new tokens together to "
+                f"{config.max_total_length:,}; set max_length, the maximum number of new tokens"
             )
     least = torch.maximum(least, config.min_total_length - prefix_lengths)
     if model.max_length is not None:

@@ -182,7 +182,7 @@ def disagreement(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def concession(cast: Cast, label: int) -> PhrasePair:
-    """Two opinions joined by "although": the main clause determines the label, first or last."""
+    """Two opinions joined by "although"; the main clause, first or last, determines the label."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
     if cast.rng.flip(0.5):
