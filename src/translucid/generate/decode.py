@@ -154,9 +154,9 @@ def limits(
         most = config.max_total_length - prefix_lengths
         if int(most.min()) < 1:
             raise InputError(
-                f"the prompt has {int(prefix_lengths.max()):,} tokens, but the model's "
-                f"generation_config.json limits prompt and new tokens together to "
-                f"{config.max_total_length:,}; set max_length, the maximum number of new tokens"
+                f"the prompt has {int(prefix_lengths.max()):,} tokens, but max_length = "
+                f"{config.max_total_length:,} in the model's generation_config.json includes the "
+                "prompt; pass max_length, which counts only new tokens"
             )
     least = torch.maximum(least, config.min_total_length - prefix_lengths)
     if model.max_length is not None:
