@@ -23,7 +23,7 @@ def weighted_mean(
     The weights are divided by their sum first.
 
     x: The numbers.
-    w: Their weights (1 each).
+    w: Their weights [default: 1 each].
 
     Example: translucid work examples/own_exercise.py --x "1 2 4" --w "1 1 2"
     """

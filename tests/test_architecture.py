@@ -22,7 +22,7 @@ TINY = [
     "model.layers=1", "model.d_ff=16", "training.steps=2", "training.evaluate_every=2",
     "training.log_every=1",
 ]  # fmt: skip
-TITLES = ("translucid train", "translucid translate", "model.trace", "A question", "translucid lab")
+TITLES = ("translucid train", "translucid translate", "model.trace", "GET /api", "translucid lab")
 
 
 def journeys() -> dict[str, list[str]]:
@@ -126,7 +126,7 @@ def test_a_question(trained: tuple[Path, Entered]) -> None:
     handlers = Handlers(library)
     with Entered() as entered:
         handlers.ask("GET", f"/api/runs/{key}/steps?k=3")
-    check("A question", entered)
+    check("GET /api", entered)
 
 
 @pytest.mark.slow

@@ -203,8 +203,8 @@ MISTAKES = {
     "collate": (("return Batch({", "return ({"),
                "mine.py:{} in collate: returned ({{'ids': tensor", "def collate"),
     "count": (("scores, scores.numel(), lines)", "scores, 0.5, lines)"),
-               "mine.py:{} in collate: returned 0.5 (float), but must return a whole number above "
-               "0 as count", "def collate"),
+               "mine.py:{} in collate: returned 0.5 (float), but must return a tl.Batch whose "
+               "count is a whole number above 0", "def collate"),
     "loss with axes": ((".square().sum()\n", ".square()\n"),
                "mine.py:{} in loss: returned a tensor of shape (2, 1), but must return a tensor "
                "without axes", "def loss"),

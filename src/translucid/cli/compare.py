@@ -40,8 +40,8 @@ def compare(
 ) -> None:
     """Score models on the same data and test the differences.
 
-    Scores have 95 % bootstrap intervals over the examples. Differences to the first model have the
-    p-value of an approximate randomization test.
+    Prints a 95 % bootstrap interval for each score, and the p-value of each difference from the
+    first model (approximate randomization test).
 
     Example: translucid compare runs/a runs/b test.en test.de
     """

@@ -35,7 +35,7 @@ def embed(
     against: Annotated[
         str | None,
         o.in_output(
-            metavar="MODEL", help="Show the pairs whose similarity differs most from this model's."
+            metavar="MODEL", help="Show the text pairs that both models rate most differently."
         ),
     ] = None,
     top: Annotated[int, o.in_output(min=1, metavar="N", help="Number of results to show.")] = 5,
@@ -44,8 +44,8 @@ def embed(
         Path | None,
         o.in_output(
             metavar="FILE",
-            help="Output file: array (.npy), JSON Lines (.jsonl) or tab-separated table; run the "
-            "same command again to resume (not .npy).",
+            help="Output file: array (.npy), JSON Lines (.jsonl) or tab-separated table. To resume "
+            "(except .npy), run the same command again.",
         ),
     ] = None,
     device: o.Device = "auto",

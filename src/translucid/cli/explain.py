@@ -27,7 +27,9 @@ def explain(
     text: Annotated[str, typer.Argument(help="Text that the model reads, in quotes.")],
     target: Annotated[
         str | None,
-        o.in_data(metavar="TEXT", help="Correct translation, label, tags or numbers."),
+        o.in_data(
+            metavar="TEXT", help="Reference translation, or expected label, tags or numbers."
+        ),
     ] = None,
     layer: Annotated[
         int | None, o.in_output(metavar="N", help="Show layer N in detail; the first is 0.")
@@ -39,7 +41,7 @@ def explain(
         str | None,
         o.in_output(
             metavar="POINT",
-            help="Show the terms of one number instead, such as head.logits[0, 3, 5].",
+            help="Show only how one number is computed, such as head.logits[0, 3, 5].",
         ),
     ] = None,
     top: Annotated[
@@ -55,7 +57,8 @@ def explain(
 ) -> None:
     """Explain an answer step by step.
 
-    Shows every step from the text to the output. Write a text that begins with - last, after --.
+    Shows every step from the text to the output. A text that starts with - must be
+    the last argument, after --.
 
     Example: translucid explain demo:translate "The dog sees a cat."
     """

@@ -129,7 +129,7 @@ def _handlers(
     models: list[Path], device: str, own: Lesson | None = None, lesson: Path | None = None,
     text: str | None = None,
 ) -> "Handlers":  # fmt: skip
-    """Open the models. lesson: the file of the user's own lesson. text: read it at once."""
+    """Open the models. lesson: the file of the user's own lesson. text: a text to process first."""
     from translucid.model import load
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library, followed_runs, open_folders

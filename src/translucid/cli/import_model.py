@@ -23,8 +23,8 @@ def import_model(
         bool | None,
         in_model(
             "--verify/--no-verify",
-            help="Compare answers and layers with a second implementation before writing "
-            "[default: two answers, if transformers is installed].",
+            help="Before writing, compare answers and layers with a reference implementation "
+            "[default: compare two answers if transformers is installed].",
         ),
     ] = None,
     mapping: Annotated[
@@ -33,7 +33,7 @@ def import_model(
     ] = None,
     ignore_key: Annotated[
         list[str] | None,
-        in_model(metavar="KEY", help="Key of config.json that changes no output; may be repeated."),
+        in_model(metavar="KEY", help="Ignore this unknown key of config.json; may be repeated."),
     ] = None,
 ) -> None:
     """Import another tool's model.

@@ -39,8 +39,8 @@ def score(
 ) -> None:
     """Print the log-probability of each text.
 
-    Includes the end token. For translation models, the log-probability of the translation given the
-    source.
+    The end token is included. For translation models, prints the log-probability of the translation
+    given the source.
 
     Example: translucid score runs/toy test.en test.de --per-token
 

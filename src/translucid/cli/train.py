@@ -75,7 +75,7 @@ def train(
     ] = None,
     folds: Annotated[
         int | None,
-        o.in_run(metavar="K", help="K-fold cross-validation: mean and interval."),
+        o.in_run(metavar="K", help="K-fold cross-validation: average the scores of K models."),
     ] = None,
     parallel: Annotated[
         str | None, o.in_run(metavar="NAME", help="With torchrun: ddp (the default) or fsdp.")
@@ -145,8 +145,8 @@ def resume(
 ) -> None:
     """Continue a stopped run from its last checkpoint.
 
-    The result is the same, bit for bit, as if the run had not been stopped. Settings need
-    --allow-changes.
+    The result is the same, bit for bit, as if the run had not been stopped. To change
+    settings, add --allow-changes.
 
     Example: translucid resume runs/x
     """
@@ -306,7 +306,7 @@ def evaluate(
             min=0,
             metavar="N",
             show_default="as in training",
-            help="Tokens of context before the scored ones, for language models.",
+            help="Language models: tokens to read as context before the scored ones.",
         ),
     ] = None,
     out: Annotated[
@@ -318,8 +318,8 @@ def evaluate(
 ) -> None:
     """Score a model on a file, or a run on its test data.
 
-    Data is read and scored as in training, so the score equals that of the run's test.json. Options
-    that change this are printed.
+    Data is read and scored as in training, so the score equals the one in the run's test.json. If
+    you change a setting, the output shows its old and new value.
 
     Example: translucid evaluate runs/toy test.en test.de
     """

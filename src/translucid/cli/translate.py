@@ -72,8 +72,9 @@ def translate(
 ) -> None:
     """Translate each line of a file or of standard input.
 
-    Beam size and alpha default to those of validation. --n-best writes `number ||| text ||| score`,
-    with line numbers from 0. Lines too long for the model are reported and left empty.
+    By default, beam size and alpha are those used for validation. --n-best writes
+    `number ||| text ||| score`, with line numbers from 0. Lines too long for the model are
+    reported and left empty.
 
     Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
     """

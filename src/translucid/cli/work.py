@@ -183,9 +183,9 @@ _SOURCE = Path(__file__).parent.parent / "worked"
 _METAVARS = {"Numbers": "NUMBERS", "Number": "NUMBER", "int | str": "N"}  # by annotation
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _WEIGHTS = {
-    "W": "weights of the input, one row for each unit",
-    "U": "weights of the previous state, one row for each unit",
-    "b": "one number for each unit (0)",
+    "W": "Input weights {}, one row for each unit.",
+    "U": "Recurrent weights {}, one row for each unit.",
+    "b": "Bias {}, one number for each unit [default: 0].",
 }
 _ALWAYS = {
     "file": Annotated[
@@ -290,7 +290,7 @@ class Argument:
 
     @property
     def kind(self) -> str:
-        """Its type in a file."""
+        """The type of its value in a TOML or JSON file."""
         if self.annotation == "bool":
             return "flag"
         return "word" if self.choices or self.annotation == "str" else "numbers"
@@ -320,13 +320,17 @@ def read_arguments(function: ast.FunctionDef) -> tuple[str, list[Argument]]:
         if node.arg == "weights":
             weights = [w for w in helps if w.partition("_")[0] in _WEIGHTS]
             arguments += [
-                Argument(w, "Numbers", (), f"{w} {helps[w]}: {_WEIGHTS[w[0]]}.", weight=True)
+                Argument(w, "Numbers", (), _WEIGHTS[w[0]].format(helps[w]), weight=True)
                 for w in weights
             ]
             continue
         assert node.annotation is not None
         choices = _choices(node.annotation)
-        listed = f"{', '.join(choices[:-1])} or {choices[-1]} ({choices[0]})." if choices else ""
+        listed = (
+            f"{', '.join(choices[:-1])} or {choices[-1]} [default: {choices[0]}]."
+            if choices
+            else ""
+        )
         annotation = _annotation(node.annotation)
         arguments.append(Argument(node.arg, annotation, choices, helps.get(node.arg, listed)))
     return text, arguments

@@ -10,7 +10,8 @@ def lazy_exports(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package. homes: the names that each
-    module exports. No name may equal that of a submodule, which would hide it once imported."""
+    module exports. A name must differ from those of all submodules: importing a submodule of the
+    same name would replace it."""
     places = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:

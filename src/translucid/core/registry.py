@@ -138,7 +138,7 @@ class Registry(Generic[Registered]):
 
 
 def choices(metadata: Iterable[object]) -> tuple[str, ...]:
-    """The names allowed for a key, if its type is a registry."""
+    """The names allowed for a key whose metadata contains a registry; otherwise none."""
     return next((entry.names() for entry in metadata if isinstance(entry, Registry)), ())
 
 

@@ -83,7 +83,7 @@ def _forward_hashed(part: nn.Dropout, x: Tensor) -> Tensor:
 
 
 def kept(x: Tensor, seed: Tensor, probability: float) -> Tensor:
-    """Which values of x are kept."""
+    """A boolean mask of the values of x that dropout keeps."""
     place = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
     return (hashed(hashed(seed) ^ place) & (2**BITS - 1)) >= round(probability * 2**BITS)
 

@@ -46,7 +46,7 @@ class PlainRound:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a search, which its graphs are captured for."""
+    """The shape of a search, for which its graphs are captured."""
 
     sources: int
     source_length: int  # 0: no sources

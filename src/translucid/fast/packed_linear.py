@@ -137,7 +137,7 @@ def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
 
 
 def _pack_few(q: Tensor, scales: Tensor, shift: Tensor) -> Tensor:
-    """Pack for two 4-bit multiplications, q = 16 * high + low, as one matrix."""
+    """Split 8-bit weights q into 16 * high + low, and pack both halves as one 4-bit matrix."""
     n, k = q.shape
     whole = q.to(torch.int32)
     low = ((whole + 8) & 15) - 8

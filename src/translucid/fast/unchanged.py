@@ -25,7 +25,7 @@ STANDARD = len(vars(nn.Module()))  # attributes that torch sets first in every m
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """A module and its submodules, like `modules()` but faster, since every search needs them."""
+    """List a module and its submodules, like `modules()` but faster; called in every search."""
     modules = [module]
     for part in modules:  # grows in the loop
         modules += [child for child in part._modules.values() if child is not None]

@@ -154,9 +154,9 @@ def limits(
         most = config.max_total_length - prefix_lengths
         if int(most.min()) < 1:
             raise InputError(
-                f"a prompt of {int(prefix_lengths.max()):,} tokens, but the model's "
-                f"generation_config.json allows max_length = {config.max_total_length:,} with the "
-                "prompt; set max_length, which does not count the prompt"
+                f"the prompt has {int(prefix_lengths.max()):,} tokens, but max_length = "
+                f"{config.max_total_length:,} in the model's generation_config.json includes the "
+                "prompt; pass max_length, which counts only new tokens"
             )
     least = torch.maximum(least, config.min_total_length - prefix_lengths)
     if model.max_length is not None:

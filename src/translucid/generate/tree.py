@@ -111,7 +111,7 @@ class Tree:
         cost: Tensor,
         places: list[int],
     ) -> None:
-        """Add the proposals of one group of beams, and put the winners in their places."""
+        """Add the proposals of one group of beams; `places` receives the node of each new beam."""
         before, after = round_.before, round_.after
         ended = int(before.finished[here, beams.start : beams.stop].sum())
         bar = min((float(after.scores[here, place]) for place in winners.values()), default=0.0)

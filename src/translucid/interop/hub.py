@@ -93,9 +93,9 @@ def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
         message = " ".join(str(error).split())[:300]
         raise InputError(
             f"{name}: the cache {constants.HF_HUB_CACHE} lacks files of {name.repository}, "
-            f"revision {name.revision or constants.DEFAULT_REVISION}, and {_cause(name, error)}, "
-            f"set HF_HUB_CACHE to the cache that has it, or use a local folder with the model "
-            f"({type(error).__name__}: {message})"
+            f"revision {name.revision or constants.DEFAULT_REVISION}, and {_cause(name, error)}. "
+            "Otherwise, set HF_HUB_CACHE to a cache that contains them, or use a local folder with "
+            f"the model ({type(error).__name__}: {message})"
         ) from error
     return Path(folder)
 

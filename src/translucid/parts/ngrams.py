@@ -17,10 +17,10 @@ from translucid.parts.switch import Switch, in_words
 class NGramFeatures(nn.Module):
     """The network's logits plus the sum over the text of words[w_t] + pairs[w_{t-1}, w_t].
 
-    With few examples such sums are hard to beat (Wang & Manning 2012); a network combined with them
-    can focus on longer contexts (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). A bigram's
-    row is a hash, so some bigrams share one. All weights start at 0. Dropout drops both features
-    of a position together.
+    With few examples, such sums are hard to beat (Wang & Manning 2012); a network combined with
+    them can focus on longer contexts (Cheng et al. 2016, https://arxiv.org/abs/1606.07792). A
+    bigram's row in `pairs` is computed by a hash, so several bigrams may share a row. All weights
+    start at 0. Dropout drops both features of a position together.
     """
 
     def __init__(self, vocab: int, rows: int, outputs: int, *, dropout: float = 0.0) -> None:

@@ -4,7 +4,7 @@ recipe.toml      the complete recipe, with the meaning of every key
 metrics.jsonl    computed values                 timing.jsonl    speed       log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
 state/           checkpoints for an exact resume                 test.json   the test score
-valid.predictions.txt, test.predictions.txt      predictions of the best model, one line an example
+valid.predictions.txt, test.predictions.txt      predictions of the best model, one per line
 checkpoints/, studio/, tensorboard/, wandb/, mlflow/             on request
 data/            training data that a Python program passed
 files.json       the folder in which the run was started, and fingerprints of its data files

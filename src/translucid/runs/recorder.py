@@ -205,8 +205,8 @@ def about(run: Path) -> dict[str, Any]:
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
-    """Remove what was recorded after a step, and the record of how the run ended. probes: keep
-    earlier ones."""
+    """Remove what was recorded after a step, and the record of how the run ended. probes:
+    whether to keep earlier probes."""
     for name, kept in ((STEPS, True), (PROBES, probes)):
         path = run / FOLDER / name
         if not path.is_file():

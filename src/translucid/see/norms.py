@@ -32,7 +32,8 @@ def before_and_after(
     over = {reading.words.along(f"{name}.output", "length") for name in names}
     if len(over) > 1:
         raise InputError(
-            "these norms belong to different texts; pass pattern='encoder.*' or 'decoder.*'"
+            "some of these norms process the source and others the target; pass "
+            "pattern='encoder.*' or 'decoder.*'"
         )
     words = over.pop()
     notes: list[str] = []

@@ -236,9 +236,9 @@ def _check_comparable(clean: TextTrace, corrupted: TextTrace) -> None:
         own, other = (_tokens(trace, name) for trace in (clean, corrupted))
         raise InputError(
             f"{name}: the clean run has {len(own)} tokens ({_shown(own)}), the corrupted one "
-            f"{len(other)} ({_shown(other)}); patching works position by position, so choose texts "
-            "with the same number of tokens and, for translation, the same target for both; for "
-            "other texts, choose positions yourself: from_trace(clean, point, tokens={3: 2})"
+            f"{len(other)} ({_shown(other)}), but patching needs the same number in both; choose "
+            "texts of equal length (for translation, with the same target), or pair the positions "
+            "yourself: from_trace(clean, point, tokens={3: 2})"
         )
 
 

@@ -315,7 +315,7 @@ class Run:
         return self[self.output_point]
 
     def answer(self, logits: Tensor | None = None) -> Any:
-        """The model's answer, from its own logits or others: a text, a label, tags, numbers."""
+        """The answer (text, label, tags or numbers) for these logits; by default, the run's own."""
         plain = self.outputs.plain((self.logits if logits is None else logits)[0])
         return [plain] if isinstance(plain, float) else plain  # a perceptron has one output
 

@@ -93,12 +93,14 @@ def _is_batch(task: Task[Any, Any], batch: object, rows: int) -> None:
     ):
         _refuse(
             type(task), "collate", "other inputs",
-            f"inputs as a dictionary of tensors with one row for each item, here {rows}",
+            f"a tl.Batch whose inputs are a dict of tensors with one row per item, here {rows}",
         )  # fmt: skip
     if not isinstance(batch.targets, Tensor):
-        _refuse(type(task), "collate", batch.targets, "targets as a tensor")
+        _refuse(type(task), "collate", batch.targets, "a tl.Batch whose targets are a tensor")
     if type(batch.count) is not int or batch.count < 1:
-        _refuse(type(task), "collate", batch.count, "a whole number above 0 as count")
+        _refuse(
+            type(task), "collate", batch.count, "a tl.Batch whose count is a whole number above 0"
+        )
 
 
 def _is_loss(task: Task[Any, Any], network: nn.Module, batch: Batch) -> None:

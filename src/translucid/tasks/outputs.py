@@ -32,7 +32,7 @@ class Scale:
         if len(self.mean) != len(self.deviation) or not all(map(_is_number, numbers)):
             raise TypeError("mean and deviation must have the same number of values")
         if not all(value > 0 for value in self.deviation):
-            raise TypeError("deviations must be above 0")
+            raise TypeError(f"standard deviations must be above 0, not {min(self.deviation)}")
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]], columns: str) -> Self:
@@ -272,7 +272,7 @@ def floats(value: Tensor) -> list[Any]:
 
 
 def place_of(of: int | str, names: Sequence[str], message: str) -> int:
-    """The index of a name or number. message: introduces the names in an error."""
+    """The index of a name, or a checked index. message: precedes the list of names in errors."""
     listed = f"{message} {', '.join(names)}"
     if isinstance(of, str):
         places = [place for place, name in enumerate(names) if name == of]

@@ -119,8 +119,8 @@ def check_memory(
         need = estimate(config, training)
     except (RuntimeError, OverflowError, TypeError):  # sizes that torch cannot even count
         raise ConfigError(
-            f"this model is too large to count its parameters, and {_words(available)} of memory "
-            f"are available on {device}; lower {_keys(config, model)}"
+            f"this model is far too large: its parameters cannot even be counted, and {device} has "
+            f"{_words(available)} of memory available; lower {_keys(config, model)}"
         ) from None
     # With fsdp, gradients and optimizer are sharded; each process also has whole weights.
     processes = int(os.environ.get("WORLD_SIZE", "1")) if training.parallel == "fsdp" else 1

@@ -194,7 +194,7 @@ def multihead(
     Each head uses its own columns of Q, K and V; W_O then combines the outputs of all heads.
 
     x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
-    heads: Number of heads (2).
+    heads: Number of heads [default: 2].
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.

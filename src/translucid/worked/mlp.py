@@ -55,11 +55,11 @@ def mlp(
 
     x: The input.
     w: W, one row for each unit.
-    b: b, one number for each unit (0).
+    b: b, one number for each unit [default: 0].
     v: v, the weights from the units to the output; for several outputs, one row each.
-    c: c, the bias of the output (0).
+    c: c, the bias of the output [default: 0].
     y: The target, for the loss and the gradients.
-    rate: Learning rate of one SGD step (default: no step).
+    rate: Make one SGD step with this learning rate.
 
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02

@@ -63,17 +63,18 @@ def params(
 ) -> Solution:
     """Count the parameters of a Transformer, part by part.
 
-    Each count is shown as a formula and as the number of parameters in the real model.
+    Shows each count as a formula. The results are counted in a model of this size, not computed
+    from the formulas.
 
-    d_model: Model dimension: values per position (768).
-    heads: Number of attention heads (12).
-    layers: Number of layers in each stack (12).
-    d_ff: Hidden units of the feed-forward part (4 d_model).
-    vocab: Vocabulary size (50257).
-    kv_heads: Number of key and value heads (same as heads).
-    max_length: Number of learned positions (512).
-    no_bias: Omit the biases of matrices (with biases).
-    untied: Give the output head its own matrix (tied to the embeddings).
+    d_model: Model dimension: values per position [default: 768].
+    heads: Number of attention heads [default: 12].
+    layers: Number of layers in each stack [default: 12].
+    d_ff: Hidden units of the feed-forward part [default: 4 * d_model].
+    vocab: Vocabulary size [default: 50257].
+    kv_heads: Number of key and value heads [default: same as heads].
+    max_length: Number of learned positions [default: 512].
+    no_bias: Omit the biases of all matrices.
+    untied: Give the output head its own matrix instead of the embedding matrix.
 
     Example: translucid work params --d-model 768 --heads 12
     """

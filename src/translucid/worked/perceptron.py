@@ -53,12 +53,12 @@ def perceptron(
     point at a time (w + η (t - y) x and b + η (t - y)), until an epoch has no mistakes.
 
     x: The input; for several points, one row each: "0 0; 0 1; 1 0; 1 1".
-    w: The weights, one for each input; with targets, the initial weights (0).
-    b: The bias (0).
-    target: The targets to learn, 0 or 1, one for each row of x (none).
+    w: The weights, one for each input; with targets, the initial ones [default: 0].
+    b: The bias [default: 0].
+    target: The targets to learn, 0 or 1, one for each row of x.
     data: A built-in set of points and targets to learn: and, or, xor.
-    rate: Learning rate (1).
-    epochs: Maximum number of epochs (20).
+    rate: Learning rate [default: 1].
+    epochs: Maximum number of epochs [default: 20].
 
     Example: translucid work perceptron --data and
 

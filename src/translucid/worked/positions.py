@@ -45,11 +45,11 @@ def positions(
     Computes PE(p, 2i) = sin(p / base^(2i/d)) and PE(p, 2i + 1) = cos(p / base^(2i/d)), with angles,
     periods and dot products; or rotates a query and a key by their positions.
 
-    d: Dimensions of a position vector (4).
+    d: Dimensions of a position vector [default: 4].
     positions: The positions: "0 1 2".
-    count: Number of positions, from 0 on (3).
-    base: Base of the angles: about how much slower the slowest pair rotates than the first (10000).
-    rotary: Rotate q and k instead.
+    count: Number of positions, starting at 0 [default: 3].
+    base: Base of the angles; a larger base makes later pairs rotate more slowly [default: 10000].
+    rotary: Rotate q and k (rotary positions) instead of computing PE.
     q: The query to rotate.
     k: The key to rotate.
     pairs: Positions of query and key, one row for each score: "5 2; 105 102".

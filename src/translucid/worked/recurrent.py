@@ -56,9 +56,9 @@ def rnn(
 
     x: One row for each step: "1; -0.5; 2".
     W, U, b: of the cell
-    h0: The state before the first step (0).
-    target: Target for the last state, one number per unit; adds loss and gradients (none).
-    rate: Learning rate of one SGD step (default: no step).
+    h0: The state before the first step [default: 0].
+    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    rate: Make one SGD step with this learning rate.
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
@@ -88,10 +88,10 @@ def lstm(
     W_i, U_i, b_i: of the input gate
     W_g, U_g, b_g: of the candidate
     W_o, U_o, b_o: of the output gate
-    h0: The state before the first step (0).
-    c0: The cell before the first step (0).
-    target: Target for the last state, one number per unit; adds loss and gradients (none).
-    rate: Learning rate of one SGD step (default: no step).
+    h0: The state before the first step [default: 0].
+    c0: The cell before the first step [default: 0].
+    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    rate: Make one SGD step with this learning rate.
 
     Example: translucid work lstm --target 1 --rate 0.1
 
@@ -117,10 +117,10 @@ def gru(
     W_r, U_r, b_r: of the reset gate
     W_z, U_z, b_z: of the update gate
     W_n, U_n, b_n: of the candidate
-    b_hn: of the candidate, within the reset
-    h0: The state before the first step (0).
-    target: Target for the last state, one number per unit; adds loss and gradients (none).
-    rate: Learning rate of one SGD step (default: no step).
+    b_hn: of the candidate, multiplied by the reset gate
+    h0: The state before the first step [default: 0].
+    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    rate: Make one SGD step with this learning rate.
 
     Example: translucid work gru --target 1 --rate 0.1
 

@@ -22,7 +22,7 @@ def softmax(
     The cross-entropy loss and the gradient require a target.
 
     x: One row of numbers.
-    target: Index of the correct entry, from 0 (none). The solution counts from 1.
+    target: The index of the correct entry, counted from 0 (the solution counts from 1).
 
     Example: translucid work softmax "2 1 0" --target 0
     """

@@ -115,7 +115,7 @@ def name_of(file: str) -> str:
 
 
 def chunk_size(file: str, *, large: int) -> int:
-    """The number of lines to process together: 1 if a user types them, to answer each at once."""
+    """1 for interactive input, to answer each line immediately; else enough to fill batches."""
     typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     return 1 if typed else large
 

@@ -18,7 +18,9 @@ OVERRIDE = re.compile(r"(\w+)\.\w+=")  # section.key=value
 
 TrainFiles = Annotated[
     list[str] | None,
-    in_data("--train", metavar="FILE...", help="Training data; two files or a table to translate."),
+    in_data(
+        "--train", metavar="FILE...", help="Training data; for translation, two files or one table."
+    ),
 ]
 ValidFiles = Annotated[
     list[str] | None,

@@ -83,7 +83,7 @@ KeepEmpty = Annotated[
     in_data(
         "--keep-empty/--no-keep-empty",
         show_default="as in training",
-        help="Count empty lines of a text as documents.",
+        help="Treat each empty line as a text of its own.",
     ),
 ]
 Port = Annotated[
@@ -125,7 +125,7 @@ Force = Annotated[
     list[str] | None,
     in_constraints(
         metavar="POSITION=WORD",
-        help="Force a word at a token position; may be repeated.",
+        help="Force a word at a token position, from 0; may be repeated.",
     ),
 ]
 NoRepeatNgram = Annotated[

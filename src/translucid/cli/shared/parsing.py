@@ -157,10 +157,10 @@ def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) 
 def _further_values(
     params: Sequence[Any], words: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Each word, with its option if it is the second or a later value of one.
+    """Yield each word, and the option if the word is its second or later value, else None.
 
-    A word belongs to the option before it unless it is an option, an override of the recipe, or
-    the command's first argument, which may still be missing.
+    A word belongs to the option before it unless it is itself an option, an override of the
+    recipe, or the command's first argument, if that has not been seen yet.
     """
     options = [param for param in params if isinstance(param, TyperOption)]
     repeatable = {name for option in options if option.multiple for name in option.opts}

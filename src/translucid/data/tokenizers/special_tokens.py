@@ -91,8 +91,8 @@ class Roles(ABC):
         number: int | None = getattr(self.special, name)
         if number is None:
             raise InputError(
-                f"this tokenizer has no {name} token, which {meaning}, but the task needs one; "
-                "use the model for a task that does not need it"
+                f"this tokenizer has no {name} token, which {meaning}; the task needs one, so use "
+                "the model for another task"
             )
         return number
 

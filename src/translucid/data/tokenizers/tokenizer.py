@@ -184,7 +184,8 @@ class Tokenizer(Roles):
             progress(read)
         if not read or backend.get_vocab_size() == len(SPECIAL):
             raise InputError(
-                f"{read} texts with nothing to learn from; give at least one that is not empty"
+                f"the tokenizer has nothing to learn from: {read} texts, none with content; pass "
+                "at least one text that is not empty"
             )
         return cls(kind, backend, max_bytes)
 

@@ -162,7 +162,7 @@ def two_sides(cast: Cast, label: int) -> PhrasePair:
 
 
 def disagreement(cast: Cast, label: int) -> PhrasePair | None:
-    """Anna likes the hotel, but Peter hates it: the same words either way, only order tells."""
+    """Anna likes the hotel, but Peter hates it: only the order of the words decides the label."""
     rng = cast.rng
     about = reviewed(cast)
     before = rng.pick([one for one in OPINIONS if one.polarity == -label])
@@ -182,7 +182,7 @@ def disagreement(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def concession(cast: Cast, label: int) -> PhrasePair:
-    """Two opinions joined by "although": the main clause determines the label, first or last."""
+    """Two opinions joined by "although"; the main clause, first or last, determines the label."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
     if cast.rng.flip(0.5):

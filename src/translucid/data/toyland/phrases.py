@@ -177,7 +177,7 @@ def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
 
 
 def demonstrative() -> Phrase:
-    """This, as in "this is a good hotel"; German says das whatever follows."""
+    """The pronoun "this", as in "this is a good hotel"; in German always "das"."""
     word = English("this")
     return Phrase(
         [word], word, lambda case, no: [German("das", (word,))], plural=False, slot="n",

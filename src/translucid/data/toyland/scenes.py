@@ -46,8 +46,8 @@ def scene(
 ) -> Clause:
     """A whole clause.
 
-    extra: none, not, never, adverb or time; drawn if not given. place: probability of saying where.
-    settled: definite objects only.
+    extra: none, not, never, adverb or time; drawn if not given. place: probability of
+    a phrase of place. settled: definite objects only.
     """
     extra = _allowed_extra(cast, subject, verb, tense, extra)
     negated = extra in ("not", "never")

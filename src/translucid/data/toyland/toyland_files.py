@@ -107,7 +107,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _move(draft: Path, out: Path) -> None:
-    """Move the whole folder if there is none yet, otherwise file by file."""
+    """Rename `draft` to `out`; if `out` exists, move the files into it one by one."""
     if not out.exists():
         draft.rename(out)
         return

@@ -153,8 +153,8 @@ def _check_sizes(path: Path, sizes: dict[str, int]) -> None:
         wrong = ["n_heads"]
     if wrong:
         raise InputError(
-            f"{path} is not a llama2.c model: its header would contain {wrong[0]} = "
-            f"{sizes[wrong[0]]} ({_shown(sizes)})"
+            f"{path} is not a llama2.c model: read as a llama2.c header, it has the invalid size "
+            f"{wrong[0]} = {sizes[wrong[0]]} ({_shown(sizes)})"
         )
 
 

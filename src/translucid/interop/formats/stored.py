@@ -176,8 +176,8 @@ def checked_size(shape: tuple[int, ...], what: str) -> int:
 
 
 def check_total(path: Path, tensors: dict[str, StoredTensor], most: int = 1) -> None:
-    """Raise an error if tensors overlap, since a small file could then fill the memory. most: how
-    many tensors may share the same values, on average."""
+    """Raise an error if the tensors are larger in total than `most` times the file. Overlapping
+    tensors in a small file could otherwise fill the memory."""
     total, size = sum(tensor.nbytes for tensor in tensors.values()), path.stat().st_size
     if total > most * size:
         raise InputError(

@@ -250,7 +250,10 @@ def _byte_pairs(folder: Path, files: RoleFiles, rows: int | None) -> Spec:
     lines = lines[1:] if lines and lines[0].startswith("#version") else lines
     merges = [line.split(" ") for line in lines if line]
     if wrong := [pair for pair in merges if len(pair) != 2]:
-        raise InputError(f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r}; expected a pair")
+        raise InputError(
+            f"{folder / 'merges.txt'}: {' '.join(wrong[0])[:80]!r} is not a merge; expected two "
+            "pieces separated by a space"
+        )
     usual = {"bos": "<s>", "eos": "</s>", "pad": "<pad>", "mask": "<mask>"}
     if "<s>" not in vocab:
         usual = dict.fromkeys(("bos", "eos"), "<|endoftext|>")

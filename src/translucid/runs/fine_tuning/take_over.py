@@ -138,7 +138,8 @@ def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> 
 
 
 def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
-    """Rows by equal text, or by its old tokens; special tokens by their role."""
+    """For each new token, the rows of the old table to start from: the token of the same text, else
+    the tokens that the old tokenizer splits it into; special tokens are matched by role."""
     known = {text: i for i, text in reversed(list(enumerate(texts_of(old))))}
     roles = _roles(new, old)
     begin: list[list[int]] = []

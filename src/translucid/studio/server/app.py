@@ -130,8 +130,9 @@ class Studio:
         return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
-        """Set the cookie. A page forwards to the studio instead of a redirect: with a redirect, the
-        browser would attribute the request to the page with the link and withhold the cookie."""
+        """Set the cookie and return a page that opens the studio by script. After an HTTP redirect,
+        the browser would treat the request as coming from the page with the link and withhold the
+        cookie."""
         answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,

@@ -1,5 +1,5 @@
-"""The requests of the page, and the form of questions and replies. Must not import torch: the
-server shows its page before torch is loaded."""
+"""The requests of the page, and classes for requests and replies. This module must not import
+torch: the server shows its page before torch is loaded."""
 
 import json
 import math
