@@ -183,8 +183,8 @@ _SOURCE = Path(__file__).parent.parent / "worked"
 _METAVARS = {"Numbers": "NUMBERS", "Number": "NUMBER", "int | str": "N"}  # by annotation
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _WEIGHTS = {
-    "W": "from the input, one row for each unit",
-    "U": "from the state before, one row for each unit",
+    "W": "weights of the input, one row for each unit",
+    "U": "weights of the previous state, one row for each unit",
     "b": "one number for each unit (0)",
 }
 _ALWAYS = {

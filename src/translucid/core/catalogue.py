@@ -135,7 +135,7 @@ CATALOGUE: dict[str, Point] = {
     "dense.skip": Point("x", _axes("batch features"), "the layer's input, which bypasses it", r"<x>"),
     "dense.sum": Point("x + h", _axes("batch features"), "the layer's output plus its input", r"<skip> + <activation>"),
     "standardise.output": Point(r"\hat{x}", _axes("batch features"), "each feature, standardized to mean 0 and standard deviation 1", r"(<x> - <mean>) / <deviation>"),
-    "perceptron.sum": Point("z", _axes("batch"), "the weighted sum; its sign tells the side of the decision boundary", r"<w> \cdot <x> + <b>"),
+    "perceptron.sum": Point("z", _axes("batch"), "the weighted sum; its sign shows on which side of the decision boundary x is", r"<w> \cdot <x> + <b>"),
     "perceptron.output": Point("y", _axes("batch"), "1 if the sum is positive, else 0", r"[\,<sum> > 0\,]"),
     # Recurrent cells
     "recurrent.output": Point("h", _HIDDEN, "the hidden states of the top layer; 0 at padding", r"<h>", {"bidirectional": r"[<h_forward>; <h_backward>]"}),

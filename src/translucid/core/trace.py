@@ -38,7 +38,7 @@ class NoTrace:
         return value
 
     def at(self, scope: str) -> "NoTrace":
-        """This trace for the sub-part named `scope`."""
+        """A view of this trace for the sub-part `scope`: names start with the part's name."""
         return self
 
     def step(self, position: int) -> "NoTrace":
@@ -171,8 +171,8 @@ class Trace(NoTrace):
         placed = [glob for glob in edit if "@" in glob]
         if placed:
             raise TraceError(
-                f"the edit of {placed[0]!r} is for one position of a whole text, but a search "
-                "reads token by token; omit the position, or run the model with the trace"
+                f"the edit of {placed[0]!r} is for one position, but a search reads one token at a "
+                "time; omit the position, or run the model on a whole text"
             )
         return Trace([], edit=edit)
 
@@ -204,7 +204,7 @@ class Trace(NoTrace):
 
     def complete(self, other: "Trace") -> None:
         """Add missing values from another trace of the same model on inputs of the same shapes;
-        takes over its order."""
+        points are in the order of the other trace."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):

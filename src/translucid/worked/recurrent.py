@@ -117,7 +117,7 @@ def gru(
     W_r, U_r, b_r: of the reset gate
     W_z, U_z, b_z: of the update gate
     W_n, U_n, b_n: of the candidate
-    b_hn: of the candidate, within the reset
+    b_hn: of the candidate, multiplied by the reset gate
     h0: The state before the first step (0).
     target: What the last state should be, one number for each unit: loss and gradients (none).
     rate: Learning rate: make one SGD step (no step).
