@@ -179,4 +179,7 @@ def test_a_trace_shows_the_answer_before_the_weights_move() -> None:
 
 def test_tiny_inputs_do_not_seem_to_go_round() -> None:
     """A threshold separates them, however little a point moves the weight."""
-    assert "All 2 points are classified correctly" in worked.perceptron("1e-7; 3e-7", target="0 1").closing
+    assert (
+        "All 2 points are classified correctly"
+        in worked.perceptron("1e-7; 3e-7", target="0 1").closing
+    )

@@ -42,7 +42,7 @@ class NoTrace:
         return self
 
     def step(self, position: int) -> "NoTrace":
-        """This trace for one position of a loop over time."""
+        """A view of this trace for one position of a loop over time."""
         return self
 
     def wants(self, *names: str) -> bool:

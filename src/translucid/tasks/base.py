@@ -249,7 +249,7 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def check_held_out(cls, train: Sequence[Record], held_out: Sequence[Record], file: str) -> None:
-        """Raise an error if held-out records differ in kind from the training data."""
+        """Raise an error if the columns of held-out records differ from the training data."""
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:

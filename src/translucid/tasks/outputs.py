@@ -156,7 +156,7 @@ class Outputs(ABC):
 
     @abstractmethod
     def plain(self, outputs: Tensor) -> Any:
-        """The model's prediction as lists, texts and numbers."""
+        """The model's prediction as plain Python lists, strings and numbers."""
 
     # ---- targets ----
 
@@ -171,11 +171,11 @@ class Outputs(ABC):
 
     @abstractmethod
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of every target of a batch, 0 where there is none: (targets,)."""
+        """The loss of every target of a batch, (targets,); 0 for targets that do not count."""
 
     @abstractmethod
     def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The sum of the losses, as in training but without smoothing."""
+        """The sum of the losses, as in training but without label smoothing."""
 
     # ---- answers to explain ----
 
