@@ -126,7 +126,9 @@ def test_options_that_are_there_are_left_alone() -> None:
 @pytest.mark.parametrize("value", OTHER_VALUES["precision"])
 def test_a_precision_by_another_name_is_taken_and_said(value: str) -> None:
     today = OTHER_VALUES["precision"][value]
-    with pytest.warns(OtherName, match=rf"^training.precision: using {today} for {value}; write {today}$"):
+    with pytest.warns(
+        OtherName, match=rf"^training.precision: using {today} for {value}; write {today}$"
+    ):
         chosen = parse(TASK, [f"training.precision={value}"])
     assert chosen.training.precision == today
 
