@@ -66,14 +66,14 @@ def allowed(field: FieldInfo) -> str:
             words += [f"`{choice!r}`" for choice in get_args(part)]
         elif get_origin(part) is tuple and get_origin(get_args(part)[0]) is Literal:
             names = [repr(choice) for choice in get_args(get_args(part)[0])]
-            words.append(f"some of `{'`, `'.join(names)}` in a list")
+            words.append(f"list of `{'`, `'.join(names)}`")
         elif get_origin(part) is tuple:
             several = "texts" if get_args(part)[0] is str else "numbers"
             words.append(
-                f"{several} in a list, such as `{['a', 'b'] if several == 'texts' else [64]}`"
+                f"list of {several}, such as `{['a', 'b'] if several == 'texts' else [64]}`"
             )
         elif get_origin(part) is dict:
-            words.append("numbers by name, such as `{'head.*': 10.0}`")
+            words.append("table of numbers, such as `{'head.*': 10.0}`")
         elif part is not type(None):
             kinds = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
             words.append(kinds[part])

@@ -126,14 +126,16 @@ def test_options_that_are_there_are_left_alone() -> None:
 @pytest.mark.parametrize("value", OTHER_VALUES["precision"])
 def test_a_precision_by_another_name_is_taken_and_said(value: str) -> None:
     today = OTHER_VALUES["precision"][value]
-    with pytest.warns(OtherName, match=rf"^training.precision: {value} is called {today} here$"):
+    with pytest.warns(
+        OtherName, match=rf"^training.precision: using {today} for {value}; write {today}$"
+    ):
         chosen = parse(TASK, [f"training.precision={value}"])
     assert chosen.training.precision == today
 
 
 def test_the_same_of_a_model_that_decodes(tmp_path: Path) -> None:
     network = build(MLPConfig(inputs=2, outputs=1, hidden=[2]))
-    with pytest.warns(OtherName, match="precision: fp32 is called float32 here"):
+    with pytest.warns(OtherName, match="precision: using float32 for fp32; write float32"):
         prepare(network, "fp32")  # type: ignore[arg-type]
 
 

@@ -45,16 +45,17 @@ def test_bytes_memory_and_first_numbers() -> None:
     read("the dog")  # what PyTorch does the first time
     began = time.process_time()
     run = read(text_of(511))
-    assert time.process_time() - began < budget("first numbers of a text, processor time")
+    assert time.process_time() - began < budget("forward pass of a text, processor time")
     assert sum(map(size, (f"/api/runs/{run}", "/api/model/a", "/api/catalogue"))) < budget(
-        "the model, the run and the catalogue"
+        "answer: descriptions of the model, the run and all trace points"
     )
-    assert size(f"/api/runs/{run}/heads?kind=decoder") < budget("all heads at a glance")
+    assert size(f"/api/runs/{run}/heads?kind=decoder") < budget("answer: overview of all heads")
     at = "decoder.layers.11.self_attention.pattern"
-    assert size(f"/api/runs/{run}/tensors?at={at}&index=3&pool=512") < budget("one head, whole")
+    whole_head = size(f"/api/runs/{run}/tensors?at={at}&index=3&pool=512")
+    assert whole_head < budget("answer: all weights of one head")
     kept = handlers.library.runs[run]
     assert not kept.whole
-    assert kept.kept.bytes <= text_runs.BUDGET == budget("numbers of a run that are kept")
+    assert kept.kept.bytes <= text_runs.BUDGET == budget("memory: traced values of a run")
 
 
 @pytest.fixture(scope="module")

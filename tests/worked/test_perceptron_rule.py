@@ -113,8 +113,8 @@ def test_and_and_or_are_learned_and_xor_never_is() -> None:
 def test_closing_sentences_of_the_perceptron_rule() -> None:
     learned = worked.perceptron(data="and").closing.replace("$", "")
     assert learned == (
-        "All 4 points are right after epoch 5, with w = (2, 1) and b = -2; the next one changes "
-        "nothing."
+        "All 4 points are classified correctly after epoch 5, with w = (2, 1) and b = -2; epoch 6 "
+        "changes nothing."
     )
     assert worked.perceptron(data="and", epochs=5).closing.endswith("= $-2$.")
     assert "5 epochs" not in worked.perceptron(data="and", epochs=5).closing
@@ -127,7 +127,9 @@ def test_closing_sentences_of_the_perceptron_rule() -> None:
     assert short.more == "--epochs 4"
     assert worked.perceptron(epochs=1).closing.startswith("1 epoch was not enough.")
     one = worked.perceptron("1; 2", target="0 1").closing.replace("$", "")
-    assert one.startswith("All 2 points are right after epoch 4, with w = 1 and b = -1")
+    assert one.startswith(
+        "All 2 points are classified correctly after epoch 4, with w = 1 and b = -1"
+    )
     both = worked.perceptron("1 1 1 1; 1 1 1 1", target="0 1")
     assert "so no hyperplane separates" in both.closing
 
@@ -177,4 +179,7 @@ def test_a_trace_shows_the_answer_before_the_weights_move() -> None:
 
 def test_tiny_inputs_do_not_seem_to_go_round() -> None:
     """A threshold separates them, however little a point moves the weight."""
-    assert "All 2 points are right" in worked.perceptron("1e-7; 3e-7", target="0 1").closing
+    assert (
+        "All 2 points are classified correctly"
+        in worked.perceptron("1e-7; 3e-7", target="0 1").closing
+    )

@@ -14,7 +14,7 @@ from translucid.core.untrusted_files import ram_bytes
 
 def pick_device(wanted: str, name: str = "device") -> torch.device:
     """The torch device for an option's value. auto: a CUDA GPU if there is one, else the CPU. name:
-    of the option, for error messages."""
+    the option's name, for error messages."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cuda" and "LOCAL_RANK" in os.environ:  # one GPU per process

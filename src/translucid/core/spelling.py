@@ -100,5 +100,5 @@ def our_value(key: str, value: Value) -> Value:
     if not isinstance(value, str) or value not in names:
         return value
     ours: Value = names[value]
-    warnings.warn(f"{key}: {value} is called {ours} here", OtherName, stacklevel=3)
+    warnings.warn(f"{key}: using {ours} for {value}; write {ours}", OtherName, stacklevel=3)
     return ours

@@ -38,11 +38,11 @@ class NoTrace:
         return value
 
     def at(self, scope: str) -> "NoTrace":
-        """This trace for the sub-part named `scope`."""
+        """A view of this trace for the sub-part `scope`: names start with the part's name."""
         return self
 
     def step(self, position: int) -> "NoTrace":
-        """This trace for one position of a loop over time."""
+        """A view of this trace for one position of a loop over time."""
         return self
 
     def wants(self, *names: str) -> bool:
@@ -204,7 +204,7 @@ class Trace(NoTrace):
 
     def complete(self, other: "Trace") -> None:
         """Add missing values from another trace of the same model on inputs of the same shapes;
-        takes over its order."""
+        points are in the order of the other trace."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):

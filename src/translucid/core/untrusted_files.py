@@ -229,9 +229,9 @@ def _check_regular(path: Path, mode: int) -> None:
     kind = stat.S_IFMT(mode)
     if kind != stat.S_IFREG:
         raise InputError(
-            f"{path} is {_KINDS.get(kind, 'no file')}, but a model or run folder must contain a "
-            "regular file there: links, pipes and devices are not followed; put the file itself "
-            "there (cp -rL copies the targets of links)"
+            f"{path} is {_KINDS.get(kind, 'no file')}; model and run folders must contain regular "
+            "files, because links, pipes and devices are not followed; replace it with the file "
+            "itself (cp -rL copies the targets of links)"
         )
 
 

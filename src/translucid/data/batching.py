@@ -28,7 +28,7 @@ _OVERHEAD = 0.05  # fixed cost of a batch, as a fraction of the budget
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
     """Batches as arrays of item numbers, all views of one array, to save memory. tokens: number of
-    tokens without padding; slots: with padding."""
+    tokens without padding; slots: the number of tokens, including padding."""
 
     batches: list[NDArray[np.int64]]
     tokens: int

@@ -42,7 +42,7 @@ class Record:
 
     @property
     def question(self) -> str | None:
-        """The input text, if the expected output is a separate text, as in translation."""
+        """The input text if the output is another text, as in translation; otherwise None."""
         return None
 
     @property

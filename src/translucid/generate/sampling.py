@@ -21,7 +21,10 @@ class SamplingConfig(Config):
                              ge=0)  # fmt: skip
     top_k: int | None = key(None, "top-k: sample from the k most probable tokens", gt=0)
     top_p: float | None = key(
-        None, "top-p: sample from the fewest tokens whose probabilities reach this sum", gt=0, le=1
+        None,
+        "top-p: sample from the smallest set of tokens with at least this probability",
+        gt=0,
+        le=1,
     )
     min_p: float | None = key(
         None, "min-p: sample from tokens at least this fraction as probable as the best", gt=0, le=1

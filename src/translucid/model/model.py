@@ -226,7 +226,8 @@ class Model:
             return replace(task.evaluate(self.network, items), coverage=coverage)
 
     def evaluation_settings(self, **options: Any) -> ScoringSettings:
-        """How `evaluate` reads and scores examples: as in the model's run, changed by options."""
+        """How `evaluate` reads and scores examples: the settings of the model's run, overridden by
+        the options."""
         from translucid.runs.recipe.scoring import settings_of
 
         return settings_of(self._bundle, options)
@@ -486,7 +487,7 @@ class Model:
         return self._bundle.columns
 
     def default_target(self, text: str) -> str | None:
-        """The target that `trace` and others use if none is given: the model's own translation."""
+        """The default target of `trace`, `explain` and `gradients`: the model's own translation."""
         return self.task.own_target(self.network, text)
 
     def _target(self, text: str, target: str | None) -> str | None:

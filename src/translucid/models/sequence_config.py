@@ -42,7 +42,9 @@ class SequenceConfig(Config):
     dropout: float = key(0.1, "dropout probability", ge=0, lt=1)
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
     head_bias: bool = key(False, "bias of the language head")
-    logit_scale: float = key(1.0, "logit scale: factor of the language head's input", gt=0)
+    logit_scale: float = key(
+        1.0, "logit scale: the language head's input is multiplied by it", gt=0
+    )
     pooling: Pooling = key("mean", "pooling of token vectors, for classifiers")
     head_dense: ActivationName | None = key(
         None, "activation of a dense layer between pooling and output; default: no such layer"
@@ -50,7 +52,7 @@ class SequenceConfig(Config):
     normalise: bool = key(False, "normalise text embeddings to length 1")
     characters: int = key(0, "tag: number of character convolution filters; 0: none", ge=0)
     word_dropout: float = key(
-        0.0, "word dropout: fraction of tokens replaced by unknown in training", ge=0, lt=1
+        0.0, "word dropout: fraction of tokens replaced by <unk> in training", ge=0, lt=1
     )
     ngram_features: int = key(0, "classify: rows of the bigram table; 0: none", ge=0)
 

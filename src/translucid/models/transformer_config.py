@@ -33,8 +33,10 @@ class TransformerConfig(SequenceConfig):
     )
     d_head: int | None = key(None, "head dimension; default: d_model / heads", gt=0)
     qk_norm: bool = key(False, "RMS norm of queries and keys in self-attention")
-    layers: int = key(4, "layers of the encoder, or of the only stack", gt=0)
-    decoder_layers: int | None = key(None, "layers of the decoder; default: layers", gt=0)
+    layers: int = key(4, "number of layers; encoder-decoder: of the encoder", gt=0)
+    decoder_layers: int | None = key(
+        None, "number of decoder layers (encoder-decoder); default: layers", gt=0
+    )
     d_ff: int | None = key(None, "feed-forward dimension; default: 4 d_model", gt=0)
     activation: Literal[ActivationName, GatedName] = key(
         "relu", "activation of the feed-forward layer"
@@ -50,10 +52,14 @@ class TransformerConfig(SequenceConfig):
     parallel_residual: bool = key(
         False, "attention and feed-forward in parallel, from the same input"
     )
-    final_norm: bool | None = key(None, "norm after the last layer; default: with pre-norm")
+    final_norm: bool | None = key(
+        None, "norm after the last layer; default: true with pre-norm, else false"
+    )
     positions: PositionName = key("sinusoidal", "position encoding")
     sinusoid_layout: SinusoidLayout = key(
-        "interleaved", "sinusoidal positions: sines and cosines interleaved, or in two halves"
+        "interleaved",
+        "sinusoidal positions: sines and cosines alternate (interleaved) or are two halves; "
+        "fairseq: halves with fairseq's frequencies",
     )
     first_position: int = key(0, "number of the first position (sinusoidal, learned)", ge=0)
     relative_buckets: int = key(32, "relative positions: number of buckets", ge=4, multiple_of=2)
@@ -73,15 +79,15 @@ class TransformerConfig(SequenceConfig):
     )
     rotary_attention_factor: float | None = key(
         None,
-        "RoPE attention factor; default: 1, or as in yarn",
+        "RoPE attention factor; default: yarn's formula for yarn, else 1",
         gt=0,
     )
     rotary_fraction: float = key(
         1.0, "partial RoPE: fraction of rotated dimensions per head", gt=0, le=1
     )
-    window: int | None = key(None, "sliding attention window in tokens; default: all", gt=0)
+    window: int | None = key(None, "sliding attention window in tokens; default: all tokens", gt=0)
     scaled: bool = key(True, "divide attention scores by sqrt(d_head)")
-    bias: bool = key(True, "bias of linear layers; default of the next three keys")
+    bias: bool = key(True, "bias of linear layers; also the default of the next three keys")
     qkv_bias: bool | None = key(None, "bias of queries, keys and values; default: bias")
     attention_output_bias: bool | None = key(
         None, "bias of attention's output projection; default: bias"

@@ -105,8 +105,8 @@ class Computation:
         targets: Tensor | None = None,
         shown: int = SHOWN,
     ) -> None:
-        """inputs: the network's arguments by name. targets: for the loss. shown: number of terms of
-        a long sum that are shown individually."""
+        """inputs: the network's arguments by name. targets: needed only for the loss. shown: number
+        of terms of a long sum that are shown individually."""
         if shown < 1:
             raise InputError(f"{shown} terms: at least 1 term of a sum must be shown")
         self.network, self.points, self.targets, self.shown = network, points, targets, shown

@@ -44,7 +44,7 @@ Scheme = TypeVar("Scheme", bound="type[NoPositions]")
 
 
 def position(name: str) -> Callable[[Scheme], Scheme]:
-    """Register a scheme as `positions = name` in a model's config."""
+    """Register a position scheme, which a config selects with `positions = name`."""
 
     def register(scheme: Scheme) -> Scheme:
         POSITIONS.add(name, scheme)

@@ -76,7 +76,7 @@ class RunLog:
         seconds_left: Callable[[int], float | None] = lambda step: None,
     ) -> None:
         """Start the bar at `step` of `steps`. settings: the run's settings, for trackers.
-        seconds_left: from a step to the end, or None if unknown."""
+        seconds_left: the seconds from a step to the end, or None if unknown."""
         self._seconds_left = seconds_left
         if trackers and self._folder is not None:
             self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)

@@ -91,7 +91,7 @@ class _Direction:
 def contributions(reading: TextTrace, position: int, output: int) -> Contributions:
     """Split a logit into the contributions of the network's parts.
 
-    position: in the text that the output head reads. output: id of the token or tag.
+    position: the position in the text that the output head reads. output: id of the token or tag.
     """
     network = reading.network
     side = "decoder" if hasattr(network, "decoder") else "encoder"

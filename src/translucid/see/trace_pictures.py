@@ -215,8 +215,8 @@ def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple
     """The first token to show and the one after the last; adds a note on what is omitted."""
     if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
         raise InputError(
-            f"tokens = {tokens}: expected the first token and the one after the last of {size}, "
-            "numbered from 0"
+            f"tokens = {tokens}: expected (first, end) with 0 <= first < {size} tokens and "
+            "first < end; the end is not included"
         )
     first, last = tokens or (0, size)
     last = min(last, size, first + MOST)

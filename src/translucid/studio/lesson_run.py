@@ -190,7 +190,7 @@ class LessonRun:
     ) -> TrainingStep:
         """The 2-D training that the Train view shows, after some steps."""
         if self.problem is None:
-            raise Lacks("this model has no 2-D training to show")
+            raise Lacks("this model has no training on 2-D points to show")
         kind = "perceptron" if isinstance(self.run.opened.model.network, Perceptron) else "mlp"
         now = plane.answer(kind, problem or self.problem, min(step, plane.STEPS), seed)
         loss = RunNumber(now["loss"], "training loss") if "loss" in now else None

@@ -133,8 +133,8 @@ def style() -> str:
 
 
 def _container(query: re.Match[str]) -> str:
-    """Convert widths below LARGE to em: a narrow box is scaled down instead of using the layout of
-    a small window."""
+    """Turn a media query into a container query. Widths below LARGE become em, so that a narrow box
+    shows the normal layout in a smaller font, not the layout for small windows."""
     rule = query.group().replace("@media", "@container studio")
     return re.sub(
         r"(\d+)px", lambda n: n[0] if int(n[1]) >= LARGE - 1 else f"{int(n[1]) / 16:g}em", rule

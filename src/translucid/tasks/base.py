@@ -197,7 +197,7 @@ class Task(ABC, Generic[Record, Item]):
     def learn_tokenizers(
         cls, records: Iterable[Record], options: TokenizerConfig
     ) -> dict[str, Tokenizer]:
-        """The tokenizers by name, trained or loaded from `options.folder`; by default one."""
+        """The tokenizers by name, trained or loaded from `options.folder`. By default, one."""
         if options.folder is not None:
             return tokenizers_in(Path(options.folder))
         return {"tokenizer": learn((text for r in records for text in r.texts), options)}
@@ -210,15 +210,15 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        """Create the task from its vocabulary; by default, passes the tokenizers to the class."""
+        """Create the task from its vocabulary. By default, pass the tokenizers to the class."""
         return cls(*resources.tokenizers.values())
 
     def targets(self, item: Item) -> int:
-        """The number of targets of an item; by default what `collate` counts."""
+        """The number of targets of an item. By default, count them with `collate`."""
         return self.collate([item]).count
 
     def shorten(self, item: Item, max_length: int) -> Item:
-        """The first `max_length` tokens of an item; by default for dataclasses with `ids`."""
+        """The first `max_length` tokens of an item. The default is for dataclasses with `ids`."""
         if max(self.sizes(item)) <= max_length:
             return item
         if not is_dataclass(item) or isinstance(item, type) or not hasattr(item, "ids"):
@@ -251,7 +251,7 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def check_held_out(cls, train: Sequence[Record], held_out: Sequence[Record], file: str) -> None:
-        """Raise an error if held-out records differ in kind from the training data."""
+        """Raise an error if the columns of held-out records differ from the training data."""
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:
@@ -271,7 +271,8 @@ class Task(ABC, Generic[Record, Item]):
         check_length(max(self.sizes(item)), context_length, where)
 
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """Raise an error for an invalid value in the columns `asks_about`; by default a text."""
+        """Raise an error if an input from a table is invalid (the columns are `traits.asks_about`).
+        By default, the input is one line of text."""
         self.check_line(question, where, network)
 
     def unknown_in(self, question: Any) -> list[str]:
@@ -301,13 +302,14 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def smallest_sizes(cls) -> dict[str, Any]:
-        """The model keys that task and data determine, with their smallest possible values."""
+        """The smallest possible values of the config keys that depend on the data, such as
+        `vocab`."""
         outputs = cls.n_outputs if cls.label_noun is None else 2
         return cls._sizes(8, outputs)
 
     @classmethod
     def network_sizes(cls, resources: Resources, train: Sequence[Record]) -> dict[str, Any]:
-        """The model keys that task and data determine, with their values for this data."""
+        """The values of the config keys that depend on the data, such as `vocab`."""
         return cls._sizes(len(resources.tokenizer), len(resources.labels) or cls.n_outputs)
 
     @classmethod
@@ -317,7 +319,7 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def criterion(cls, metric: str | None = None) -> Criterion:
-        """The criterion that selects the best model: this metric, by default the task's own."""
+        """The criterion that selects the best model: this metric, or else the task's own."""
         if metric is None or metric == cls.metric:
             return Criterion(cls.metric, cls.higher_is_better)
         return Criterion(metric, metric not in LOWER_IS_BETTER)
@@ -374,14 +376,14 @@ class Task(ABC, Generic[Record, Item]):
         return ()
 
     def expected_targets(self, records: Sequence[Record]) -> tuple[Tensor, str] | None:
-        """The targets of a batch of these records, computed independently of `encode` and `collate`
-        as a check, and a description of their positions; None if the task does not support this."""
+        """The targets of a batch, computed from the records without `encode` and `collate` to check
+        them, and a phrase that describes the target positions. None if not supported."""
         return None
 
     @property
     def units(self) -> Mapping[str, tuple[str, object]]:
-        """Metrics whose unit depends on the model: a description of the unit, and a value that is
-        equal for models with the same unit."""
+        """The units of metrics that depend on the model, by metric: a description, and a value that
+        is equal for models with the same unit."""
         return {}
 
 

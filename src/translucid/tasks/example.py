@@ -25,7 +25,7 @@ class TokenInput:
 
 @dataclass(frozen=True)
 class Example:
-    """The input of a network for one text, with labels."""
+    """One text as the input of a network, with the words that label its positions."""
 
     text: str
     batch: Batch  # without a target, targets are IGNORE or empty, (1, 0)
@@ -64,7 +64,7 @@ class Example:
 
     @property
     def target_ids(self) -> list[int]:
-        """The ids that a decoder reads, each before the token that it should predict."""
+        """The decoder's input ids: the target, shifted right by one token."""
         if self.target is None:
             return []
         ids: list[int] = self.batch.inputs[self.target.name][0].tolist()

@@ -151,7 +151,7 @@ class Generator:
         return decoded
 
     def generation_config(self, /, **options: Any) -> GenerationConfig:
-        """The generation settings: those used in validation, changed by the options."""
+        """The generation settings: those used in validation, overridden by the options."""
         task = self.task
         if isinstance(task, Translate):
             return settings(task.search, options)
@@ -214,8 +214,8 @@ class Generator:
         repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> str | list[str]:
-        """Sample a continuation; returns it with the prompt. Several prompts or samples return a
-        list, the samples of the first prompt first.
+        """Sample a continuation and return it with the prompt. For several prompts or samples,
+        return a list: all samples of the first prompt, then those of the second, and so on.
 
         The defaults come from an imported model's generation_config.json; otherwise they are
         temperature 1 and at most 100 tokens. Temperature 0 is greedy search. The same seed gives
@@ -259,8 +259,9 @@ class Generator:
         repetition_penalty: float | None = None,
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The text of `generate` in pieces, as they are generated, the prompt first. Beam search
-        yields it at once. sample: the index of the text among the samples of the prompt."""
+        """Yield the text of `generate` in pieces: first the prompt, then each piece as soon as it
+        exists. Beam search yields the whole text at the end. sample: the index among the samples of
+        the prompt."""
         config, by = self._language_settings(
             {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
             max_length=max_length,

@@ -145,42 +145,43 @@ class Outputs(ABC):
 
     @property
     def meaning(self) -> Any:
-        """A value that is equal for models whose outputs have the same meaning; None: not
-        comparable."""
+        """A value that is equal for two models if their outputs have the same meaning. None if
+        outputs cannot be compared."""
         return self.labels or None
 
     @abstractmethod
     def name(self, number: int, before: int | None = None) -> str:
-        """The name of an output. before: the token before it, whose word it may continue."""
+        """The name of an output. before: id of the previous token, if the output may continue its
+        word."""
 
     @abstractmethod
     def plain(self, outputs: Tensor) -> Any:
-        """The model's prediction as lists, texts and numbers."""
+        """The model's prediction as plain Python lists, strings and numbers."""
 
     # ---- targets ----
 
     @property
     @abstractmethod
     def lacking(self) -> str:
-        """Advice for an example without a target, for error messages."""
+        """The end of the error message about an example without a target: what the user can do."""
 
     @abstractmethod
     def counts(self, targets: Tensor) -> Tensor:
-        """1 or True for targets with a loss, otherwise 0 or False."""
+        """A mask that is 1 or True for targets that count in the loss, and 0 or False elsewhere."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of every target of a batch, 0 where there is none: (targets,)."""
+        """The loss of every target of a batch, (targets,); 0 for targets that do not count."""
 
     @abstractmethod
     def summed_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The sum of the losses, as in training but without smoothing."""
+        """The sum of the losses, as in training but without label smoothing."""
 
     # ---- answers to explain ----
 
     @abstractmethod
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """An answer by its name or position; by default the most important one."""
+        """One of the answers. of: its name or position; default: the one that is explained."""
 
     @abstractmethod
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
@@ -188,8 +189,8 @@ class Outputs(ABC):
 
     @abstractmethod
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        """The last stages of an explanation, and the answer as text. top: number of answers to
-        show."""
+        """The last sections of `explain`, about the outputs, and the answer as text. top: number of
+        answers to show."""
 
 
 class Values(Outputs):

@@ -86,6 +86,7 @@ class Score:
         return 0 if self.coverage is None else self.coverage.truncated
 
     def line(self) -> str:
+        """The scores and the number of examples as one line of text."""
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in self.numbers.items())
         return numbers if self.coverage is None else f"{numbers}  ({self.coverage.line()})"
 

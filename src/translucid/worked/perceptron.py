@@ -428,9 +428,9 @@ def _ending(board: Board, rule: PerceptronRule) -> str:
         weights = (
             f"$w$ = {_vector(board, epoch.weight)} and $b$ = {board.number(epoch.bias.item())}"
         )
-        after = "; the next one changes nothing" if last > number else ""
+        after = f"; epoch {number + 1} changes nothing" if last > number else ""
         points = "The point is" if size == 1 else f"All {size} points are"
-        return f"{points} right after epoch {number}, with {weights}{after}."
+        return f"{points} classified correctly after epoch {number}, with {weights}{after}."
     best = max(epoch.right for epoch in rule.epochs)
     so_far = f"At the end of an epoch at most {best} of {size} points were right."
     if rule.returns is None:

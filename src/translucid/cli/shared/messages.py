@@ -62,7 +62,7 @@ def noting(held: "Model") -> "Iterator[Notes]":
 
 
 def in_line(note: "InputNote") -> str:
-    """The note after an answer of one line; only for empty texts, to keep the columns."""
+    """The note to append to a one-line answer. Only empty texts get one, so that columns align."""
     return f"\t({note.words})" if note.empty else ""
 
 

@@ -105,7 +105,7 @@ MinLength = Annotated[
 ]
 MaxLength = Annotated[
     int | None,
-    in_constraints(min=1, metavar="N", help="Maximum number of tokens, with the end token."),
+    in_constraints(min=1, metavar="N", help="Maximum number of tokens, including the end token."),
 ]
 BeamGroups = Annotated[
     int | None, in_search(min=1, metavar="N", help="Diverse beam search with N groups.")
@@ -149,7 +149,7 @@ TopP = Annotated[
         min=0.0,
         max=1.0,
         metavar="P",
-        help="Sample from the fewest tokens with total probability P.",
+        help="Sample from the smallest set of tokens with total probability at least P.",
     ),
 ]
 MinP = Annotated[

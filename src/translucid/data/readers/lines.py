@@ -68,8 +68,9 @@ def read_lines(
     span: LineSpan | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield the numbered lines of a file, or of standard input if it is `-`; None for a line that
-    was too long, which is counted. report: called with the position in the file after each line.
+    """Yield the lines of a file with their numbers. A line that is too long is yielded as None and
+    counted in `loading`. path: `-` means standard input. report: called after each line with the
+    position in the file.
     """
     name = "standard input" if str(path) == "-" else str(path)
     loading = loading if loading is not None else Loading()

@@ -285,7 +285,7 @@ def check_pieces(pieces: Iterable[str], where: str) -> None:
 
 
 def _sound(vocab: Any) -> bool:
-    """Whether all ids of a dict are valid; False: one is not, or it is not a dict."""
+    """Whether `vocab` is a dict whose values are all valid token ids."""
     ids = vocab.values() if isinstance(vocab, dict) else ()
     return set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < MOST_TOKENS
 

@@ -1,10 +1,12 @@
 """The six kinds of tokenizer, built from parts of the `tokenizers` library; checks of texts before
 the library reads them.
 
-Ordinary text never produces a special token. The library does not look for them in text, and no
-kind can produce one: each special token mixes a word with signs, which `bpe`, `unigram` and `word`
-split, and has several characters, while `char` and `bytes` have single ones; and every token of
-`space` begins with a space.
+Ordinary text never produces a special token. The library does not search texts for special tokens,
+and no kind of tokenizer can produce one:
+
+- `bpe`, `unigram` and `word` split words from punctuation, and each special token contains both.
+- Tokens of `char` and `bytes` are single characters, and special tokens are longer.
+- Tokens of `space` begin with a space, and special tokens do not.
 """
 
 import json

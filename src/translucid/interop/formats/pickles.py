@@ -213,7 +213,7 @@ class InertUnpickler(pickle._Unpickler):
     def _add_items(self) -> None:
         items = self.pop_mark()
         if not isinstance(self.stack[-1], set):
-            raise pickle.UnpicklingError(f"it adds to {type(self.stack[-1]).__name__}")
+            raise pickle.UnpicklingError(f"it adds set items to a {type(self.stack[-1]).__name__}")
         self.stack[-1].update(_set(items))
 
     def _refuse(self) -> None:

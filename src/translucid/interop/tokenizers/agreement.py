@@ -28,8 +28,8 @@ SOME = 1024  # allowed spare rows, or one in 20 if that is more
 
 
 def check_vocabularies(read: ReadTokenizers, rows: Mapping[str, int], path: Path) -> list[str]:
-    """Check the sizes of vocabularies, and return notes on rows without a token. rows: of the
-    embedding tables, by tokenizer."""
+    """Check the sizes of vocabularies, and return notes on rows without a token. rows: the number
+    of rows of each tokenizer's embedding table."""
     notes = []
     for name, tokenizer in read.tokenizers.items():
         tokens, count = len(tokenizer), rows[name]

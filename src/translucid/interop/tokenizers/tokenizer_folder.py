@@ -66,8 +66,9 @@ class Spec(NamedTuple):
 def read_tokenizers(
     folder: Path, config: Mapping[str, Any] | None = None, rows: int | None = None
 ) -> ReadTokenizers:
-    """Read all tokenizers of a folder. config: the contents of config.json; None: read it. rows: of
-    the largest embedding table, if known; a vocabulary with more tokens is rejected early."""
+    """Read all tokenizers of a folder. config: the contents of config.json; None: read it. rows:
+    the number of rows of the largest embedding table, if known; a vocabulary with more tokens is
+    rejected early."""
     with damaged(str(folder)):
         return _read(folder, config, rows)
 

@@ -219,8 +219,9 @@ class TakenOver:
 def take_over(
     network: Network, source: StartModel, rows: Mapping[str, Rows], labels: Sequence[str]
 ) -> TakenOver:
-    """Copy all weights that fit into the network. rows: of the tables of `encoder` and `decoder`;
-    the head has those of the decoder, or of the only stack."""
+    """Copy all weights that fit into the network. rows: the initial rows of the embedding tables of
+    `encoder` and `decoder`; the head uses those of the decoder, or of the encoder if there is none.
+    """
     theirs = source.bundle.network.state_dict()
     head, order = _head(network, source, labels)
     of_head = rows[_stack(network)]

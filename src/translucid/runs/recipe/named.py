@@ -82,8 +82,8 @@ def named(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Named:
-    """The recipe of this name. changes: values by section and key; overrides: as typed, applied
-    last."""
+    """The recipe of this name. changes: values by section and key; overrides: settings as the user
+    typed them, applied last."""
     changes = changes or {}
     task = task_named(what)
     if task is not None:

@@ -142,8 +142,9 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
 
 
 def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
-    """Fill in the kind, and check the keys with the smallest sizes. starts: from another model,
-    which determines the kind if it is not set."""
+    """Set the default kind, and check the keys, with the smallest possible sizes for those that
+    depend on the data. starts: whether training starts from another model; that model determines
+    the kind if it is not set."""
     if name is None:
         return []
     task = TASKS[name]

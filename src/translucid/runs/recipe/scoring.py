@@ -36,7 +36,7 @@ class ScoringSettings:
 
 
 def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
-    """The settings of the model's run, changed by options; refuses options without effect."""
+    """The settings of the model's run, overridden by options. Rejects options without effect."""
     task = TASKS[held.task]
     keys = (*task.traits.data_keys, *task.traits.decoding_keys)
     allowed = (*keys, *WRITTEN)
@@ -86,7 +86,7 @@ def run_of(folder: Path | None, file: str) -> Path | None:
 
 @dataclass(frozen=True)
 class ScoredExamples:
-    """The examples to score a model on. folder: of the model."""
+    """The examples to score a model on. folder: the model's folder."""
 
     held: Bundle
     folder: Path | None

@@ -346,8 +346,8 @@ def _start(part: Part) -> int | None:
 
 
 def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
-    """Describe where most was forgotten, apart from the start, and where the second gate was most
-    open."""
+    """Describe at which token the first gate is most closed (except at the start), and at which the
+    second gate is most open."""
     keeps, other, *_ = means
     places = [place for place in range(len(labels)) if place != start]
     remarks = []
