@@ -55,7 +55,7 @@ class LinearRegression(Network):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        x = torch.cat([given["x"] for given, _ in batches]).double()
+        x = torch.cat([batch["x"] for batch, _ in batches]).double()
         y = torch.cat([targets for _, targets in batches]).double()
         weight, bias = ridge(x, y)
         self.output.linear.weight.copy_(weight.T)
