@@ -21,7 +21,7 @@ def ablate(
     model: o.Folder,
     data: Annotated[
         list[str],
-        o.in_data(metavar="FILE...", help="Data in the format of training."),
+        o.in_data(metavar="FILE...", help="Data in the training format."),
     ],
     limit: Annotated[
         int | None, o.in_data(min=1, metavar="N", help="Use only the first N examples.")

@@ -21,7 +21,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="MODEL MODEL... [FILE]... [SECTION.KEY=VALUE]...",
-            help="Two or more models, compared with the first; then data in the format of training "
+            help="Two or more models, compared with the first; then data in the training format "
             "[default: the test data of the runs]; settings such as decoding.beam_size=1.",
         ),
     ],

@@ -35,7 +35,8 @@ def embed(
     against: Annotated[
         str | None,
         o.in_output(
-            metavar="MODEL", help="Show the text pairs that both models rate most differently."
+            metavar="MODEL",
+            help="Compare with this model: show the text pairs whose similarity differs most.",
         ),
     ] = None,
     top: Annotated[int, o.in_output(min=1, metavar="N", help="Number of results to show.")] = 5,

@@ -26,8 +26,10 @@ def export(
         bool, o.in_output("--overwrite", help="Replace an existing folder.")
     ] = False,
     as_json: o.Json = False,
-    int8: Annotated[bool, in_onnx("--int8", help="Store weights in 8 bits.")] = False,
-    trace: Annotated[bool, in_onnx("--trace", help="Make every trace point an output.")] = False,
+    int8: Annotated[bool, in_onnx("--int8", help="ONNX: store weights in 8 bits.")] = False,
+    trace: Annotated[
+        bool, in_onnx("--trace", help="ONNX: make every trace point an output.")
+    ] = False,
     verify: Annotated[
         bool, in_onnx("--verify", help="Fail if the export cannot be checked with onnxruntime.")
     ] = False,

@@ -36,7 +36,7 @@ FileAndColumns = Annotated[
     typer.Argument(
         metavar="[FILE] [data.KEY=VALUE]...",
         help="Text, CSV, TSV, JSON Lines or CoNLL file [default: standard input]; settings such as "
-        "data.text_column=review [default: the columns of training].",
+        "data.text_column=review [default: as in training].",
     ),
 ]
 Probabilities = Annotated[
@@ -72,7 +72,8 @@ def classify(
 ) -> None:
     """Print the label of each text.
 
-    Multi-label models print all labels, regression models a score.
+    For multi-label models, prints every label above --threshold; for models with one output, a
+    score.
 
     Example: echo "The food was not good." | translucid classify demo:classify
     """

@@ -27,7 +27,7 @@ def score(
         typer.Argument(
             metavar="FILE [TARGET] [data.KEY=VALUE]...",
             help="Texts; for translation, sources and translations line by line, or one table; "
-            "settings such as data.source_column=de [default: the columns of training].",
+            "settings such as data.source_column=de [default: as in training].",
         ),
     ],
     per_token: Annotated[

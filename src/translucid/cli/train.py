@@ -136,7 +136,7 @@ def resume(
     overrides: o.Overrides = None,
     allow_changes: Annotated[
         bool,
-        o.in_run("--allow-changes", help="Resume although the recipe or the data have changed."),
+        o.in_run("--allow-changes", help="Resume even if the recipe or the data have changed."),
     ] = False,
     studio: Studio = False,
     probe: Probe = None,
@@ -294,7 +294,7 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[FILE]... [SECTION.KEY=VALUE]...",
-            help="Data in the format of training, two files for translation [default: the run's "
+            help="Data in the training format, two files for translation [default: the run's "
             "test data]; settings such as data.text_column=review or decoding.beam_size=1.",
         ),
     ] = None,

@@ -101,7 +101,7 @@ class Model:
 
     @property
     def text_generator(self) -> Generator:
-        """The generator of translation and language models."""
+        """The object that generates text; only for translation and language models."""
         if self._generator is None or self._generator.network is not self.network:
             self._generator = Generator(self.task, self.network)
         return self._generator
@@ -169,8 +169,8 @@ class Model:
         return nearest(self.similarity([text], texts)[0], texts, k)
 
     def compare_embeddings(self, before: Model, texts: Sequence[str]) -> EmbeddingChange:
-        """The difference in similarity of each pair of texts between this and another embedding
-        model, such as the one that this model was fine-tuned from."""
+        """Compare this model with another embedding model, such as the one that it was fine-tuned
+        from: the difference in cosine similarity for each pair of texts."""
         from translucid.see.embeddings import embedding_change
 
         if len(several(texts)) < 2:
@@ -450,7 +450,7 @@ class Model:
     def position_encodings(
         self, length: int = 64, *, gram: bool = False, side: Side = "source"
     ) -> Heat:
-        """The encoding of each position; with `gram`, the similarity of every two positions."""
+        """The encoding of each position; with `gram`, the similarity of each pair of positions."""
         from translucid.see.embeddings import position_gram, position_table
 
         return (position_gram if gram else position_table)(self.network, length, side=side)

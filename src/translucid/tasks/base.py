@@ -372,18 +372,19 @@ class Task(ABC, Generic[Record, Item]):
 
     @property
     def label_names(self) -> Sequence[str]:
-        """The labels of the network's outputs, if they are labels."""
+        """The labels that the network predicts, in the order of its outputs; may be empty."""
         return ()
 
     def expected_targets(self, records: Sequence[Record]) -> tuple[Tensor, str] | None:
-        """The targets of a batch, computed from the records without `encode` and `collate` to check
-        them, and a phrase that describes the target positions. None if not supported."""
+        """The targets of a batch, computed directly from the records, and a phrase that describes
+        their positions. A check compares these targets with those of `encode` and `collate`. None
+        if not supported."""
         return None
 
     @property
     def units(self) -> Mapping[str, tuple[str, object]]:
-        """The units of metrics that depend on the model, by metric: a description, and a value that
-        is equal for models with the same unit."""
+        """The metrics that can be compared only between models with the same unit, such as nats per
+        token. For each: a description of the unit, and a value that is equal for equal units."""
         return {}
 
 

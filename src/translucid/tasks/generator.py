@@ -172,7 +172,7 @@ class Generator:
         *,
         ensemble: Sequence[Generates] = (),
     ) -> list[Scored]:
-        """`score` for many texts, in few batches."""
+        """`score` for many texts, computed in batches."""
         several(sources)
         if targets is not None and len(sources) != len(targets):
             raise InputError(

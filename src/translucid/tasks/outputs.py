@@ -181,7 +181,7 @@ class Outputs(ABC):
 
     @abstractmethod
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """One of the answers. of: its name or position; default: the one that is explained."""
+        """One of the answers. of: its name or position; default: the one that `explain` shows."""
 
     @abstractmethod
     def answers(self, example: Example, outputs: Tensor) -> list[Answer]:
@@ -189,8 +189,8 @@ class Outputs(ABC):
 
     @abstractmethod
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        """The last sections of `explain`, about the outputs, and the answer as text. top: number of
-        answers to show."""
+        """The last sections of `explain`, which show the outputs, and the answer as text. top:
+        number of answers to show."""
 
 
 class Values(Outputs):

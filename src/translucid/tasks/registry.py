@@ -57,7 +57,7 @@ def task(named: TaskClass) -> TaskClass: ...
 @overload
 def task(named: str) -> Callable[[TaskClass], TaskClass]: ...
 def task(named: Any) -> Any:
-    """Register a task: `@task("name")`, or `@task` if the class has a name."""
+    """Register a task: `@task("name")`, or `@task` if the class defines `name`."""
     if isinstance(named, str):
 
         def register(cls: Any) -> Any:

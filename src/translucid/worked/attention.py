@@ -71,7 +71,9 @@ def attention(
             identity=identity, causal=causal, unscaled=unscaled, digits=digits,
         )  # fmt: skip
     if wo is not None:
-        raise Missing("wo needs heads, because it combines several", ("wo", "heads"))
+        raise Missing(
+            "wo needs heads, because it combines the outputs of more than one head", ("wo", "heads")
+        )
     board = Board(digits)
     example = all(table is None for table in (q, k, v, x, wq, wk, wv))
     asked = identity or causal or unscaled

@@ -41,7 +41,7 @@ def beam(
     "I am" = { fine = 0.5, here = 0.5 }. After a prefix that is not in the table, the sentence ends.
 
     table: The table in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
-    prefix: The beginning of the sentence [default: the first row of the table].
+    prefix: The beginning of the sentence [default: the first prefix in the table].
     beam_size: Number of prefixes to keep in each round [default: 2].
     steps: Maximum number of steps [default: 20].
     alpha: Rank finished sentences by log-probability / length^alpha [default: 0].

@@ -63,8 +63,8 @@ def params(
 ) -> Solution:
     """Count the parameters of a Transformer, part by part.
 
-    Shows each count as a formula. The results are counted in a model of this size, not computed
-    from the formulas.
+    Shows each count as a formula. The numbers are counted in a real model of this size, not
+    computed from the formulas.
 
     d_model: Model dimension: values per position [default: 768].
     heads: Number of attention heads [default: 12].

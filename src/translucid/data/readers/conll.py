@@ -151,8 +151,8 @@ def read_sentences(
 ) -> Iterator[ConllSentence]:
     """Yield every block of lines, including those without words; with tags if `tagged`.
 
-    Columns are separated by tabs, or in lines without tabs by spaces. Lines with ranges such as
-    3-2 in the first column are skipped only if the words are in a later column.
+    Columns are separated by tabs, or in lines without tabs by spaces. If the words are in
+    a later column, lines with a range such as 3-4 in the first column are skipped.
     """
     columns: _Columns | None = None
     declared: tuple[str, ...] = ()
