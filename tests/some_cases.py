@@ -1,11 +1,11 @@
-"""Of a test with many cases `make test` runs some, spread over all of them; the rest are `slow`.
+"""Run only some cases of a parametrized test in `make test`, and mark the others as `slow`.
 
-So they are run by CI, and by who says `-m "not thorough"`. Which ones differs from test to test: of
-thirty equalities that are asked of sixty models, each model meets some. Whatever needs a browser is
-`slow` too.
+CI runs all cases, and so does `-m "not thorough"`. The chosen cases are spread over all cases and
+differ from test to test: if thirty tests have the same sixty models as cases, each model is used in
+some of them. Tests that need a browser are `slow` too.
 
-Of 20,000 cases `make test` runs a fifth: those that it leaves out are not made, since to make them
-would take as long as to import all tests.
+`make test` runs a fifth of the 20,000 cases. The others are not created, because creating them
+would take as long as importing all tests.
 """
 
 from collections.abc import Generator
@@ -18,11 +18,11 @@ BROWSER = "running"  # the fixture that starts one
 LEFT_OUT = {
     "not slow and not thorough": DEARER,
     "not thorough": frozenset({"thorough"}),
-}  # by what stands behind -m
+}  # by the argument of -m
 
 
 def one_in(cases: int) -> int:
-    """Of 3 cases every second, of 6 every third, of 12 every fourth, of 32 or more every sixth."""
+    """Run every n-th case: n = 2 from 3 cases on, 3 from 6, 4 from 12, 6 from 32."""
     return 1 + (cases >= 3) + (cases >= 6) + (cases >= 12) + 2 * (cases >= 32)
 
 

@@ -330,7 +330,7 @@ def original_of(held: Bundle) -> dict[str, Any] | None:
 
 
 def read_decoding(model: ForeignModel) -> tuple[dict[str, Any], list[str]]:
-    """The search options that Translucid's export wrote beside a CTranslate2 model, and notes."""
+    """The search options that Translucid's export wrote next to a CTranslate2 model, and notes."""
     path = model.find(FILE)
     if path is None:
         return {}, []

@@ -134,9 +134,9 @@ MAX_ENTRIES, NAMED = 1000, 6  # number of a folder's entries that are read, and 
 # Files that a folder may contain, and what to do then; the first match applies. {}: that file.
 REMEDIES = (
     ("*.gguf", "give one of its .gguf files, such as {}"),
-    *((weights, f"{CONFIG} is missing beside {{}}: copy it too, or write a mapping file")
+    *((weights, f"{CONFIG} is missing next to {{}}: copy it too, or write a mapping file")
       for weights in ("*.safetensors", "pytorch_model*.bin")),
-    ("*.ckpt", f"{YAML} of JoeyNMT is missing beside {{}}: copy it too, or write a mapping file"),
+    ("*.ckpt", f"{YAML} of JoeyNMT is missing next to {{}}: copy it too, or write a mapping file"),
     ("*.pt", "give the checkpoint itself: {}"),
     ("*.pth", "weights alone, such as {}, need a mapping file"),
     ("*.bin", "give the file itself: {}"),
@@ -144,7 +144,7 @@ REMEDIES = (
     ("*.onnx", "ONNX graphs such as {} cannot be opened: use the model that was exported"),
     *((f"*.{ending}", "{} cannot be read: save the weights as safetensors and write a mapping file")
       for ending in ("h5", "hdf5", "keras", "msgpack", "index", "pb")),
-    (YAML, f"checkpoints (.ckpt) of JoeyNMT are missing beside {YAML}: copy one too"),
+    (YAML, f"checkpoints (.ckpt) of JoeyNMT are missing next to {YAML}: copy one too"),
 )  # fmt: skip
 
 

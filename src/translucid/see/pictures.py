@@ -183,7 +183,7 @@ class Heat(Picture):
 
     @property
     def legend(self) -> list[str]:
-        """The numbers beside the colour scale, from top to bottom."""
+        """The numbers next to the colour scale, from top to bottom."""
         low, high = (signed(f"{value:.3g}") for value in self.limits)
         return [high, "0", low] if self.scale == "signed" else [high, low]
 
@@ -218,7 +218,8 @@ class Grid(Picture):
 
     def drawing(self) -> Drawing:
         """Draw the tables, with one legend if all share a colour scale, and labels only where they
-        differ from those beside or above. Many or large tables are drawn small, without labels."""
+        differ from those of the table to the left or above. Many or large tables are drawn
+        small, without labels."""
         heats, columns = self.heats, min(self.columns, len(self.heats))
         small = len(heats) > NUMBERS or (columns > 1 and max(heats[0].values.shape) > FEW)
         tables = self._small() if small else self._fitting(columns)

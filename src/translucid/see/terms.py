@@ -135,7 +135,7 @@ def _term(term: Expression) -> str:
 
 
 def as_json(opened: OpenedNumber) -> dict[str, Any]:
-    """Convert to plain data for JSON; nan and infinities are null, with their text beside them."""
+    """Convert to plain data for JSON. nan and infinities are null; the key `text` shows them."""
     return {
         "address": opened.address, "kind": opened.kind, **_number(opened.value),
         "symbol": opened.symbol, "meaning": opened.meaning, "formula": opened.formula,

@@ -306,8 +306,8 @@ class Language(Task[Text, LanguageItem]):
 
     @torch.no_grad()
     def _loss_of_stream(self, model: nn.Module, items: Sequence[LanguageItem]) -> float:
-        """-Σ log p(target) of one long text: the recurrent state is carried from stretch to
-        stretch, so that each token depends on all before it."""
+        """-Σ log p(target) of one long text: the recurrent state is carried through the text, so
+        that each prediction depends on all earlier tokens."""
         if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
             raise InputError(
                 "carry_state = true: this model has no state to carry; omit the key, or set "

@@ -227,13 +227,13 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
     if isinstance(config, SequenceConfig) != ("vocab" in sizes):
-        mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
+        mistakes.append(f"task {opened.task}, but a {type(config).__name__}")
     # A decoder may replace an encoder: at the last token it has read the whole text.
     also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
     for key in ("shape", "head"):
         wanted = sizes.get(key, "")
         if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
-            mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
+            mistakes.append(f"task {opened.task}, but {key} {getattr(config, key)}")
     if isinstance(config, SequenceConfig):
         target = config.target_vocab or config.vocab
         known = {"tokenizer": min(config.vocab, target), "source": config.vocab, "target": target}
@@ -241,7 +241,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
             if len(tokenizer) > known.get(name, len(tokenizer)):
                 mistakes.append(f"{name} has {len(tokenizer):,} tokens, the model {known[name]:,}")
         if task.label_noun is not None and len(opened.labels) != config.outputs:
-            mistakes.append(f"{len(opened.labels)} labels beside {config.outputs} outputs")
+            mistakes.append(f"{len(opened.labels)} labels, but {config.outputs} outputs")
         if not opened.tokenizers:
             mistakes.append("no tokenizer")
     if mistakes:

@@ -179,7 +179,7 @@ class _Screen:
 
 
 class _PartFile(_Screen):
-    """A growing file, and beside it a note on its length and settings."""
+    """A growing file, and a second file that records its length and settings."""
 
     def __init__(self, out: Path, settings: dict[str, Any]) -> None:
         super().__init__()

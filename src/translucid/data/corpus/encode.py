@@ -163,7 +163,7 @@ class WordCache:
         return _PLACE.sub(_MARK + " ", text).split(_MARK)
 
 
-TOKENIZER = "tokenizer"  # the folder beside the shards
+TOKENIZER = "tokenizer"  # the folder next to the shards
 _BATCH = 1 << 19  # characters encoded at once: more would only need more memory
 _MOST = 4096  # texts encoded at once
 

@@ -70,7 +70,7 @@ class Manifest(_ManifestSection):
     format: Literal[1] = 1
     build: str = Field(
         pattern=r"^build-[0-9a-f]{8}$"
-    )  # a folder beside the manifest, never elsewhere
+    )  # a folder next to the manifest, never elsewhere
     dtype: Literal["<u2", "<u4"]
     tokens: int = _Count
     documents: int = _Count

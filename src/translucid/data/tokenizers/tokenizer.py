@@ -374,7 +374,7 @@ class Tokenizer(Roles):
         return self._backend.to_str() if self._imported is None else self._imported.spec
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json in Hugging Face's format, and two small files beside it."""
+        """Write tokenizer.json in Hugging Face's format, and two small files next to it."""
         if self._imported is not None:
             files.write_imported(Path(folder), self._imported, self.fingerprint)
             return

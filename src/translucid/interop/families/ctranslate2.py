@@ -1,5 +1,5 @@
 """CTranslate2's translation and language models: Transformers whose sizes follow from the shapes of
-their tensors. Options are stored as scalars beside the tensors; a missing option has a fixed
+their tensors. Options are stored as scalars among the tensors; a missing option has a fixed
 default.
 
 Without a table of positions, CTranslate2 computes sinusoids starting at position 1, unless
@@ -306,7 +306,7 @@ def _embedding_scale(config: Options, layers: Mapping[str, int], d_model: int) -
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """Read the vocabularies beside model.bin, or a tokenizer.json if there is one."""
+    """Read the vocabularies next to model.bin, or a tokenizer.json if there is one."""
     folder, config, files = model.folder, model.config, _files(model)
     lists = {name: _tokens(path, plan.rows(name)) for name, path in files.items()}
     if model.find("tokenizer.json"):
@@ -337,8 +337,8 @@ def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
 def _with_splitter(
     folder: Path, config: Options, lists: Mapping[str, Sequence[str]], plan: ImportPlan
 ) -> ReadTokenizers:
-    """Use the tokenizer.json beside the vocabularies; CTranslate2's options determine which special
-    tokens are added."""
+    """Use the tokenizer.json next to the vocabularies; CTranslate2's options determine which
+    special tokens are added."""
     read = read_tokenizers(folder, {})
     whole = {side: _known_alone(tokenizer, lists.get(side) or next(iter(lists.values())))
              for side, tokenizer in read.tokenizers.items()}  # fmt: skip
@@ -353,7 +353,7 @@ def _with_splitter(
             )
         if named := [token for token in tokens[known:] if not FILLER.fullmatch(token)]:
             raise InputError(
-                f"{folder}: {read.files[side]} has {known:,} tokens, but the vocabulary beside it "
+                f"{folder}: {read.files[side]} has {known:,} tokens, but the vocabulary next to it "
                 f"({side}) has {len(tokens):,}, including {named[0][:60]!r}; copy both again"
             )
     if config.text("spec") == "TransformerDecoderSpec":  # the caller adds the first token

@@ -97,7 +97,7 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """Read the tokenizer file beside the model."""
+    """Read the tokenizer file next to the model."""
     rows = plan.rows("tokenizer")
     names = ("tokenizer.bin", f"tok{rows}.bin")
     for name in names:

@@ -2,7 +2,7 @@
 state dict. Example:
 
 task = "translate"
-weights = "model.pt"                    # beside the mapping file; or `import WEIGHTS --mapping`
+weights = "model.pt"                    # in the same folder; or `import WEIGHTS --mapping`
 
 [model]                                 # keys of a recipe
 kind = "transformer"
@@ -308,7 +308,7 @@ def _steps(steps: object, where: str) -> tuple[LayoutChange, ...]:
 
 
 def tokenizers(model: ForeignModel, plan: ImportPlan) -> ReadTokenizers:
-    """Make tokenizers from lists of tokens, or from files beside the mapping file."""
+    """Make tokenizers from lists of tokens, or from files next to the mapping file."""
     where, tables = model.path, model.config.get("tables")
     made: dict[str, Tokenizer] = {}
     notes = []

@@ -1,4 +1,4 @@
-"""Read the files beside a Hugging Face tokenizer: the roles of special tokens, and
+"""Read the files next to a Hugging Face tokenizer: the roles of special tokens, and
 tokenizer_config.json. Every key is applied, known to be irrelevant, or rejected with an error that
 names it."""
 

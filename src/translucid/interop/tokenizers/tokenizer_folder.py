@@ -52,7 +52,7 @@ LOOKED_FOR = (
 
 
 class Spec(NamedTuple):
-    """A tokenizer.json, with settings from the files beside it."""
+    """A tokenizer.json, with settings from the files in the same folder."""
 
     model: Imported
     frame: Frame | None = None

@@ -25,8 +25,8 @@ STARTS = "start: the end token of the previous text"
 GOES_IN, COMES_OUT = "What goes in", "What comes out"
 LISTED = 6  # maximum number of unknown tokens to list
 ADAPTERS = (
-    "LoRA adapters were trained beside frozen layers. Values: the length of each adapter's output "
-    "relative to that of its frozen layer, averaged over the tokens."
+    "LoRA adapters were trained alongside frozen layers. Values: the length of each adapter's "
+    "output relative to that of its frozen layer, averaged over the tokens."
 )
 SO_FAR = (
     "The decoder reads the target so far, beginning with the start token, and predicts the next "

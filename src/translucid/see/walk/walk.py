@@ -177,7 +177,7 @@ class _Printer:
                 yield self._styled(_cut(part, self.width), DIM)
 
     def _title(self, number: int, stage: Stage) -> Iterator[str]:
-        """The title, with the name of its trace point beside or below it."""
+        """The title, with the name of its trace point next to it or below."""
         left = f"{number:>2} {stage.title}"
         full = f"{stage.address}  {sized(stage.shape, stage.axes)}" if stage.address else ""
         room = self.width - len(left) - 2
