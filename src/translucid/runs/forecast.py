@@ -205,11 +205,17 @@ class SizeFit:
 
 
 def is_open(recipe: Recipe) -> bool:
-    """Whether there is a time limit, and sizes to choose."""
-    chosen = [key for key in SIZE_KEYS if key in recipe.model]
+    """Whether there is a time limit, and sizes or steps to choose."""
     if recipe.training.start_from is not None:  # which has the sizes already
         return False
-    return recipe.training.minutes is not None and recipe.model["kind"] != "mlp" and not chosen
+    if recipe.training.minutes is None or recipe.model["kind"] == "mlp":
+        return False
+    return not _sized(recipe) or "steps" not in recipe.training.model_fields_set
+
+
+def _sized(recipe: Recipe) -> bool:
+    """Whether the user has set the size of the network."""
+    return any(key in recipe.model for key in SIZE_KEYS)
 
 
 def fit(
@@ -226,7 +232,8 @@ def fit(
     # If the user has set the steps, all of them must fit.
     enough = 1.0 if "steps" in recipe.training.model_fields_set else ENOUGH_STEPS
     fits: list[SizeFit] = []
-    for size in _up_to(automatic_sizes.size_for(amount)):
+    largest = automatic_sizes.size_for(amount)
+    for size in [largest] if _sized(recipe) else _up_to(largest):
         picks = automatic_sizes.pick(recipe, amount, device.type, size)
         fits.append(_measured(size, recipe, picks, known, items, valid, device, budget))
         if fits[-1].fraction < enough:
