@@ -44,8 +44,10 @@ SPACE: dict[str, list[Any]] = {
 }
 
 
-def drawn(name: str, point: int) -> list[str]:
-    """The settings of a point; none for point 0, the automatic choice."""
+def drawn(name: str, point: int, given: list[str]) -> list[str]:
+    """The settings of a point, given or drawn; none for point 0, the automatic choice."""
+    if point and given:
+        return given[point - 1].split()
     chance = random.Random(f"{name} {point}")
     return [f"{key}={chance.choice(values)}" for key, values in SPACE.items()] if point else []
 
@@ -74,7 +76,9 @@ def trained(name: str, settings: list[str], args: argparse.Namespace, cores: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--points", type=int, default=20)
@@ -82,6 +86,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--parallel", type=int, default=1, help="runs at once, two cores each")
     parser.add_argument("--also", nargs="*", default=[], help="settings of every run")
+    parser.add_argument("--given", nargs="*", default=[], help="the settings of points 1, 2, ...")
     parser.add_argument("--until", type=float, default=1e9, help="start no run after N seconds")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -95,7 +100,7 @@ def main() -> None:
         point, name = job
         if time.monotonic() - began > args.until:
             return
-        cores, settings = free.get(), drawn(name, point)
+        cores, settings = free.get(), drawn(name, point, args.given)
         try:
             result = trained(name, settings, args, cores)
         finally:
