@@ -34,11 +34,11 @@ DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
 USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
 EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
 ENOUGH_STEPS = 800  # a larger network is worthwhile if it completes this many
-MANY_STEPS = 1000  # a larger batch is worthwhile if this many steps remain
+MANY_STEPS = 800  # a larger batch is worthwhile if this many steps remain
 SMALL_BATCH, TRIAL_BATCH = 512, 1024  # tokens: the smallest chosen, and the one measured on a CPU
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
-FASTER = 2.0  # factor of the learning rate for up to SOME_EPOCHS
+FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
 CHECK_STEPS, CHECK_TIME = 20, 0.03  # to measure the chosen size: steps, and fraction of the time
 
 Picks = dict[str, dict[str, Any]]  # by section and key
@@ -141,16 +141,13 @@ class _Trial:
 
     def fit(self, size: Size) -> SizeFit:
         """Measure a size with small batches, and choose its batch size."""
-        measured = size
-        if self.device.type == "cpu" and not self._set("batch_tokens"):
-            measured = replace(size, batch_tokens=min(size.batch_tokens, TRIAL_BATCH))
-        first = self._measured(measured)
-        if self._set("steps") or self._set("batch_tokens") or self.device.type != "cpu":
-            seconds = first.seconds * size.batch_tokens / measured.batch_tokens
-            return self._fitted(size, seconds, first.evaluation)
+        if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
+            return self._measured(size)
+        trial = min(size.batch_tokens, TRIAL_BATCH)
+        first = self._measured(replace(size, batch_tokens=trial))
         batch = size.batch_tokens
         while True:
-            seconds = first.seconds * batch / measured.batch_tokens
+            seconds = first.seconds * batch / trial
             fitted = self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
             wanted = min(fitted.steps, MANY_STEPS)
             if batch // 2 < self.smallest_batch or fitted.in_time >= wanted:
