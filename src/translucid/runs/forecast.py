@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
-from translucid.training.gradients import Gradients
+from translucid.training.gradients import Gradients, Update
 from translucid.training.loop import FIRST_SAVE
 from translucid.training.state import State
 
@@ -161,29 +162,46 @@ def _seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> 
 TRIAL_STEPS, TRIAL_SECONDS = 4, 3.0  # measured, without the first step
 
 
-def step_seconds(
+@dataclass(frozen=True)
+class TrialStep:
+    loss: float  # per target
+    seconds: float
+
+
+def trial_steps(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
-    device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
-) -> float:  # fmt: skip
-    """Measure the time of a step, with a network that is discarded. steps, seconds: the most to
-    measure, without the first step."""
+    device: torch.device, rates: Iterable[float],
+) -> Iterator[TrialStep]:  # fmt: skip
+    """Train a network that will be discarded, one step for each learning rate."""
     training = recipe.training
     state = State(network, training, ALONE)
     batches = Stream(task, items, recipe)
     gradients = Gradients(state.called, task, training, device, ALONE)
+    update = Update(state, training, lambda: gradients.clear(state.optimizers))
     network.train()
-    parameters = list(network.parameters())
-    taken: list[float] = []
-    while len(taken) < steps + 1 and (len(taken) < 2 or sum(taken) < seconds):
+    for rate in rates:
         began = time.monotonic()
         micro = [next(batches) for _ in range(training.accumulate)]
-        for place, batch in enumerate(micro, start=1):
-            gradients.add(batch, 1 / max(batch.count, 1), last=place == len(micro))
-        float(nn.utils.clip_grad_norm_(parameters, training.clip_norm))
-        for optimizer in state.optimizers:
-            optimizer.step()
-        gradients.clear(state.optimizers)
+        targets = max(sum(batch.count for batch in micro), 1)
+        loss = sum(
+            gradients.add(batch, 1 / targets, last=place == len(micro))
+            for place, batch in enumerate(micro, start=1)
+        )
+        update.take(rate)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        taken.append(time.monotonic() - began)
+        yield TrialStep(float(loss) / targets, time.monotonic() - began)
+
+
+def step_seconds(
+    network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
+    device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
+) -> float:  # fmt: skip
+    """Measure the time of a step at learning rate 0. steps, seconds: the most to measure, without
+    the first step."""
+    taken: list[float] = []
+    for step in trial_steps(network, recipe, task, items, device, repeat(0.0, steps + 1)):
+        taken.append(step.seconds)
+        if len(taken) > 1 and sum(taken) >= seconds:
+            break
     return sum(taken[1:]) / len(taken[1:])
