@@ -15,7 +15,7 @@ from translucid.tasks.batch import Batch
 from translucid.tasks.score import Criterion
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import TrainingProgress, Watchers, train
-from translucid.training.optimisers import OptimizerName, ScheduleName
+from translucid.training.optimizers import OptimizerName, ScheduleName
 from translucid.training.state import State
 from translucid_lab.engine.fit import FitStep, fit, random_rows
 

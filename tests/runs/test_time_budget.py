@@ -1,4 +1,4 @@
-"""Sizes that end within a stated time: as large as fit, said, and the run is that of its recipe."""
+"""Settings that fit a time limit: chosen, printed, and reproduced by the run's recipe."""
 
 import re
 from collections.abc import Callable
@@ -9,42 +9,56 @@ import pytest
 import torch
 from tests.in_process import run
 
-from translucid.runs import forecast
-from translucid.runs.forecast import USED, Picks, fit, step_seconds
+from translucid.runs import forecast, time_limit
+from translucid.runs.forecast import step_seconds
 from translucid.runs.recipe import automatic_sizes, recipe
 from translucid.runs.recipe.automatic_sizes import Amount
 from translucid.runs.recipe.examples import load_examples, prepare
 from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
+from translucid.runs.time_limit import (
+    ENOUGH_STEPS,
+    FASTER,
+    MANY_STEPS,
+    SMALL_BATCH,
+    USED,
+    Picks,
+    fit,
+)
 
-Clock = Callable[[int], float]  # from d_model to the seconds of a step
+Clock = Callable[[int, int], float]  # from d_model and batch_tokens to the seconds of a step
 
 
 @pytest.fixture
 def clocked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Clock, float], list[int]]:
-    """A machine on which steps take as long as told; gives the sizes that were tried."""
+    """A machine on which steps take a given time; returns the values of d_model that were tried."""
     tried: list[int] = []
 
     def at(step: Clock, evaluation: float) -> list[int]:
-        def seconds(network: Any, chosen: Recipe, *rest: Any) -> float:
+        def seconds(network: Any, chosen: Recipe, *rest: Any, **limits: Any) -> float:
             tried.append(chosen.model["d_model"])
-            return step(chosen.model["d_model"])
+            return step(chosen.model["d_model"], chosen.training.batch_tokens)
 
-        monkeypatch.setattr(forecast, "step_seconds", seconds)
-        monkeypatch.setattr(forecast, "evaluation_seconds", lambda *rest: evaluation)
+        monkeypatch.setattr(time_limit, "step_seconds", seconds)
+        monkeypatch.setattr(time_limit, "evaluation_seconds", lambda *rest: evaluation)
         return tried
 
     return at
 
 
 def chosen(
-    *overrides: str, minutes: float = 60, words: int = 10**7
+    *overrides: str, minutes: float | None = 60, words: int = 10**7
 ) -> tuple[Picks, list[str], Recipe]:
-    """What is picked, as if there were so many words."""
+    """The choice for this many words."""
     asked = recipe.parse(
         {"task": {"kind": "classify"}, "data": {"toyland": 60}},
-        [f"training.minutes={minutes}", "tokenizer.kind=word", "training.device=cpu", *overrides],
+        [
+            *([f"training.minutes={minutes}"] if minutes else []),
+            "tokenizer.kind=word",
+            "training.device=cpu",
+            *overrides,
+        ],
     )
     examples = load_examples(asked, lambda line: None)
     known = prepare(asked, examples)
@@ -54,36 +68,30 @@ def chosen(
     return picks, lines, automatic_sizes.with_picks(asked, picks)[0]
 
 
-def full_steps(words: int) -> int:
-    """That the data asks for, of every size."""
-    values = recipe.parse({"task": {"kind": "classify"}})
-    picks = automatic_sizes.pick(values, Amount(60, words, 100), "cpu")
-    steps: int = picks["training"]["steps"]
-    return steps
-
-
 def test_with_enough_time_the_size_fits_the_data(clocked: Any) -> None:
-    tried = clocked(lambda d_model: 1e-6, 0.0)
+    tried = clocked(lambda d_model, batch: 1e-6, 0.0)
     _, lines, filled = chosen()
     by_data = automatic_sizes.pick(filled, Amount(60, 10**7, 100), "cpu")
-    assert tried == [64, 128, 256, 512]
+    assert tried == [64, 64, 128, 256, 512, 512], "the chosen size is measured again"
     assert filled.model["d_model"] == by_data["model"]["d_model"] == 512
-    assert filled.training.steps == by_data["training"]["steps"]
+    for key in ("steps", "batch_tokens", "learning_rate"):
+        assert getattr(filled.training, key) == by_data["training"][key]
+    assert filled.model["dropout"] == by_data["model"]["dropout"] > 0
     assert len(lines) == 1
     assert lines[0].startswith("in 60 minutes here: d_model=512 layers=4, 0.001 ms a step, ")
 
 
 @pytest.mark.slow
-def test_largest_size_that_completes_half_of_its_steps_is_chosen(clocked: Any) -> None:
-    """Twice as wide is four times as slow; 256 gets through seven tenths of its steps."""
+def test_the_largest_size_that_completes_enough_steps_is_chosen(clocked: Any) -> None:
+    """A step takes time in proportion to d_model² and to its tokens."""
     words, minutes = 10**7, 60.0
-    full = full_steps(words)
-    second = 60 * USED * minutes / (0.7 * full)  # of 256: seven tenths fit
-    tried = clocked(lambda d_model: second * (d_model / 256) ** 2, 0.0)
+    second = 60 * USED * minutes / (1.1 * ENOUGH_STEPS)  # of d_model=256 with the smallest batch
+    tried = clocked(lambda d_model, batch: second * (d_model / 256) ** 2 * batch / SMALL_BATCH, 0.0)
     _, lines, filled = chosen(minutes=minutes, words=words)
-    assert tried == [64, 128, 256, 512], "it is known only by trying"
+    assert tried == [64, 64, 128, 256, 512, 256]
     assert filled.model["d_model"] == 256
-    assert filled.training.steps == pytest.approx(0.7 * full, abs=1)
+    assert filled.training.batch_tokens == SMALL_BATCH
+    assert filled.training.steps == pytest.approx(1.1 * ENOUGH_STEPS, abs=1)
     assert filled.training.warmup == filled.training.steps // 20
     assert filled.training.steps * second <= 60 * USED * minutes
     assert re.fullmatch(r"in 60 minutes here: d_model=256 layers=3, .* a step, [\d,]+ of the "
@@ -91,25 +99,49 @@ def test_largest_size_that_completes_half_of_its_steps_is_chosen(clocked: Any) -
     longer = int(re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])[1])  # type: ignore[index]
     larger = int(re.fullmatch(
         r"  --minutes (\d+) would be enough for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
-    _, lines, filled = chosen(minutes=longer, words=words)
-    assert filled.training.steps == full, "what it says is true"
-    _, lines, filled = chosen(minutes=larger, words=words)
-    assert filled.model["d_model"] == 512
-    assert filled.training.steps == full
-    assert len(lines) == 1
+    _, _, filled = chosen(minutes=larger, words=words)
+    assert filled.model["d_model"] == 512, "the printed limit is enough"
+    assert longer > larger
+
+
+def test_batches_shrink_until_enough_steps_fit(clocked: Any) -> None:
+    full = automatic_sizes.size_for(Amount(60, 10**7, 100)).batch_tokens
+    for halved in (0, 1, 2):
+        # Of the smallest size, slightly more than MANY_STEPS fit with this batch.
+        second = 60 * USED * 60 / (1.05 * MANY_STEPS)
+        clocked(lambda d_model, batch, s=second, h=halved:
+                s * (d_model / 64) ** 9 * batch / (full >> h), 0.0)  # fmt: skip
+        _, _, filled = chosen()
+        assert filled.model["d_model"] == 64
+        assert filled.training.batch_tokens == full >> halved
+        assert filled.training.steps == pytest.approx(1.05 * MANY_STEPS, abs=2)
+
+
+def test_few_epochs_have_no_dropout_and_a_higher_learning_rate(clocked: Any) -> None:
+    """10⁷ words are far more than the smallest network can read in a minute."""
+    clocked(lambda d_model, batch: 0.05 * (d_model / 64) ** 2, 0.0)
+    _, _, short = chosen(minutes=1)
+    assert short.model["dropout"] == 0.0
+    usual = automatic_sizes.SIZES[0].learning_rate
+    assert short.training.learning_rate == pytest.approx(FASTER * usual)
+    _, _, kept = chosen("model.dropout=0.2", "training.learning_rate=0.1", minutes=1)
+    assert (kept.model["dropout"], kept.training.learning_rate) == (0.2, 0.1), "the user's"
+    _, _, epochs = chosen(minutes=1, words=1000)  # many epochs fit
+    assert epochs.model["dropout"] == automatic_sizes.SIZES[0].dropout
+    assert epochs.training.learning_rate == usual
 
 
 def test_smallest_size_on_a_slow_machine(clocked: Any) -> None:
-    tried = clocked(lambda d_model: 60.0, 0.0)
+    tried = clocked(lambda d_model, batch: 60.0, 0.0)
     _, _, filled = chosen(minutes=60)
-    assert tried == [64]
-    assert filled.model["d_model"] == 64
+    assert tried == [64, 64, 64], "one layer, two layers, and the first again"
+    assert (filled.model["d_model"], filled.model["layers"]) == (64, 1)
     assert filled.training.steps == int(60 * USED)
 
 
 @pytest.mark.parametrize("evaluation", [0.0, 1.0, 60.0, 1e5])
 def test_evaluations_leave_time_for_steps(evaluation: float, clocked: Any) -> None:
-    clocked(lambda d_model: 1.0, evaluation)
+    clocked(lambda d_model, batch: 1.0, evaluation)
     _, _, filled = chosen(minutes=60)
     training = filled.training
     evaluations = -(-training.steps // training.evaluate_every)
@@ -122,23 +154,44 @@ def test_evaluations_leave_time_for_steps(evaluation: float, clocked: Any) -> No
 
 
 def test_settings_of_the_user_are_kept(clocked: Any) -> None:
-    tried = clocked(lambda d_model: d_model / 128, 0.0)
-    _, lines, filled = chosen("training.steps=3000", minutes=60)
+    tried = clocked(lambda d_model, batch: d_model / 128, 0.0)
+    _, lines, filled = chosen("training.steps=3000", minutes=60, words=10**5)
     assert filled.training.steps == 3000
-    assert filled.model["d_model"] == 128, "the largest of which all 3000 fit into 3060 s"
-    assert tried == [64, 128, 256]
+    assert filled.model["d_model"] == 128, "the largest of which all 3000 fit into 3240 s"
+    assert tried == [64, 64, 128, 128]
     assert "3,000 of the 3,000 steps" in lines[0]
+
+
+def test_steps_are_chosen_for_sizes_of_the_user(clocked: Any) -> None:
+    tried = clocked(lambda d_model, batch: 1.0, 0.0)
+    _, lines, filled = chosen("model.d_model=48", "model.heads=2", "training.batch_tokens=700")
+    assert tried == [48, 48]
+    assert filled.training.steps == int(60 * 60 * USED)
+    assert filled.training.batch_tokens == 700
+    assert "d_model=48" in lines[0]
+
+
+def test_without_a_limit_a_run_is_planned_for_fifteen_minutes(clocked: Any) -> None:
+    clocked(lambda d_model, batch: 1.0, 0.0)
+    _, lines, filled = chosen(minutes=None)
+    assert filled.training.minutes is None, "a plan, not a limit"
+    assert filled.training.steps == int(USED * 15 * 60)
+    assert lines[0].startswith("about 13 min 30 s here: ")
+    assert "  --minutes 3 would choose smaller settings" in lines
 
 
 @pytest.mark.parametrize(
     ("overrides", "is_open"),
-    [([], True), (["model.d_model=64"], False), (["model.layers=1"], False),
-     (["training.steps=9"], True), (["model.dropout=0.1"], True)],
+    [([], True), (["model.d_model=64"], True), (["model.layers=1"], True),
+     (["training.steps=9"], True), (["model.dropout=0.1"], True),
+     (["model.d_model=64", "training.steps=9"], False)],
 )  # fmt: skip
-def test_sizes_set_by_the_user_are_not_chosen(overrides: list[str], is_open: bool) -> None:
-    asked = recipe.parse({"task": {"kind": "tag"}}, ["training.minutes=3", *overrides])
-    assert forecast.is_open(asked) == is_open
-    assert not forecast.is_open(recipe.parse({"task": {"kind": "tag"}}, overrides))
+def test_settings_are_open_unless_size_and_steps_are_set(
+    overrides: list[str], is_open: bool
+) -> None:
+    for limit in ([], ["training.minutes=3"]):
+        asked = recipe.parse({"task": {"kind": "tag"}}, [*limit, *overrides])
+        assert time_limit.is_open(asked) == is_open
 
 
 def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> None:

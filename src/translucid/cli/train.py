@@ -87,6 +87,9 @@ def train(
     self_test: Annotated[
         bool, o.in_run("--self-test", help="Check data and model for mistakes without training.")
     ] = False,
+    find_rate: Annotated[
+        bool, o.in_run("--find-rate", help="Find a learning rate, and draw it, without training.")
+    ] = False,
     studio: Studio = False,
     probe: Probe = None,
     port: o.Port = None,
@@ -109,6 +112,9 @@ def train(
     arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
     if self_test:
         _self_test(arguments)
+        return
+    if find_rate:
+        _find_rate(arguments, out or Path("learning-rate.svg"))
         return
     named = arguments.named()
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
@@ -199,6 +205,18 @@ def _self_test(arguments: RecipeArguments) -> None:
     if any_wrong(findings):
         raise typer.Exit(2)
     typer.echo(f"next: translucid train {arguments.words()}")
+
+
+def _find_rate(arguments: RecipeArguments, out: Path) -> None:
+    """Print a learning rate and draw the test that found it."""
+    from translucid.runs.rate_finder import find_rate
+
+    named = arguments.named()
+    test = find_rate(named.recipe, o.print_note, pick=named.by_task)
+    file = test.figure().save(out)
+    typer.echo(f"training.learning_rate={test.found:g}")
+    typer.echo(f"{file}: the loss at {len(test.rates)} learning rates")
+    typer.echo(f"next: translucid train {arguments.words()} training.learning_rate={test.found:g}")
 
 
 def prints() -> bool:

@@ -1,32 +1,23 @@
-"""Forecast how long a run takes, from its first steps; or choose sizes that fit a time limit.
-
-To choose sizes, networks of growing size train a few steps on the run's batches and are discarded.
-The largest one that completes at least half of its intended steps is chosen. `steps` becomes the
-number of steps that fit, so that the learning rate schedule ends in time.
-"""
+"""Forecast how long a run takes, from its first steps."""
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import torch
 from torch import nn
 
 from translucid.core.progress import duration
-from translucid.models import build
 from translucid.runs.batches import Stream
-from translucid.runs.recipe import automatic_sizes
-from translucid.runs.recipe.automatic_sizes import SIZES, Amount, Size
-from translucid.runs.recipe.examples import Prepared
 from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
-from translucid.training.gradients import Gradients
+from translucid.training.gradients import Gradients, Update
 from translucid.training.loop import FIRST_SAVE
-from translucid.training.memory import check_memory
 from translucid.training.state import State
 
 FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # minimum to measure, after the first step; or MANY steps
@@ -168,139 +159,49 @@ def _seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> 
     return time.monotonic() - began
 
 
-SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, none is chosen
-USED = 0.85  # fraction of the time; the rest is for reading, saving and the test
-EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
-ENOUGH_STEPS = 0.5  # fraction of the intended steps that makes a larger size worthwhile
 TRIAL_STEPS, TRIAL_SECONDS = 4, 3.0  # measured, without the first step
 
 
-Picks = dict[str, dict[str, Any]]  # by section and key
-
-
 @dataclass(frozen=True)
-class SizeFit:
-    """A model size, and how many of its steps fit into the time limit."""
-
-    size: Size
-    picks: Picks
-    steps: int  # intended
-    in_time: int  # that fit
-    seconds: float  # per step
-    evaluation: float
-
-    @property
-    def fraction(self) -> float:
-        return self.in_time / self.steps
-
-    @property
-    def words(self) -> str:
-        return f"d_model={self.size.d_model} layers={self.size.layers}"
-
-    @property
-    def minutes(self) -> int:
-        """The time limit in minutes that all of its steps need."""
-        seconds = self.steps * self.seconds + EVALUATIONS * self.evaluation
-        return math.ceil(seconds / 60 / USED)
+class TrialStep:
+    loss: float  # per target
+    seconds: float
 
 
-def is_open(recipe: Recipe) -> bool:
-    """Whether there is a time limit, and sizes to choose."""
-    chosen = [key for key in SIZE_KEYS if key in recipe.model]
-    if recipe.training.start_from is not None:  # which has the sizes already
-        return False
-    return recipe.training.minutes is not None and recipe.model["kind"] != "mlp" and not chosen
-
-
-def fit(
-    recipe: Recipe, amount: Amount, known: Prepared, items: Sequence[Any], valid: Sequence[Any],
-    device: torch.device,
-) -> tuple[Picks, list[str]]:  # fmt: skip
-    """Choose settings that fit the time limit, and describe what a longer limit would allow.
-
-    recipe: as the user gave it. Draws from the random generators; seed them afterwards.
-    """
-    minutes = recipe.training.minutes
-    assert minutes is not None
-    budget = 60 * USED * minutes
-    # If the user has set the steps, all of them must fit.
-    enough = 1.0 if "steps" in recipe.training.model_fields_set else ENOUGH_STEPS
-    fits: list[SizeFit] = []
-    for size in _up_to(automatic_sizes.size_for(amount)):
-        picks = automatic_sizes.pick(recipe, amount, device.type, size)
-        fits.append(_measured(size, recipe, picks, known, items, valid, device, budget))
-        if fits[-1].fraction < enough:
-            break
-    best = [f for f in fits if f.fraction >= enough][-1:] or fits[:1]
-    return _with_steps(best[0], budget), _lines(best[0], fits[-1], minutes)
-
-
-def _up_to(largest: Size) -> list[Size]:
-    """Candidate networks up to this size, with the batches, epochs and dropout of the largest."""
-    shapes = [(64, 2, SIZES[0].learning_rate)]
-    shapes += [(s.d_model, s.layers, s.learning_rate) for s in SIZES[: SIZES.index(largest) + 1]]
-    return [replace(largest, d_model=d, layers=n, learning_rate=rate) for d, n, rate in shapes]
-
-
-def _measured(
-    size: Size, recipe: Recipe, picks: Picks, known: Prepared, items: Sequence[Any],
-    valid: Sequence[Any], device: torch.device, budget: float,
-) -> SizeFit:  # fmt: skip
-    sized, _ = automatic_sizes.with_picks(recipe, picks)
-    config = sized.model_config_for(sizes=known.sizes)
-    check_memory(config, sized.training, device, sized.model)
-    network = build(config).to(device)
-    seconds = step_seconds(network, sized, known.task, items, device)
-    evaluation = evaluation_seconds(known.task, network, valid)
-    for_steps = budget - min(EVALUATIONS * evaluation, FOR_EVALUATIONS * budget)
-    in_time = max(int(for_steps / seconds), 1)
-    return SizeFit(size, picks, sized.training.steps, in_time, seconds, evaluation)
-
-
-def step_seconds(
+def trial_steps(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
-    device: torch.device,
-) -> float:  # fmt: skip
-    """Measure the time of a step, with a network that is discarded."""
+    device: torch.device, rates: Iterable[float],
+) -> Iterator[TrialStep]:  # fmt: skip
+    """Train a network that will be discarded, one step for each learning rate."""
     training = recipe.training
     state = State(network, training, ALONE)
     batches = Stream(task, items, recipe)
     gradients = Gradients(state.called, task, training, device, ALONE)
+    update = Update(state, training, lambda: gradients.clear(state.optimizers))
     network.train()
-    parameters = list(network.parameters())
-    taken: list[float] = []
-    while len(taken) < TRIAL_STEPS + 1 and (len(taken) < 2 or sum(taken) < TRIAL_SECONDS):
+    for rate in rates:
         began = time.monotonic()
         micro = [next(batches) for _ in range(training.accumulate)]
-        for place, batch in enumerate(micro, start=1):
-            gradients.add(batch, 1 / max(batch.count, 1), last=place == len(micro))
-        float(nn.utils.clip_grad_norm_(parameters, training.clip_norm))
-        for optimizer in state.optimizers:
-            optimizer.step()
-        gradients.clear(state.optimizers)
+        targets = max(sum(batch.count for batch in micro), 1)
+        loss = sum(
+            gradients.add(batch, 1 / targets, last=place == len(micro))
+            for place, batch in enumerate(micro, start=1)
+        )
+        update.take(rate)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        taken.append(time.monotonic() - began)
+        yield TrialStep(float(loss) / targets, time.monotonic() - began)
+
+
+def step_seconds(
+    network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
+    device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
+) -> float:  # fmt: skip
+    """Measure the time of a step at learning rate 0. steps, seconds: the most to measure, without
+    the first step."""
+    taken: list[float] = []
+    for step in trial_steps(network, recipe, task, items, device, repeat(0.0, steps + 1)):
+        taken.append(step.seconds)
+        if len(taken) > 1 and sum(taken) >= seconds:
+            break
     return sum(taken[1:]) / len(taken[1:])
-
-
-def _with_steps(best: SizeFit, budget: float) -> Picks:
-    """The chosen settings with as many steps and evaluations as fit."""
-    steps = min(best.steps, best.in_time)
-    most = int(FOR_EVALUATIONS * budget / max(best.evaluation, 1e-9))
-    every = max(steps // min(max(most, 1), EVALUATIONS), 1)
-    training = {"steps": steps, "warmup": steps // 20, "evaluate_every": every}
-    return best.picks | {"training": best.picks["training"] | training}
-
-
-def _lines(best: SizeFit, last: SizeFit, minutes: float) -> list[str]:
-    taken = min(best.steps, best.in_time)
-    lines = [
-        f"in {minutes:g} minutes here: {best.words}, {duration(best.seconds)} a step, {taken:,} of "
-        f"the {best.steps:,} steps intended for this data"
-    ]
-    if best.fraction < 1:
-        lines.append(f"  --minutes {best.minutes} would be enough for all of them")
-    if last is not best:
-        lines.append(f"  --minutes {last.minutes} would be enough for the next size, {last.words}")
-    return lines

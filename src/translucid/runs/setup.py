@@ -1,6 +1,7 @@
 """Set up a run from a recipe: examples, tokenizers, items and a network."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, build
 from translucid.models.mlp import MLP
 from translucid.models.sequence_config import SequenceConfig
-from translucid.runs import forecast
+from translucid.runs import time_limit
 from translucid.runs.batches import epoch_plan, shared_rows
 from translucid.runs.checks.data import few_examples_warning
 from translucid.runs.checks.startup import startup
@@ -85,6 +86,7 @@ def set_up(
     `tokenizers` is its folder of tokenizers, `start` its record of the model that it started from,
     `columns` the columns of its training data.
     """
+    began = time.monotonic()
     device = pick_device(recipe.training.device, "training.device")
     if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
         data = recipe.data.model_copy(update={"split_seed": recipe.training.seed})
@@ -97,7 +99,7 @@ def set_up(
     prefetch.begin(recipe.training, recipe.model_config_for(sizes=smallest), device)
     open_recipe, amount = recipe, Amount(0, 0, 0)
     # Several processes would measure different times and build different models.
-    timed = pick and forecast.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
+    timed = pick and time_limit.is_open(recipe) and os.environ.get("WORLD_SIZE", "1") == "1"
     items: Sequence[Any]
     valid: Sequence[Any]
     held_rows: Sequence[Any] | None = None
@@ -132,7 +134,8 @@ def set_up(
         "test": test_coverage.with_unread(unread.get("test", {})),
     }
     if timed:
-        picks, lines = forecast.fit(open_recipe, amount, known, items, valid, device)
+        spent = time.monotonic() - began
+        picks, lines = time_limit.fit(open_recipe, amount, known, items, valid, device, spent)
         recipe, words = automatic_sizes.with_picks(open_recipe, picks)
         _say_picks(words, amount, say)
         for line in lines:

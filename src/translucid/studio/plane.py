@@ -17,7 +17,7 @@ from translucid.models import Network, build
 from translucid.models.mlp import MLPConfig, Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
 from translucid.tasks.regress import Regress, RegressItem
-from translucid.training.optimisers import make_optimizer
+from translucid.training.optimizers import make_optimizer
 from translucid.training.state import random_state_kept
 
 Kind = Literal["perceptron", "mlp"]

@@ -60,7 +60,15 @@ class Regress(Task[Numbers, RegressItem]):
         row_columns=(),
         asks_about=("input",),
         baseline={"model": {"kind": "linear"}},
-        suggested={"training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}},
+        suggested={
+            "training": {
+                "steps": 3000,
+                "learning_rate": 3e-3,
+                "batch_tokens": 256,
+                "evaluate_every": 100,
+                "patience": 8,
+            }
+        },
         data_keys=("input_columns", "output_columns"),
         decoding_keys=(),
         task_keys=(),

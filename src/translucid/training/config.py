@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from translucid.core.config import Config, key
 from translucid.core.spelling import our_value
 from translucid.training.distributed import Parallel
-from translucid.training.optimisers import OptimizerName, ScheduleName
+from translucid.training.optimizers import OptimizerName, ScheduleName
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 

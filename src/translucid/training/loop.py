@@ -21,7 +21,7 @@ from translucid.training.config import TrainingConfig
 from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
 from translucid.training.gradients import CapturedUpdate, Gradients, Update
-from translucid.training.optimisers import rate
+from translucid.training.optimizers import rate
 from translucid.training.state import State, seed_generators
 from translucid.training.stop_request import StopRequested, leaving
 

@@ -18,7 +18,7 @@ from translucid.fast.packed_linear import pad_heads
 from translucid.tasks.score import Criterion
 from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE, Processes, whole
-from translucid.training.optimisers import make_optimizer
+from translucid.training.optimizers import make_optimizer
 from translucid.training.parameter_groups import freeze, rate_factors
 from translucid.training.recurrent_training import CarriedState
 

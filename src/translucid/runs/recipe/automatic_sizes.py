@@ -1,7 +1,7 @@
 """Choose settings that fit the data, by rules of thumb.
 
 The choices are printed and written to the run's recipe; keys that the user sets take precedence.
-They aim at minutes on a GPU and about an hour on two CPU cores.
+They aim at minutes on a GPU; `time_limit` adapts them to slower machines.
 """
 
 import math
@@ -77,6 +77,7 @@ def pick(
         "learning_rate": size.learning_rate,
         "warmup": steps // 20,
         "evaluate_every": max(steps // 10, 1),
+        "patience": PATIENCE,
     }
     if device == "cuda":
         training["precision"] = "bfloat16"
@@ -137,6 +138,7 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
     return training | ({"precision": "bfloat16"} if device == "cuda" else {})
 
 
+PATIENCE = 5  # of about ten evaluations
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
 ADAPTER_RATE = 5e-4  # adapters start at zero and are small, so they need larger steps
 PIECES_PER_WORD = 1.4  # of a subword tokenizer, about

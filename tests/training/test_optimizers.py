@@ -10,7 +10,7 @@ from torch import nn
 
 from translucid.models import TransformerConfig, build
 from translucid.training.config import TrainingConfig
-from translucid.training.optimisers import (
+from translucid.training.optimizers import (
     STEPS,
     A,
     B,

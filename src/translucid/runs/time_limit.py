@@ -1,0 +1,230 @@
+"""Choose the sizes and settings of a network that fit a time limit.
+
+Networks of growing size train a few steps on the run's batches and are discarded. The largest one
+that completes ENOUGH_STEPS is chosen. If time is short, batches are smaller, and since few epochs
+cannot overfit, dropout is lower and the learning rate higher. `steps` becomes the number of steps
+that fit, so that the learning rate schedule ends in time. The constants were fitted to runs on
+seven data sets; docs/explanation/results.md has the method and the scores.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from translucid.core.progress import duration
+from translucid.models import build
+from translucid.runs.forecast import (
+    TRIAL_SECONDS,
+    TRIAL_STEPS,
+    evaluation_seconds,
+    step_seconds,
+)
+from translucid.runs.recipe import automatic_sizes
+from translucid.runs.recipe.automatic_sizes import SIZES, Amount, Size
+from translucid.runs.recipe.examples import Prepared
+from translucid.runs.recipe.recipe import Recipe
+from translucid.training.memory import check_memory
+
+SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, none is chosen
+DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
+USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
+EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
+ENOUGH_STEPS = 800  # a larger network is worthwhile if it completes this many
+MANY_STEPS = 800  # a larger batch is worthwhile if this many steps remain
+SMALL_BATCH, TRIAL_BATCH = 512, 1024  # tokens: the smallest chosen, and the one measured on a CPU
+FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
+LITTLE = 0.1
+FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
+CHECK_STEPS, CHECK_TIME = 20, 0.03  # to measure the chosen size: steps, and fraction of the time
+
+Picks = dict[str, dict[str, Any]]  # by section and key
+
+
+@dataclass(frozen=True)
+class SizeFit:
+    """A model size, and how many of its steps fit into the time limit."""
+
+    size: Size
+    words: str  # such as "d_model=64 layers=2"
+    picks: Picks
+    steps: int  # intended
+    in_time: int  # that fit
+    seconds: float  # per step
+    evaluation: float
+
+    @property
+    def taken(self) -> int:
+        """The number of steps to train."""
+        return min(self.steps, self.in_time)
+
+    def minutes(self, steps: int) -> int:
+        """The time limit in minutes that this many steps need."""
+        seconds = steps * self.seconds + EVALUATIONS * self.evaluation
+        return math.ceil(seconds / 60 / USED)
+
+
+def is_open(recipe: Recipe) -> bool:
+    """Whether there are sizes or steps to choose."""
+    if recipe.training.start_from is not None:  # which has the sizes already
+        return False
+    if recipe.model["kind"] not in ("transformer", "recurrent"):
+        return False
+    return not _sized(recipe) or "steps" not in recipe.training.model_fields_set
+
+
+def _sized(recipe: Recipe) -> bool:
+    """Whether the user has set the size of the network."""
+    return any(key in recipe.model for key in SIZE_KEYS)
+
+
+def fit(
+    recipe: Recipe, amount: Amount, known: Prepared, items: Sequence[Any], valid: Sequence[Any],
+    device: torch.device, spent: float = 0.0,
+) -> tuple[Picks, list[str]]:  # fmt: skip
+    """Choose settings that fit the time limit, and describe what a longer limit would allow.
+
+    recipe: as the user gave it. spent: seconds since the command started. Draws from the random
+    generators; seed them afterwards.
+    """
+    minutes = recipe.training.minutes or DEFAULT_MINUTES
+    budget = USED * max(60 * minutes - spent, 30 * minutes)
+    trial = _Trial(recipe, amount, known, items, valid, device, budget)
+    largest = automatic_sizes.size_for(amount)
+    smallest, *larger = [largest] if _sized(recipe) else _up_to(largest)
+    best = last = trial.fit(smallest)
+    for size in larger:
+        last = trial.fit(size)
+        if last.taken < trial.enough(last):
+            break
+        best = last
+    chosen = trial.check(best)
+    return _with_steps(chosen, budget), _lines(trial, chosen, None if last is best else last)
+
+
+def _up_to(largest: Size) -> list[Size]:
+    """Candidate networks up to this size, with the batches, epochs and dropout of the largest."""
+    shapes = [(64, 1, SIZES[0].learning_rate), (64, 2, SIZES[0].learning_rate)]
+    shapes += [(s.d_model, s.layers, s.learning_rate) for s in SIZES[: SIZES.index(largest) + 1]]
+    return [replace(largest, d_model=d, layers=n, learning_rate=rate) for d, n, rate in shapes]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Measures sizes, and chooses for each the batch size, dropout and learning rate."""
+
+    recipe: Recipe
+    amount: Amount
+    known: Prepared
+    items: Sequence[Any]
+    valid: Sequence[Any]
+    device: torch.device
+    budget: float  # seconds
+
+    @cached_property
+    def lengths(self) -> dict[str, Any]:
+        """The limit of lengths in the data section, if it is chosen."""
+        return automatic_sizes.pick(self.recipe, self.amount, self.device.type)["data"]
+
+    @property
+    def smallest_batch(self) -> int:
+        """The smallest batch to choose; it holds the longest example."""
+        longest = self.lengths.get("max_length", self.recipe.data.max_length)
+        return max(SMALL_BATCH, longest * self.known.task.traits.max_files)
+
+    def enough(self, size: SizeFit) -> int:
+        """The number of steps that a size must complete; all, if the user has set them."""
+        return size.steps if self._set("steps") else min(size.steps, ENOUGH_STEPS)
+
+    def fit(self, size: Size) -> SizeFit:
+        """Measure a size with small batches, and choose its batch size."""
+        if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
+            return self._measured(size)
+        trial = min(size.batch_tokens, TRIAL_BATCH)
+        first = self._measured(replace(size, batch_tokens=trial))
+        batch = size.batch_tokens
+        while True:
+            seconds = first.seconds * batch / trial
+            fitted = self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
+            wanted = min(fitted.steps, MANY_STEPS)
+            if batch // 2 < self.smallest_batch or fitted.in_time >= wanted:
+                return fitted
+            batch //= 2
+
+    def check(self, chosen: SizeFit) -> SizeFit:
+        """Measure the chosen size again, for longer. If only a few epochs fit, lower its dropout
+        and raise its learning rate."""
+        found = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
+        batch = found.picks["training"]["batch_tokens"]
+        tokens = self.amount.words * automatic_sizes.PIECES_PER_WORD
+        epochs = found.taken * batch / max(tokens, 1)
+        if found.in_time >= found.steps or epochs > SOME_EPOCHS:
+            return found
+        dropout = 0.0 if epochs <= FEW_EPOCHS else min(found.size.dropout, LITTLE)
+        rate = FASTER * found.size.learning_rate
+        size = replace(found.size, dropout=dropout, learning_rate=rate)
+        return self._fitted(size, found.seconds, found.evaluation)
+
+    def _measured(
+        self, size: Size, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS
+    ) -> SizeFit:
+        sized, _ = automatic_sizes.with_picks(self.recipe, self._picks(size))
+        config = sized.model_config_for(sizes=self.known.sizes)
+        check_memory(config, sized.training, self.device, sized.model)
+        network = build(config).to(self.device)
+        step = step_seconds(
+            network, sized, self.known.task, self.items, self.device, steps=steps, seconds=seconds
+        )
+        evaluation = evaluation_seconds(self.known.task, network, self.valid)
+        return self._fitted(size, step, evaluation)
+
+    def _fitted(self, size: Size, seconds: float, evaluation: float) -> SizeFit:
+        picks = self._picks(size)
+        sized, _ = automatic_sizes.with_picks(self.recipe, picks)
+        steps = sized.training.steps
+        for_steps = self.budget - min(EVALUATIONS * evaluation, FOR_EVALUATIONS * self.budget)
+        in_time = max(int(for_steps / seconds), 1)
+        words = " ".join(
+            f"{key}={sized.model[key]}" for key in ("d_model", "layers") if key in sized.model
+        )
+        return SizeFit(size, words, picks, steps, in_time, seconds, evaluation)
+
+    def _picks(self, size: Size) -> Picks:
+        """The settings for a size; the limit of lengths does not depend on it, since the examples
+        are limited already."""
+        picks = automatic_sizes.pick(self.recipe, self.amount, self.device.type, size)
+        return picks | {"data": self.lengths}
+
+    def _set(self, key: str) -> bool:
+        return key in self.recipe.training.model_fields_set
+
+
+def _with_steps(best: SizeFit, budget: float) -> Picks:
+    """The chosen settings with as many steps and evaluations as fit."""
+    steps = best.taken
+    most = int(FOR_EVALUATIONS * budget / max(best.evaluation, 1e-9))
+    every = max(steps // min(max(most, 1), EVALUATIONS), 1)
+    training = {"steps": steps, "warmup": steps // 20, "evaluate_every": every}
+    return best.picks | {"training": best.picks["training"] | training}
+
+
+def _lines(trial: _Trial, best: SizeFit, larger: SizeFit | None) -> list[str]:
+    """Describe the choice, its cost, and what other time limits would allow."""
+    minutes, steps = trial.recipe.training.minutes, best.taken
+    seconds = steps * best.seconds + EVALUATIONS * best.evaluation
+    limit = f"in {minutes:g} minutes here" if minutes else f"about {duration(seconds)} here"
+    lines = [
+        f"{limit}: {best.words}, {duration(best.seconds)} a step, {steps:,} of the {best.steps:,} "
+        "steps intended for this data"
+    ]
+    if best.in_time < best.steps:
+        lines.append(f"  --minutes {best.minutes(best.steps)} would be enough for all of them")
+    if larger is not None:
+        needed = larger.minutes(trial.enough(larger))
+        lines.append(f"  --minutes {needed} would be enough for the next size, {larger.words}")
+    if minutes is None and seconds > 60:
+        lines.append(f"  --minutes {max(int(seconds / 240), 1)} would choose smaller settings")
+    return lines
