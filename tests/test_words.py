@@ -52,6 +52,10 @@ PROSE = {
     r"costs nothing when": "has no overhead when",
     r"After this page you can": "This page shows how to",
     r"\bis no (model|number|word|text|file)\b": "is not a model, number, ...",
+    r"\b(texts|numbers) in a list\b": "list of texts",
+    r"\bWhat the [a-z ]{1,30} should be\b": "target for ...",
+    r"\bweights of the (input\b(?! gate)|previous state)": "input weights, recurrent weights",
+    r"\bin the run before the last\b": "in an earlier run",
 }
 # Words that stand in no key, no meaning of a key, no option and no help of one.
 WORDS = {

@@ -24,7 +24,7 @@ def test_the_smoothed_loss_does_not_lag_behind() -> None:
     means = smoothed(valley)
     assert means.index(min(means)) == 40
     test = RateTest(tuple(10 ** (step / 20 - 4) for step in range(80)), tuple(means))
-    assert test.found == pytest.approx(10**-2 / BELOW, rel=0.05)
+    assert test.suggested == pytest.approx(10**-2 / BELOW, rel=0.05)
 
 
 def test_trial_steps_are_steps_of_gradient_descent() -> None:

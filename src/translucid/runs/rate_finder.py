@@ -33,7 +33,7 @@ class RateTest:
     losses: tuple[float, ...]
 
     @property
-    def found(self) -> float:
+    def suggested(self) -> float:
         """The rate to train with, to two digits."""
         best = self.rates[int(np.argmin(self.losses))] / BELOW
         return float(f"{best:.1e}")
@@ -42,7 +42,7 @@ class RateTest:
         labels = tuple(f"{rate:.1e}" for rate in self.rates)
         note = (
             f"The loss is smallest at {self.rates[int(np.argmin(self.losses))]:.2g}; a tenth of it "
-            f"is {self.found:g}."
+            f"is {self.suggested:g}."
         )
         series = {"loss": np.array(self.losses)}
         return Lines("Learning rate range test", Axis("learning rate", labels), "loss", series,

@@ -132,8 +132,8 @@ class _Trial:
     @property
     def smallest_batch(self) -> int:
         """The smallest batch to choose; it holds the longest example."""
-        longest = self.lengths.get("max_length", self.recipe.data.max_length)
-        return max(SMALL_BATCH, longest * self.known.task.traits.max_files)
+        max_length = self.lengths.get("max_length", self.recipe.data.max_length)
+        return max(SMALL_BATCH, max_length * self.known.task.traits.max_files)
 
     def enough(self, size: SizeFit) -> int:
         """The number of steps that a size must complete; all, if the user has set them."""
@@ -157,16 +157,16 @@ class _Trial:
     def check(self, chosen: SizeFit) -> SizeFit:
         """Measure the chosen size again, for longer. If only a few epochs fit, lower its dropout
         and raise its learning rate."""
-        found = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
-        batch = found.picks["training"]["batch_tokens"]
+        measured = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
+        batch = measured.picks["training"]["batch_tokens"]
         tokens = self.amount.words * automatic_sizes.PIECES_PER_WORD
-        epochs = found.taken * batch / max(tokens, 1)
-        if found.in_time >= found.steps or epochs > SOME_EPOCHS:
-            return found
-        dropout = 0.0 if epochs <= FEW_EPOCHS else min(found.size.dropout, LITTLE)
-        rate = FASTER * found.size.learning_rate
-        size = replace(found.size, dropout=dropout, learning_rate=rate)
-        return self._fitted(size, found.seconds, found.evaluation)
+        epochs = measured.taken * batch / max(tokens, 1)
+        if measured.in_time >= measured.steps or epochs > SOME_EPOCHS:
+            return measured
+        dropout = 0.0 if epochs <= FEW_EPOCHS else min(measured.size.dropout, LITTLE)
+        rate = FASTER * measured.size.learning_rate
+        size = replace(measured.size, dropout=dropout, learning_rate=rate)
+        return self._fitted(size, measured.seconds, measured.evaluation)
 
     def _measured(
         self, size: Size, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS
