@@ -435,10 +435,10 @@ def test_spellings_of_a_word() -> None:
         (WordConstraints(forbid=["xyz"]), "forbid: 'xyz' is not in the vocabulary"),
         (WordConstraints(forbid=[" "]), "an empty word cannot be forbidden"),
         (WordConstraints(force={0: "xyz"}), "force: 'xyz' is not in the vocabulary"),
-        (WordConstraints(force={-1: "a"}), "the first place is 0"),
+        (WordConstraints(force={-1: "a"}), "position -1 of 'a' is negative; positions start at 0"),
         (
             WordConstraints(force={0: "abc", 1: "d"}),
-            "'abc' and 'd' both need place 1: 'd' is 2 tokens,   \\+ d",
+            "'abc' and 'd' both need position 1: 'd' is 2 tokens,   \\+ d",
         ),
     ],
 )

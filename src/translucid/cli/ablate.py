@@ -39,7 +39,7 @@ def ablate(
     device: o.Device = "auto",
     metric: Annotated[
         bool | None,
-        o.in_output(help="Also compute the task's metric (default: all tasks but translation)."),
+        o.in_output(help="Also compute the task's metric (default: yes, except for translation)."),
     ] = None,
     figure: Annotated[
         Path | None, o.in_output(metavar="FILE", help="Draw a figure: .svg, .png or .pdf.")

@@ -52,8 +52,8 @@ class Registry(Generic[Registered]):
         self._sources: dict[str, SourceFile] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The names allowed as a value, built-in ones first; without those of installed packages
-        that have not been used yet."""
+        """The names allowed as a value, built-in ones first. Names from an installed package are
+        included once they have been used."""
         names = dict.fromkeys((*self._modules, *self._classes))
         return tuple(name for name in names if name not in self._not_for_recipes)
 

@@ -65,7 +65,7 @@ class FixedTimeline(Timeline):
 
 
 def with_fixed_timeline(state: DecoderState) -> DecoderState:
-    """A fresh state in fixed shapes; that of a recurrent decoder is fixed already."""
+    """A new state with fixed shapes. The state of a recurrent decoder has fixed shapes already."""
     if state.timeline is None:
         return state
     seen = state.timeline.seen

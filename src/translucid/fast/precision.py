@@ -125,7 +125,7 @@ def difference(
 def _log_probs(
     network: Network, ids: Tensor, mask: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
-    """Log-probabilities at the tokens of one text: (places, vocab)."""
+    """Log-probabilities at the tokens of one text: (tokens, vocab)."""
     device = next(network.parameters()).device
     ids, mask = ids.to(device), mask.to(device)
     if sources is None or sources.source is None:

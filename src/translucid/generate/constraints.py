@@ -50,7 +50,7 @@ def forbid_run(ids: Sequence[int]) -> Constraint:
 
 
 def force(places: Mapping[int, int], start: int) -> Constraint:
-    """Allow only this token at each place, counted from 0 after `start` tokens."""
+    """Allow only this token at each position, counted from 0 after `start` tokens."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         wanted = places.get(tokens.shape[-1] - start)

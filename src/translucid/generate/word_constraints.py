@@ -14,9 +14,9 @@ NamedConstraint = tuple[str, Constraint]  # (reason for forbidding a token, cons
 
 @dataclass(frozen=True)
 class WordConstraints:
-    """Forbidden words, and words forced at given places.
+    """Forbidden words, and words forced at given positions.
 
-    A place is the index of a generated token, from 0. A forced word may also be a token id.
+    A position is the index of a generated token, from 0. A forced word may also be a token id.
     """
 
     forbid: Sequence[str] = ()
@@ -31,8 +31,8 @@ class WordConstraints:
     def token_constraints(
         self, tokenizer: Tokenizer, config: GenerationConfig, start: int, *, special: int = 1
     ) -> list[NamedConstraint]:
-        """All constraints for texts after prefixes of `start` tokens, the first `special` of which
-        are special tokens; including those of `config` on repetition."""
+        """All constraints, including those of `config` on repetition. Texts begin after a prefix of
+        `start` tokens, the first `special` of which are special tokens."""
         special = 0 if config.count_start else special
         constraints_: list[NamedConstraint] = []
         for word in self.forbid:
@@ -42,7 +42,7 @@ class WordConstraints:
             ]
         places = self._places(tokenizer)
         for place, token in places.items():
-            words = f"place {place} is for {tokenizer.pieces([token])[0].strip()!r}"
+            words = f"position {place} is for {tokenizer.pieces([token])[0].strip()!r}"
             constraints_.append((words, constraints.force({place: token}, start)))
         if config.no_repeat_ngram:
             run = "it was generated before" if config.no_repeat_ngram == 1 else (
@@ -58,18 +58,20 @@ class WordConstraints:
         return constraints_
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
-        """The token at each place; a word of several tokens occupies several places."""
+        """The token at each position; a word of several tokens occupies several positions."""
         occupied: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:
-                raise InputError(f"force: place {place} of {word!r}; the first place is 0")
+                raise InputError(
+                    f"force: position {place} of {word!r} is negative; positions start at 0"
+                )
             ids = _spelt(tokenizer, word, place)
             for at, token in enumerate(ids, start=place):
                 if at in occupied:
                     raise InputError(
-                        f"force: {occupied[at][1]!r} and {word!r} both need place {at}: "
+                        f"force: {occupied[at][1]!r} and {word!r} both need position {at}: "
                         f"{word!r} is {len(ids)} token{'s' * (len(ids) > 1)}, "
-                        f"{' + '.join(tokenizer.pieces(ids))}; places count tokens"
+                        f"{' + '.join(tokenizer.pieces(ids))}; positions count tokens"
                     )
                 occupied[at] = token, word
         return {place: token for place, (token, _) in occupied.items()}

@@ -193,8 +193,8 @@ def _check_test_data(names: Sequence[str], models: Sequence[Model]) -> None:
 
 
 def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[str, Sums]]) -> None:
-    """Raise an error if scores are for different examples; only the rows of running text may
-    differ."""
+    """Raise an error if models were scored on different examples. Running text is exempt, because
+    models may cut it into different rows."""
     if first.task.traits.running_text or not all(sums):
         return
     examples = [next(iter(by_metric.values())).examples for by_metric in sums]

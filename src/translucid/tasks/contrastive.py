@@ -55,11 +55,11 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
 def retrieval(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
 ) -> dict[str, float]:
-    """Rank the partner of each text among all texts of the other side; ties rank above it.
-    Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
+    """Rank the partner of each text among all texts of the other side; in a tie, the partner ranks
+    last. Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
-    pairs: token ids, to recognize equal texts. compare(side, places): the cosines (places, pairs)
-    between the texts of a side at these places and all texts of the other side.
+    pairs: token ids, to recognize equal texts. compare(side, indices): the cosines (indices, pairs)
+    between these texts of a side and all texts of the other side.
     """
     groups = [_numbered([pair[side] for pair in pairs]) for side in (0, 1)]
     right = reciprocal = loss = 0.0

@@ -239,8 +239,8 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return Baseline("cosine similarity of token counts", self._score(held_out, bags))
 
     def _score(self, items: Sequence[EmbedItem], sides: Sequence[Tensor]) -> Score:
-        """Score pairs from their vectors. sides: those of the first and of the second texts, dense
-        or sparse."""
+        """Score pairs from their vectors. sides: the vectors of all first texts, and of all second
+        texts, dense or sparse."""
         unit = [side if side.is_sparse else nn.functional.normalize(side) for side in sides]
         if items[0].score is not None:
             alike = (unit[0] * unit[1]).sum(dim=1)

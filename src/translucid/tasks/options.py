@@ -68,7 +68,8 @@ class DataConfig(Config):
     source_column: Column = key(None, "source column, or first text of a pair, in a table")
     target_column: Column = key(None, "target column, or second text of a pair, in a table")
     score_column: Column = key(
-        None, "embed: similarity column, -1 to 1; default: detect it, or 1 for all pairs"
+        None,
+        "embed: similarity column, -1 to 1; default: detect it; without one, pairs mean the same",
     )
     words_column: Column = key(None, "tag: word column; default: detect it")
     tags_column: Column = key(None, "tag: tag column; default: detect it")
@@ -162,7 +163,7 @@ class DecodingConfig(Config):
     alpha: float = key(1.0, "length penalty: score is log-probability / length^alpha", ge=0)
     spans: SpanDecoding = key(
         "legal",
-        "tag: best valid tag sequence (legal; iob1 for IOB1 tags), or best tag of each word (free)",
+        "tag: legal: best valid tag sequence; iob1: the same for IOB1; free: best tag of each word",
     )
     context: int = key(
         0,

@@ -189,8 +189,8 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
     _feedforward(counter, config, layer.feedforward)
     frames = [m for n, m in layer.named_children() if n.endswith("_residual")]
     per_column = {"layer": 2, "rms": 1, "batch": 2, "none": 0}[config.norm]
-    numbers = "1 number" if per_column == 1 else f"{per_column} numbers"
-    title = f"Norms: {numbers} for each column, in each of {len(frames)} places"
+    parameters = "1 parameter" if per_column == 1 else f"{per_column} parameters"
+    title = f"Norms: {len(frames)} norms, each with {parameters} per dimension"
     template = rf"{len(frames)} \cdot {per_column} \cdot <d>"
     counter.step("norm", title, template, _size(*frames))
     counter.step("layer", f"{of}: the sum of its parts", terms, _size(layer))
@@ -198,7 +198,7 @@ def _layer(counter: _Counter, config: TransformerConfig, stack: Stack, which: st
 
 def _attention(counter: _Counter, part: Any) -> None:
     assert isinstance(part, MultiHead)
-    title = "Head dimension: the heads share the columns"
+    title = "Head dimension: the model dimension, divided among the heads"
     counter.step("dk", title, "<d> / <h>", part.d_head)
     qkv = part.get_submodule("qkv")
     assert isinstance(qkv, nn.Linear)

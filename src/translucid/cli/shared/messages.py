@@ -102,7 +102,7 @@ def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any)
 
 
 def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
-    """The matching command, with those of the typed arguments and options that it accepts."""
+    """The matching command, with the typed arguments and options that it accepts."""
     (model, *words), options = _apart(rest, commands[command])
     words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
     if command in BY_FILE or any(re.search(r"\s", word) for word in words):

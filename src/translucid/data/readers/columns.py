@@ -309,8 +309,8 @@ def open_numbers(
     """Open a table and find its input and target columns. answered: the table must have targets;
     otherwise only inputs are found.
 
-    Columns that are not chosen are those used in training, if the table has them; otherwise the
-    last column is the target, and all others are inputs.
+    By default, these are the columns used in training. If the table lacks them, the last column is
+    the target, and all others are inputs.
     """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
     table = open_table(

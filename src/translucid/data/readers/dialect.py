@@ -86,9 +86,9 @@ def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknow
 
 
 def label_place(rows: Sequence[Sequence[object]]) -> int | None:
-    """Find the label column among two: the one whose values repeat while those of the other do not,
-    or that has at most half as many different values; otherwise the one with single words or
-    numbers. None if in doubt."""
+    """Find the label column of a table with two columns; None if in doubt. It is the column whose
+    values repeat, or that has at most half as many different values as the other one, or that
+    contains only single words or numbers; the first of these signs that differs decides."""
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
     if len(columns) != 2:
         return None

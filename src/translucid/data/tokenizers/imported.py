@@ -258,8 +258,8 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
         raise InputError(f"{where}: the vocabulary of a {kind} model must be a {form.__name__}")
     for i, piece in vocabulary(model) if not _sound(model["vocab"]) else ():
         if not isinstance(piece, str) or not isinstance(i, int) or not 0 <= i < MOST_TOKENS:
-            raise InputError(f"{where}: the vocabulary holds {piece!r} with id {i!r}; a text and a "
-                             f"number below {MOST_TOKENS:,} are needed")  # fmt: skip
+            raise InputError(f"{where}: the vocabulary contains {piece!r} with id {i!r}; expected "
+                             f"a text and a number below {MOST_TOKENS:,}")  # fmt: skip
     check_pieces((piece for _, piece in vocabulary(model)), where)
     word = model.get("max_input_chars_per_word", 0)
     if kind == "WordPiece" and (type(word) is not int or not 0 <= word <= LONGEST_WORD):
@@ -268,8 +268,8 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     for token in _list(data, "added_tokens", where):
         right = isinstance(token, dict) and isinstance(token.get("content"), str)
         if not right or not isinstance(token.get("id"), int) or not 0 <= token["id"] < MOST_TOKENS:
-            raise InputError(f"{where}: added_tokens holds {str(token)[:80]}; an id and a content "
-                             "are needed")  # fmt: skip
+            raise InputError(f"{where}: added_tokens contains {str(token)[:80]}; expected an "
+                             f"object with a content and an id below {MOST_TOKENS:,}")  # fmt: skip
         check_pieces([token["content"]], where)
     return data
 

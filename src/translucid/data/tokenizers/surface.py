@@ -41,7 +41,7 @@ def steps(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def spelt(spec: dict[str, Any], names: Sequence[str], plain: Collection[int]) -> Spelling:
-    """Tokens as text; those of `plain` (special and added ones) are their names."""
+    """Tokens as text. Tokens in `plain` (special and added ones) are shown by name."""
     decoding = list(steps(spec.get("decoder")))
     kinds = {step.get("type"): step for step in decoding}
     splitting = list(steps(spec.get("pre_tokenizer"))) + list(steps(spec.get("normalizer")))

@@ -271,9 +271,10 @@ class Tokenizer(Roles):
         return ids, index
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """The place of each id of `encode` in the text: (start, end) in characters.
+        """The position of each id of `encode` in the text: (start, end) in characters.
 
-        All pieces of one character (an emoji in bytes) have the place of that character.
+        If a character consists of several tokens (an emoji in bytes), all of them have its
+        position.
         """
         return list(self._encode(text).offsets)
 

@@ -108,8 +108,8 @@ def read(origin: Origin) -> ForeignModel:
 
 
 def plan(model: ForeignModel) -> ImportPlan:
-    """Make an import plan from the header. Rotary positions pair neighbouring dimensions in Llama's
-    files, and dimensions of both halves of a head in the others."""
+    """Make an import plan from the header. Rotary positions rotate pairs of dimensions: adjacent
+    dimensions in Llama's files, and one dimension from each half of a head in the others."""
     kind = check_family(model.config, "general.architecture", ARCHITECTURES)
     own = Options(model.file.metadata, model.where, f"{kind}.")
     if own.get("expert_count", 0):

@@ -57,7 +57,7 @@ class RoleFiles:
         return (self.generation or self.config).get(key)
 
     def decoder_start(self) -> list[int]:
-        """The first tokens of a decoder: one, and a second if it is forced."""
+        """The first tokens of a decoder: its start token, then the forced BOS token, if any."""
         start = self.ids("decoder_start_token_id")[:1] or self.ids("bos_token_id")[:1]
         forced = self.generating("forced_bos_token_id") is not None
         return [*start, *(self.ids("forced_bos_token_id")[:1] if forced else [])]

@@ -114,7 +114,9 @@ class _Reader:
         while self.token in ("_", "^", "'"):
             kind = self._take()
             if kind != "'" and any(script.kind == kind for script in scripts):
-                raise self.error(f"two {kind} on one symbol; put the first in braces with it")
+                raise self.error(
+                    f"a symbol has two {kind}; put braces around the symbol and the first one"
+                )
             scripts.append(MathNode(kind, parts=() if kind == "'" else (self._argument(kind),)))
         return scripts
 
