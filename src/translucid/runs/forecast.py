@@ -207,7 +207,7 @@ class SizeFit:
 def is_open(recipe: Recipe) -> bool:
     """Whether there is a time limit, and sizes to choose."""
     chosen = [key for key in SIZE_KEYS if key in recipe.model]
-    if recipe.training.start_from is not None:  # which has the sizes already
+    if recipe.training.start_from is not None or recipe.fitted:  # which has the sizes already
         return False
     return recipe.training.minutes is not None and recipe.model["kind"] != "mlp" and not chosen
 
