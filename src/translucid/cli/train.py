@@ -391,7 +391,7 @@ def _own_baselines(
     result = read_object(file) if file.is_file() else {}
     if result.get("baseline") is None:  # an older run, or a task without one
         return []
-    found = []
+    baselines = []
     try:
         for stored in [result["baseline"], *result.get("other_baselines", ())]:
             numbers = {str(name): float(value) for name, value in stored["test"].items()}
@@ -402,9 +402,9 @@ def _own_baselines(
                 "better": noted.better(score.numbers, criterion),
                 "worse": noted.differences(score.numbers, criterion)[1],
             }
-            found.append(values | ({"p": float(stored["p"])} if "p" in stored else {}))
+            baselines.append(values | ({"p": float(stored["p"])} if "p" in stored else {}))
     except (AttributeError, LookupError, TypeError, ValueError):
         raise InputError(
             f"{file} is damaged or was not written by a run; copy the whole run again"
         ) from None
-    return found[1:] if place.name == BASELINE else found  # not compared with itself
+    return baselines[1:] if place.name == BASELINE else baselines  # not compared with itself

@@ -100,6 +100,7 @@ class BestModels:
         best, network = self._folder / "best", self._folder / NETWORK
         now = model_folder.load(best)
         if now.network.fits:  # in an earlier session
+            self._keep_predictions(baseline.score("valid"))
             return
         metric = self._criterion.metric
         values = [held.facts["valid"][metric] for held in (baseline.bundle, now)]
@@ -110,7 +111,7 @@ class BestModels:
         others = now.facts.get("other_baselines", [])  # without this one
         facts = baseline.bundle.facts | ({"baseline": others[0]} if others else {})
         bundle = replace(baseline.bundle, facts=facts)
-        _copy(best, network)
+        _copy(best, network, self._folder / VALID_PREDICTIONS)
         model_folder.save(bundle, best, card(bundle, score))
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
@@ -124,9 +125,10 @@ class BestModels:
         """The network becomes best/ again, so that training can continue."""
         network = self._folder / NETWORK
         if network.exists():
+            if (predictions := network / VALID_PREDICTIONS).is_file():
+                write_text(self._folder / VALID_PREDICTIONS, predictions.read_text("utf-8"))
             _copy(network, self._folder / "best")
             remove(network)
-            remove(self._folder / VALID_PREDICTIONS)
 
     def _keep_predictions(self, score: Score) -> None:
         """Write the best model's validation predictions, if the task has any."""
@@ -148,11 +150,14 @@ def average(bundles: Sequence[Bundle]) -> Bundle:
     return newest
 
 
-def _copy(folder: Path, to: Path) -> None:
-    """Copy a model folder; replaces an existing one."""
+def _copy(folder: Path, to: Path, predictions: Path | None = None) -> None:
+    """Copy a model folder; replaces an existing one. predictions: to add to it."""
 
     def fill(aside: Path) -> None:
-        shutil.copytree(folder, aside, dirs_exist_ok=True)
+        unwanted = shutil.ignore_patterns(VALID_PREDICTIONS)
+        shutil.copytree(folder, aside, ignore=unwanted, dirs_exist_ok=True)
+        if predictions is not None and predictions.is_file():
+            shutil.copy2(predictions, aside)
 
     write_whole(to, fill)
 

@@ -121,20 +121,21 @@ def _score(setup: Setup, best: Bundle, part: Part, say: Say) -> Score:
 
 def _rivals(out: Path, setup: Setup, score: Score, part: Part) -> list[Rival]:
     """The model that training started from, and the fitted baseline."""
-    metric, command, found = setup.task.criterion().metric, setup.task.traits.command, []
+    metric, command = setup.task.criterion().metric, setup.task.traits.command
+    rivals: list[Rival] = []
     if part == "test" and setup.start is not None and "test" in setup.start:
         path = setup.start["path"]
         start = _start_score(setup.start["test"], score, metric)
         use = f"Use the start model: translucid {command} {shlex.quote(path)}"
         p = significance(score, start, metric)
-        found.append(Rival(f"start model {path}", "start model", start, use, p))
+        rivals.append(Rival(f"start model {path}", "start model", start, use, p))
     if setup.baseline is not None:
         fitted = setup.baseline.score(part)
         folder = shlex.quote(str(out / BASELINE))
         use = f"Use the baseline: translucid {command} {folder}"
         p, title = significance(score, fitted, metric), f"{setup.baseline.kind} baseline"
-        found.append(Rival(setup.baseline.name, title, fitted, use, p))
-    return found
+        rivals.append(Rival(setup.baseline.name, title, fitted, use, p))
+    return rivals
 
 
 def _say_verdicts(rivals: list[Rival], part: Part, setup: Setup, score: Score, say: Say) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from translucid.core import extensions
-from translucid.core.atomic_files import aside, remove, write_text, write_whole
+from translucid.core.atomic_files import aside, fault, remove, write_text, write_whole
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
 from translucid.core.untrusted_files import read_json, read_object
@@ -265,7 +265,7 @@ def resume_run(
                 baseline=out / BASELINE if processes.main and not allow_changes else None,
                 fits_baseline=processes.main and not (finished and _scored(out, chosen)),
             )  # fmt: skip
-            if processes.main:
+            if allow_changes or fault(out / BASELINE) is not None:
                 _save_baseline(out, setup)
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)

@@ -34,7 +34,7 @@ from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_
 from translucid.tasks.base import Task
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.long_texts import limit_length
-from translucid.tasks.model_folder import CONFIG, Bundle
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Baseline, Coverage
 from translucid.tasks.vocabulary import set_word_dropout
@@ -213,7 +213,7 @@ def set_up(
     )
     parts: Parts = {"valid": (valid, coverage["valid"]), "test": (test, coverage["test"])}
     fitted = None
-    if baseline is not None and (baseline / CONFIG).is_file():
+    if baseline is not None and fault(baseline) is None:
         fitted = open_baseline(baseline, recipe, examples, parts, device, say)
     elif fits_baseline:
         fitted = fit_baseline(recipe, examples, known, items, parts, device, say)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, TranslucidError
 from translucid.core.progress import duration
 from translucid.data.batching import plan_batches
 from translucid.models import Network, build
@@ -105,50 +105,74 @@ def fit_baseline(
     there are too many examples, it is fitted to a random part of them.
     """
     keys, training = TASKS[recipe.task.kind].traits.baseline, recipe.training
-    if training.keep_baseline and (not keys or not training.baseline or recipe.fitted):
-        why = "set training.baseline = true" if keys and not recipe.fitted else "omit it"
-        raise ConfigError(f"training.keep_baseline: this run fits no baseline; {why}")
     if not keys or recipe.fitted or not training.baseline:
+        if training.keep_baseline:
+            raise ConfigError(
+                "training.keep_baseline: this run fits no baseline"
+                + ("; set training.baseline = true" if keys and not recipe.fitted else "; omit it")
+            )
         return None
-    with random_state_kept(device):
-        seed_generators(training.seed, torch.device("cpu"))
-        random = np.random.default_rng(training.seed)
-        own, total = baseline_recipe(recipe), known.task.count_examples(items)
-        if "tokenizer" in keys:
-            total = len(examples.train)
-            train = _some(examples.train, MOST_EXAMPLES, random)
-            known = prepare(own, replace(examples, train=list(train)))
-            items = known.task.training_items(train, own.data)
-            items = limit_length(known.task, items, own.data, "training", _quiet)[0]
-            parts = held_out(known.task, own.data, examples)
-        config = own.model_config_for(sizes=known.sizes)
-        items = _some(items, MOST_EXAMPLES, random)
-        limit = min(MOST_SECONDS, FRACTION * 60 * (training.minutes or MOST_SECONDS))
-        if len(items) > 2 * TRIAL:
-            seconds = fit(build(config), known.task, _some(items, TRIAL, random), training.seed)
-            fitting = min(len(items), int(TRIAL * limit / seconds))
-            items, seconds = _some(items, fitting, random), seconds * fitting / TRIAL
-            if seconds > 1:
-                say(
-                    f"baseline: fitting a {config.kind} model to {len(items):,} examples, about "
-                    f"{duration(seconds)}"
-                )
-        network = build(config)
-        seconds = fit(network, known.task, items, training.seed)
-        network.to(device).eval()
-        facts = {"step": 0, "fitted": fitted_to(known.task, items, total)}
-        bundle = Bundle(
-            network, known.task.name, known.tokenizers, known.labels, facts,
-            decoding=own.decoding.model_dump(),
-            data=json.loads(json.dumps(own.data.reading())),
-            statistics=known.statistics,
-            columns=examples.columns,
-        )  # fmt: skip
-        made = FittedBaseline(bundle, parts, say)
-        score = made.score("valid")
-        say(f"baseline to beat: {made.name}, fitted in {duration(seconds)}; valid: {score.line()}")
-        facts |= {"valid": score.numbers, "valid_counts": score.counts()}
-        return made
+    try:
+        with random_state_kept(device):
+            seed_generators(training.seed, torch.device("cpu"))
+            return _fitted(recipe, examples, known, items, parts, device, say)
+    except (TranslucidError, RuntimeError) as error:
+        if training.keep_baseline:
+            raise
+        kind = keys["model"]["kind"]
+        say(f"! the {kind} baseline could not be fitted, so it is not compared: {error}")
+        return None
+
+
+def _fitted(
+    recipe: Recipe,
+    examples: Examples,
+    known: Prepared,
+    items: Sequence[Any],
+    parts: Parts,
+    device: torch.device,
+    say: Say,
+) -> FittedBaseline:
+    training, own = recipe.training, baseline_recipe(recipe)
+    random, total = np.random.default_rng(training.seed), known.task.count_examples(items)
+    if "tokenizer" in TASKS[recipe.task.kind].traits.baseline:
+        total = len(examples.train)
+        train = list(_some(examples.train, MOST_EXAMPLES, random))
+        known = prepare(own, replace(examples, train=train))
+        items = known.task.training_items(train, own.data)
+        items = limit_length(known.task, items, own.data, "training", _quiet)[0]
+        parts = held_out(known.task, own.data, examples)
+    config = own.model_config_for(sizes=known.sizes)
+    items = _some(items, MOST_EXAMPLES, random)
+    if len(items) > 2 * TRIAL:
+        seconds = fit(build(config), known.task, _some(items, TRIAL, random), training.seed)
+        most = seconds_allowed(training.minutes)
+        items = _some(items, int(TRIAL * most / max(seconds, 1e-3)), random)
+        if (seconds := seconds * len(items) / TRIAL) > 1:
+            say(
+                f"baseline: fitting a {config.kind} model to {len(items):,} examples, about "
+                f"{duration(seconds)}"
+            )
+    network = build(config)
+    seconds = fit(network, known.task, items, training.seed)
+    facts = {"step": 0, "fitted": fitted_to(known.task, items, total)}
+    bundle = Bundle(
+        network.to(device).eval(), known.task.name, known.tokenizers, known.labels, facts,
+        decoding=own.decoding.model_dump(),
+        data=json.loads(json.dumps(own.data.reading())),
+        statistics=known.statistics,
+        columns=examples.columns,
+    )  # fmt: skip
+    made = FittedBaseline(bundle, parts, say)
+    score = made.score("valid")
+    say(f"baseline to beat: {made.name}, fitted in {duration(seconds)}; valid: {score.line()}")
+    facts |= {"valid": score.numbers, "valid_counts": score.counts()}
+    return made
+
+
+def seconds_allowed(minutes: float | None) -> float:
+    """The time for a fit in a run with this time limit."""
+    return MOST_SECONDS if minutes is None else min(MOST_SECONDS, FRACTION * 60 * minutes)
 
 
 def open_baseline(
@@ -164,6 +188,7 @@ def open_baseline(
 def baseline_recipe(recipe: Recipe) -> Recipe:
     """The recipe of the baseline of a run."""
     values = recipe.model_dump(exclude={"model"}, exclude_unset=True)
+    values["decoding"].pop("carry_state", None)  # of a recurrent network
     values["training"] = {key: getattr(recipe.training, key) for key in FITTING}
     own = TASKS[recipe.task.kind].traits.baseline
     tokenizer = {"tokenizer": dict(own["tokenizer"])} if "tokenizer" in own else {}
@@ -174,9 +199,9 @@ def baseline_recipe(recipe: Recipe) -> Recipe:
 def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Parts:
     """The validation and test items of a task, and their number."""
     parts: dict[Part, tuple[Sequence[Any], Coverage]] = {}
-    records: dict[Part, Sequence[Any]] = {"valid": examples.valid, "test": examples.test}
-    for part, given in records.items():
-        whole = task.held_out_items(given, data.max_length)
+    read: dict[Part, Sequence[Any]] = {"valid": examples.valid, "test": examples.test}
+    for part, records in read.items():
+        whole = task.held_out_items(records, data.max_length)
         items, coverage = limit_length(task, whole, data, part, _quiet)
         parts[part] = items, coverage.with_unread(examples.unread.get(part, {}))
     return parts

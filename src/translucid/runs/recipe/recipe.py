@@ -114,8 +114,8 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     mistakes += [f"model.{mistake}" for mistake in _check_model(model, task, starts=starts)]
     if task is not None:
         mistakes += _check_carrying(model, task, parsed)
-        given = [word.partition("=")[0].strip() for word in overrides]
-        mistakes += _of_other_tasks(given, task) + _of_steps(given, model.get("kind"), task)
+        keys = [word.partition("=")[0].strip() for word in overrides]
+        mistakes += _of_other_tasks(keys, task) + _of_steps(keys, model.get("kind"), task)
     if mistakes:
         raise ConfigError(*mistakes)
     if parsed["data"].long is None:
