@@ -25,6 +25,7 @@ from translucid.runs.recipe.baseline import seconds_allowed
 from translucid.runs.recipe.named import named
 from translucid.runs.recipe.recipe import MODELS, baseline_kind, of_run
 from translucid.runs.run import resume_run, train_recipe
+from translucid.runs.setup import set_up
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Criterion, Score, not_better
 from translucid.training.stop_request import StopRequest
@@ -252,6 +253,33 @@ def test_the_baseline_does_not_change_the_training(tmp_path: Path) -> None:
     assert not (other / "baseline").exists()
     assert scores_of(one)["test"] == scores_of(other)["test"]
     assert scores_of(one)["other_baselines"] == [scores_of(other)["baseline"]]
+
+
+def test_the_baseline_does_not_draw_from_the_generators_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if its fit draws random numbers: set up, a run with it and one without are the same."""
+    write(tmp_path, plane)
+    fit, states = LinearRegression.fit, []
+
+    def drawing(self: LinearRegression, batches: Any) -> None:
+        torch.rand(3)
+        np.random.rand(3)
+        random.random()
+        fit(self, batches)
+
+    monkeypatch.setattr(LinearRegression, "fit", drawing)
+    data = {part: [str(tmp_path / f"{part}.csv")] for part in ("train", "valid", "test")}
+    for mode in (True, False):
+        training = {"baseline": mode, "device": "cpu", "seed": 3}
+        random.seed(1)
+        np.random.seed(1)
+        values = {"task": {"kind": "regress"}, "data": data, "training": training}
+        setup = set_up(recipe.parse(values), lambda line: None)
+        assert (setup.baseline is not None) == mode
+        drawn = torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()
+        states.append((drawn, [weight.tolist() for weight in setup.network.parameters()]))
+    assert states[0] == states[1]
 
 
 def test_a_better_baseline_becomes_the_best_model(tmp_path: Path) -> None:
