@@ -338,6 +338,22 @@ def test_more_steps_continue_from_the_network(tmp_path: Path) -> None:
             assert scores_of(free) == scores_of(kind)
 
 
+def test_a_choice_can_be_taken_back(tmp_path: Path) -> None:
+    """Without the choice, best/ is the network again, although no further step improves it."""
+    files = write(tmp_path, plane)
+    trained(tmp_path, "x", *files, *SHORT)
+    network = weights(tmp_path / "x/network")
+    predicted = (tmp_path / "x/network/valid.predictions.txt").read_text()
+    more = ["training.steps=13", "training.learning_rate=1e-12", "training.baseline=true"]
+    done = run("resume", "x", *more, "--allow-changes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert weights(tmp_path / "x/best").keys() == network.keys()
+    assert not (tmp_path / "x/network").exists()
+    assert (tmp_path / "x/valid.predictions.txt").read_text() == predicted
+    assert scores_of(tmp_path / "x")["baseline"]["name"] == "linear model"
+    assert (tmp_path / "x/baseline").exists()
+
+
 def test_a_run_that_is_stopped_and_resumed_ends_the_same(tmp_path: Path) -> None:
     """Also if its baseline is lost or damaged meanwhile: it is fitted again."""
     files = write(tmp_path, plane)

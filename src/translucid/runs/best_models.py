@@ -105,7 +105,6 @@ class BestModels:
         metric = self._criterion.metric
         values = [held.facts["valid"][metric] for held in (baseline.bundle, now)]
         if not operator.gt(*(self._criterion.rank({metric: value}) for value in values)):
-            remove(network)
             return
         score = baseline.score("valid")
         others = now.facts.get("other_baselines", [])  # without this one
