@@ -403,21 +403,22 @@ def test_a_large_data_set_is_fitted_in_part(
 
 
 def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many that the time of a trial, in proportion, is within the limit."""
+    """As many as the time of the fit before, in proportion, allows."""
     assert [seconds_allowed(minutes) for minutes in (None, 1, 100)] == [60, 6, 60]
     monkeypatch.setattr(baseline, "TRIAL", 20)
-    sizes = []
+    monkeypatch.setattr(baseline, "GROWTH", 3)
+    fit, clock, sizes = baseline.fit, [0.0], list[int]()
 
     def slow(network: Any, task: Any, items: Any, seed: int) -> float:
         sizes.append(len(items))
-        seconds = fit(network, task, items, seed)
-        return max(seconds, 12.0) if len(sizes) == 1 else seconds
+        clock[0] += 0.6 * len(items)  # so 60 s are enough for 100
+        return fit(network, task, items, seed)
 
-    fit = baseline.fit
     monkeypatch.setattr(baseline, "fit", slow)
+    monkeypatch.setattr(baseline.time, "thread_time", lambda: clock[0])
     files = write(tmp_path, plane)
     printed = trained(tmp_path, "x", *files, *SHORT, "model.hidden=[4]")
-    assert sizes == [20, 100]  # 12 s for 20 examples, so 60 s for 100
+    assert sizes == [20, 60, 100]
     assert "baseline: fitting a linear model to 100 examples, about 1 min" in printed
     assert "linear model of 100 of 160 examples" in printed
 

@@ -308,7 +308,7 @@ def _wanted(task: Task[Any, Any]) -> dict[str, int]:
 
 def _has(network: Network) -> dict[str, int]:
     config = network.config.model_dump()
-    if "inputs" in config:
+    if config.get("inputs") is not None:
         return {"inputs": config["inputs"], "outputs": config["outputs"]}
     sizes = {"tokens": config["vocab"]}
     if config.get("shape") == "encoder-decoder":

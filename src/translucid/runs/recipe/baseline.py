@@ -14,7 +14,7 @@ import torch
 from translucid.core.errors import ConfigError, TranslucidError
 from translucid.core.progress import duration
 from translucid.data.batching import plan_batches
-from translucid.models import Network, build
+from translucid.models import ModelConfig, Network, build
 from translucid.runs.recipe.examples import Examples, Part, Prepared, prepare
 from translucid.runs.recipe.recipe import FITTING, DataConfig, Recipe, parse
 from translucid.tasks.base import Score, Task
@@ -23,11 +23,12 @@ from translucid.tasks.long_texts import limit_length
 from translucid.tasks.model_folder import Bundle, load, task_of
 from translucid.tasks.registry import TASKS
 from translucid.tasks.score import Baseline, Coverage
+from translucid.training.config import TrainingConfig
 from translucid.training.state import random_state_kept, seed_generators
 
 MOST_EXAMPLES = 200_000
 MOST_SECONDS, FRACTION = 60.0, 0.1  # of a fit: at most, and at most of the time limit
-TRIAL = 2_000  # examples with which a fit is timed
+TRIAL, GROWTH = 2_000, 8  # examples of the first fit, which is timed; factor to the next
 BATCH = 16_384  # tokens
 
 Say = Callable[[str], None]
@@ -144,17 +145,7 @@ def _fitted(
         parts = held_out(known.task, own.data, examples)
     config = own.model_config_for(sizes=known.sizes)
     items = _some(items, MOST_EXAMPLES, random)
-    if len(items) > 2 * TRIAL:
-        seconds = fit(build(config), known.task, _some(items, TRIAL, random), training.seed)
-        most = seconds_allowed(training.minutes)
-        items = _some(items, int(TRIAL * most / max(seconds, 1e-3)), random)
-        if (seconds := seconds * len(items) / TRIAL) > 1:
-            say(
-                f"baseline: fitting a {config.kind} model to {len(items):,} examples, about "
-                f"{duration(seconds)}"
-            )
-    network = build(config)
-    seconds = fit(network, known.task, items, training.seed)
+    network, items, seconds = _fit_in_time(config, known.task, items, training, random, say)
     facts = {"step": 0, "fitted": fitted_to(known.task, items, total)}
     bundle = Bundle(
         network.to(device).eval(), known.task.name, known.tokenizers, known.labels, facts,
@@ -168,6 +159,36 @@ def _fitted(
     say(f"baseline to beat: {made.name}, fitted in {duration(seconds)}; valid: {score.line()}")
     facts |= {"valid": score.numbers, "valid_counts": score.counts()}
     return made
+
+
+def _fit_in_time(
+    config: ModelConfig,
+    task: Task[Any, Any],
+    items: Sequence[Any],
+    training: TrainingConfig,
+    random: np.random.Generator,
+    say: Say,
+) -> tuple[Network, Sequence[Any], float]:
+    """Fit a network to growing parts of the items, as long as the next fit is expected to end in
+    time. Returns it with the items of its fit, and the seconds.
+
+    The time is that of the processor, so that the part does not depend on other processes."""
+    limit = seconds_allowed(training.minutes)
+    count = len(items) if len(items) <= 2 * TRIAL else TRIAL
+    while True:
+        part = _some(items, count, random)
+        network, began = build(config), time.thread_time()
+        seconds = fit(network, task, part, training.seed)
+        needed = max(time.thread_time() - began, 1e-3) / count
+        most = min(len(items), GROWTH * count, int(limit / needed))
+        if most <= count:
+            return network, part, seconds
+        count = most
+        if needed * count > 1:
+            say(
+                f"baseline: fitting a {config.kind} model to {count:,} examples, about "
+                f"{duration(needed * count)}"
+            )
 
 
 def seconds_allowed(minutes: float | None) -> float:
