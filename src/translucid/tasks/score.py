@@ -117,7 +117,7 @@ class Criterion:
 class Baseline:
     """The score of a trivial predictor, which a useful model must beat."""
 
-    name: str  # such as "always the majority class"
+    name: str  # such as "always 'pos'"
     score: Score
 
     def differences(

@@ -234,10 +234,12 @@ def of_model(
     if _wrong(findings):
         return findings  # the model cannot even be called
     if task.vocabularies:
-        of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
+        of_text = [shifted_targets(task, items, records)]
+        if not network.fits:  # its outputs do not depend on its inputs before the fit
+            of_text.append(leaking_mask(task, network, items))
         findings += [finding for finding in of_text if finding is not None]
-        findings += [] if quick else [padding_seen(task, network, items)]
-    if quick or task.traits.loss_of_batch:
+        findings += [] if quick or network.fits else [padding_seen(task, network, items)]
+    if quick or network.fits or task.traits.loss_of_batch:
         return findings
     return [*findings, padding_in_loss(task, network, items)]
 
