@@ -165,36 +165,53 @@ def test_the_baseline_of_numbers_is_their_mean(standardise: bool) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_better_is_said_loudly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fitted", [True, False])
+def test_a_model_that_is_not_better_is_said_loudly(fitted: bool, tmp_path: Path) -> None:
     """Of no use after one tiny step, better after many: in the log, test.json, the card, `evaluate`
-    and its JSON."""
+    and its JSON; with a fitted baseline and without."""
     for name, more in (
         ("bad", ["training.steps=1", "training.learning_rate=1e-9"]),
         ("good", ["training.steps=400", "training.learning_rate=0.01"]),
     ):
         small_net = ["data.toyland=200", "model.hidden=[8]", "training.device=cpu"]
+        small_net += [f"training.baseline={str(fitted).lower()}"]
         done = run("train", "regress", "--out", name, *small_net, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        lines = [line for line in journal(tmp_path / name) if "baseline" in line.lower()]
-        noted = json.loads((tmp_path / name / "test.json").read_text("utf-8"))["baseline"]
+        text = journal(tmp_path / name)
+        ended = next(i for i, line in enumerate(text) if line.startswith("training ended"))
+        lines = [line for line in text[ended:] if "baseline" in line.lower()]
+        result = json.loads((tmp_path / name / "test.json").read_text("utf-8"))
+        noted = [result["baseline"], *result.get("other_baselines", ())]
         card = (tmp_path / name / "best/README.md").read_text("utf-8")
-        assert noted["better"] == (name == "good")
+        assert [one["better"] for one in noted] == [name == "good"] * (1 + fitted)
+        assert noted[-1]["name"] == "the training mean"
         loud = [line.startswith("! ") and "NOT BETTER THAN THE BASELINE" in line for line in lines]
-        assert loud == [name == "bad"] * 2, lines
-        assert [line.removeprefix("! ").split(":")[0] for line in lines] == ["valid", "test"]
-        assert ("**This model is not better than the baseline.**" in card) == (name == "bad")
+        both = [False, name == "bad"] if fitted else [name == "bad"]
+        expected = both * 2 if name == "bad" or not fitted else [False] * 2
+        assert loud == [*expected, *([False] if fitted and name == "bad" else [])], lines
+        parts = [line.removeprefix("! ").split(":")[0] for line in lines]
+        assert parts == sorted(parts, reverse=True)
+        assert {*parts} == {"valid", "test"}
+        bold = card.count("**This model is not better than the baseline.**")
+        assert bold == (0 if name == "good" else len(noted))
         assert "(the training mean)" in card
-        shown = run("evaluate", name, "--json", cwd=tmp_path)
-        assert json.loads(shown.stdout)["baseline"] == noted
+        shown = json.loads(run("evaluate", name, "--json", cwd=tmp_path).stdout)
+        assert [shown["baseline"], *shown.get("other_baselines", ())] == noted
         printed = run("evaluate", name, cwd=tmp_path).stdout
-        assert f"baseline: the training mean\n  {'r_squared':<18} " in printed
+        for one in noted:
+            assert f"baseline: {one['name']}\n  {'r_squared':<18} " in printed
 
 
 def test_a_self_test_says_what_is_to_be_beaten(tmp_path: Path) -> None:
     small_net = ["data.toyland=60", "model.hidden=[8]", "training.device=cpu"]
     done = run("train", "regress", "--self-test", *small_net, cwd=tmp_path)
     assert "the training mean: r_squared -" in done.stdout
-    assert "the score to beat" in done.stdout
+    (beat,) = [line for line in done.stdout.splitlines() if "the score to beat" in line]
+    assert "linear model: r_squared 0." in beat
+    done = run("train", "regress", "--self-test", *small_net[:1], "training.device=cpu",
+               "training.baseline=false", cwd=tmp_path)  # fmt: skip
+    (beat,) = [line for line in done.stdout.splitlines() if "the score to beat" in line]
+    assert "the training mean: r_squared -" in beat
 
 
 def test_a_run_begun_before_a_key_was_added_resumes_as_it_began(

@@ -10,6 +10,7 @@ import torch
 from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model, load
 from translucid.runs.recipe import recipe
+from translucid.runs.recipe.recipe import baseline_kind
 from translucid.runs.run import train_recipe
 from translucid.tasks import model_folder
 from translucid.tasks.label_scores import Label
@@ -91,6 +92,7 @@ def test_every_family_trains_for_every_task_it_fits(task: str, family: str, tmp_
         *(predictions if task != "language" else ()),
         "recipe.toml", "metrics.jsonl", "timing.jsonl", "log.txt", "best", "last", "state",
         "test.json",
+        *(["baseline"] if baseline_kind(task) else ()),  # which three steps do not beat
     }  # fmt: skip
     lines = [
         json.loads(line)

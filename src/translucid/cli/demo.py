@@ -156,7 +156,8 @@ def _train(chosen: Any, folder: Path) -> None:
 def _show_score(result: dict[str, Any]) -> None:
     """Print the test score and its baseline from test.json."""
     scores = {f"on {result['examples']:,} unseen examples": result["test"]}
-    if baseline := result.get("baseline"):
+    baselines = [result.get("baseline"), *result.get("other_baselines", ())]
+    for baseline in filter(None, baselines):
         scores[f"baseline ({baseline['name']})"] = baseline["test"]
     for title, score in scores.items():
         typer.echo(f"{title}: {'  '.join(f'{name} {value:.4g}' for name, value in score.items())}")

@@ -52,7 +52,9 @@ def info(model: o.Folder, as_json: o.Json = False) -> None:
         typer.echo(f"started     from {start.get('path')} (task {task}, weights {weights})")
         for note in start["notes"] if isinstance(start.get("notes"), list) else []:
             typer.echo(f"            {note}")
-    if "step" in held.facts:
+    if held.network.fits and "fitted" in held.facts:
+        typer.echo(f"fitted      to {held.facts['fitted']['examples']:,} examples")
+    elif "step" in held.facts:
         typer.echo(f"trained     {held.facts['step']:,} steps")
     for name, value in held.facts.get("valid", {}).items():
         typer.echo(f"validation  {name} {value:.4g}")

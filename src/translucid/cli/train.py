@@ -77,6 +77,9 @@ def train(
         int | None,
         o.in_run(metavar="K", help="K-fold cross-validation: average the scores of K models."),
     ] = None,
+    keep_baseline: Annotated[
+        bool, o.in_run("--keep-baseline", help="Keep the baseline model in FOLDER/baseline.")
+    ] = False,
     parallel: Annotated[
         str | None, o.in_run(metavar="NAME", help="With torchrun: ddp (the default) or fsdp.")
     ] = None,
@@ -107,6 +110,8 @@ def train(
     files = {"train": train_files, "valid": valid_files, "test": test_files}
     options = {"parallel": parallel, "skip_bad_batches": skip_bad_batches, "minutes": minutes}
     changes = [f"training.{key}={value}" for key, value in options.items() if value is not None]
+    if keep_baseline:
+        changes.append("training.keep_baseline=true")
     if start_from is not None:
         changes.append(f"training.start_from={json.dumps(start_from)}")
     arguments = RecipeArguments(recipe, [*(overrides or ()), *changes], files, toyland, data_folder)
@@ -356,14 +361,17 @@ def evaluate(
     held = load(model, o.check_device(device), say=o.print_note)
     score = held.evaluate(*files, say=o.print_note, **options)
     settings = held.evaluation_settings(**options)
-    baseline = {} if files or settings.changed else _own_baseline(model, score, held.task.criterion)
+    own = not files and not settings.changed
+    baselines = _own_baselines(model, score, held.task.criterion) if own else []
     if as_json:
         scored: dict[str, Any] = {"scores": score.numbers} | score.counts()
         scored |= {"notes": score.notes, "settings": settings.values}
         scored |= {"warnings": score.warnings} if score.warnings else {}
-        typer.echo(json.dumps(scored | ({"baseline": baseline} if baseline else {})))
+        scored |= {"baseline": baselines[0]} if baselines else {}
+        scored |= {"other_baselines": baselines[1:]} if baselines[1:] else {}
+        typer.echo(json.dumps(scored))
     else:
-        _print_score(score, baseline)
+        _print_score(score, baselines)
     if out is not None:  # last, so that a task without predictions is still scored
         if not score.predictions:
             task = held.task.name
@@ -371,7 +379,7 @@ def evaluate(
         write_text(out, score.predictions_text())
 
 
-def _print_score(score: "Score", baseline: dict[str, Any]) -> None:
+def _print_score(score: "Score", baselines: list[dict[str, Any]]) -> None:
     for name, value in score.numbers.items():
         typer.echo(f"{name:<20} {value:.4f}")
     if score.coverage is not None:
@@ -380,36 +388,41 @@ def _print_score(score: "Score", baseline: dict[str, Any]) -> None:
         typer.echo(f"warning: {words}")
     for note in score.notes:
         typer.echo(note)
-    if baseline:
+    for baseline in baselines:
         typer.echo(f"baseline: {baseline['name']}")
-    for name, value in baseline.get("test", {}).items():
-        typer.echo(
-            f"  {name:<18} {value:.4f}{'  (better than the model)' * (name in baseline['worse'])}"
-        )
+        for name, value in baseline["test"].items():
+            worse = "  (better than the model)" if name in baseline["worse"] else ""
+            typer.echo(f"  {name:<18} {value:.4f}{worse}")
 
 
-def _own_baseline(
+def _own_baselines(
     folder: Path, score: "Score", criterion: Callable[..., "Criterion"]
-) -> dict[str, Any]:
-    """The baseline stored with the run's test score, compared with this score."""
+) -> list[dict[str, Any]]:
+    """The baselines stored with the run's test score, compared with this score."""
     from translucid.core.untrusted_files import read_object
+    from translucid.runs.folder import BASELINE, TEST
     from translucid.tasks import model_folder
     from translucid.tasks.score import Baseline, Score
 
-    file = model_folder.place(folder).parent / "test.json"
-    baseline = read_object(file).get("baseline") if file.is_file() else None
-    if baseline is None:  # an older run, or a task without one
-        return {}
+    place = model_folder.place(folder)
+    file = place.parent / TEST
+    result = read_object(file) if file.is_file() else {}
+    if result.get("baseline") is None:  # an older run, or a task without one
+        return []
+    baselines = []
     try:
-        numbers = {str(name): float(value) for name, value in baseline["test"].items()}
-        noted = Baseline(str(baseline["name"]), Score(numbers))
-        return {
-            "name": noted.name,
-            "test": numbers,
-            "better": noted.better(score.numbers, criterion),
-            "worse": noted.differences(score.numbers, criterion)[1],
-        }
+        for stored in [result["baseline"], *result.get("other_baselines", ())]:
+            numbers = {str(name): float(value) for name, value in stored["test"].items()}
+            noted = Baseline(str(stored["name"]), Score(numbers))
+            values = {
+                "name": noted.name,
+                "test": numbers,
+                "better": noted.better(score.numbers, criterion),
+                "worse": noted.differences(score.numbers, criterion)[1],
+            }
+            baselines.append(values | ({"p": float(stored["p"])} if "p" in stored else {}))
     except (AttributeError, LookupError, TypeError, ValueError):
         raise InputError(
             f"{file} is damaged or was not written by a run; copy the whole run again"
         ) from None
+    return baselines[1:] if place.name == BASELINE else baselines  # not compared with itself

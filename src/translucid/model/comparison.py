@@ -9,10 +9,7 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.model.model import Model, load
 from translucid.tasks.base import Score
 from translucid.tasks.score import Criterion
-from translucid.tasks.significance import Sums, interval, p_value, paired
-
-SAMPLES, SEED = 1000, 12345  # the same as sacrebleu's
-RARE = 0.05  # differences with a p-value below this are significant
+from translucid.tasks.significance import RARE, SAMPLES, SEED, Sums, interval, p_value, paired
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """Keep the best and the newest model of a run, and optionally several of the best."""
 
+import operator
 import re
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from translucid.core.atomic_files import remove, write_text
+from translucid.core.atomic_files import remove, write_text, write_whole
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import inside
-from translucid.runs.folder import VALID_PREDICTIONS
+from translucid.runs.folder import NETWORK, VALID_PREDICTIONS
+from translucid.runs.recipe.baseline import FittedBaseline
 from translucid.tasks import model_folder
 from translucid.tasks.base import Score, Task
 from translucid.tasks.model_folder import Bundle, task_of
@@ -92,6 +95,40 @@ class BestModels:
             )
             self._keep_predictions(score)
 
+    def try_baseline(self, baseline: FittedBaseline, say: Callable[[str], None]) -> None:
+        """The baseline becomes best/, and the network network/, if the baseline scores better."""
+        best, network = self._folder / "best", self._folder / NETWORK
+        now = model_folder.load(best)
+        if now.network.fits:  # in an earlier session
+            self._keep_predictions(baseline.score("valid"))
+            return
+        metric = self._criterion.metric
+        values = [held.facts["valid"][metric] for held in (baseline.bundle, now)]
+        if not operator.gt(*(self._criterion.rank({metric: value}) for value in values)):
+            return
+        score = baseline.score("valid")
+        others = now.facts.get("other_baselines", [])  # without this one
+        facts = baseline.bundle.facts | ({"baseline": others[0]} if others else {})
+        bundle = replace(baseline.bundle, facts=facts)
+        _copy(best, network, self._folder / VALID_PREDICTIONS)
+        model_folder.save(bundle, best, card(bundle, score))
+        self._keep_predictions(score)
+        kind = now.network.config.model_dump()["kind"]
+        say(
+            f"{best} is the {baseline.kind} baseline: valid {metric} {values[0]:.4g}, the "
+            f"network's {values[1]:.4g}. The network is in {network}; to force the network, set "
+            f"model.kind={kind}"
+        )
+
+    def restore_network(self) -> None:
+        """The network becomes best/ again, so that training can continue."""
+        network = self._folder / NETWORK
+        if network.exists():
+            if (predictions := network / VALID_PREDICTIONS).is_file():
+                write_text(self._folder / VALID_PREDICTIONS, predictions.read_text("utf-8"))
+            _copy(network, self._folder / "best")
+            remove(network)
+
     def _keep_predictions(self, score: Score) -> None:
         """Write the best model's validation predictions, if the task has any."""
         if score.predictions:
@@ -112,29 +149,52 @@ def average(bundles: Sequence[Bundle]) -> Bundle:
     return newest
 
 
+def _copy(folder: Path, to: Path, predictions: Path | None = None) -> None:
+    """Copy a model folder; replaces an existing one. predictions: to add to it."""
+
+    def fill(aside: Path) -> None:
+        unwanted = shutil.ignore_patterns(VALID_PREDICTIONS)
+        shutil.copytree(folder, aside, ignore=unwanted, dirs_exist_ok=True)
+        if predictions is not None and predictions.is_file():
+            shutil.copy2(predictions, aside)
+
+    write_whole(to, fill)
+
+
 def card(now: Bundle, score: Score | None) -> str:
     """The text of the model card."""
     scores = "Not scored yet.\n"
     if score is not None:
-        numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in score.numbers.items())
         counted = "" if score.coverage is None else f" ({score.coverage.line()})"
-        scores = f"On the validation data{counted}:\n\n{numbers}\n"
+        scores = f"On the validation data{counted}:\n\n{_listed(score.numbers)}\n"
         scores += "".join(f"\n**Warning: {words}**\n" for words in score.warnings)
-    if score is not None and (baseline := now.facts.get("baseline")):
-        numbers = "\n".join(f"- {name}: {value:.4g}" for name, value in baseline["valid"].items())
-        scores += f"\nBaseline on the same data ({baseline['name']}):\n\n{numbers}\n"
+        noted = [now.facts.get("baseline"), *now.facts.get("other_baselines", ())]
         criterion = task_of(now).criterion
-        compared = Baseline(baseline["name"], Score(baseline["valid"]))
-        better, worse = compared.differences(score.numbers, criterion)
-        if criterion().metric not in better:
-            scores += "\n**This model is not better than the baseline.**\n"
-        elif worse:
-            scores += (
-                f"\n**This model is better by {', '.join(better)}, but worse by "
-                f"{', '.join(worse)}.**\n"
-            )
+        for baseline in [Baseline(n["name"], Score(n["valid"])) for n in noted if n is not None]:
+            scores += _compared(baseline, score, criterion)
+    steps = f"Trained with Translucid for {now.facts['step']:,} steps"
+    if fitted := now.facts.get("fitted"):
+        steps = f"Fitted with Translucid to {fitted['examples']:,} of {fitted['of']:,} examples"
     return (
-        f"# {now.task} model\n\nTrained with Translucid for {now.facts['step']:,} steps; "
+        f"# {now.task} model\n\n{steps}; "
         f"{now.network.parameters_count:,} parameters.\n\n{scores}\n"
         f"```\n{now.network.summary()}\n```\n"
     )
+
+
+def _listed(numbers: Mapping[str, float]) -> str:
+    return "\n".join(f"- {name}: {value:.4g}" for name, value in numbers.items())
+
+
+def _compared(baseline: Baseline, score: Score, criterion: Callable[..., Criterion]) -> str:
+    """A baseline's scores, and whether the model is better."""
+    own = baseline.score.numbers
+    words = f"\nBaseline on the same data ({baseline.name}):\n\n{_listed(own)}\n"
+    better, worse = baseline.differences(score.numbers, criterion)
+    if criterion().metric not in better:
+        return f"{words}\n**This model is not better than the baseline.**\n"
+    if worse:
+        words += (
+            f"\n**This model is better by {', '.join(better)}, but worse by {', '.join(worse)}.**\n"
+        )
+    return words

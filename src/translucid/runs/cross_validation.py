@@ -30,7 +30,7 @@ class CrossValidation:
     held_out: list[int]  # validation examples of each fold
     valid: Part
     test: Part  # empty without test data
-    baseline: Part  # on the validation data; empty if the task has none
+    baselines: list[Part]  # on the validation data: the one to beat first, the trivial one last
     folders: list[str]
 
     def lines(self) -> list[str]:
@@ -47,7 +47,10 @@ class CrossValidation:
                 f"{never:,} examples are in no validation set, because training would have lost "
                 "their label"
             )
-        for name, part in (("valid", self.valid), ("test", self.test), ("baseline", self.baseline)):
+        parts = [("valid", self.valid), ("test", self.test)]
+        parts += [("baseline", part) for part in self.baselines[:1]]
+        parts += [("trivial", part) for part in self.baselines[1:]]
+        for name, part in parts:
             for metric, n in part.items():
                 values = " ".join(f"{value:.4g}" for value in n["values"])
                 lines.append(
@@ -60,7 +63,8 @@ class CrossValidation:
         values = {
             "task": self.task, "folds": len(self.held_out), "examples": self.examples,
             "held_out": self.held_out, "confidence": CONFIDENCE, "valid": self.valid,
-            "test": self.test, "baseline": self.baseline, "runs": self.folders,
+            "test": self.test, "baseline": next(iter(self.baselines), {}),
+            "other_baselines": self.baselines[1:], "runs": self.folders,
         }  # fmt: skip
         return json.dumps(values, indent=2) + "\n"
 
@@ -100,13 +104,21 @@ def cross_validate(
             ) from None
         bundles.append(done)
     tests = [read_object(place / TEST)["test"] for place in places if (place / TEST).is_file()]
-    baselines = [held.facts.get("baseline", {}).get("valid", {}) for held in bundles]
+    noted = [_baselines(held, recipe) for held in bundles]
+    baselines = [_part([*scores]) for scores in zip(*noted, strict=True)]
     result = CrossValidation(
         recipe.task.kind, examples, held_out, _part([held.facts["valid"] for held in bundles]),
-        _part(tests) if len(tests) == folds else {}, _part(baselines), [str(p) for p in places],
+        _part(tests) if len(tests) == folds else {}, baselines, [str(p) for p in places],
     )  # fmt: skip
     write_text(out / SUMMARY, result.as_json())
     return result
+
+
+def _baselines(held: Bundle, recipe: Recipe) -> list[dict[str, float]]:
+    """The baselines' validation scores; the first may be the model itself."""
+    noted = [held.facts.get("baseline"), *held.facts.get("other_baselines", ())]
+    itself = [held.facts["valid"]] if held.network.fits and not recipe.fitted else []
+    return itself + [baseline["valid"] for baseline in noted if baseline is not None]
 
 
 def _check(recipe: Recipe, out: Path, folds: int) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from translucid._version import __version__
 from translucid.core import extensions
+from translucid.core.device import pick_device
 from translucid.runs.recipe.own_files import fingerprint_of_file
 from translucid.runs.recipe.recipe import ADDED, MODELS, Recipe
 from translucid.runs.recipe.toml import full_model
@@ -21,7 +22,7 @@ from translucid.training.distributed import Processes
 def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
     """Everything that determines the results of a run, as JSON values. folder: where it was
     started."""
-    device = next(setup.network.parameters()).device
+    device = pick_device(setup.recipe.training.device, "training.device")
     code = extensions.used(own_names(setup.task.name, setup.network.config))
     return {
         "recipe": _flat(setup.recipe)

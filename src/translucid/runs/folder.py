@@ -3,6 +3,8 @@
 recipe.toml      the complete recipe, with the meaning of every key
 metrics.jsonl    computed values                 timing.jsonl    speed       log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
+baseline/        the fitted baseline, if the network is not better or it is asked for
+network/         the best network, if the baseline is better on the validation data and became best/
 state/           checkpoints for an exact resume                 test.json   the test score
 valid.predictions.txt, test.predictions.txt      predictions of the best model, one per line
 checkpoints/, studio/, tensorboard/, wandb/, mlflow/             on request
@@ -36,9 +38,10 @@ CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 START = "start.json"
 VALID_PREDICTIONS, TEST_PREDICTIONS = "valid.predictions.txt", "test.predictions.txt"
 MODELS = ("best", "last")
+BASELINE, NETWORK = "baseline", "network"
 OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
-    DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS,
+    DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS, BASELINE, NETWORK,
 )  # fmt: skip
 # Written by other packages and may contain links; Translucid never opens them.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")

@@ -119,8 +119,17 @@ class RunLog:
             self._plot(f"train/{name}", values[name], now.step)
         self._notify(line)
 
+    def fitted(self, seconds: float, score: Score) -> None:
+        """Report a model that was fitted without training steps."""
+        self.say(f"fitted in {duration(seconds)}; valid: {score.line()}")
+        write_line(self._timing, json.dumps({"step": 0, "seconds": seconds}))
+        self._scored(0, score, best=True)
+
     def evaluated(self, step: int, score: Score, best: bool) -> None:
         self.say(f"step {step:,}  valid: {score.line()}{'  (best so far)' if best else ''}")
+        self._scored(step, score, best)
+
+    def _scored(self, step: int, score: Score, best: bool) -> None:
         values = {"step": step, "valid": score.numbers, "best": best}
         line = json.dumps(values | score.counts())
         write_line(self._metrics, line)

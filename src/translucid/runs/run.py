@@ -6,22 +6,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from translucid.core import extensions
-from translucid.core.atomic_files import aside, remove, write_text, write_whole
+from translucid.core.atomic_files import aside, fault, remove, write_text, write_whole
 from translucid.core.device import pick_device
 from translucid.core.errors import ConfigError, InputError, Interrupted, SaveError, TrainingError
 from translucid.core.untrusted_files import read_json, read_object
 from translucid.parts.positions import POSITIONS
 from translucid.runs import fingerprint
+from translucid.runs.best_models import card
 from translucid.runs.checkpoints import Checkpoints
+from translucid.runs.final_test import start_score
 from translucid.runs.fine_tuning.start import read_record
+from translucid.runs.fitted_run import check_fitted, fit_run
 from translucid.runs.folder import (
+    BASELINE,
     CODE,
     LOCK,
     RECIPE,
     START,
+    TEST,
     check_own,
     locked,
     made,
@@ -37,11 +42,15 @@ from translucid.runs.recorder import FOLDER
 from translucid.runs.session import Recording, Session
 from translucid.runs.setup import Setup, set_up
 from translucid.runs.trackers import check_installed
+from translucid.tasks import model_folder
+from translucid.tasks.base import Score
 from translucid.tasks.model_folder import Bundle, own_names
 from translucid.tasks.registry import TASKS
 from translucid.training.distributed import Processes, joined
 from translucid.training.state import random_state_kept
 from translucid.training.stop_request import StopRequested, leaving
+
+T = TypeVar("T")
 
 
 def train_recipe(
@@ -96,25 +105,43 @@ def _begin(
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
 ) -> Bundle:  # fmt: skip
     """Set up the run, write its recipe, and train from the first step."""
-    setup = _set_up_or_stop(interrupted, recipe, run_log.say, pick=pick)
+    if recipe.fitted:
+        check_fitted(recipe.model["kind"], processes, recorded=recording is not None)
+    setup = _or_stop(
+        interrupted, set_up, recipe, run_log.say, pick=pick, fits_baseline=processes.main
+    )
     if processes.main:
+        if setup.start is not None and setup.start_is_trained and setup.test:
+            setup.start["test"] = _or_stop(interrupted, start_score, setup, run_log.say)
         write_text(out / RECIPE, dump(setup.recipe))
         write_whole(out / "state" / "tokenizers", setup.save_tokenizers)
+        _save_baseline(out, setup)
         if setup.start is not None:
             write_text(out / START, json.dumps(setup.start, indent=2) + "\n")
         if noted := extensions.used(own_names(setup.task.name, setup.network.config)):
             text = json.dumps([asdict(source) for source in noted], indent=2) + "\n"
             write_text(out / CODE, text)
+    if setup.network.fits:
+        return fit_run(out, setup, run_log, processes, interrupted)
     return Session(out, setup, run_log, processes, interrupted, recording).go()
 
 
-def _set_up_or_stop(interrupted: Callable[[], bool], *arguments: Any, **options: Any) -> Setup:
-    """Call `set_up`; it may be interrupted at any time, since nothing is trained yet."""
+def _or_stop(
+    interrupted: Callable[[], bool], work: Callable[..., T], *arguments: Any, **options: Any
+) -> T:
+    """Do work that may be interrupted at any time, since nothing is trained yet."""
     try:
         with leaving(interrupted):
-            return set_up(*arguments, **options)
+            return work(*arguments, **options)
     except StopRequested:
         raise Interrupted("stopped before the first step; nothing was changed") from None
+
+
+def _save_baseline(out: Path, setup: Setup) -> None:
+    """Write the fitted baseline, for the end of the run and for resuming."""
+    if (made := setup.baseline) is not None:
+        score = Score(made.bundle.facts["valid"], coverage=made.parts["valid"][1])
+        model_folder.save(made.bundle, out / BASELINE, card(made.bundle, score))
 
 
 def _check_new(out: Path, allowed: Collection[str] = ()) -> None:
@@ -210,6 +237,14 @@ def resume_run(
         main = out if processes.main else None
         run_log = RunLog(main, quiet=quiet, listeners=listeners)
         try:
+            if chosen.fitted and (out / "best").exists() and _scored(out, chosen):
+                if overrides or changes:
+                    raise InputError(
+                        f"{out} is complete: model.kind = {chosen.model['kind']} is fitted once; "
+                        "to change settings, train into a new folder"
+                    )
+                run_log.say(f"{out} is complete: its model was fitted to all examples")
+                return model_folder.load(out / "best", str(device))
             if not Checkpoints(out).steps():
                 run_log.say(f"{out} was stopped before its first checkpoint; starting over")
                 run_log.go_back(0)
@@ -221,11 +256,17 @@ def resume_run(
             checkpoint = Checkpoints(out).newest(run_log.say)
             checkpoint.check()
             before = checkpoint.numbers["fingerprint"]
-            setup = _set_up_or_stop(
-                interrupted, _with_folder(chosen, out), run_log.say,
+            finished = checkpoint.numbers["state"]["finished"] and not allow_changes
+            setup = _or_stop(
+                interrupted, set_up, _with_folder(chosen, out), run_log.say,
                 tokenizers=out / "state" / "tokenizers", start=_start_of(out),
                 columns=_columns_of(out),
+                # With changes, it is fitted again.
+                baseline=out / BASELINE if processes.main and not allow_changes else None,
+                fits_baseline=processes.main and not (finished and _scored(out, chosen)),
             )  # fmt: skip
+            if allow_changes or fault(out / BASELINE) is not None:
+                _save_baseline(out, setup)
             session = Session(out, setup, run_log, processes, interrupted, recording)
             changed = fingerprint.changes(before, session.fingerprint)
             if changed and not allow_changes:
@@ -256,6 +297,12 @@ def train_or_resume(recipe: Recipe, out: Path, *, pick: bool = False, **options:
     if (out / RECIPE).exists():
         return resume_run(out, **options)
     return train_recipe(recipe, out, pick=pick, **options)
+
+
+def _scored(out: Path, chosen: Recipe) -> bool:
+    """Whether the test data, if any, has been scored."""
+    data = chosen.data
+    return (out / TEST).exists() or not (data.test or data.toyland is not None)
 
 
 def _with_folder(chosen: Recipe, out: Path) -> Recipe:

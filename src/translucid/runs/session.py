@@ -1,19 +1,17 @@
 """One training session: from the current step to the end of the run, or until it is stopped."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
-from translucid.core.atomic_files import sweep, write_text
+from translucid.core.atomic_files import sweep
 from translucid.core.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
@@ -21,21 +19,18 @@ from translucid.runs import fingerprint, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
+from translucid.runs.final_test import finish
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.forecast import Pace, evaluation_seconds
 from translucid.runs.log import RunLog
 from translucid.runs.recipe.own_files import OwnFiles, own_files
-from translucid.runs.recipe.scoring import settings_of
 from translucid.runs.recorder import Recorder
 from translucid.runs.setup import Setup
 from translucid.tasks import model_folder
 from translucid.tasks.base import Score
-from translucid.tasks.in_batches import reporting
 from translucid.tasks.model_folder import Bundle
-from translucid.tasks.score import Baseline
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
-from translucid.training.parameter_groups import ADAPTER
 from translucid.training.prefetch import prefetched
 from translucid.training.state import State
 from translucid.training.stop_request import StopRequested, leaving
@@ -106,6 +101,7 @@ class Session:
         if not self.state.finished and self.processes.main:
             for name in (TEST, TEST_PREDICTIONS):  # of the earlier model
                 (self.out / name).unlink(missing_ok=True)
+            self.best_models.restore_network()
 
     def go(self) -> Bundle:
         """Train to the end, then test."""
@@ -140,7 +136,7 @@ class Session:
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
             # Score the initial model as the score to beat, unless it has a new, untrained head.
-            self.state.unscored = all(ADAPTER in name for name in setup.start["fresh"])
+            self.state.unscored = setup.start_is_trained
             self._save()  # from now on, the model that training started from is not needed
         return self._train(
             Watchers(
@@ -188,9 +184,13 @@ class Session:
                     self.best_models.try_average(
                         setup.valid, setup.coverage["valid"], self.state.device, self.run_log.say
                     )
+                if training.baseline == "choose" and setup.baseline is not None:
+                    self.best_models.try_baseline(setup.baseline, self.run_log.say)
             self.processes.wait()
             with leaving(self.interrupted):
-                return self._test()
+                if self.processes.main:
+                    return finish(self.out, setup, self.state.device, self.run_log.say)
+                return model_folder.load(self.out / "best", str(self.state.device))
         except StopRequested:
             self._stop("trained and saved, stopped before the test data was scored")
 
@@ -219,19 +219,7 @@ class Session:
 
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)
-        s = self.setup
-        facts = {"step": self.state.step} | facts
-        if s.start is not None:
-            facts["start"] = {key: s.start[key] for key in ("path", "task", "weights", "notes")}
-        if s.example:
-            facts["example"] = s.example  # shown first by pages
-        return Bundle(
-            network, s.task.name, s.tokenizers, s.labels, facts,
-            decoding=s.recipe.decoding.model_dump(),
-            data=json.loads(json.dumps(s.recipe.data.reading())),  # as it will be read
-            statistics=s.statistics,
-            columns=s.columns,
-        )  # fmt: skip
+        return self.setup.bundle(network, {"step": self.state.step} | facts)
 
     def _keep(self, network: nn.Module, score: Score, best: bool) -> None:
         score = replace(score, coverage=self.setup.coverage["valid"])
@@ -240,14 +228,7 @@ class Session:
             facts: dict[str, object] = {"valid": score.numbers, "valid_counts": score.counts()}
             if score.warnings:
                 facts["warnings"] = list(score.warnings)
-            if (baseline := self._baseline) is not None:
-                facts["baseline"] = {"name": baseline.name, "valid": baseline.score.numbers}
             self.best_models.keep(self._bundle(network, facts), score, best)
-
-    @cached_property
-    def _baseline(self) -> Baseline | None:
-        """The baseline on the validation data."""
-        return self.setup.task.baseline(self.setup.items, self.setup.valid)
 
     def _save(self) -> None:
         if not (self.out / "last").exists():  # stopped before the first evaluation
@@ -263,48 +244,6 @@ class Session:
             "fingerprint": self.fingerprint,
         }
         self.checkpoints.save(self.state.step, self.state.tensors(), numbers)
-
-    def _test(self) -> Bundle:
-        best, setup = model_folder.load(self.out / "best", str(self.state.device)), self.setup
-        task, say = setup.task, self.run_log.say
-        if self.processes.main:
-            for words in best.facts.get("warnings", ()):
-                say(f"warning: valid: {words}")
-        if self.processes.main and self._baseline is not None:
-            say(self._baseline.line("valid", best.facts["valid"], task.criterion))
-        if self.processes.main and best.facts["step"] == 0:
-            say(
-                "! no step improved the validation score: the best model is the unchanged model "
-                "that training started from; lower training.learning_rate, or train longer"
-            )
-        if self.processes.main and setup.test and not (self.out / TEST).exists():
-            with reporting(say):
-                score = task.evaluate(best.network, setup.test)
-            score = replace(score, coverage=setup.coverage["test"])
-            say("test: " + "  ".join([score.line(), *score.notes]))
-            for words in score.warnings:
-                say(f"warning: test: {words}")
-            result: dict[str, Any] = {"test": score.numbers, "notes": score.notes} | score.counts()
-            if score.warnings:
-                result["warnings"] = score.warnings
-            scored_with = settings_of(best, {}).values
-            if decoding := {
-                k: scored_with[k] for k in task.traits.decoding_keys if k in scored_with
-            }:
-                result["decoding"] = decoding
-            baseline = task.baseline(setup.items, setup.test)
-            if baseline is not None:
-                say(baseline.line("test", score.numbers, task.criterion))
-                result["baseline"] = {
-                    "name": baseline.name,
-                    "test": baseline.score.numbers,
-                    "better": baseline.better(score.numbers, task.criterion),
-                    "worse": baseline.differences(score.numbers, task.criterion)[1],
-                }
-            if score.predictions:
-                write_text(self.out / TEST_PREDICTIONS, score.predictions_text())
-            write_text(self.out / TEST, json.dumps(result, indent=2) + "\n")
-        return best
 
 
 @contextmanager

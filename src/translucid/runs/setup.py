@@ -1,9 +1,11 @@
 """Set up a run from a recipe: examples, tokenizers, items and a network."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +28,21 @@ from translucid.runs.checks.startup import startup
 from translucid.runs.fine_tuning.start import open_start
 from translucid.runs.recipe import automatic_sizes
 from translucid.runs.recipe.automatic_sizes import Amount
+from translucid.runs.recipe.baseline import FittedBaseline, Parts, fit_baseline, open_baseline
 from translucid.runs.recipe.examples import Examples, Part, load_examples, prepare
 from translucid.runs.recipe.recipe import DataConfig, Recipe
 from translucid.runs.recipe.token_corpus import amount_of, check_storable, read_corpus
 from translucid.tasks.base import Task
 from translucid.tasks.contract import check_contract, check_encoding, check_metric
 from translucid.tasks.long_texts import limit_length
+from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
-from translucid.tasks.score import Coverage
+from translucid.tasks.score import Baseline, Coverage
 from translucid.tasks.vocabulary import set_word_dropout
 from translucid.training import automatic, cuda_graphs, prefetch
 from translucid.training.config import TrainingConfig
 from translucid.training.memory import check_memory
-from translucid.training.parameter_groups import frozen
+from translucid.training.parameter_groups import ADAPTER, frozen
 from translucid.training.state import seed_generators
 
 Say = Callable[[str], None]
@@ -65,6 +69,38 @@ class Setup:
     example: str = ""  # a validation text of known words, shown first by pages
     start: dict[str, Any] | None = None  # record of the model that training starts from
     packing: Packing | None = None  # how several items share a row
+    baseline: FittedBaseline | None = None  # in the main process, unless switched off
+
+    @cached_property
+    def baselines(self) -> list[Baseline]:
+        """On the validation data: the fitted one, if any, then the trivial one."""
+        fitted = [] if self.baseline is None else [self.baseline.valid]
+        trivial = self.task.baseline(self.items, self.valid)
+        return fitted if trivial is None else [*fitted, trivial]
+
+    @property
+    def start_is_trained(self) -> bool:
+        """Whether training starts from a model without a new, untrained head."""
+        return self.start is not None and all(ADAPTER in name for name in self.start["fresh"])
+
+    def bundle(self, network: Network, facts: dict[str, object]) -> Bundle:
+        """A network of this run as a model to save."""
+        if self.baselines:
+            noted = [{"name": b.name, "valid": b.score.numbers} for b in self.baselines]
+            facts = facts | {"baseline": noted[0]}  # the score to beat
+            facts |= {"other_baselines": noted[1:]} if noted[1:] else {}
+        if self.start is not None:
+            keys = ("path", "task", "weights", "notes")
+            facts = facts | {"start": {key: self.start[key] for key in keys}}
+        if self.example:
+            facts = facts | {"example": self.example}  # shown first by pages
+        return Bundle(
+            network, self.task.name, self.tokenizers, self.labels, facts,
+            decoding=self.recipe.decoding.model_dump(),
+            data=json.loads(json.dumps(self.recipe.data.reading())),  # as it will be read
+            statistics=self.statistics,
+            columns=self.columns,
+        )  # fmt: skip
 
     def save_tokenizers(self, folder: Path) -> None:
         for name, tokenizer in self.tokenizers.items():
@@ -79,12 +115,15 @@ def set_up(
     tokenizers: Path | None = None,
     start: dict[str, Any] | None = None,
     columns: Mapping[str, Columns] | None = None,
+    baseline: Path | None = None,
+    fits_baseline: bool = True,
 ) -> Setup:
     """Read the data and build the model; report sizes and problems before training starts.
 
     With `pick`, unset keys are chosen to fit the data. From an earlier session of the run:
     `tokenizers` is its folder of tokenizers, `start` its record of the model that it started from,
-    `columns` the columns of its training data.
+    `columns` the columns of its training data, `baseline` its fitted baseline, if it is there.
+    Without `fits_baseline`, no baseline is fitted.
     """
     began = time.monotonic()
     device = pick_device(recipe.training.device, "training.device")
@@ -164,8 +203,8 @@ def set_up(
         network.standardise.fit(known.task.collate(items).inputs["x"])
     if training.best_metric is not None:
         check_metric(known.task, network, valid, training.best_metric)
-    packed = shared_rows(known.task, items, recipe)
-    plan = epoch_plan(known.task, items, recipe, 0, packed)
+    packed = None if network.fits else shared_rows(known.task, items, recipe)
+    plan = None if network.fits else epoch_plan(known.task, items, recipe, 0, packed)
     _say_about(known.tokenizers, plan, examples, recipe, say)
     if few := few_examples_warning(known.task, valid, recipe.data):
         say(few)
@@ -175,10 +214,17 @@ def set_up(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters"
         f"{_trained(network, training)} on {device}, seed {training.seed}"
     )
+    parts: Parts = {"valid": (valid, coverage["valid"]), "test": (test, coverage["test"])}
+    fitted = None
+    if baseline is not None and fault(baseline) is None:
+        fitted = open_baseline(baseline, recipe, examples, parts, device, say)
+    elif fits_baseline:
+        fitted = fit_baseline(recipe, examples, known, items, parts, device, say)
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, coverage, known.task.first_text(examples.valid, valid),
         examples.columns, _example(known.task, examples.valid, valid), start, packed,
+        fitted,
     )  # fmt: skip
 
 
@@ -257,7 +303,7 @@ def _check_positions(
 
 def _say_about(
     tokenizers: dict[str, Tokenizer],
-    plan: BatchPlan,
+    plan: BatchPlan | None,
     examples: Examples,
     recipe: Recipe,
     say: Say,
@@ -270,7 +316,7 @@ def _say_about(
             f"{name}: {tokenizer.kind}, {len(tokenizer):,} tokens; unknown in the validation data: "
             f"{tokenizer.unknown_rate(texts):.2%}"
         )
-    for line in plan.lines():
+    for line in [] if plan is None else plan.lines():
         say(f"an epoch: {line}")
     if recipe.training.carry_state and not recipe.decoding.carry_state:
         say(

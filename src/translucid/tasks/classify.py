@@ -235,7 +235,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         total = len(train) + len(self.labels)  # add-one smoothing: no label is impossible
         losses = [-math.log((counts[item.label] + 1) / total) for item in held_out]
         score = self._score([label] * len(held_out), losses, held_out)
-        return Baseline(f"always the majority class, {label!r}", score)
+        return Baseline(f"always {label!r}", score)
 
     def _score(
         self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]

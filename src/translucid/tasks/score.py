@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from translucid.tasks.significance import Sums
+from translucid.tasks.significance import RARE, Sums, p_value, paired
 
 IDENTICAL = 0.1  # fraction of identical outputs above which to warn
 REPEATED = 4  # a good text rarely repeats a word this often in a row
@@ -118,7 +118,7 @@ class Criterion:
 class Baseline:
     """The score of a trivial predictor, which a useful model must beat."""
 
-    name: str  # such as "always the majority class"
+    name: str  # such as "always 'pos'"
     score: Score
 
     def differences(
@@ -166,6 +166,43 @@ class Baseline:
                 f"{', '.join(map(compared, worse))}"
             )
         return f"{part}: {metric} {model}; baseline ({self.name}) {own}"
+
+
+def compared(
+    part: str,
+    numbers: Mapping[str, float],
+    baselines: Sequence[Baseline],
+    criterion: Callable[..., Criterion],
+) -> list[str]:
+    """Compare a model with its baselines, the trivial one last, as lines of text."""
+    if len(baselines) < 2:
+        return [baseline.line(part, numbers, criterion) for baseline in baselines]
+    metric = criterion().metric
+    listed = ", ".join(f"{b.name} {b.score.numbers[metric]:.4g}" for b in baselines)
+    lines = [f"{part}: {metric} {numbers[metric]:.4g}; baselines: {listed}"]
+    trivial = baselines[-1].line(part, numbers, criterion)
+    return [*lines, trivial] if trivial.startswith("!") else lines
+
+
+def significance(one: Score, other: Score, metric: str) -> float | None:
+    """The p-value of the difference between two models; None if the metric cannot be resampled, or
+    the models were scored on different examples."""
+    sums = [one.sums(), other.sums()]
+    return p_value(sums[0][metric], sums[1][metric]) if paired(sums, metric) else None
+
+
+def not_better(
+    part: str, criterion: Criterion, one: Score, name: str, other: Score, p: float | None
+) -> str:
+    """A sentence if a model is not significantly better than a baseline; otherwise empty."""
+    metric = criterion.metric
+    model, own = one.numbers[metric], other.numbers[metric]
+    better = criterion.rank({metric: model}) > criterion.rank({metric: own})
+    if better and (p is None or p < RARE):
+        return ""
+    verdict = "not better" if p is None else "worse" if p < RARE else "not shown to be better"
+    shown = "" if p is None else f" (p = {p:.2g})"
+    return f"! {part}: {metric} {model:.4g} is {verdict} than the {name}'s {own:.4g}{shown}"
 
 
 def degenerate_outputs(

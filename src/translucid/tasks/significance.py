@@ -15,6 +15,8 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
+SAMPLES, SEED = 1000, 12345  # the same as sacrebleu's
+RARE = 0.05  # differences with a p-value below this are significant
 CHUNK = 32  # samples drawn at once, one bit of a random word each
 TIE = 1e-12  # relative differences of scores below this are rounding errors
 PER_TOKEN = "per token of the model's own tokenizer"  # the unit of a loss
@@ -70,7 +72,7 @@ def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
     return float(scores[tail]), float(scores[samples - tail - 1])
 
 
-def p_value(one: Sums, other: Sums, samples: int, seed: int) -> float:
+def p_value(one: Sums, other: Sums, samples: int = SAMPLES, seed: int = SEED) -> float:
     """Two-sided p-value: the probability of a difference at least this large between equal
     models."""
     difference = abs(one.value - other.value)

@@ -96,6 +96,12 @@ class TrainingConfig(Config):
     average_best: bool = key(
         False, "average the best models' weights, and keep the average if better"
     )
+    baseline: Literal["choose", True, False] = key(
+        True,
+        "fit the task's baseline model and report its scores; choose: use it if it is better on "
+        "the validation data",
+    )
+    keep_baseline: bool = key(False, "keep the baseline model in baseline/ even if it is worse")
     skip_bad_batches: int = key(
         0, "maximum number of steps to skip because the gradient is not finite", ge=0
     )

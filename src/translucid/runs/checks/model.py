@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 
 from translucid.models.base import AutoregressiveNetwork, EncoderDecoderModel, Network, evaluating
-from translucid.models.mlp import MLPConfig
-from translucid.models.sequence_config import SequenceConfig
 from translucid.runs.recipe.examples import Record
 from translucid.tasks.base import Task
 from translucid.tasks.batch import IGNORE, Batch
@@ -309,15 +307,14 @@ def _wanted(task: Task[Any, Any]) -> dict[str, int]:
 
 
 def _has(network: Network) -> dict[str, int]:
-    config = network.config
-    if isinstance(config, MLPConfig):
-        return {"inputs": config.inputs, "outputs": config.outputs}
-    assert isinstance(config, SequenceConfig), "a task has an MLP or a sequence model"
-    sizes = {"tokens": config.vocab}
-    if isinstance(network, EncoderDecoderModel):
-        sizes["target tokens"] = network.vocab
-    if config.outputs is not None:
-        sizes["labels"] = config.outputs
+    config = network.config.model_dump()
+    if config.get("inputs") is not None:
+        return {"inputs": config["inputs"], "outputs": config["outputs"]}
+    sizes = {"tokens": config["vocab"]}
+    if config.get("shape") == "encoder-decoder":
+        sizes["target tokens"] = config["target_vocab"] or config["vocab"]
+    if config.get("outputs") is not None:
+        sizes["labels"] = config["outputs"]
     return sizes
 
 

@@ -5,6 +5,7 @@ self_test    all checks, and overfitting one batch; writes nothing
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from translucid.runs.checks.overfitting import overfit_one_batch
 from translucid.runs.fine_tuning.start import Start, open_start
 from translucid.runs.fine_tuning.take_over import some
 from translucid.runs.recipe import automatic_sizes
+from translucid.runs.recipe.baseline import Parts, fit_baseline
 from translucid.runs.recipe.examples import Examples, Prepared, Record, load_examples, prepare
 from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.base import Task
@@ -181,10 +183,34 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
         network.standardise.fit(task.collate(items).inputs["x"])
     findings += of_model(task, network, items, examples.train)
     valid = task.held_out_items(examples.valid, recipe.data.max_length)
-    if (baseline := task.baseline(items, valid)) is not None:
-        words = f"{baseline.name}: {baseline.score.line()} on valid; this is the score to beat"
-        findings.append(Finding("baseline", True, words))
-    return findings if _wrong(findings) else [*findings, overfit_one_batch(task, config, items)]
+    if not _wrong(findings):
+        findings += _baselines(recipe, examples, prepared, items, valid)
+    if _wrong(findings) or network.fits:  # it is fitted without steps
+        return findings
+    return [*findings, overfit_one_batch(task, config, items)]
+
+
+def _baselines(
+    recipe: Recipe,
+    examples: Examples,
+    known: Prepared,
+    items: Sequence[Any],
+    valid: Sequence[Any],
+) -> list[Finding]:
+    """The score to beat: that of the fitted baseline, or else of the trivial one."""
+    few = replace(examples, train=spread_out(examples.train, RECORDS), test=[])
+    held = limit_length(known.task, valid, recipe.data, "validation", lambda line: None)
+    parts: Parts = {"valid": held}
+    device = torch.device("cpu")
+    fitted = fit_baseline(recipe, few, known, items, parts, device, lambda line: None)
+    trivial = known.task.baseline(items, valid)
+    baselines = [] if fitted is None else [fitted.valid]
+    baselines += [] if trivial is None else [trivial]
+    beaten = "; this is the score to beat"
+    return [
+        Finding("baseline", True, f"{b.name}: {b.score.line()} on valid{beaten * (place == 0)}")
+        for place, b in enumerate(baselines)
+    ]
 
 
 def of_data(recipe: Recipe, examples: Examples) -> list[Finding]:
@@ -208,10 +234,12 @@ def of_model(
     if _wrong(findings):
         return findings  # the model cannot even be called
     if task.vocabularies:
-        of_text = [shifted_targets(task, items, records), leaking_mask(task, network, items)]
+        of_text = [shifted_targets(task, items, records)]
+        if not network.fits:  # its outputs do not depend on its inputs before the fit
+            of_text.append(leaking_mask(task, network, items))
         findings += [finding for finding in of_text if finding is not None]
-        findings += [] if quick else [padding_seen(task, network, items)]
-    if quick or task.traits.loss_of_batch:
+        findings += [] if quick or network.fits else [padding_seen(task, network, items)]
+    if quick or network.fits or task.traits.loss_of_batch:
         return findings
     return [*findings, padding_in_loss(task, network, items)]
 

@@ -56,6 +56,11 @@ def pick(
 ) -> dict[str, dict[str, Any]]:
     """Settings for this amount of data, or this size, by section and key."""
     task = TASKS[recipe.task.kind]
+    if recipe.fitted:  # without training steps
+        data = max_length(recipe, amount, recipe.training.batch_tokens)
+        return {section: dict(keys) for section, keys in task.traits.baseline.items()} | {
+            "data": data
+        }
     if recipe.training.start_from is not None:
         loss = dict(task.traits.suggested.get("task", {}))  # such as label smoothing
         tuning = _tuning(recipe, amount, device)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core import extensions
-from translucid.core.config import unknown_key
+from translucid.core.config import unknown_key, with_overrides
 from translucid.core.errors import ConfigError, InputError, nearest
 from translucid.runs.recipe import recipe
+from translucid.runs.recipe.automatic_sizes import with_picks
 from translucid.runs.recipe.recipe import Recipe, keys_by_section
 from translucid.tasks.registry import TASKS
 
@@ -88,7 +89,13 @@ def named(
     task = task_named(what)
     if task is not None:
         values = {**changes, "task": {**changes.get("task", {}), "kind": task}}
-        return Named(recipe.parse(values, overrides), by_task=True)
+        overrides = list(overrides)
+        chosen = recipe.parse(values, overrides)
+        # Unless the user names a model, the baseline is used if it is better.
+        free = not with_overrides(values, overrides).get("model")
+        if free and chosen.training.start_from is None and recipe.baseline_kind(task) is not None:
+            chosen = with_picks(chosen, {"training": {"baseline": "choose"}})[0]
+        return Named(chosen, by_task=True)
     path = find(what)
     data = changes.get("data", {})
     if not data.get("train"):

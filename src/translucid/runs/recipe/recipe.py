@@ -46,7 +46,9 @@ SECTIONS: dict[str, type[Config]] = {
 
 # Keys added after version 0.1, with the value that older runs effectively had, which `resume` uses.
 # Defaults of added model keys must leave older models unchanged, and need no entry here.
-ADDED: dict[str, Any] = {}
+ADDED: dict[str, Any] = {"training.baseline": False, "training.keep_baseline": False}
+# The keys of [training] that apply to models that are fitted to all examples at once.
+FITTING = ("seed", "device")
 
 
 class Recipe(Config):
@@ -60,10 +62,21 @@ class Recipe(Config):
     training: TrainingConfig
     decoding: DecodingConfig
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the model is fitted to all examples at once, without training steps."""
+        return "kind" in self.model and self.model["kind"] == baseline_kind(self.task.kind)
+
     def model_config_for(self, *, sizes: Mapping[str, Any]) -> ModelConfig:
         """The model's full config: the recipe's keys and the sizes of task and data."""
         options = {key: value for key, value in self.model.items() if key != "kind"}
         return MODELS[self.model["kind"]](**options, **sizes)
+
+
+def baseline_kind(task: str) -> str | None:
+    """The kind of the model that is fitted as the baseline of a task; None if it has none."""
+    kind: str | None = TASKS[task].traits.baseline.get("model", {}).get("kind")
+    return kind
 
 
 def keys_by_section() -> dict[str, list[str]]:
@@ -101,7 +114,8 @@ def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     mistakes += [f"model.{mistake}" for mistake in _check_model(model, task, starts=starts)]
     if task is not None:
         mistakes += _check_carrying(model, task, parsed)
-        mistakes += _of_other_tasks((word.partition("=")[0].strip() for word in overrides), task)
+        keys = [word.partition("=")[0].strip() for word in overrides]
+        mistakes += _of_other_tasks(keys, task) + _of_steps(keys, model.get("kind"), task)
     if mistakes:
         raise ConfigError(*mistakes)
     if parsed["data"].long is None:
@@ -211,6 +225,19 @@ def _of_other_tasks(keys: Iterable[str], task: str) -> list[str]:
             f"{key}: a key of task {' or '.join(others)}, not of {task}, which has {has}"
         )
     return mistakes
+
+
+def _of_steps(keys: Iterable[str], kind: str | None, task: str) -> list[str]:
+    """Error messages for keys about training steps, if the model is fitted at once."""
+    if kind is None or kind != baseline_kind(task):
+        return []
+    apply = [f"training.{key}" for key in FITTING]
+    return [
+        f"{key}: model.kind = {kind} is fitted to all examples at once, without training steps; "
+        f"omit it (keys of training that apply: {', '.join(apply)})"
+        for key in keys
+        if key.startswith("training.") and key not in apply
+    ]
 
 
 def of_run(

@@ -9,7 +9,7 @@ import tomlkit
 from pydantic.fields import FieldInfo
 
 from translucid.core.registry import choices as names_of
-from translucid.runs.recipe.recipe import DECIDED, MODELS, SECTIONS, Recipe, read
+from translucid.runs.recipe.recipe import DECIDED, FITTING, MODELS, SECTIONS, Recipe, read
 from translucid.tasks.registry import TASKS
 
 ORDER = tuple(Recipe.model_fields)
@@ -53,6 +53,8 @@ def _section(recipe: Recipe, name: str, only: Collection[str] | None) -> Iterato
     family = f"kind of model ({' | '.join(TASKS[recipe.task.kind].models)})"
     for key, value in values.items():
         if only is not None and f"{name}.{key}" not in only:
+            continue
+        if recipe.fitted and name == "training" and key not in FITTING:
             continue
         meaning = family if (name, key) == ("model", "kind") else explain(fields[key])
         shown = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
