@@ -291,7 +291,7 @@ def test_labels_are_those_of_the_task(name: str) -> None:
     reading, text = made(name)
     task = reading.task
     assert isinstance(task, Classify)
-    (probabilities,) = task.probabilities(reading.network, [task.encode_text(text)])
+    (probabilities,) = task.probabilities(reading.network, [task.item(text)])
     ((_, stage),) = stages(name, "choices")
     found = {cell.label: cell.value for cell in stage.rows[0].cells}
     assert found == pytest.approx(dict(zip(LABELS, probabilities, strict=True)), rel=1e-5)

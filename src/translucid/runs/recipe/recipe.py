@@ -65,6 +65,12 @@ class Recipe(Config):
         options = {key: value for key, value in self.model.items() if key != "kind"}
         return MODELS[self.model["kind"]](**options, **sizes)
 
+    @property
+    def reads_characters(self) -> bool:
+        """Whether the model reads the characters of each word."""
+        config = self.model_config_for(sizes=TASKS[self.task.kind].smallest_sizes())
+        return getattr(config, "characters", 0) > 0
+
 
 def keys_by_section() -> dict[str, list[str]]:
     """All keys of a recipe, with those of all model kinds."""
