@@ -6,6 +6,7 @@ outputs (batch, outputs), for a tagger (batch, length, outputs).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,6 @@ from translucid.parts.spelling import hashed, pair_codes
 from translucid.parts.word_scores import TagScores, TextScores
 
 HELD_OUT = 10  # one text in so many is held out to choose the penalty
-PENALTY = 1.0  # for fewer texts than that
 SEARCHED = 20_000  # the penalty is chosen on at most so many examples
 
 
@@ -61,6 +61,9 @@ class LinearText(Network):
     fits = True
     config: LinearConfig
     linear: TextScores | TagScores
+    # Those that are tried, strongest first, times the number of examples. With too few texts to
+    # hold some out, the one in the middle is used.
+    penalties: ClassVar[tuple[float, ...]]
 
     def forward(
         self,
@@ -112,9 +115,9 @@ class LinearText(Network):
         searched = order[: int(words.texts * min(1.0, SEARCHED / every))]
         apart = torch.isin(design.text, searched[: len(searched) // HELD_OUT])
         kept = torch.isin(design.text, searched) & ~apart
-        penalty, weight = PENALTY, None
+        penalty, weight = self.penalties[len(self.penalties) // 2], None
         if apart.any() and kept.any():
-            penalty, weight = best_penalty(problem(kept), problem(apart))
+            penalty, weight = best_penalty(problem(kept), problem(apart), self.penalties)
         weight = solve(problem(torch.ones_like(kept)), penalty / every, weight)
         self.linear.bias.copy_(weight[-1])
         names = self.linear.names
@@ -146,6 +149,7 @@ class LinearClassifier(LinearText):
     """The scores of the classes of a text, from its words, pairs of words and character n-grams."""
 
     linear: TextScores
+    penalties = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
     def __init__(self, config: LinearConfig) -> None:
         super().__init__()
@@ -188,6 +192,7 @@ class LinearTagger(LinearText):
     """The scores of the tags of each word, from its spelling and its neighbours'."""
 
     linear: TagScores
+    penalties = (1.0, 0.3, 0.1, 0.03, 0.01)
 
     def __init__(self, config: LinearConfig) -> None:
         super().__init__()

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Penalties that are tried, strongest first; divided by the number of examples.
-PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 SEARCH, ITERATIONS = 20, 100  # maximum iterations: while penalties are tried, and at the end
 HISTORY = 8  # gradients that L-BFGS keeps
 TOLERANCE = 1e-6  # of the largest gradient, and of the change in one iteration
@@ -121,12 +119,14 @@ def solve(
     return weight
 
 
-def best_penalty(train: Problem, held_out: Problem) -> tuple[float, Tensor]:
-    """The penalty of PENALTIES with the fewest held-out errors, or of several the one with the
-    smallest loss; and its weights."""
+def best_penalty(
+    train: Problem, held_out: Problem, penalties: Sequence[float]
+) -> tuple[float, Tensor]:
+    """The penalty with the fewest held-out errors, or of several the one with the smallest loss;
+    and its weights. penalties: multiplied by the number of examples, strongest first."""
     tried: list[tuple[tuple[int, float], float, Tensor]] = []
     weight: Tensor | None = None
-    for penalty in PENALTIES:
+    for penalty in penalties:
         weight = solve(train, penalty / len(train.classes), weight, iterations=SEARCH)
         tried.append((held_out.score(weight), penalty, weight))
     _, penalty, weight = min(tried, key=lambda one: one[0])

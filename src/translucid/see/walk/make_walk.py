@@ -284,7 +284,7 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
 def _linear(reading: TextTrace, name: str) -> Stage:
     """What each word adds to the answer of a linear model: its features' weights."""
     scope, tokens = name.rpartition(".")[0], reading.words.along(name, "length")
-    part, logits = reading.network.get_submodule(scope), reading.output_values[0]
+    part = reading.network.get_submodule(scope)
     assert isinstance(part, WordScores)
     scores = {point: reading[f"{scope}.{point}"][0] for point in part.names}
     if isinstance(part, TextScores):
@@ -298,7 +298,7 @@ def _linear(reading: TextTrace, name: str) -> Stage:
         return _output(
             reading, name, "sizes", "what each word adds", sentence, size_rows(total, tokens)
         )
-    best = logits.argmax(dim=-1).tolist()
+    best = reading[reading.network.output_point][0].argmax(dim=-1).tolist()
     rows = []
     for place, (token, tag) in enumerate(zip(tokens, best, strict=True)):
         own = scores["words"][place, tag] + scores["characters"][place, tag]
