@@ -27,7 +27,7 @@ from translucid.tasks.tag import Tag
 
 GOOD = ["wonderful film", "a good film", "good fun", "Wonderful, good acting", "such fun"]
 BAD = ["awful film", "a bad film", "bad acting", "Awful and bad", "such a bore"]
-TEXTS = [Labelled(t, l, n) for l, ts in (("no", BAD), ("yes", GOOD)) for n, t in enumerate(ts)]
+TEXTS = [Labelled(text, "no", 1) for text in BAD] + [Labelled(text, "yes", 2) for text in GOOD]
 SENTENCES = [
     Tagged(("Anna", "sleeps"), ("NAME", "VERB"), 1),
     Tagged(("Bob", "runs", "to", "Anna"), ("NAME", "VERB", "WORD", "NAME"), 2),
@@ -169,7 +169,8 @@ def test_with_enough_texts_some_are_held_out_to_choose_the_penalty() -> None:
         network = build(LinearConfig(**config, outputs=2, features=4096))
         network.fit(batches(task, records))
         scores.append(task.evaluate(network, task.encode_all(records)).numbers)
-    assert scores[0]["accuracy"] == 1 and scores[0]["loss"] < 0.05
+    assert scores[0]["accuracy"] == 1
+    assert scores[0]["loss"] < 0.05
     assert scores[1]["loss"] > 0.5  # the strong penalty that the held-out texts ask for
 
 
@@ -221,7 +222,8 @@ def test_what_a_word_adds_has_the_sign_of_its_label() -> None:
     with torch.no_grad():
         network(**task.example("Good film").batch.inputs, trace=trace)
     against, towards = trace["linear.words"][0, 1].tolist()
-    assert towards > 0.05 and against == pytest.approx(-towards, abs=1e-6)
+    assert towards > 0.05
+    assert against == pytest.approx(-towards, abs=1e-6)
 
 
 def test_a_word_at_the_length_limit_keeps_its_characters() -> None:
@@ -229,7 +231,8 @@ def test_a_word_at_the_length_limit_keeps_its_characters() -> None:
     item = task.item("a wonderful good film")
     short = task.shorten(item, 4)
     assert [*map(bytes.decode, short.characters)] == ["", "a", "wonderful", ""]
-    assert len(short.ids) == 4 and task.shorten(item, 50) == item
+    assert len(short.ids) == 4
+    assert task.shorten(item, 50) == item
     batch = task.collate([short])
     assert network(**batch.inputs).shape == (1, 2)
 

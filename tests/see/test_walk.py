@@ -99,7 +99,8 @@ def _made(name: str) -> Made:
 
 
 NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "ngrams", "gru",
-         "ensemble", "tagger", "free tagger", "language", "numbers", "linear", "linear tagger"]  # fmt: skip
+         "ensemble", "tagger", "free tagger", "language", "numbers", "linear",
+         "linear tagger"]  # fmt: skip
 
 
 @cache

@@ -34,11 +34,11 @@ class LinearConfig(Config):
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "LinearConfig":
         text = {"shape": self.shape, "head": self.head, "vocab": self.vocab}
-        given = [name for name, value in text.items() if value is not None]
-        if self.inputs is not None and given:
-            raise ValueError(f"{given[0]} is for text, but inputs is for numbers; give one kind")
-        if self.inputs is None and len(given) < len(text):
-            missing = next(name for name in text if name not in given)
+        present = [name for name, value in text.items() if value is not None]
+        if self.inputs is not None and present:
+            raise ValueError(f"{present[0]} is for text, but inputs is for numbers; give one kind")
+        if self.inputs is None and len(present) < len(text):
+            missing = next(name for name in text if name not in present)
             raise ValueError(
                 f"{missing} must be given for text (shape, head and vocab), or inputs for numbers"
             )
@@ -79,7 +79,7 @@ class LinearRegression(Network):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        x = torch.cat([given["x"] for given, _ in batches]).double()
+        x = torch.cat([named["x"] for named, _ in batches]).double()
         y = torch.cat([targets for _, targets in batches]).double()
         weight, bias = ridge(x, y)
         self.output.linear.weight.copy_(weight.T)

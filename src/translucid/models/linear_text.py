@@ -37,7 +37,7 @@ class Words:
     targets: Tensor  # (texts,) or (tokens,)
     texts: int
 
-    def beside(self, step: int) -> tuple[Tensor, Tensor]:
+    def neighbours(self, step: int) -> tuple[Tensor, Tensor]:
         """The token before each (step -1) or after it (1), and whether it is in the same text."""
         places = torch.arange(len(self.text)) + step
         there = (places >= 0) & (places < len(self.text))
@@ -131,9 +131,9 @@ class LinearText(Network):
 
     def _spelled(self, table: str, words: Words, first: int) -> Entries:
         """The features of the words' spellings in a table. first: the unit of the first word."""
-        found, weights = self.linear.features(words.characters)
+        features, weights = self.linear.features(words.characters)
         word, place = weights.nonzero(as_tuple=True)
-        rows = self._start(table) + found[word, place]
+        rows = self._start(table) + features[word, place]
         return Entries(first + word, rows, weights[word, place])
 
     def _start(self, table: str) -> int:
@@ -159,13 +159,13 @@ class LinearClassifier(LinearText):
     def design(self, words: Words) -> Design:
         count = len(words.ids)
         length = torch.bincount(words.text, minlength=words.texts)
-        share = length[words.text].double().rsqrt()
-        before, there = words.beside(-1)
+        weight = length[words.text].double().rsqrt()
+        before, there = words.neighbours(-1)
         codes = self.linear.codes(words.ids, words.characters)[words.word]
         row = pair_codes(torch.where(there, codes[before], 0), codes) % self.linear.rows
         rows, pair = row.unique(return_inverse=True)
         examples = Entries.joined(
-            [Entries(words.text, words.word, share), Entries(words.text, count + pair, share)]
+            [Entries(words.text, words.word, weight), Entries(words.text, count + pair, weight)]
         )
         pairs = torch.arange(len(rows)) + count, rows + self._start("pairs")
         units = Entries.joined(
@@ -204,7 +204,7 @@ class LinearTagger(LinearText):
         number, count = tagged.cumsum(0) - 1, len(words.ids)
         examples = [Entries(number[tagged], words.word[tagged], torch.ones(int(tagged.sum())))]
         for block, step in ((1, -1), (2, 1)):
-            place, there = words.beside(step)
+            place, there = words.neighbours(step)
             kept = tagged & there
             unit = block * count + words.word[place[kept]]
             examples.append(Entries(number[kept], unit, torch.ones(len(unit))))
@@ -221,10 +221,10 @@ def read_words(batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> Words:
     """Collect the tokens of all batches and their distinct words."""
     texts, kinds = 0, list[tuple[Tensor, Tensor, Tensor]]()
     text, keys, targets = list[Tensor](), list[Tensor](), list[Tensor]()
-    for given, target in batches:
-        ids, mask = given["ids"].cpu(), given.get("mask")
+    for batch, target in batches:
+        ids, mask = batch["ids"].cpu(), batch.get("mask")
         real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.cpu()
-        tokens, characters = ids[real], given["characters"].cpu()[real]
+        tokens, characters = ids[real], batch["characters"].cpu()[real]
         key = _key(tokens, characters)
         first = _first(key)
         kinds.append((key[first], tokens[first], characters[first]))

@@ -36,7 +36,7 @@ class Entries:
 
 
 class SparseMatrix:
-    """A constant matrix for products with dense ones, from both sides."""
+    """A constant matrix, and its transpose, to multiply dense matrices with."""
 
     def __init__(self, entries: Entries, shape: tuple[int, int]) -> None:
         self._forward = _by_row(entries.rows, entries.columns, entries.values, shape[0])

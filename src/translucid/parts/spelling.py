@@ -12,7 +12,7 @@ BEGIN, END = 257, 258  # marks around a word
 SIZES = range(2, 6)  # of n-grams, with the marks
 _PRIME = (1 << 31) - 1  # below it, no product exceeds 64 bits
 _BASE = 1_000_003
-_LETTERS = ((ord("A"), ord("Z")), (ord("a"), ord("z")), (ord("0"), ord("9")))
+_RANGES = ((ord("A"), ord("Z")), (ord("a"), ord("z")), (ord("0"), ord("9")))
 
 
 def hashed(symbols: Tensor, base: int = _BASE) -> Tensor:
@@ -37,8 +37,8 @@ def ngram_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """The n-grams of each word, with marks at both ends."""
     marked = _marked(characters)
     windows = [marked.unfold(-1, size, 1) for size in SIZES if size <= marked.shape[-1]]
-    codes = torch.cat([hashed(each) for each in windows], dim=-1)
-    exists = torch.cat([each[..., -1] > 0 for each in windows], dim=-1)
+    codes = torch.cat([hashed(window) for window in windows], dim=-1)
+    exists = torch.cat([window[..., -1] > 0 for window in windows], dim=-1)
     return codes % rows, exists & (characters[..., :1] > 0)
 
 
@@ -63,17 +63,17 @@ def affix_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def lower(characters: Tensor) -> Tensor:
-    """ASCII capitals as small letters; other bytes unchanged."""
-    (first, last), (small, _), _ = _LETTERS
+    """ASCII capitals in lower case; other bytes unchanged."""
+    (first, last), (small, _), _ = _RANGES
     capital = (characters > first) & (characters <= last + 1)
     return characters + capital * (small - first)
 
 
 def _shape(characters: Tensor) -> Tensor:
-    """1 for a capital, 2 for a small letter, 3 for a digit, 4 for any other byte, only where it
+    """1 for a capital, 2 for lower case, 3 for a digit, 4 for any other byte, only where it
     differs from the one before; otherwise 0."""
     kind = (characters > 0) * 4
-    for number, (first, last) in enumerate(_LETTERS, start=1):
+    for number, (first, last) in enumerate(_RANGES, start=1):
         kind[(characters > first) & (characters <= last + 1)] = number
     return kind * (kind != F.pad(kind, (1, -1)))
 

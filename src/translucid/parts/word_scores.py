@@ -79,8 +79,8 @@ class WordScores(nn.Module):
     def _spelling_terms(self, at: Scope, point: str, index: Index) -> Expression:
         """The features of one word's spelling."""
         row, place, out = index
-        found, exists = self.spelling(at.run.tensor("characters")[row, place])
-        rows = found[exists]
+        every, exists = self.spelling(at.run.tensor("characters")[row, place])
+        rows = every[exists]
         weights = at.run.tensor(at.name(f"{point}.weight"))[rows, out].double()
         root = apply("sqrt", constant("n", len(rows)))
 
@@ -94,8 +94,8 @@ class TextScores(WordScores):
     """b + 1/√n Σ over the n words of a text of words[w_t] + pairs[w_{t-1}, w_t] + characters[w_t].
 
     characters[w] is the sum over the n-grams of the word's spelling (2 to 5 bytes), divided by the
-    square root of their number, so that words outside the vocabulary count too. Capital letters
-    count as small ones.
+    square root of their number, so that words outside the vocabulary count too. Case is
+    ignored.
     """
 
     output_point = "class_logits"
@@ -150,8 +150,8 @@ class TextScores(WordScores):
 class TagScores(WordScores):
     """words[w_t] + characters[w_t] + next[w_{t-1}] + previous[w_{t+1}] + b for each word w_t.
 
-    The tables characters, next and previous contain prefixes, suffixes, the spelling in small
-    letters and the shape of a word: what they add to the scores of the word itself, of the next
+    The tables characters, next and previous contain prefixes, suffixes, the word in lower
+    case and the shape of a word: what they add to the scores of the word itself, of the next
     word and of the previous word, divided by the square root of their number.
     """
 
@@ -170,10 +170,10 @@ class TagScores(WordScores):
         logits = trace("words", F.embedding(codes % self.rows, self.table("words"))) + self.bias
         logits = logits + trace("characters", self._score("characters", features))
         for name, backward in (("next", False), ("previous", True)):
-            given = trace(name, self._score(name, features))
+            scores = trace(name, self._score(name, features))
             place, there = neighbour(counted, backward=backward)
-            given = given.gather(1, place[..., None].expand_as(given))
-            logits = logits + given * there[..., None]
+            scores = scores.gather(1, place[..., None].expand_as(scores))
+            logits = logits + scores * there[..., None]
         return trace("logits", logits)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -184,7 +184,7 @@ class TagScores(WordScores):
         row, place, out = index
         added: list[Expression] = [at.number("words", *index), at.number("characters", *index)]
         for name, backward in (("next", False), ("previous", True)):
-            beside = at.token_before(row, place, backward=backward)
-            if beside is not None:
-                added.append(at.number(name, row, beside, out))
+            other = at.token_before(row, place, backward=backward)
+            if other is not None:
+                added.append(at.number(name, row, other, out))
         return at.run.total(*added, at.weight("b", "bias", out))

@@ -292,7 +292,7 @@ def _linear(reading: TextTrace, name: str) -> Stage:
         total = torch.stack([*scores.values()]).sum(dim=0)[:, answer.choice] / len(tokens) ** 0.5
         sentence = (
             "Each word adds to the scores of the labels: by itself, by the pair it forms with the "
-            f"word before it, and by the letters it contains. Values: what it adds to "
+            f"word before it, and by its characters. Values: what it adds to "
             f"{answer.name!r}."
         )
         return _output(
