@@ -16,12 +16,18 @@ import translucid as tl
 from translucid.cli import app
 from translucid.core.catalogue import CATALOGUE, formula
 from translucid.core.registry import choices
-from translucid.models import MLPConfig, PerceptronConfig, RecurrentConfig, TransformerConfig
+from translucid.models import (
+    LinearConfig,
+    MLPConfig,
+    PerceptronConfig,
+    RecurrentConfig,
+    TransformerConfig,
+)
 from translucid.runs.recipe.recipe import SECTIONS
 
 REFERENCE = Path(__file__).parent.parent / "docs/reference"
 MARK = "<!-- generated -->\n"  # what follows it on a page is written by this file
-MODELS = (TransformerConfig, RecurrentConfig, MLPConfig, PerceptronConfig)
+MODELS = (TransformerConfig, RecurrentConfig, LinearConfig, MLPConfig, PerceptronConfig)
 
 
 def generated(page: Path, text: str) -> str:

@@ -11,6 +11,7 @@ from translucid.core.catalogue import CATALOGUE, SYMBOLS, describe, entry, formu
 from translucid.core.errors import UnknownPointError
 from translucid.core.trace import Trace
 from translucid.models import (
+    LinearConfig,
     MLPConfig,
     ModelConfig,
     PerceptronConfig,
@@ -42,6 +43,8 @@ def configs() -> Iterator[ModelConfig]:
         yield TransformerConfig(heads=2, layers=1, **labels, **small)
         yield RecurrentConfig(hidden=8, bidirectional=True, **labels, **small)
     yield RecurrentConfig(hidden=8, ngram_features=5, **labels, **small)
+    for head in ("classify", "tag"):
+        yield LinearConfig(shape="encoder", head=head, vocab=8, outputs=3, features=16)
     yield RecurrentConfig(hidden=8, ensemble_size=2, **labels, **small)
     yield RecurrentConfig(shape="decoder", head="language", hidden=8, ensemble_size=2, **small)
     yield TransformerConfig(heads=2, layers=1, head_dense="tanh", **labels, **small)
@@ -133,6 +136,7 @@ def test_names_of_trace_points_do_not_change() -> None:
         "head": "pool_scores pool_pattern pooled dense embedding hidden transformed logits "
         "class_logits",
         "ngrams": "words pairs sum",
+        "linear": "words pairs characters next previous class_logits logits",
         "ensemble": "logits class_logits",
         "softmax": "shift exponentials normaliser probabilities",
     }

@@ -16,7 +16,7 @@ from translucid.parts.activations import ACTIVATIONS, SYMBOLS
 CONTEXT = {
     "table", "slots", "key_slots", "p_q", "p_k", "m_h", "w_reach", "is_real", "epsilon", "d",
     "wide", "groups", "softmaxes", "mask_of", "hash_table", "running_mean", "running_variance",
-    "f", "is_inside", "n_real", "d_head", "bucket",
+    "f", "is_inside", "n_real", "d_head", "bucket", "spelling_of", "word_table", "before", "after",
 }  # fmt: skip
 
 DEFINITIONS: dict[str, str] = {
@@ -175,6 +175,14 @@ DEFINITIONS: dict[str, str] = {
     "ngrams.words": "rows(table, ids)",
     "ngrams.pairs": "hash_table(ids)",
     "ngrams.sum": "class_logits + over_time(is_real[..., None] * (words + pairs))",
+    "linear.words": "word_table(0)",
+    "linear.pairs": "word_table(1)",
+    "linear.characters": "spelling_of(0)",
+    "linear.next": "spelling_of(1)",
+    "linear.previous": "spelling_of(2)",
+    "linear.class_logits": "b + over_time(is_real[..., None] * (words + pairs + characters)) "
+    "/ sqrt(n_real)",
+    "linear.logits": "words + characters + before(next) + after(previous) + b",
     "ensemble.logits": "torch.log(mean_over(softmaxes))",
     "ensemble.class_logits": "torch.log(mean_over(softmaxes))",
     "softmax.shift": "largest(x)",

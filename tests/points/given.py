@@ -5,7 +5,9 @@ code.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -513,6 +515,87 @@ def _ngrams(ran: Ran, scope: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _code(symbols: Sequence[int]) -> int:
+    """The hash of a sequence."""
+    code = 0
+    for symbol in symbols:
+        code = (code * 1000003 + symbol) % 2147483647
+    return code
+
+
+def _small(word: Sequence[int]) -> list[int]:
+    """The bytes + 1 of a word in small letters."""
+    return [byte + 1 for byte in bytes(symbol - 1 for symbol in word).lower()]
+
+
+def _spelling(word: list[int], rows: int, *, tags: bool) -> list[int]:
+    """The rows of the features of a word's spelling. word: its bytes + 1."""
+    if not word:
+        return []
+    small = [257, *_small(word), 258]
+    if not tags:
+        grams = [small[i : i + n] for n in range(2, 6) for i in range(len(small) - n + 1)]
+        return [_code(gram) % rows for gram in grams]
+    marked, kinds, codes = [257, *word, 258], list[int](), list[tuple[list[int], int]]()
+    for n in range(2, 6):
+        if len(word) + 2 > n:
+            codes += [(marked[:n], 2 * n - 3), (marked[-n:], 2 * n - 2)]
+    for symbol in word:
+        letter = chr(symbol - 1)
+        kind = 1 if "A" <= letter <= "Z" else 2 if "a" <= letter <= "z" else 4
+        kind = 3 if "0" <= letter <= "9" else kind
+        kinds += [kind] if kinds[-1:] != [kind] else []
+    codes += [(small, 9), (kinds, 10)]
+    return [_code([_code(symbols), place]) % rows for symbols, place in codes]
+
+
+def _linear(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    tags = hasattr(part, "next")
+
+    def word(row: int, place: int) -> list[int]:
+        return [symbol for symbol in CHARACTERS[row, place].tolist() if symbol]
+
+    def spelling_of(number: int) -> Tensor:
+        table = getattr(part, ("characters", "next", "previous")[number]).weight.detach()
+        found = torch.zeros(*IDS.shape, table.shape[1], dtype=torch.float64)
+        for row, place in product(range(IDS.shape[0]), range(IDS.shape[1])):
+            features = _spelling(word(row, place), len(table), tags=tags)
+            for feature in features:
+                found[row, place] += table[feature] / math.sqrt(len(features))
+        return found
+
+    def code(row: int, place: int) -> int:
+        spelled = word(row, place) if tags else _small(word(row, place))
+        return _code(spelled) if spelled else int(IDS[row, place]) + 1
+
+    def word_table(pairs: int) -> Tensor:
+        table = getattr(part, ("words", "pairs")[pairs]).weight.detach()
+        found = torch.zeros(*IDS.shape, table.shape[1], dtype=torch.float64)
+        for row, place in product(range(IDS.shape[0]), range(IDS.shape[1])):
+            there = [s for s in range(place) if ran.token_mask[row, s]]
+            before = code(row, there[-1]) if there else 0
+            own = code(row, place)
+            found[row, place] = table[(_code([before, own]) if pairs else own) % len(table)]
+        return found
+
+    def beside(step: int, values: Tensor) -> Tensor:
+        found = torch.zeros_like(values)
+        for row, there in enumerate(ran.token_mask.tolist()):
+            for t in range(len(there)):
+                ahead = range(t - 1, -1, -1) if step < 0 else range(t + 1, len(there))
+                near = next((s for s in ahead if there[s]), None)
+                if near is not None:
+                    found[row, t] = values[row, near]
+        return found
+
+    return {
+        "spelling_of": spelling_of, "word_table": word_table, "b": part.bias.detach(),
+        "before": partial(beside, -1), "after": partial(beside, 1), "is_real": ran.token_mask,
+        "n_real": ran.token_mask.sum(dim=1, keepdim=True).double(),
+    }  # fmt: skip
+
+
 def _ensemble(ran: Ran, scope: str) -> dict[str, Any]:
     names = [n for n in ran.trace if n.endswith(("head.logits", "head.class_logits"))]
     return {"softmaxes": [torch.softmax(ran[name], dim=-1) for name in names]}
@@ -525,4 +608,5 @@ GIVEN = {
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
     "bridge": _bridge, "feeding": _feeding, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
+    "linear": _linear,
 }  # fmt: skip

@@ -20,7 +20,7 @@ from tests.points.given import Ran
 
 from translucid.core.catalogue import CATALOGUE
 from translucid.core.trace import Trace
-from translucid.models import MLPConfig, ModelConfig, PerceptronConfig
+from translucid.models import LinearConfig, MLPConfig, ModelConfig, PerceptronConfig
 from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.norms import BatchNorm
 
@@ -117,6 +117,9 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
     ):
         options = {"cell": cell, "attention": attention, "bidirectional": both}
         yield f"{cell} {attention} {both}", recurrent("encoder-decoder", **options)
+    for head in ("classify", "tag"):
+        sizes = {"shape": "encoder", "vocab": 10, "outputs": 3, "features": 11}
+        yield f"linear {head}", LinearConfig(head=head, **sizes)
     yield "perceptron", PerceptronConfig(inputs=3)
     for activation in ACTIVATIONS:
         residual = {"residual": True, "standardise": True, "activation": activation}
@@ -131,7 +134,8 @@ SELDOM = {
     "lstm copy True", "lstm last False", "identity bias", "interpolated", "dynamic",
     "normed 4 learned", "normed 2 learned", "relative decoder", "fairseq", "dense first",
     "embed None True", "embed 5 False", "embed 5 True", "hidden states", "recurrent last",
-    "transformer members", "transformer writing members",
+    "transformer members", "transformer writing members", "linear classify", "linear tag",
+    "perceptron",
 }  # fmt: skip
 ENOUGH = {*SELDOM, *list(CONFIGS)[::6]}
 

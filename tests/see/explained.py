@@ -7,7 +7,7 @@ import torch
 
 import translucid as tl
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models import MLPConfig, Network, RecurrentConfig, TransformerConfig
+from translucid.models import LinearConfig, MLPConfig, Network, RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Task
 from translucid.tasks.classify import Classify
 from translucid.tasks.example import Example
@@ -65,6 +65,15 @@ def tagger(
     return _made(_config(family, len(task.tokenizer), **options), task, "the cat sleeps", target)
 
 
+def linear(head: str) -> Explained:
+    words = Tokenizer.train("space", ENGLISH)
+    config = LinearConfig(shape="encoder", head=head, vocab=len(words), outputs=3, features=50)
+    if head == "classify":
+        task = Classify(words, LABELS, characters=True)
+        return _made(config, task, "the Dog sees a zebra", "good")
+    return _made(config, Tag(words, TAGS, characters=True), "the Dog sees a zebra", "O B-A O O O")
+
+
 def regressor(target: str | None = "1 -1", **options: Any) -> Explained:
     config = MLPConfig(
         **({"inputs": 3, "outputs": 2, "hidden": (5,), "activation": "tanh"} | options)
@@ -90,6 +99,8 @@ ALL: Mapping[str, Explained] = {
     "classifier, lstm": classifier("lstm", pooling="last"),
     "classifier with n-gram features": classifier(ngram_features=7),
     "ensemble": classifier(ensemble_size=2),
+    "linear classifier": linear("classify"),
+    "linear tagger": linear("tag"),
     "tagger": tagger(positions="rotary"),
     "tagger with characters": tagger("lstm", characters=4),
     "causal tagger, rnn": tagger("rnn", shape="decoder"),

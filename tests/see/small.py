@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
+from translucid.models import LinearConfig, MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
 from translucid.see.reading import Reading, read
 from translucid.tasks.base import Task
@@ -35,8 +35,8 @@ def pair(task: str, family: str = "transformer", kind: str = "word", **keys: Any
     tasks: dict[str, Task[Any, Any]] = {
         "translate": Translate(source, target),
         "language": Language(source),
-        "classify": Classify(source, LABELS),
-        "tag": Tag(source, TAGS),
+        "classify": Classify(source, LABELS, characters=family == "linear"),
+        "tag": Tag(source, TAGS, characters=family == "linear"),
         "regress": Regress(),
     }
     torch.manual_seed(0)
@@ -48,6 +48,11 @@ def pair(task: str, family: str = "transformer", kind: str = "word", **keys: Any
     config: dict[str, Any] = {"shape": shape, "head": head, "vocab": len(source)}
     config |= {} if outputs is None else {"outputs": outputs}
     config |= {"target_vocab": len(target)} if task == "translate" else {}
+    if family == "linear":
+        network = build(LinearConfig(**config | {"features": 50} | keys)).double().eval()
+        for weight in network.parameters():  # it starts at 0
+            torch.nn.init.normal_(weight)
+        return tasks[task], network
     if family == "transformer":
         return tasks[task], build(TransformerConfig(**config | TRANSFORMER | keys)).double().eval()
     sizes = RECURRENT | {"cell": family} | keys

@@ -16,7 +16,7 @@ import translucid as tl
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig
+from translucid.models import LinearConfig, MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat
 from translucid.see.reading import Reading, read
 from translucid.see.render.frame import escape
@@ -73,6 +73,14 @@ def _made(name: str) -> Made:
         case "ensemble":
             config = RecurrentConfig(**READER, head="classify", **CELL, ensemble_size=2)
             return config, label, english, None
+        case "linear":
+            sizes = {"shape": "encoder", "vocab": len(WORDS), "features": 50}
+            config = LinearConfig(head="classify", outputs=3, **sizes)
+            return config, Classify(WORDS, LABELS, characters=True), english, "fair"
+        case "linear tagger":
+            sizes = {"shape": "encoder", "vocab": len(SPACED), "features": 50}
+            config = LinearConfig(head="tag", outputs=4, **sizes)
+            return config, Tag(SPACED, TAGS, characters=True), english, "O B-A I-A O O"
         case "tagger":
             config = RecurrentConfig(
                 shape="encoder", head="tag", outputs=4, vocab=len(SPACED), d_model=8, hidden=8,
@@ -91,7 +99,8 @@ def _made(name: str) -> Made:
 
 
 NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "ngrams", "gru",
-         "ensemble", "tagger", "free tagger", "language", "numbers"]  # fmt: skip
+         "ensemble", "tagger", "free tagger", "language", "numbers", "linear",
+         "linear tagger"]  # fmt: skip
 
 
 @cache
@@ -286,19 +295,39 @@ def test_probabilities_of_what_was_written_make_the_loss(name: str) -> None:
     assert [cell.label for cell in found] == [w for w in reading.words.follows if w != "?"]
 
 
-@pytest.mark.parametrize("name", ["ngrams", "gru", "ensemble"])
+@pytest.mark.parametrize("name", ["ngrams", "gru", "ensemble", "linear"])
 def test_labels_are_those_of_the_task(name: str) -> None:
     reading, text = made(name)
     task = reading.task
     assert isinstance(task, Classify)
-    (probabilities,) = task.probabilities(reading.network, [task.encode_text(text)])
+    (probabilities,) = task.probabilities(reading.network, [task.item(text)])
     ((_, stage),) = stages(name, "choices")
     found = {cell.label: cell.value for cell in stage.rows[0].cells}
     assert found == pytest.approx(dict(zip(LABELS, probabilities, strict=True)), rel=1e-5)
     best = max(found, key=found.__getitem__)
     assert ([cell.label for cell in chosen(stage)], walked(name).answer) == ([best], best)
     wanted = [cell.label for cell in stage.rows[0].cells if cell.wanted]
-    assert wanted == (["fair"] if name == "ngrams" else [])
+    assert wanted == (["fair"] if name in ("ngrams", "linear") else [])
+
+
+def test_what_the_words_add_and_the_bias_make_the_score_of_a_linear_model() -> None:
+    reading, _ = made("linear")
+    sizes = {stage.title: stage for _, stage in stages("linear", "sizes")}
+    added = sum(row.cells[0].value for row in sizes["what each word adds"].rows)
+    label = LABELS.index(walked("linear").answer)
+    bias = float(reading.network.linear.bias[label].detach())
+    score = float(reading["linear.class_logits"][0, label])
+    assert added + bias == pytest.approx(score, rel=1e-4)
+
+
+def test_a_word_and_its_neighbours_and_the_bias_make_the_score_of_a_linear_tagger() -> None:
+    reading, _ = made("linear tagger")
+    (stage,) = [s for _, s in stages("linear tagger", "values") if s.title == "what each word adds"]
+    logits, bias = reading["linear.logits"][0], reading.network.linear.bias.detach()
+    assert [len(row.cells) for row in stage.rows] == [2, 3, 3, 3, 2]
+    for row, scores in zip(stage.rows, logits, strict=True):
+        added = sum(cell.value for cell in row.cells)
+        assert added + float(bias[scores.argmax()]) == pytest.approx(float(scores.max()), rel=1e-4)
 
 
 def test_ngram_features_and_the_network_make_the_score() -> None:

@@ -37,6 +37,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "language-rnn": ("language", "rnn"),
     "regress-mlp": ("regress", "mlp"),
 }
+# Families without layers, which the tests of the page's views do not need.
+LINEAR = {"classify-linear": ("classify", "linear"), "tag-linear": ("tag", "linear")}
 TEXT = "the dog sees a cat ."
 
 
@@ -46,7 +48,7 @@ def text_for(family: str) -> str:
 
 def model(family: str, **keys: Any) -> Model:
     """Untrained, in single precision as models on disk are."""
-    name, kind = FAMILIES[family]
+    name, kind = (FAMILIES | LINEAR)[family]
     task, network = pair(name, kind, **keys)
     names = {"translate": ("source", "target"), "regress": ()}.get(name, ("tokenizer",))
     tokenizers: dict[str, Tokenizer] = {each: getattr(task, each) for each in names}

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.studio.browser import PATIENCE, Page
-from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+from tests.studio.serving import FAMILIES, LINEAR, TEXT, Served, model, serving, text_for
 from tests.tiny.dealt import chosen
 
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ EVIL = ["<img src=x onerror=window.hacked=1>", '"><script>window.hacked=1</scrip
 
 @pytest.fixture(scope="module")
 def studio() -> Iterator[Served]:
-    with serving({family: model(family) for family in FAMILIES}) as served:
+    with serving({family: model(family) for family in FAMILIES | LINEAR}) as served:
         yield served
 
 
@@ -105,7 +105,7 @@ def test_the_words_of_the_sentence_are_those_of_the_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", chosen(FAMILIES, "tag-lstm", "language-rnn"))
+@pytest.mark.parametrize("family", chosen(FAMILIES | LINEAR, "tag-lstm", "tag-linear"))
 def test_every_view_opens(studio: Served, leaf: Page, family: str) -> None:
     leaf.turn(where(studio, family))
     offered = leaf.inner.eval_on_selector_all(

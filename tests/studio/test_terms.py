@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 import torch
 from tests.studio.browser import Page
-from tests.studio.serving import FAMILIES, TEXT, Served, model, serving, text_for
+from tests.studio.serving import FAMILIES, LINEAR, TEXT, Served, model, serving, text_for
 
 from translucid.parts.activations import ACTIVATIONS
 from translucid.studio.handlers import Handlers
@@ -25,7 +25,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "alibi": ("language-transformer", {"positions": "alibi", "activation": "swiglu"}),
     "rotary": ("language-transformer", {"positions": "rotary", "norm": "rms"}),
 }
-MODELS = {family: (family, {}) for family in FAMILIES} | VARIANTS
+MODELS = {family: (family, {}) for family in FAMILIES | LINEAR} | VARIANTS
 
 
 def worked_out(part: dict[str, Any]) -> float:

@@ -176,6 +176,13 @@ CATALOGUE: dict[str, Point] = {
     "ngrams.words": Point("u", _axes("batch length outputs"), "the score of each word for each class", r"\mathrm{table}[<ids>]"),
     "ngrams.pairs": Point("v", _axes("batch length outputs"), "the score of each pair of adjacent words for each class", r"\mathrm{table}[\mathrm{hash}(<ids>_{t-1}, <ids>_t)]"),
     "ngrams.sum": Point(r"\ell'", _axes("batch outputs"), "a score for every class, with the n-gram features added", r"<class_logits> + \textstyle\sum_t (<words>_t + <pairs>_t)"),
+    "linear.words": Point("u", _axes("batch length outputs"), "the score of each word for each output", r"\mathrm{table}[\mathrm{hash}(w_t)]"),
+    "linear.pairs": Point("v", _axes("batch length outputs"), "the score of each pair of adjacent words for each output", r"\mathrm{table}[\mathrm{hash}(w_{t-1}, w_t)]"),
+    "linear.characters": Point("w", _axes("batch length outputs"), "the score of each word's spelling for each output", r"\textstyle\sum_g \mathrm{table}[\mathrm{hash}(g)] / \sqrt{n_t}"),
+    "linear.next": Point("a", _axes("batch length outputs"), "what each word's spelling adds to the scores of the next word", r"\textstyle\sum_g \mathrm{table}[\mathrm{hash}(g)] / \sqrt{n_t}"),
+    "linear.previous": Point("e", _axes("batch length outputs"), "what each word's spelling adds to the scores of the previous word", r"\textstyle\sum_g \mathrm{table}[\mathrm{hash}(g)] / \sqrt{n_t}"),
+    "linear.class_logits": Point(r"\ell", _axes("batch outputs"), "a score for every class", r"<b> + \textstyle\sum_t (<words>_t + <pairs>_t + <characters>_t) / \sqrt{n}"),
+    "linear.logits": Point(r"\ell", _axes("batch length outputs"), "a score for every tag of every word", r"<words>_t + <characters>_t + <next>_{t-1} + <previous>_{t+1} + <b>"),
     "ensemble.logits": Point(r"\bar\ell", _axes("batch length vocab"), "the logarithm of the members' mean probability, at every position", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     "ensemble.class_logits": Point(r"\bar\ell", _axes("batch outputs"), "the logarithm of the members' mean probability", r"\log \frac{1}{n} \textstyle\sum_i \mathrm{softmax}(\ell_i)"),
     # Softmax by itself

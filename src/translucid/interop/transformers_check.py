@@ -35,6 +35,8 @@ from translucid.interop.hub import DESCRIPTIONS, SAFE
 from translucid.interop.verify import BOUND, CLASSES, pooled
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer_config import TransformerConfig
+from translucid.tasks.batch import IGNORE
+from translucid.tasks.classify import ClassifyItem
 from translucid.tasks.generator import Generator
 from translucid.tasks.label_scores import FUNCTION, PROBLEM, function_of
 from translucid.tasks.model_folder import Bundle
@@ -217,7 +219,7 @@ class _Answers:
         options = {} if function == usual else {"function_to_apply": function}
         answers = self._pipeline("text-classification", top_k=None, **options)([text])
         theirs = {answer["label"]: float(answer["score"]) for answer in answers[0]}
-        (row,) = self.task.probabilities(self.held.network, [ids])
+        (row,) = self.task.probabilities(self.held.network, [ClassifyItem(ids, IGNORE, 0)])
         ours = dict(zip(self.held.labels, row, strict=True))
         for label, score in theirs.items():
             if label not in ours or not _close(ours[label], score):

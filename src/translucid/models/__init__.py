@@ -1,4 +1,4 @@
-"""The models: perceptron, MLP, recurrent, Transformer. `build(config)` creates one."""
+"""The models: perceptron, MLP, linear, recurrent, Transformer. `build(config)` creates one."""
 
 from translucid.models.autoregressive import GenerationInputs as GenerationInputs
 from translucid.models.base import DecoderModel as DecoderModel
@@ -10,6 +10,8 @@ from translucid.models.build import build as build
 from translucid.models.build import config_from as config_from
 from translucid.models.linear import LinearConfig as LinearConfig
 from translucid.models.linear import LinearRegression as LinearRegression
+from translucid.models.linear_text import LinearClassifier as LinearClassifier
+from translucid.models.linear_text import LinearTagger as LinearTagger
 from translucid.models.mlp import MLP as MLP
 from translucid.models.mlp import MLPConfig as MLPConfig
 from translucid.models.mlp import Perceptron as Perceptron

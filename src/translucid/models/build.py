@@ -20,6 +20,7 @@ from translucid.models.base import (
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import Head, MaskedLanguageHead, make_head
 from translucid.models.linear import LinearConfig, LinearRegression
+from translucid.models.linear_text import LinearClassifier, LinearTagger
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import (
@@ -59,7 +60,8 @@ def build(config: ModelConfig) -> Network:
         case MLPConfig():
             return MLP(config)
         case LinearConfig():
-            return LinearRegression(config)
+            kinds = {"classify": LinearClassifier, "tag": LinearTagger, None: LinearRegression}
+            return kinds[config.head](config)
     if config.ensemble_size > 1:
         return _ensemble(config)
     network = _sequence_model(config)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from translucid.core.config import Config, key
@@ -23,8 +24,30 @@ class LinearConfig(Config):
     """Configuration of a linear model."""
 
     kind: Literal["linear"] = "linear"
-    inputs: int = key(..., "input dimensions", gt=0)
-    outputs: int = key(1, "output dimensions", gt=0)
+    inputs: int | None = key(None, "for numbers: input dimensions", gt=0)
+    outputs: int = key(1, "output dimensions, classes or tags", gt=0)
+    shape: Literal["encoder"] | None = key(None, "for text: encoder")
+    head: Literal["classify", "tag"] | None = key(None, "for text: output head")
+    vocab: int | None = key(None, "for text: vocabulary size", gt=0)
+    features: int = key(1 << 18, "for text: rows of each hashed feature table", gt=0)
+
+    @model_validator(mode="after")
+    def _numbers_or_text(self) -> "LinearConfig":
+        text = {"shape": self.shape, "head": self.head, "vocab": self.vocab}
+        present = [name for name, value in text.items() if value is not None]
+        if self.inputs is not None and present:
+            raise ValueError(f"{present[0]} is for text, but inputs is for numbers; give one kind")
+        if self.inputs is None and len(present) < len(text):
+            missing = next(name for name in text if name not in present)
+            raise ValueError(
+                f"{missing} must be given for text (shape, head and vocab), or inputs for numbers"
+            )
+        return self
+
+    @property
+    def characters(self) -> int:
+        """Whether the network reads the characters of each word: 1, or 0 for numbers."""
+        return int(self.inputs is None)
 
 
 class LinearRegression(Network):
@@ -37,13 +60,14 @@ class LinearRegression(Network):
     def __init__(self, config: LinearConfig) -> None:
         super().__init__()
         self.config = config
+        assert config.inputs is not None, "the config was validated"
         self.output = Dense(config.inputs, config.outputs)
         nn.init.zeros_(self.output.linear.weight)
         nn.init.zeros_(self.output.linear.bias)
 
     def forward(self, x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         inputs.check_trace(trace)
-        inputs.check_numbers(x, self.config.inputs)
+        inputs.check_numbers(x, self.output.linear.in_features)
         return self.output(x, trace.at("output.dense"))
 
     @property

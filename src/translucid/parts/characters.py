@@ -60,27 +60,7 @@ class Characters(InputPart):
         return trace("sum", x + self(features, trace))
 
     def check(self, tokens: Tokens, features: Tensor | None) -> None:
-        """Check that characters are (batch, length, characters), with one word per id."""
-        if features is None:
-            raise InputError(
-                "characters: this model reads the characters of each word; pass characters=, a "
-                "tensor (batch, length, characters): byte b of a word as b + 1, 0 after its end"
-            )
-        if not isinstance(features, Tensor) or features.dtype not in (torch.long, torch.int):
-            kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
-            raise InputError(
-                f"characters: got {kind}; expected a tensor of whole numbers (torch.long)"
-            )
-        if features.dim() != 3 or features.shape[:2] != tokens.ids.shape or features.shape[2] == 0:
-            raise InputError(
-                f"characters has shape {tuple(features.shape)}, but ids {tuple(tokens.ids.shape)}; "
-                "give (batch, length, characters), at least one character wide"
-            )
-        if (wrong := out_of_range(features, NUMBERS)) is not None:
-            raise InputError(
-                f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}: "
-                "byte b of a word as b + 1, 0 after its end"
-            )
+        check_characters(tokens, features)
 
     def _look_up(self, characters: Tensor) -> Tensor:
         # The embedding of padding is 0, whatever weights were loaded.
@@ -130,3 +110,27 @@ class Characters(InputPart):
         ]
         by_dimension = [n * size + d for d in range(size) for n in range(self.width)]
         return joined(*vectors).pick(by_dimension)
+
+
+def check_characters(tokens: Tokens, characters: Tensor | None) -> Tensor:
+    """Check that characters are (batch, length, characters), with one word per id."""
+    if characters is None:
+        raise InputError(
+            "characters: this model reads the characters of each word; pass characters=, a "
+            "tensor (batch, length, characters): byte b of a word as b + 1, 0 after its end"
+        )
+    if not isinstance(characters, Tensor) or characters.dtype not in (torch.long, torch.int):
+        kind = characters.dtype if isinstance(characters, Tensor) else type(characters).__name__
+        raise InputError(f"characters: got {kind}; expected a tensor of whole numbers (torch.long)")
+    shape = characters.shape
+    if characters.dim() != 3 or shape[:2] != tokens.ids.shape or shape[2] == 0:
+        raise InputError(
+            f"characters has shape {tuple(shape)}, but ids {tuple(tokens.ids.shape)}; "
+            "give (batch, length, characters), at least one character wide"
+        )
+    if (wrong := out_of_range(characters, NUMBERS)) is not None:
+        raise InputError(
+            f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}: "
+            "byte b of a word as b + 1, 0 after its end"
+        )
+    return characters

@@ -187,7 +187,7 @@ class Computation:
             "softmax": ("logits", "class_logits", "sum"),
             "pool_softmax": ("pool_scores",),
         }.get(own, ())
-        if above.rpartition(".")[2] not in ("head", "ngrams", "ensemble"):
+        if above.rpartition(".")[2] not in ("head", "ngrams", "linear", "ensemble"):
             return ""
         return next((f"{above}.{name}" for name in names if f"{above}.{name}" in self.points), "")
 

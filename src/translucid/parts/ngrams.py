@@ -46,11 +46,8 @@ class NGramFeatures(nn.Module):
     def _row(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The table row for the bigram of each token and the previous real token: (batch,
         length)."""
-        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = torch.where(mask, places, -1).cummax(dim=1).values  # the last real token so far
-        last = nn.functional.pad(last, (1, -1), value=-1)  # before this token
-        before = torch.where(last < 0, 0, ids.gather(1, last.clamp(min=0)))
-        return self._hash(before, ids)
+        place, there = neighbour(mask)
+        return self._hash(torch.where(there, ids.gather(1, place), 0), ids)
 
     def _hash(self, before: Tensor, ids: Tensor) -> Tensor:
         return (before * 1000003 + ids * 7919) % self.pairs.num_embeddings
@@ -76,6 +73,17 @@ class NGramFeatures(nn.Module):
         """What each position adds to a class: its word and its bigram."""
         words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
         return Terms(words.values + pairs.values, lambda i: words.at(i) + pairs.at(i))
+
+
+def neighbour(mask: Tensor, *, backward: bool = False) -> tuple[Tensor, Tensor]:
+    """The position of the real token before each position (backward: after it), and whether there
+    is one: (batch, length)."""
+    real = mask.flip(1) if backward else mask
+    places = torch.arange(real.shape[1], device=real.device).expand_as(real)
+    last = torch.where(real, places, -1).cummax(dim=1).values  # the last real token so far
+    last = nn.functional.pad(last, (1, -1), value=-1)  # before this token
+    there, last = last >= 0, last.clamp(min=0)
+    return ((real.shape[1] - 1 - last).flip(1), there.flip(1)) if backward else (last, there)
 
 
 def make_ngram_features(

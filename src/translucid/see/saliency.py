@@ -33,7 +33,11 @@ Unit = Literal["logit", "log_probability"]
 
 # Points where the input enters a model; of each group, the first point that the model has.
 ENTRANCES = (("characters.sum", "embedding.scaled", "embedding.lookup"), ("ngrams.words",),
-             ("ngrams.pairs",), ("standardise.output",))  # fmt: skip
+             ("ngrams.pairs",), ("standardise.output",), ("linear.words",), ("linear.pairs",),
+             ("linear.characters",), ("linear.next",), ("linear.previous",))  # fmt: skip
+# Where the path of integrated gradients begins, if not at zero embeddings.
+STARTS = {"x": "zero features", "standardise.output": "features at their means",
+          "linear.words": "a text without words"}  # fmt: skip
 AT_ONCE = 2048  # maximum tokens in one batch
 METHODS = {"gradient": "gradient × input", "integrated": "integrated gradient"}
 
@@ -189,9 +193,7 @@ class _Asked:
         self.entrances = {name: first[name] for name in _entrances(first.names())}
         if not self.entrances:  # plain numbers
             self.entrances = {"x": self.inputs["x"]}
-        self.start = {"x": "zero features", "standardise.output": "features at their means"}.get(
-            next(iter(self.entrances)), "zero embeddings"
-        )
+        self.start = STARTS.get(next(iter(self.entrances)), "zero embeddings")
         source, target = self.words.source, self.words.target
         written = tuple(f"{word} (written)" for word in target) if source else target
         self.tokens = self.words.features or (*source, *written)

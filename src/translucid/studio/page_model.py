@@ -16,6 +16,7 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decoded import Decoded
 from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
+from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
@@ -179,7 +180,8 @@ def examples(opened: PageModel) -> list[str]:
     samples = [] if "examples" in facts and texts else opened.model.task.samples
     known = [*texts, *samples]
     config = opened.model.network.config
-    zeros = [" ".join(["0"] * config.inputs)] if isinstance(config, MLPConfig) else []
+    inputs = config.inputs if isinstance(config, MLPConfig | LinearConfig) else None
+    zeros = [" ".join(["0"] * inputs)] if inputs else []
     return [text for text in known if _reads(opened, text)] or zeros or known
 
 
@@ -208,6 +210,8 @@ def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
 def _family(config: object) -> str:
     if isinstance(config, TransformerConfig):
         return "transformer"
+    if isinstance(config, LinearConfig):
+        return "linear"
     return config.cell if isinstance(config, RecurrentConfig) else "mlp"
 
 

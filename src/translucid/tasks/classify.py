@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError
+from translucid.data.batching import pad_characters, spell
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Labelled
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -28,7 +29,7 @@ from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.significance import Sums, of_lines, ratio
-from translucid.tasks.text_task import TextTask
+from translucid.tasks.text_task import TextTask, linear_baseline
 from translucid.tasks.words import of_text
 
 ONE_LABEL = 0.8  # above this frequency of one label, accuracy is misleading
@@ -40,6 +41,7 @@ class ClassifyItem:
     ids: list[int]
     label: int  # IGNORE if it is to be predicted
     line: int
+    characters: tuple[bytes, ...] = ()  # of the word of each id, if the model reads them
 
 
 @task
@@ -51,11 +53,13 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     higher_is_better = True
     shape, head = "encoder", "classify"
     label_noun = "label"
+    models = ("transformer", "recurrent", "linear")
     long = "truncate"
     traits = Traits(
         command="classify",
         row_columns=("text", "label"),
         asks_about=("text",),
+        baseline=linear_baseline("word"),
         data_keys=("text_column", "label_column", "missing_labels", "max_length", "long"),
         decoding_keys=(),
         task_keys=("label_smoothing",),
@@ -84,6 +88,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         return cls(
             resources.tokenizer, resources.labels, smoothing=resources.smoothing,
             max_length=resources.max_length, reading=reading_of(resources.statistics),
+            characters=resources.characters,
         )  # fmt: skip
 
     @property
@@ -98,12 +103,12 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         return torch.tensor(numbers), "its text"
 
     def read_line(self, line: str, where: str, network: nn.Module) -> ClassifyItem:
-        return ClassifyItem(self.encode_text(line), IGNORE, 0)
+        return self.item(line)
 
     def predict(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[Any]:
         """The most probable label of each text. Imported models may return several labels or scores
         instead; see label_scores.py."""
-        rows = self.probabilities(model, [item.ids for item in items])
+        rows = self.probabilities(model, items)
         return [
             replace(
                 self.reading.answer(self.labels, row),
@@ -125,7 +130,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     ) -> list[dict[str, Any]]:
         """The label and its probability as table columns; with `probabilities`, also those of all
         other labels."""
-        rows = self.probabilities(model, [self.encode_text(text) for text in questions])
+        rows = self.probabilities(model, [self.item(text) for text in questions])
         scores = self.reading.function != "softmax" and not self.reading.several
         if probabilities and scores:
             raise ConfigError("--probabilities: this model returns scores; omit the option")
@@ -137,7 +142,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         return columns
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
-        (row,) = self.probabilities(model, [self.encode_text(text)])
+        (row,) = self.probabilities(model, [self.item(text)])
         return dict(zip(self.labels, row, strict=True))
 
     def __init__(
@@ -148,12 +153,16 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         smoothing: float = 0.0,
         max_length: int | None = None,
         reading: LabelReading | None = None,
+        characters: bool = False,
     ) -> None:
-        """max_length: number of tokens to read of each text, if below the model's limit."""
+        """max_length: number of tokens to read of each text, if below the model's limit.
+        characters: whether the model reads the characters of each word."""
         super().__init__(tokenizer)
+        self.characters = characters
         self.labels, self.smoothing, self.max_length = list(labels), smoothing, max_length
         self.reading = reading or LabelReading()
         self._number = {label: i for i, label in enumerate(self.labels)}
+        self._spellings: dict[int, bytes] = {}
 
     def encode(self, record: Labelled) -> ClassifyItem:
         return self.encode_all([record])[0]
@@ -161,9 +170,39 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     def encode_all(self, records: Sequence[Labelled]) -> list[ClassifyItem]:
         texts = self.tokenizer.encode_batch(record.text for record in records)
         return [
-            ClassifyItem(self.frame(ids), self._number[record.label], record.line)
+            self._item(record.text, ids, self._number[record.label], record.line)
             for ids, record in zip(texts, records, strict=True)
         ]
+
+    def item(self, text: str, label: int = IGNORE) -> ClassifyItem:
+        """The item of a text; by default its label is to be predicted."""
+        return self._item(text, self.tokenizer.encode(text), label, 0)
+
+    def _item(self, text: str, ids: list[int], label: int, line: int) -> ClassifyItem:
+        characters: tuple[bytes, ...] = ()
+        if self.characters:
+            spelled = [self._spelling(token) for token in ids]
+            if self.tokenizer.unk_id in ids:
+                places = self.tokenizer.offsets(text)
+                spelled = [spell(text[first:last].strip()) for first, last in places]
+            around = self.frame.prefix, self.frame.suffix
+            before, after = ((b"",) * len(tokens) for tokens in around)
+            characters = (*before, *spelled, *after)
+        return ClassifyItem(self.frame(ids), label, line, characters)
+
+    def _spelling(self, token: int) -> bytes:
+        if token not in self._spellings:
+            (piece,) = self.tokenizer.pieces([token])
+            self._spellings[token] = spell(piece.strip())
+        return self._spellings[token]
+
+    def shorten(self, item: ClassifyItem, max_length: int) -> ClassifyItem:
+        short, characters = super().shorten(item, max_length), item.characters
+        if not characters:
+            return replace(short)
+        end = len(self.frame.suffix)
+        kept = characters[: len(short.ids) - end] + characters[len(characters) - end :]
+        return replace(short, characters=kept)
 
     def targets(self, item: ClassifyItem) -> int:
         return int(item.label != IGNORE)
@@ -171,16 +210,17 @@ class Classify(TextTask[Labelled, ClassifyItem]):
     def collate(self, items: Sequence[ClassifyItem]) -> Batch:
         targets = torch.tensor([item.label for item in items])
         inputs, lines = self.padded([item.ids for item in items]), tuple(i.line for i in items)
+        if self.characters:
+            inputs["characters"] = pad_characters([item.characters for item in items])
         return Batch(inputs, targets, sum(map(self.targets, items)), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         self.reading.check_trainable("training")
         return cross_entropy(model(**batch.inputs), batch.targets, smoothing=self.smoothing)
 
-    def probabilities(self, model: nn.Module, texts: Sequence[list[int]]) -> list[list[float]]:
-        """The probability or score of every label for each encoded text. Long texts are truncated,
-        as in training and evaluation."""
-        items = [ClassifyItem(ids, IGNORE, 0) for ids in texts]
+    def probabilities(self, model: nn.Module, items: Sequence[ClassifyItem]) -> list[list[float]]:
+        """The probability or score of every label for each text. Long texts are truncated, as in
+        training and evaluation."""
 
         def act(batch: Batch) -> list[list[float]]:
             rows: list[list[float]] = self.reading.values(model(**batch.inputs).float()).tolist()
@@ -264,7 +304,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         if target is not None and target not in self.labels:
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
         label = IGNORE if target is None else self.labels.index(target)
-        item = ClassifyItem(self.encode_text(text), label, 0)
+        item = self.item(text, label)
         return self.labelled_example(text, item, of_text(self.tokenizer, text), self.labels)
 
     @property

@@ -33,7 +33,7 @@ from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, config_from
 from translucid.models.build import build_undrawn
-from translucid.models.sequence_config import HEADS, SequenceConfig
+from translucid.models.sequence_config import HEADS
 from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Task
 from translucid.tasks.options import DecodingConfig, Resources
@@ -226,7 +226,8 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     """Raise an error if network, tokenizers and labels do not match."""
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
-    if isinstance(config, SequenceConfig) != ("vocab" in sizes):
+    vocab = getattr(config, "vocab", None)  # of models that read text
+    if (vocab is not None) != ("vocab" in sizes):
         mistakes.append(f"task {opened.task}, but a {type(config).__name__}")
     # A decoder may replace an encoder: at the last token it has read the whole text.
     also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
@@ -234,14 +235,15 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
         wanted = sizes.get(key, "")
         if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
             mistakes.append(f"task {opened.task}, but {key} {getattr(config, key)}")
-    if isinstance(config, SequenceConfig):
-        target = config.target_vocab or config.vocab
-        known = {"tokenizer": min(config.vocab, target), "source": config.vocab, "target": target}
+    if vocab is not None:
+        target = getattr(config, "target_vocab", None) or vocab
+        known = {"tokenizer": min(vocab, target), "source": vocab, "target": target}
         for name, tokenizer in opened.tokenizers.items():
             if len(tokenizer) > known.get(name, len(tokenizer)):
                 mistakes.append(f"{name} has {len(tokenizer):,} tokens, the model {known[name]:,}")
-        if task.label_noun is not None and len(opened.labels) != config.outputs:
-            mistakes.append(f"{len(opened.labels)} labels, but {config.outputs} outputs")
+        outputs = getattr(config, "outputs", None)
+        if task.label_noun is not None and len(opened.labels) != outputs:
+            mistakes.append(f"{len(opened.labels)} labels, but {outputs} outputs")
         if not opened.tokenizers:
             mistakes.append("no tokenizer")
     if mistakes:

@@ -343,7 +343,9 @@ def _columns(network: nn.Module) -> tuple[int, int]:
     if isinstance(network, Perceptron):
         return network.config.inputs, 1
     assert isinstance(network, MLP | LinearRegression)
-    return network.config.inputs, network.config.outputs
+    inputs = network.config.inputs
+    assert inputs is not None, "a network for numbers"
+    return inputs, network.config.outputs
 
 
 def _overflowed(answers: Sequence[Sequence[float]]) -> list[int]:

@@ -34,7 +34,7 @@ from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.span_decoder import best_tags, broken_spans, tag_transitions
 from translucid.tasks.tag_windows import TagItem, beginning, sentences, windows
-from translucid.tasks.text_task import TextTask
+from translucid.tasks.text_task import TextTask, linear_baseline
 from translucid.tasks.words import Words, readable
 
 LENIENT = "span_f1: an I- tag that continues no span begins one, as in conlleval"
@@ -50,11 +50,13 @@ class Tag(TextTask[Tagged, TagItem]):
     higher_is_better = True
     shape, head = "encoder", "tag"
     label_noun = "tag"
+    models = ("transformer", "recurrent", "linear")
     long = "split"
     traits = Traits(
         command="tag",
         row_columns=("words", "tags"),
         asks_about=("words", "text"),
+        baseline=linear_baseline("space"),
         data_keys=("words_column", "tags_column", "max_length", "long"),
         decoding_keys=("spans",),
         task_keys=("label_smoothing",),

@@ -9,12 +9,19 @@ from torch import Tensor, nn
 from translucid.data.batching import pad
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Text
+from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.special_tokens import Role
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.base import Item, Record, Task
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.options import DataConfig
 from translucid.tasks.words import Words, readable
+
+
+def linear_baseline(tokenizer: Kind) -> dict[str, dict[str, Any]]:
+    """The recipe keys of a linear model, with (nearly) all words in its vocabulary."""
+    words = {"kind": tokenizer, "vocab_size": 1 << 18}
+    return {"model": {"kind": "linear"}, "tokenizer": words}
 
 
 class TextTask(Task[Record, Item]):

@@ -200,7 +200,7 @@ def prepare(
         labels,
         smoothing=recipe.task.label_smoothing,
         temperature=recipe.task.temperature,
-        characters=recipe.model.get("characters", 0) > 0,
+        characters=recipe.reads_characters,
         decoding=recipe.decoding,
         statistics=task.measure(examples.train, data),
         max_length=None if data.long == "skip" else data.max_length,

@@ -72,6 +72,12 @@ class Recipe(Config):
         options = {key: value for key, value in self.model.items() if key != "kind"}
         return MODELS[self.model["kind"]](**options, **sizes)
 
+    @property
+    def reads_characters(self) -> bool:
+        """Whether the model reads the characters of each word."""
+        config = self.model_config_for(sizes=TASKS[self.task.kind].smallest_sizes())
+        return getattr(config, "characters", 0) > 0
+
 
 def baseline_kind(task: str) -> str | None:
     """The kind of the model that is fitted as the baseline of a task; None if it has none."""

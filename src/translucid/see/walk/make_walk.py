@@ -6,12 +6,16 @@ All numbers come from the trace; the model does not run again.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import torch
+
 from translucid.core.errors import InputError
 from translucid.models.adapters import is_adapted
+from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.parts.word_scores import TextScores, WordScores
 from translucid.see.contributions import adapter_norms
 from translucid.see.terms import computation, sums
 from translucid.see.text_trace import TextTrace
@@ -184,6 +188,8 @@ def _introduction(reading: TextTrace) -> str:
         case MLPConfig() as config:
             layers = len(config.hidden)
             return f"A network of {layers} hidden layer{'s'[: layers - 1]} {weights}."
+        case LinearConfig():
+            return f"A linear model {weights}: each feature of the input adds to the outputs."
         case config:
             return f"A {type(config).__name__.removesuffix('Config').lower()} {weights}."
 
@@ -211,6 +217,7 @@ def _answers(reading: TextTrace, names: Sequence[str], top: int) -> tuple[list[S
         return [_weighted_sum(reading), last], answer, ""
     stages = [_pooled(reading, name) for name in names if _pools(reading, name)]
     stages += [_ngrams(reading, name) for name in names if name.endswith("ngrams.words")]
+    stages += [_linear(reading, name) for name in names if name.endswith("linear.words")]
     stages += [
         replace(_output(reading, output, end.kind, end.title, end.sentence, end.rows),
                 came=end.came, happened=end.happened)
@@ -272,3 +279,37 @@ def _ngrams(reading: TextTrace, name: str) -> Stage:
     )
     rows = size_rows(scores[:, answer.choice], reading.words.along(name, "length"))
     return _output(reading, name, "sizes", "n-gram features", sentence, rows)
+
+
+def _linear(reading: TextTrace, name: str) -> Stage:
+    """What each word adds to the answer of a linear model: its features' weights."""
+    scope, tokens = name.rpartition(".")[0], reading.words.along(name, "length")
+    part = reading.network.get_submodule(scope)
+    assert isinstance(part, WordScores)
+    scores = {point: reading[f"{scope}.{point}"][0] for point in part.names}
+    if isinstance(part, TextScores):
+        answer = reading.outputs.answer(reading.example, reading.output_values, None)
+        total = torch.stack([*scores.values()]).sum(dim=0)[:, answer.choice] / len(tokens) ** 0.5
+        sentence = (
+            "Each word adds to the scores of the labels: by itself, by the pair it forms with the "
+            f"word before it, and by its characters. Values: what it adds to "
+            f"{answer.name!r}."
+        )
+        return _output(
+            reading, name, "sizes", "what each word adds", sentence, size_rows(total, tokens)
+        )
+    best = reading[reading.network.output_point][0].argmax(dim=-1).tolist()
+    rows = []
+    for place, (token, tag) in enumerate(zip(tokens, best, strict=True)):
+        own = scores["words"][place, tag] + scores["characters"][place, tag]
+        cells = [Cell("itself", float(own))]
+        if place:
+            cells.append(Cell("word before", float(scores["next"][place - 1, tag])))
+        if place + 1 < len(tokens):
+            cells.append(Cell("word after", float(scores["previous"][place + 1, tag])))
+        rows.append(OutputRow(f"{token} as {reading.words.outputs[tag]}", tuple(cells)))
+    sentence = (
+        "Each word and its two neighbours add to the scores of its tags. Values: what they add to "
+        "the tag with the highest score."
+    )
+    return _output(reading, name, "values", "what each word adds", sentence, tuple(rows))

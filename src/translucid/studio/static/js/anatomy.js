@@ -19,6 +19,7 @@ const NAMES = {
   standardise: 'standardised',
   head: 'head',
   ngrams: 'n-gram features',
+  linear: 'features of words',
   dense: 'dense layer',
   lstm: 'LSTM cell',
   gru: 'GRU cell',
@@ -64,6 +65,8 @@ const ENDS = [
   'ngrams.sum',
   'head.logits',
   'head.class_logits',
+  'linear.logits',
+  'linear.class_logits',
   'output.dense.activation',
 ];
 
@@ -83,7 +86,7 @@ export const layerOf = scope => {
   return found ? Number(found[1]) : null;
 };
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
-export const ofHead = pane => /(^|\.)(head|ngrams)\.\w+$/.test(pane.at);
+export const ofHead = pane => /(^|\.)(head|ngrams|linear)\.\w+$/.test(pane.at);
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 // The kind of an attention pattern: cross, encoder or decoder.
 export const attentionKind = at =>
@@ -121,6 +124,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const { source, target, follows, features } = run.tokens;
   const ids = run.ids;
   const sides = ['encoder', 'decoder'].filter(side => own.some(point => point.local.startsWith(`${side}.`)));
+  if (own.some(point => point.local.startsWith('linear.'))) sides.push('encoder'); // reads the text, without layers
   const endPoint = ENDS.map(
     name => run.points.find(point => point.at === name) ?? own.find(point => point.local === name),
   ).find(Boolean);
@@ -137,7 +141,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     const last = side === sides.at(-1);
     const mine = own.filter(
       point =>
-        point.local.startsWith(`${side}.`) || (last && /^(head|ngrams)\./.test(point.local) && point.at !== end?.at),
+        point.local.startsWith(`${side}.`) || (last && /^(head|ngrams|linear)\./.test(point.local) && point.at !== end?.at),
     );
     const decodes = side === 'decoder';
     const words = decodes ? target : source;
@@ -223,7 +227,7 @@ function ofScope(scope, local, all, side, layer) {
         };
       });
   if (last === 'masks') return []; // shown in the inspector of the attention that uses them
-  if (last === 'head' || last === 'ngrams')
+  if (['head', 'ngrams', 'linear'].includes(last))
     return all
       .filter(point => byRows(point) || point.shape.length === 1)
       .map(point => ({

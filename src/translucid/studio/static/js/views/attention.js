@@ -49,7 +49,7 @@ export const attention = {
   draw: drawView,
   lacks: ({ family, config, shape }) =>
     (family !== 'transformer' && config.attention === 'none') ||
-    family === 'mlp' ||
+    ['mlp', 'linear'].includes(family) ||
     (isRecurrent(family) && shape !== 'encoder-decoder')
       ? 'This model has no attention'
       : '',

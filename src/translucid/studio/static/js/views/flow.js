@@ -549,7 +549,7 @@ async function drawPanel(view) {
     pj = Math.floor(column / colStep);
   }
   const likely =
-    at === 'head.logits' || /(^|\.)(class_logits|ensemble\.logits)$/.test(at) || at === 'ngrams.sum'
+    at === 'head.logits' || /(^|\.)(class_logits|(ensemble|linear)\.logits)$/.test(at) || at === 'ngrams.sum'
       ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
       : null;
   const opened = await api.terms(run.run, addressOf(at, index, shape)).catch(() => null);

@@ -1,0 +1,125 @@
+"""Compare linear text models (model.kind=linear) with scikit-learn on classification and tagging.
+
+    python bench/linear_models.py DATA [--sets sst2 trec ...] [--json]
+
+DATA has one folder per set, with train, valid and test as .tsv (label, text) or .conll (word, tag).
+scikit-learn, if it is installed, fits logistic regression on tf-idf of words (1 to 2) and of
+characters (char_wb, 2 to 5), with C = 1 and C = 10. Scores are those of the test part: accuracy, or
+span F1 for tags that mark spans. `most frequent` is the most frequent label, or tag of each word.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+import torch  # noqa: E402
+
+from translucid.data.readers.loading import Loading  # noqa: E402
+from translucid.models import build, config_from  # noqa: E402
+from translucid.tasks.options import DataConfig, Resources, TokenizerConfig  # noqa: E402
+from translucid.tasks.registry import TASKS  # noqa: E402
+from translucid.tasks.vocabulary import labels_in  # noqa: E402
+
+SETS = ("sst2", "subjectivity", "pros-cons", "trec", "ewt-pos", "uner-ewt", "wnut17")
+BATCH = 256  # examples
+
+
+def ours(folder: Path, name: str) -> dict[str, Any]:
+    """Fit and score our linear model."""
+    task_name, end = ("classify", "tsv") if (folder / "train.tsv").is_file() else ("tag", "conll")
+    kind = TASKS[task_name]
+    parts = {
+        part: list(kind.read([str(folder / f"{part}.{end}")], DataConfig(), Loading()))
+        for part in ("train", "valid", "test")
+    }
+    began, busy = time.perf_counter(), time.process_time()
+    options = TokenizerConfig(**kind.traits.baseline["tokenizer"])
+    tokenizers = kind.learn_tokenizers(parts["train"], options)
+    labels = labels_in([record for records in parts.values() for record in records], "label")
+    resources = Resources(tokenizers, labels, characters=True)
+    task = kind.make(resources)
+    sizes = kind.network_sizes(resources, parts["train"])
+    network = build(config_from({**kind.traits.baseline["model"], **sizes}))
+    items = {part: task.encode_all(records) for part, records in parts.items()}
+    train = sorted(items["train"], key=task.sizes)
+    batches = [task.collate(train[i : i + BATCH]) for i in range(0, len(train), BATCH)]
+    read = time.process_time() - busy
+    network.fit([(batch.inputs, batch.targets) for batch in batches])
+    row: dict[str, Any] = {
+        "set": name, "metric": task.metric, "train": len(train),
+        "seconds": time.perf_counter() - began, "processor seconds": time.process_time() - busy,
+        "of these to read": read,
+    }  # fmt: skip
+    for part in ("valid", "test"):
+        row[part] = task.evaluate(network, items[part]).numbers[task.metric]
+    row["most frequent"] = task.baseline(items["train"], items["test"]).score.numbers[task.metric]
+    return row
+
+
+def sklearn(folder: Path) -> dict[str, float]:
+    """The test accuracy of tf-idf with logistic regression, by features and C."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    def rows(part: str) -> tuple[list[str], list[str]]:
+        lines = (folder / f"{part}.tsv").read_text("utf-8").splitlines()
+        labels, texts = zip(*(line.split("\t", 1) for line in lines), strict=True)
+        return list(texts), list(labels)
+
+    (texts, labels), (held_out, gold) = rows("train"), rows("test")
+    found = {}
+    for name, options in (
+        ("words", {"ngram_range": (1, 2)}),
+        ("characters", {"analyzer": "char_wb", "ngram_range": (2, 5)}),
+    ):
+        vectors = TfidfVectorizer(sublinear_tf=True, min_df=2, **options)
+        features = vectors.fit_transform(texts)
+        for c in (1, 10):
+            model = LogisticRegression(C=c, max_iter=1000).fit(features, labels)
+            found[f"{name}, C={c}"] = float(model.score(vectors.transform(held_out), gold))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    parser.add_argument("--ours-only", action="store_true", help="without scikit-learn")
+    arguments = parser.parse_args()
+    found = []
+    for name in arguments.sets:
+        row = ours(arguments.data / name, name)
+        if row["metric"] == "accuracy" and not arguments.ours_only:
+            row["sklearn"] = sklearn(arguments.data / name)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        found.append(row)
+    machine = {
+        "machine": platform.machine(), "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0], "torch": torch.__version__,
+    }  # fmt: skip
+    if arguments.json:
+        print(json.dumps({"machine": machine, "sets": found}, indent=2))
+        return
+    print("| set | metric | linear | most frequent | best of sklearn | processor seconds |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for row in found:
+        best = max(row.get("sklearn", {"-": 0.0}).items(), key=lambda pair: pair[1])
+        shown = f"{best[1]:.3f} ({best[0]})" if best[1] else "-"
+        print(
+            f"| {row['set']} | {row['metric']} | {row['test']:.3f} | {row['most frequent']:.3f} "
+            f"| {shown} | {row['processor seconds']:.1f} |"
+        )
+    print(f"\n{machine}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Multinomial logistic regression with an L2 penalty, on sparse features.
+
+The features of an example are those of its units, such as its words, which many examples share. So
+the matrix of features is a product of two sparse matrices: examples by units, units by features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SEARCH, ITERATIONS = 20, 100  # maximum iterations: while penalties are tried, and at the end
+HISTORY = 8  # gradients that L-BFGS keeps
+TOLERANCE = 1e-6  # of the largest gradient, and of the change in one iteration
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a sparse matrix: row, column and value of each."""
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Entries]") -> "Entries":
+        pieces = [(part.rows, part.columns, part.values) for part in parts]
+        return cls(*(torch.cat(one) for one in zip(*pieces, strict=True)))
+
+    def of_rows(self, chosen: Tensor) -> "Entries":
+        """The entries in some rows, which are numbered anew. chosen: True for each row to keep."""
+        kept, number = chosen[self.rows], chosen.cumsum(0) - 1
+        return Entries(number[self.rows[kept]], self.columns[kept], self.values[kept])
+
+
+class SparseMatrix:
+    """A constant matrix, and its transpose, to multiply dense matrices with."""
+
+    def __init__(self, entries: Entries, shape: tuple[int, int]) -> None:
+        self._forward = _by_row(entries.rows, entries.columns, entries.values, shape[0])
+        self._backward = _by_row(entries.columns, entries.rows, entries.values, shape[1])
+
+    def times(self, x: Tensor) -> Tensor:
+        """M x."""
+        return _product(self._forward, x)
+
+    def transposed_times(self, x: Tensor) -> Tensor:
+        """Mᵀ x."""
+        return _product(self._backward, x)
+
+
+def _by_row(rows: Tensor, columns: Tensor, values: Tensor, count: int) -> tuple[Tensor, ...]:
+    order = rows.argsort(stable=True)
+    starts = torch.searchsorted(rows[order], torch.arange(count, device=rows.device))
+    return columns[order], starts, values[order]
+
+
+def _product(matrix: tuple[Tensor, ...], x: Tensor) -> Tensor:
+    columns, starts, values = matrix
+    return F.embedding_bag(columns, x, starts, mode="sum", per_sample_weights=values)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Examples with their classes, as features. scale: a factor for each feature (features, 1)."""
+
+    examples: SparseMatrix  # (examples, units)
+    units: SparseMatrix  # (units, features)
+    classes: Tensor  # (examples,)
+    scale: Tensor
+    outputs: int
+
+    def logits(self, weight: Tensor) -> Tensor:
+        """The scores (examples, outputs). weight: (features + 1, outputs); the last row is the
+        bias."""
+        return self.examples.times(self.units.times(weight[:-1] * self.scale)) + weight[-1]
+
+    def score(self, weight: Tensor) -> tuple[int, float]:
+        """The number of wrong predictions, and the mean loss."""
+        logits = self.logits(weight)
+        wrong = int((logits.argmax(dim=-1) != self.classes).sum())
+        return wrong, float(F.cross_entropy(logits, self.classes))
+
+
+@torch.no_grad()
+def solve(
+    problem: Problem,
+    penalty: float,
+    start: Tensor | None = None,
+    *,
+    iterations: int = ITERATIONS,
+    tolerance: float = TOLERANCE,
+) -> Tensor:
+    """The weights (features + 1, outputs) with the smallest mean loss plus penalty / 2 ‖W‖², by
+    L-BFGS (Liu & Nocedal 1989). The bias has no penalty."""
+    size = (len(problem.scale) + 1, problem.outputs)
+    weight = torch.zeros(size, dtype=problem.scale.dtype, device=problem.scale.device)
+    if start is not None:
+        weight.copy_(start)
+    count = len(problem.classes)
+
+    def objective() -> float:
+        logits = problem.logits(weight)
+        error = logits.softmax(dim=-1)
+        error[torch.arange(count, device=error.device), problem.classes] -= 1
+        error /= count
+        features = problem.units.transposed_times(problem.examples.transposed_times(error))
+        gradient = features * problem.scale + penalty * weight[:-1]
+        weight.grad = torch.cat([gradient, error.sum(dim=0, keepdim=True)])
+        loss = F.cross_entropy(logits, problem.classes)
+        return float(loss + penalty / 2 * weight[:-1].square().sum())
+
+    torch.optim.LBFGS(
+        [weight], max_iter=iterations, max_eval=2 * iterations, history_size=HISTORY,
+        tolerance_grad=tolerance, tolerance_change=tolerance, line_search_fn="strong_wolfe",
+    ).step(objective)  # fmt: skip
+    return weight
+
+
+def best_penalty(
+    train: Problem, held_out: Problem, penalties: Sequence[float]
+) -> tuple[float, Tensor]:
+    """The penalty with the fewest held-out errors, or of several the one with the smallest loss;
+    and its weights. penalties: multiplied by the number of examples, strongest first."""
+    tried: list[tuple[tuple[int, float], float, Tensor]] = []
+    weight: Tensor | None = None
+    for penalty in penalties:
+        weight = solve(train, penalty / len(train.classes), weight, iterations=SEARCH)
+        tried.append((held_out.score(weight), penalty, weight))
+    _, penalty, weight = min(tried, key=lambda one: one[0])
+    return penalty, weight
