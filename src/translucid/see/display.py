@@ -8,7 +8,7 @@ from torch import Tensor
 
 from translucid.core.catalogue import describe
 from translucid.models.base import Network
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import TextConfig
 from translucid.models.summary import rows as parts_of
 from translucid.parts.computation import formulas
 from translucid.see.render.frame import escape, folded, piece, table
@@ -41,7 +41,7 @@ def model_html(title: str, network: Network, rows: Sequence[tuple[str, str]] = (
     """Summarize a model: the facts in `rows`, and its parameters by part."""
     parts = parts_of(network, LENGTH)
     total, flops = network.parameters_count, sum(part.copies * part.flops for part in parts)
-    reads = f"token of {LENGTH}" if isinstance(network.config, SequenceConfig) else "example"
+    reads = f"token of {LENGTH}" if isinstance(network.config, TextConfig) else "example"
     facts = [*rows, ("parameters", f"{total:,}"), (f"FLOPs per {reads}", f"{flops:,}")]
     most = max(part.parameters for part in parts)
     lines = [

@@ -33,7 +33,7 @@ from translucid.data.readers.loading import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network, config_from
 from translucid.models.build import build_undrawn
-from translucid.models.sequence_config import HEADS, SequenceConfig
+from translucid.models.sequence_config import HEADS, TextConfig
 from translucid.parts.positions import POSITIONS
 from translucid.tasks.base import Task
 from translucid.tasks.options import DecodingConfig, Resources
@@ -188,6 +188,7 @@ def _load(folder: Path) -> Bundle:
             )
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights)
+    network.check()
     tokenizers = {
         name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
         for name, fingerprint in described.tokenizers.items()
@@ -223,7 +224,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     """Raise an error if network, tokenizers and labels do not match."""
     config, task = opened.network.config, TASKS[opened.task]
     sizes, mistakes = task.smallest_sizes(), []
-    if isinstance(config, SequenceConfig) != ("vocab" in sizes):
+    if isinstance(config, TextConfig) != ("vocab" in sizes):
         mistakes.append(f"task {opened.task} beside a {type(config).__name__}")
     # A decoder may replace an encoder: at the last token it has read the whole text.
     also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
@@ -231,7 +232,7 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
         wanted = sizes.get(key, "")
         if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
             mistakes.append(f"task {opened.task} beside {key} {getattr(config, key)}")
-    if isinstance(config, SequenceConfig):
+    if isinstance(config, TextConfig):
         target = config.target_vocab or config.vocab
         known = {"tokenizer": min(config.vocab, target), "source": config.vocab, "target": target}
         for name, tokenizer in opened.tokenizers.items():

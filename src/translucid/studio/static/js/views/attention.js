@@ -50,6 +50,7 @@ export const attention = {
   lacks: ({ family, config, shape }) =>
     (family !== 'transformer' && config.attention === 'none') ||
     family === 'mlp' ||
+    family === 'ngram' ||
     (isRecurrent(family) && shape !== 'encoder-decoder')
       ? 'This model has no attention'
       : '',
