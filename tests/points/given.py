@@ -298,7 +298,7 @@ def _ngram(ran: Ran, scope: str) -> dict[str, Any]:
     before = [()]
     for n in range(1, order + 1):
         own = ran.module(f"{stem}.order{n}_ngram")
-        contexts = dict(zip(before, own.backoff.tolist(), strict=True))
+        contexts = dict(zip(before, own.backoffs.tolist(), strict=True))
         keys = [divmod(number, own.columns) for number in own.keys.tolist()]
         before = [(*before[context], token) for context, token in keys]
         known = dict(zip(before, own.values.tolist(), strict=True))

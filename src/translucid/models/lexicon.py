@@ -28,9 +28,9 @@ from translucid.parts.kneser_ney import NGrams, estimated
 from translucid.parts.lexicon import JumpAlignment, Lexicon
 from translucid.parts.sparse_table import Integers
 
-HELD_OUT, MOST_HELD_OUT = 10, 100  # every tenth pair is held out to learn the weights
+HELD_OUT, MOST_HELD_OUT = 10, 64  # every tenth pair is held out to learn the weights
 MOST_CELLS = 100_000_000  # pairs of a source and a target token; of more, every n-th pair is used
-NEWTON, WEIGHTS = 8, (0.01, 5.0)  # iterations, and the range of the weights a and b
+NEWTON, WEIGHTS = 16, (0.01, 5.0)  # iterations, and the range of the weights a and b
 
 
 class LexiconConfig(TextConfig):
@@ -211,13 +211,21 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
             right.append(ids[0, 1:])
         f, tokens = torch.cat(features, dim=1), torch.cat(right)
         chosen = f.gather(2, tokens[None, :, None].expand(2, -1, 1))[..., 0].double()
-        weights = torch.ones(2, dtype=torch.float64)
+        weights = before = torch.ones(2, dtype=torch.float64)
+        best, step = -torch.inf, torch.zeros(2)
         for _ in range(NEWTON):
-            p = (weights[0].float() * f[0] + weights[1].float() * f[1]).softmax(dim=-1)
-            weighted = p * f  # (2, targets, vocab)
+            scores = weights[0].float() * f[0] + weights[1].float() * f[1]
+            normaliser = scores.logsumexp(dim=-1, keepdim=True)
+            reached = float((weights @ chosen).sum() - normaliser.double().sum())
+            if reached < best:  # the step was too long
+                step = step / 2
+                weights = (before + step).clamp(*WEIGHTS)
+                continue
+            weighted = (scores - normaliser).exp() * f  # (2, targets, vocab)
             mean = weighted.sum(dim=2).double()
             squares = [[float((weighted[i] * f[j]).sum()) for j in (0, 1)] for i in (0, 1)]
             curvature = torch.tensor(squares).double() - mean @ mean.T + torch.eye(2)
             step = torch.linalg.solve(curvature, (chosen - mean).sum(dim=1))
+            before, best = weights, reached
             weights = (weights + step).clamp(*WEIGHTS)
-        self.head.weights.copy_(weights)
+        self.head.weights.copy_(before)

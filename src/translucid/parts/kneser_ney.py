@@ -43,7 +43,7 @@ class NGramOrder(SparseTable):
     def __init__(self, order: int, vocab: int, ngrams: int, contexts: int) -> None:
         super().__init__(contexts, vocab, ngrams)
         self.order = order
-        self.backoff = nn.Parameter(torch.ones(contexts), requires_grad=False)
+        self.backoffs = nn.Parameter(torch.ones(contexts), requires_grad=False)
 
     @property
     def variant(self) -> Variant:
@@ -51,7 +51,7 @@ class NGramOrder(SparseTable):
 
     def forward(self, contexts: Tensor, lower: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         """The probability of every token (batch, length, vocab). contexts: (batch, length)"""
-        backoff = self.backoff[contexts.clamp(min=0)] if len(self.backoff) else 1.0
+        backoff = self.backoffs[contexts.clamp(min=0)] if len(self.backoffs) else 1.0
         backoff = torch.where(contexts >= 0, backoff, 1.0)[..., None].to(lower)
         backoff = trace("backoff", backoff)  # (batch, length, 1)
         if not trace.wants("discounted"):
@@ -66,7 +66,7 @@ class NGramOrder(SparseTable):
 
     def check(self, name: str) -> None:
         super().check(name)
-        check_fractions(self.backoff, name)
+        check_fractions(self.backoffs, name)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         row, place, token = index
@@ -83,7 +83,7 @@ class NGramOrder(SparseTable):
         words = [at.run.number("ids", at.ids, row, t) for t in read[len(read) - self.order + 1 :]]
         if point == "backoff":
             known = context >= 0
-            return apply("table", at.weight("γ", "backoff", context), *words) if known else ONE
+            return apply("table", at.weight("γ", "backoffs", context), *words) if known else ONE
         ngram = int(self.find(torch.tensor(context), torch.tensor(token)))
         return apply("table", at.weight("d", "values", ngram), *words) if ngram >= 0 else ZERO
 
@@ -129,7 +129,7 @@ class NGrams(nn.Module):
         last = (
             torch.where(real, places, 0).cummax(dim=1).values
         )  # number of the last token; 0: none
-        previous = nn.functional.pad(last, (1, -1))
+        previous = nn.functional.pad(last, (1, 0))[:, :-1]
         nodes = [before[:, :1].expand_as(tokens)]
         for n, order in enumerate(self.orders[:-1]):
             contexts = torch.cat([before[:, n, None], nodes[n]], dim=1).gather(1, previous)
@@ -157,7 +157,7 @@ def estimated(rows: Sequence[Integers], vocab: int, order: int) -> NGrams:
     ngrams = NGrams(vocab, [len(one.keys) for one in estimates[1:]])
     for own, one in zip(ngrams.orders, estimates, strict=True):
         own.filled(one.keys, one.discounted)
-        own.backoff.copy_(torch.from_numpy(one.backoff))
+        own.backoffs.copy_(torch.from_numpy(one.backoff))
     return ngrams
 
 
