@@ -27,7 +27,7 @@ from translucid.tasks.translate import Translate
 GERMAN = ("das", "Haus", "Buch", "ein")
 ENGLISH = ("the", "house", "book", "a")
 CORPUS = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-UNEVEN = [*CORPUS, ("das", "the a house"), ("ein Haus Buch", "a")]
+UNEVEN = [*CORPUS, ("das", "the a house"), ("ein Haus Buch", "a"), ("das Haus", "a book the the")]
 
 
 def ids(text: str, words: tuple[str, ...]) -> np.ndarray:
@@ -149,16 +149,25 @@ def test_steps_with_padding_and_beams_equal_reading_at_once() -> None:
     state = model.start(GenerationInputs.of(SOURCE, SOURCE_MASK), 9)
     torch.testing.assert_close(model.step(TARGET[:, :3], state, MASK), logits[:, :3])
     for row in range(3):  # padding is as if it were not there
-        alone = model(SOURCE[row][SOURCE_MASK[row]][None], TARGET[row][whole[row]][None])
-        torch.testing.assert_close(alone[0, -1], logits[row, -1])
+        alone = model(SOURCE[row][SOURCE_MASK[row]][None], TARGET[row][whole[row]][None])[0]
+        torch.testing.assert_close(logits[row][whole[row]], alone)
     state.expand(2)
-    state.follow(torch.tensor([[1, 0], [0, 0], [1, 1]]))
-    state.select(torch.tensor([2, 0]))
-    rows = torch.tensor([2, 2, 0, 0])
-    for t in range(3, 6):
+    rows = torch.tensor([0, 0, 1, 1, 2, 2])  # the source of each row
+    text, read = TARGET[rows, :3], MASK[rows]
+    for t in range(3, 7):
+        newest = (torch.arange(6)[: len(text), None] + t) % 9  # beams differ
+        text = torch.cat([text, newest], dim=1)
+        read = torch.cat([read, torch.ones_like(newest, dtype=torch.bool)], dim=1)
+        stepped = model.step(newest, state)[:, 0]
         torch.testing.assert_close(
-            model.step(TARGET[rows, t : t + 1], state)[:, 0], logits[rows, t]
+            stepped, model(SOURCE[rows], text, SOURCE_MASK[rows], read)[:, -1]
         )
+        if t == 4:
+            state.follow(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+            text, read = (x[[1, 0, 2, 2, 5, 5]] for x in (text, read))
+        if t == 5:
+            state.select(torch.tensor([2, 0]))
+            rows, text, read = (x[[4, 5, 0, 1]] for x in (rows, text, read))
 
 
 def test_the_alignment_is_a_distribution_over_real_source_tokens() -> None:

@@ -122,16 +122,23 @@ def test_steps_with_padding_and_beams_equal_reading_at_once() -> None:
     whole = torch.cat([mask, torch.ones(3, 5, dtype=torch.bool)], dim=1)
     torch.testing.assert_close(read, network(ids, whole)[:, :3])
     for row in range(3):  # padding is as if it were not there
-        torch.testing.assert_close(
-            network(ids, whole)[row, -1], network(ids[row][whole[row]][None])[0, -1]
-        )
+        alone = network(ids[row][whole[row]][None])[0]
+        torch.testing.assert_close(network(ids, whole)[row][whole[row]], alone)
     state.expand(2)
-    state.follow(torch.tensor([[1, 0], [0, 0], [1, 1]]))
-    state.select(torch.tensor([2, 0]))
-    rows = torch.tensor([2, 2, 0, 0])
+    text, read_so_far = ids[:, :3].repeat_interleave(2, dim=0), mask.repeat_interleave(2, dim=0)
     for t in range(3, 8):
-        stepped = network.step(ids[rows, t : t + 1], state)
-        torch.testing.assert_close(stepped[:, 0], network(ids, whole)[rows, t])
+        newest = (ids[:, t].repeat_interleave(2) + torch.arange(6)) % VOCAB  # beams differ
+        newest = newest[: len(text), None]
+        text = torch.cat([text, newest], dim=1)
+        read_so_far = torch.cat([read_so_far, torch.ones_like(newest, dtype=torch.bool)], dim=1)
+        stepped = network.step(newest, state)
+        torch.testing.assert_close(stepped[:, 0], network(text, read_so_far)[:, -1])
+        if t == 4:
+            state.follow(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+            text, read_so_far = (x[[1, 0, 2, 2, 5, 5]] for x in (text, read_so_far))
+        if t == 5:
+            state.select(torch.tensor([2, 0]))
+            text, read_so_far = (x[[4, 5, 0, 1]] for x in (text, read_so_far))
     assert state.length == 8
 
 
