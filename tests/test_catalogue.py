@@ -11,9 +11,11 @@ from translucid.core.catalogue import CATALOGUE, SYMBOLS, describe, entry, formu
 from translucid.core.errors import UnknownPointError
 from translucid.core.trace import Trace
 from translucid.models import (
+    LexiconConfig,
     LinearConfig,
     MLPConfig,
     ModelConfig,
+    NGramConfig,
     PerceptronConfig,
     RecurrentConfig,
     TransformerConfig,
@@ -59,6 +61,8 @@ def configs() -> Iterator[ModelConfig]:
     for cell, attention in product(("rnn", "rnn_relu", "lstm", "gru"), ("none", "additive", "dot")):
         shape = {"shape": "encoder-decoder", "head": "language", "cell": cell}
         yield RecurrentConfig(hidden=8, attention=attention, **shape, **small)
+    yield NGramConfig(shape="decoder", head="language", vocab=8)
+    yield LexiconConfig(shape="encoder-decoder", head="language", vocab=8)
 
 
 def run(config: ModelConfig) -> Trace:
@@ -67,7 +71,7 @@ def run(config: ModelConfig) -> Trace:
         model(torch.randn(2, 3), trace=trace)
     elif config.shape == "encoder-decoder":
         model(IDS, IDS, MASK, MASK, trace=trace)
-    elif config.characters:
+    elif getattr(config, "characters", 0):
         model(IDS, MASK, trace, characters=IDS[..., None].repeat(1, 1, 4))
     else:
         model(IDS, MASK, trace=trace)
@@ -118,7 +122,10 @@ def test_names_of_trace_points_do_not_change() -> None:
         "attention": "query key value normed_query normed_key rotated_query rotated_key scale "
         "scores scaled biased mask "
         "masked shift exponentials normaliser pattern mixed output",
-        "alignment": "query key scores shift exponentials normaliser pattern context output",
+        "alignment": "query key scores shift exponentials normaliser pattern context output jumps "
+        "emission posterior mixture",
+        "ngram": "discounted backoff probability",
+        "lexicon": "translation",
         "lora": "down up",
         "norm": "mean variance rms normalised output",
         "residual": "skip branch sum",

@@ -17,6 +17,7 @@ CONTEXT = {
     "table", "slots", "key_slots", "p_q", "p_k", "m_h", "w_reach", "is_real", "epsilon", "d",
     "wide", "groups", "softmaxes", "mask_of", "hash_table", "running_mean", "running_variance",
     "f", "is_inside", "n_real", "d_head", "bucket", "spelling_of", "word_table", "before", "after",
+    "counted", "left", "read", "read_by", "away", "observed",
 }  # fmt: skip
 
 DEFINITIONS: dict[str, str] = {
@@ -93,6 +94,19 @@ DEFINITIONS: dict[str, str] = {
     "alignment.pattern": "divided(exponentials, normaliser)",
     "alignment.context": "pattern @ encoder_output",
     "alignment.output": "torch.tanh(times(W, side_by_side(context, hidden)) + b)",
+    "ngram.discounted": "counted(ids)",
+    "ngram.backoff": "left(ids)",
+    "ngram.probability": "discounted + backoff * lower",
+    "ngram.probability | lowest": "discounted + backoff / vocab",
+    "lexicon.translation": "rows(table, source)",
+    "alignment.jumps": "divided(is_real * distances[away], sum_of(is_real * distances[away]))",
+    "alignment.emission": "(1 - unaligned) * read_by(translation) "
+    "+ unaligned * each(unigram[read])",
+    "alignment.posterior": "observed(pattern, emission)",
+    "alignment.pattern | jumping": "posterior @ jumps",
+    "alignment.mixture": "(1 - unaligned) * pattern @ translation + unaligned * unigram",
+    "head.logits | counted": "torch.log(p)",
+    "head.logits | product": "a * torch.log(p) + b * torch.log(mixture)",
     "norm.mean": "mean_of(x)",
     "norm.mean | running": "running_mean",
     "norm.variance": "mean_of((x - mean) ** 2)",

@@ -55,7 +55,7 @@ class Ran:
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
             elif getattr(config, "segments", 0):
                 network(IDS, masks[0], trace=self.trace, segments=SEGMENTS)
-            elif config.characters:
+            elif getattr(config, "characters", 0):
                 network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
                 network(IDS, masks[0], trace=self.trace)
@@ -279,6 +279,8 @@ def _attention(ran: Ran, scope: str) -> dict[str, Any]:
 
 def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
     part = ran.module(scope)
+    if hasattr(part, "distances"):
+        return _jumping(ran, scope)
     found = {
         "hidden": ran["decoder.recurrent.output"],
         "encoder_output": ran["encoder.recurrent.output"],
@@ -287,6 +289,98 @@ def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
     if hasattr(part, "energy"):
         found |= linear(part.query, "W_q", "b_q") | linear(part.energy, "v", "")
     return found | {"is_real": ran.source_mask[:, None]}
+
+
+def _ngram(ran: Ran, scope: str) -> dict[str, Any]:
+    """The tables by n-gram, as tuples of tokens."""
+    part, order = ran.module(scope), ran.module(scope).order
+    stem = scope.rpartition(".")[0]
+    known: dict[tuple[int, ...], float] = {}
+    contexts: dict[tuple[int, ...], float] = {}
+    before = [()]
+    for n in range(1, order + 1):
+        own = ran.module(f"{stem}.order{n}_ngram")
+        contexts = dict(zip(before, own.backoffs.tolist(), strict=True))
+        keys = [divmod(number, own.columns) for number in own.keys.tolist()]
+        before = [(*before[context], token) for context, token in keys]
+        known = dict(zip(before, own.values.tolist(), strict=True))
+
+    def each_context(look: Any, width: int) -> Tensor:
+        found = torch.zeros(*IDS.shape, width, dtype=torch.float64)
+        for row, there in enumerate(ran.token_mask.tolist()):
+            for t in range(IDS.shape[1]):
+                read = [
+                    w
+                    for w, real in zip(IDS[row, : t + 1].tolist(), there[: t + 1], strict=True)
+                    if real
+                ]
+                short = len(read) < order - 1
+                found[row, t] = look(None if short else tuple(read[len(read) - order + 1 :]))
+        return found
+
+    def counted(_: Tensor) -> Tensor:
+        return each_context(
+            lambda c: torch.tensor(
+                [0.0 if c is None else known.get((*c, w), 0.0) for w in range(part.columns)],
+                dtype=torch.float64,
+            ),
+            part.columns,
+        )
+
+    below = f"{stem}.order{order - 1}_ngram.probability"
+    return {
+        "ids": IDS, "counted": counted, "vocab": part.columns,
+        "left": lambda _: each_context(lambda c: 1.0 if c is None else contexts.get(c, 1.0), 1),
+        "lower": ran[below] if order > 1 else None,
+    }  # fmt: skip
+
+
+def _lexicon(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    table = torch.zeros(part.rows, part.columns, dtype=torch.float64)
+    for number, value in zip(part.keys.tolist(), part.values.tolist(), strict=True):
+        table[divmod(number, part.columns)] = value
+    return {"table": table, "source": SOURCE}
+
+
+def _jumping(ran: Ran, scope: str) -> dict[str, Any]:
+    part = ran.module(scope)
+    mask = ran.source_mask
+    places = mask.cumsum(dim=1)  # real tokens are 1, 2, ...; 0 is the start
+    states = torch.cat([torch.zeros_like(places[:, :1]), places], dim=1)
+    reach = (len(part.distances) - 1) // 2
+    away = (places[:, None] - states[..., None]).clamp(-reach, reach) + reach
+
+    def observed(pattern: Tensor, emission: Tensor) -> Tensor:
+        found = torch.zeros(*IDS.shape, SOURCE.shape[1] + 1, dtype=torch.float64)
+        for row, there in enumerate(ran.token_mask.tolist()):
+            state = torch.eye(SOURCE.shape[1] + 1, dtype=torch.float64)[0]
+            last = None
+            for t, real in enumerate(there):
+                if real and last is not None:
+                    joint = pattern[row, last] * emission[row, t]
+                    state = torch.cat([torch.zeros(1, dtype=torch.float64), joint / joint.sum()])
+                last = t if real else last
+                found[row, t] = state
+        return found
+
+    def read_by(translation: Tensor) -> Tensor:
+        return torch.stack([translation[b][:, IDS[b]].T for b in range(len(IDS))])
+
+    return {
+        "distances": part.distances.detach(), "away": away, "is_real": mask[:, None],
+        "unaligned": part.unaligned.detach(), "unigram": part.unigram.detach(), "read": IDS,
+        "translation": ran["encoder.lexicon.translation"], "read_by": read_by, "observed": observed,
+    }  # fmt: skip
+
+
+def _counted_head(ran: Ran) -> dict[str, Any]:
+    last = max(name for name in ran.trace if name.endswith("_ngram.probability"))
+    found = {"p": ran[last]}
+    if hasattr(ran.network, "encoder"):
+        a, b = ran.network.head.weights
+        found |= {"a": a, "b": b, "mixture": ran["decoder.alignment.mixture"]}
+    return found
 
 
 def _norm(ran: Ran, scope: str) -> dict[str, Any]:
@@ -475,6 +569,8 @@ def _bridge(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _head(ran: Ran, scope: str) -> dict[str, Any]:
+    if ran.network.fits:
+        return _counted_head(ran)
     part, (x, *_) = ran.module(scope), ran.calls[scope]
     found = {"x": getattr(x, "outputs", x), "logit_scale": ran.network.config.logit_scale}
     if hasattr(part, "linear"):
@@ -607,6 +703,7 @@ GIVEN = {
     "attention": _attention, "alignment": _alignment, "norm": _norm, "residual": _residual,
     "feedforward": _feedforward, "dense": _dense, "standardise": _standardise,
     "perceptron": _perceptron, "recurrent": _recurrent, "rnn": _cell, "lstm": _cell, "gru": _cell,
+    "ngram": _ngram, "lexicon": _lexicon,
     "bridge": _bridge, "feeding": _feeding, "head": _head, "ngrams": _ngrams, "ensemble": _ensemble,
     "linear": _linear,
 }  # fmt: skip

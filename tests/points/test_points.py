@@ -16,11 +16,21 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, recurrent, transformer
 from tests.points.definitions import CONTEXT, DEFINITIONS, GENERAL, HELPERS
-from tests.points.given import Ran
+from tests.points.given import IDS, SOURCE, Ran
 
 from translucid.core.catalogue import CATALOGUE
 from translucid.core.trace import Trace
-from translucid.models import LinearConfig, MLPConfig, ModelConfig, PerceptronConfig
+from translucid.models import (
+    LexiconConfig,
+    LinearConfig,
+    MLPConfig,
+    ModelConfig,
+    Network,
+    NGramConfig,
+    PerceptronConfig,
+    build,
+)
+from translucid.models.build import build_shapes
 from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.norms import BatchNorm
 
@@ -124,6 +134,13 @@ def configs() -> Iterator[tuple[str, ModelConfig]]:
     for activation in ACTIVATIONS:
         residual = {"residual": True, "standardise": True, "activation": activation}
         yield f"mlp {activation}", MLPConfig(inputs=3, hidden=(4, 4), outputs=2, **residual)
+    for order in (1, 3):
+        yield (
+            f"n-grams {order}",
+            NGramConfig(shape="decoder", head="language", vocab=11, order=order),
+        )
+    both = {"shape": "encoder-decoder", "head": "language", "vocab": 11, "target_vocab": 9}
+    yield "lexicon", LexiconConfig(order=2, **both)
 
 
 CONFIGS = dict(configs())
@@ -135,7 +152,7 @@ SELDOM = {
     "normed 4 learned", "normed 2 learned", "relative decoder", "fairseq", "dense first",
     "embed None True", "embed 5 False", "embed 5 True", "hidden states", "recurrent last",
     "transformer members", "transformer writing members", "linear classify", "linear tag",
-    "perceptron",
+    "perceptron", "n-grams 3", "lexicon",
 }  # fmt: skip
 ENOUGH = {*SELDOM, *list(CONFIGS)[::6]}
 
@@ -143,10 +160,20 @@ ENOUGH = {*SELDOM, *list(CONFIGS)[::6]}
 @cache
 def run(name: str, padded: bool) -> Ran:
     torch.manual_seed(0)
-    network = randomised(CONFIGS[name])
+    network = randomised(CONFIGS[name]) if not build_shapes(CONFIGS[name]).fits else counted(name)
     if getattr(network, "standardise", None) is not None:
         network.standardise.fit(torch.randn(9, 3, dtype=torch.float64))
     return Ran(network, padded)
+
+
+def counted(name: str) -> Network:
+    """A model that learns by counting, from the very texts that it then reads, in disorder."""
+    network = build(CONFIGS[name]).double()
+    texts, real = IDS.flip(0).roll(1, 1), torch.ones_like(IDS, dtype=torch.bool)
+    given = {"ids": texts, "target": texts, "source": SOURCE.roll(1, 0)}
+    given |= {"target_mask": real, "source_mask": torch.ones_like(SOURCE, dtype=torch.bool)}
+    network.fit([(given, texts.roll(-1, 1))])
+    return network.eval()
 
 
 def same(ran: Ran, name: str) -> None:

@@ -23,6 +23,14 @@ def test_settings_of_the_user_are_not_changed() -> None:
     assert f"tokenizer.vocab_size={filled.tokenizer.vocab_size}" in said
 
 
+@pytest.mark.parametrize(("task", "kind"), [("language", "ngram"), ("translate", "lexicon")])
+def test_models_that_are_fitted_to_the_data_have_no_sizes_to_choose(task: str, kind: str) -> None:
+    chosen = parse({"task": {"kind": task}}, [f"model.kind={kind}"])
+    picks = automatic_sizes.pick(chosen, automatic_sizes.Amount(100, 1000, 200), "cpu")
+    filled, _ = automatic_sizes.with_picks(chosen, picks)
+    assert filled.model == {"kind": kind}
+
+
 @pytest.mark.parametrize("task", ["translate", "language", "classify", "tag", "regress"])
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -33,7 +33,7 @@ def inputs_of(ran: Ran) -> dict[str, Tensor | None]:
         masks = {"source_mask": source_mask, "target_mask": mask}
         return {"source": SOURCE, "target": IDS, **masks}
     segments = {"segments": SEGMENTS} if getattr(config, "segments", 0) else {}
-    characters = {"characters": CHARACTERS} if config.characters else {}
+    characters = {"characters": CHARACTERS} if getattr(config, "characters", 0) else {}
     return {"ids": IDS, "mask": mask, **segments, **characters}
 
 

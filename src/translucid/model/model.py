@@ -16,7 +16,7 @@ from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
 from translucid.data import shipped_models
 from translucid.fast.precision import Precision, prepare
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import TextConfig
 from translucid.see import INTEGRATION_STEPS
 from translucid.tasks import model_folder
 from translucid.tasks.generator import Generator
@@ -479,7 +479,7 @@ class Model:
     def context_length(self) -> int | None:
         """The maximum number of tokens that the model reads; None if unlimited."""
         config = self.network.config
-        return config.context_length if isinstance(config, SequenceConfig) else None
+        return config.context_length if isinstance(config, TextConfig) else None
 
     @property
     def data_columns(self) -> dict[str, Columns]:

@@ -25,7 +25,7 @@ from translucid.models.autoregressive import GenerationInputs, S
 from translucid.models.heads import Encoded as Encoded
 from translucid.models.heads import Head, make_head
 from translucid.models.inputs import check_generation
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import SequenceConfig, TextConfig
 from translucid.parts.cache import DecoderState, EncoderOutput
 from translucid.parts.computation import Scope
 from translucid.parts.embedding import Embedding, InputPart, LanguageHead, Tokens
@@ -120,6 +120,9 @@ class Network(nn.Module):
         """Learn from all examples at once. batches: inputs by name, and targets."""
         raise NotImplementedError
 
+    def check(self) -> None:
+        """Raise an error if loaded weights are invalid in a way that their shapes do not show."""
+
     def summary(self, length: int = 128) -> str:
         """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
         from translucid.models.summary import table  # on demand: only this method needs it
@@ -185,7 +188,7 @@ class EncoderModel(Network):
 class AutoregressiveNetwork(Network, Generic[S]):
     """An `AutoregressiveModel` with weights: one network or an ensemble."""
 
-    config: SequenceConfig
+    config: TextConfig
     vocab: int  # vocabulary size of the generated text
 
     @property
@@ -216,6 +219,7 @@ def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> 
 class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
     """A network with one decoder and its head."""
 
+    config: SequenceConfig
     decoder: Decoder
     head: nn.Module
 

@@ -19,9 +19,11 @@ from translucid.models.base import (
 )
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import Head, MaskedLanguageHead, make_head
+from translucid.models.lexicon import LexiconConfig, LexiconModel
 from translucid.models.linear import LinearConfig, LinearRegression
 from translucid.models.linear_text import LinearClassifier, LinearTagger
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
+from translucid.models.ngram import NGramConfig, NGramModel
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import (
     TransformerConfig,
@@ -34,7 +36,9 @@ from translucid.parts.dropout import WordDropout
 from translucid.parts.embedding import InputPart, Segments
 from translucid.parts.ngrams import make_ngram_features
 
-ModelConfig = PerceptronConfig | MLPConfig | LinearConfig | RecurrentConfig | TransformerConfig
+Counted = NGramConfig | LexiconConfig
+Numeric = PerceptronConfig | MLPConfig | LinearConfig
+ModelConfig = Numeric | RecurrentConfig | TransformerConfig | Counted
 
 
 def config_from(values: Mapping[str, Any]) -> ModelConfig:
@@ -52,7 +56,8 @@ def build(config: ModelConfig) -> Network:
     if not isinstance(config, ModelConfig):
         raise ConfigError(
             f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, LinearConfig, "
-            "RecurrentConfig or TransformerConfig, created with its sizes"
+            "RecurrentConfig, TransformerConfig, NGramConfig or LexiconConfig, created with its "
+            "sizes"
         )
     match config:
         case PerceptronConfig():
@@ -62,6 +67,10 @@ def build(config: ModelConfig) -> Network:
         case LinearConfig():
             kinds = {"classify": LinearClassifier, "tag": LinearTagger, None: LinearRegression}
             return kinds[config.head](config)
+        case NGramConfig():
+            return NGramModel(config)
+        case LexiconConfig():
+            return LexiconModel(config)
     if config.ensemble_size > 1:
         return _ensemble(config)
     network = _sequence_model(config)

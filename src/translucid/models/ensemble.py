@@ -18,7 +18,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models.autoregressive import GenerationInputs, GenerationState
 from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderModel, Network
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import TextConfig
 from translucid.parts.activations import as_log_probs
 from translucid.parts.computation import Index, Scope
 from translucid.parts.expression import Expression, add, apply, constant
@@ -35,9 +35,9 @@ def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
 class Ensemble(Network):
     """An ensemble of networks that label texts or tokens."""
 
-    config: SequenceConfig
+    config: TextConfig
 
-    def __init__(self, config: SequenceConfig, members: Sequence[Network]) -> None:
+    def __init__(self, config: TextConfig, members: Sequence[Network]) -> None:
         super().__init__()
         self.config, self.members = config, nn.ModuleList(members)
         self.training = members[0].training
@@ -102,7 +102,7 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
     """An ensemble of networks that generate text: any family, but the same vocabulary."""
 
     def __init__(
-        self, members: Sequence[AutoregressiveNetwork[Any]], config: SequenceConfig | None = None
+        self, members: Sequence[AutoregressiveNetwork[Any]], config: TextConfig | None = None
     ) -> None:
         """config: configuration of the ensemble; default: the first member's."""
         if not members:

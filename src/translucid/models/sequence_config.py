@@ -17,8 +17,25 @@ HEADS: dict[Shape, tuple[HeadName, ...]] = {
 Owners = dict[str, tuple[tuple[Shape, ...], tuple[HeadName, ...]]]
 
 
-class SequenceConfig(Config):
-    """Configuration keys of all sequence models."""
+class TextConfig(Config):
+    """Configuration keys of all models that read tokens."""
+
+    shape: Shape = key(..., "encoder, decoder or both")
+    head: HeadName = key(..., "output head")
+    vocab: int = key(..., "vocabulary size (of the source)", gt=0)
+    target_vocab: int | None = key(
+        None, "vocabulary size of the target; default: one table for both", gt=0
+    )
+    outputs: int | None = key(None, "number of classes or tags", gt=0)
+
+    @property
+    def context_length(self) -> int | None:
+        """The maximum number of tokens the model can read or generate; None: no limit."""
+        return None
+
+
+class SequenceConfig(TextConfig):
+    """Configuration keys of all neural sequence models."""
 
     # For keys that only some models have: the shapes and heads they apply to; empty: all.
     only_for: ClassVar[Owners] = {
@@ -31,13 +48,6 @@ class SequenceConfig(Config):
         "ngram_features": (("encoder",), ("classify",)),
         "word_dropout": (("encoder",), ()),
     }
-    shape: Shape = key(..., "encoder, decoder or both")
-    head: HeadName = key(..., "output head")
-    vocab: int = key(..., "vocabulary size (of the source)", gt=0)
-    target_vocab: int | None = key(
-        None, "vocabulary size of the target; default: one table for both", gt=0
-    )
-    outputs: int | None = key(None, "number of classes or tags", gt=0)
     d_model: int = key(256, "model dimension: size of a token's vector", gt=0)
     dropout: float = key(0.1, "dropout probability", ge=0, lt=1)
     tied: bool = key(True, "tied embeddings: the output head uses the embedding table")
@@ -59,11 +69,6 @@ class SequenceConfig(Config):
     ensemble_size: int = key(
         1, "ensemble size: number of networks whose probabilities are averaged", gt=0
     )
-
-    @property
-    def context_length(self) -> int | None:
-        """The maximum number of tokens the model can read or generate; None: no limit."""
-        return None
 
     @model_validator(mode="after")
     def _head_fits_shape(self) -> "SequenceConfig":

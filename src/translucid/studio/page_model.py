@@ -16,10 +16,12 @@ from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decoded import Decoded
 from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
+from translucid.models.lexicon import LexiconConfig
 from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig, PerceptronConfig
+from translucid.models.ngram import NGramConfig
 from translucid.models.recurrent import RecurrentConfig
-from translucid.models.sequence_config import SequenceConfig
+from translucid.models.sequence_config import TextConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.computation import formulas
 from translucid.parts.switch import Switch
@@ -162,7 +164,7 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
             for switch in opened.switches.values()
         ],
     }  # fmt: skip
-    if isinstance(config, SequenceConfig):
+    if isinstance(config, TextConfig):
         description["shape"] = config.shape
     if model.facts.get("plane") in PROBLEMS:  # two inputs: the page can train it
         kind = "perceptron" if isinstance(config, PerceptronConfig) else "mlp"
@@ -210,8 +212,8 @@ def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
 def _family(config: object) -> str:
     if isinstance(config, TransformerConfig):
         return "transformer"
-    if isinstance(config, LinearConfig):
-        return "linear"
+    if isinstance(config, LinearConfig | NGramConfig | LexiconConfig):
+        return config.kind
     return config.cell if isinstance(config, RecurrentConfig) else "mlp"
 
 

@@ -99,9 +99,11 @@ class Language(Task[Text, LanguageItem]):
     higher_is_better = False
     shape, head = "decoder", "language"
     answer_name = "continuation"
+    models = ("transformer", "recurrent", "ngram")
     traits = Traits(
         command="generate",
         asks_about=("text",),
+        baseline={"model": {"kind": "ngram"}},
         data_keys=("text_column", "unit", "keep_empty", "max_length"),
         decoding_keys=("context", "carry_state"),
         task_keys=("label_smoothing",),

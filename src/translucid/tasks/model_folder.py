@@ -191,6 +191,7 @@ def _load(folder: Path) -> Bundle:
             )
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights)
+    network.check()
     tokenizers = {
         name: Tokenizer.load(inside(folder, name, str(folder / CONFIG)), expect=fingerprint)
         for name, fingerprint in described.tokenizers.items()

@@ -110,12 +110,14 @@ class Translate(Task[Pair, TranslateItem]):
     higher_is_better = True
     shape, head = "encoder-decoder", "language"
     answer_name = "translation"
+    models = ("transformer", "recurrent", "lexicon")
     traits = Traits(
         command="translate",
         max_files=2,
         row_columns=("source", "target"),
         asks_about=("source", "text"),
         suggested={"task": {"label_smoothing": 0.1}},
+        baseline={"model": {"kind": "lexicon"}},
         data_keys=("source_column", "target_column", "max_length", "long"),
         decoding_keys=("beam_size", "alpha"),
         task_keys=("label_smoothing",),

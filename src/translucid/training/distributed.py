@@ -57,7 +57,7 @@ class Processes:
             return network
         if isinstance(network, Ensemble):
             raise ConfigError(
-                f"model.ensemble_size = {network.config.ensemble_size}: an ensemble is trained in "
+                f"model.ensemble_size = {len(network.members)}: an ensemble is trained in "
                 "one process; start it without torchrun"
             )
         if self.parallel == "fsdp":

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from translucid.data.tokenizers.pipelines import WORDS
+from translucid.models.sequence_config import SequenceConfig
 from translucid.runs.recipe.examples import Record
-from translucid.runs.recipe.recipe import Recipe, parse
+from translucid.runs.recipe.recipe import MODELS, Recipe, parse
 from translucid.tasks.options import DataConfig
 from translucid.tasks.registry import TASKS
 
@@ -91,12 +92,14 @@ def pick(
         tokenizer["vocab_size"] = min(size.vocab_size, max(amount.words_known, 500))
     elif recipe.tokenizer.kind in WORDS:
         tokenizer["vocab_size"] = max(amount.words_known + 4, 8)
-    model: dict[str, Any] = {"d_model": size.d_model, "dropout": size.dropout}
+    model: dict[str, Any] = {}
+    if issubclass(MODELS[recipe.model["kind"]], SequenceConfig):  # others are fitted to the data
+        model = {"d_model": size.d_model, "dropout": size.dropout}
     if recipe.model["kind"] == "recurrent":
         model |= {"hidden": size.d_model, "layers": 1 if size.layers < 4 else 2}
         if task.shape != "decoder":
             model["bidirectional"] = True
-    else:
+    elif recipe.model["kind"] == "transformer":
         model |= {"heads": size.d_model // 64 if size.d_model > 128 else 4, "layers": size.layers}
     data = max_length(recipe, amount, batch)
     picked = {

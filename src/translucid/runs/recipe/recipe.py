@@ -13,8 +13,10 @@ from translucid.core.config import Config, unknown_key, with_overrides
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.spelling import our_name
 from translucid.models import ModelConfig
+from translucid.models.lexicon import LexiconConfig
 from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig
+from translucid.models.ngram import NGramConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.tasks.base import Task
@@ -30,10 +32,14 @@ MODELS: dict[str, type[ModelConfig]] = {
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
     "linear": LinearConfig,
+    "ngram": NGramConfig,
+    "lexicon": LexiconConfig,
 }
 DATA = "data"  # folder in a run for data that a Python program passed
 # Determined by the task and the data; not keys of a recipe.
-DECIDED = ("shape", "head", "vocab", "target_vocab", "outputs", "inputs")
+DECIDED = (
+    "shape", "head", "vocab", "target_vocab", "outputs", "inputs", "ngrams", "entries",
+)  # fmt: skip
 
 
 SECTIONS: dict[str, type[Config]] = {

@@ -10,8 +10,10 @@ import torch
 
 from translucid.core.errors import InputError
 from translucid.models.adapters import is_adapted
+from translucid.models.lexicon import LexiconConfig
 from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig
+from translucid.models.ngram import NGramConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
@@ -190,6 +192,13 @@ def _introduction(reading: TextTrace) -> str:
             return f"A network of {layers} hidden layer{'s'[: layers - 1]} {weights}."
         case LinearConfig():
             return f"A linear model {weights}: each feature of the input adds to the outputs."
+        case NGramConfig() as config:
+            return f"An n-gram model of up to {config.order} tokens {weights}."
+        case LexiconConfig() as config:
+            return (
+                f"A word alignment model {weights}: a lexicon of {config.entries:,} translations, "
+                f"and target n-grams of up to {config.order} tokens."
+            )
         case config:
             return f"A {type(config).__name__.removesuffix('Config').lower()} {weights}."
 

@@ -42,6 +42,16 @@ ATTENTION = {
         "← tokens of the source.",
     ),
 }
+JUMPING = (
+    "The alignment moves along the source, from the token translated last, by jumps that were "
+    "common in training. Each row: the token about to be written ← the tokens of the source that "
+    "it may translate."
+)
+NGRAMS = (
+    "The probability of a token is a sum over n-grams: sequences of 1, 2, 3, ... tokens that were "
+    "counted in training. Each row: the token that follows ← the fraction of its probability that "
+    "each length contributes."
+)
 FEEDFORWARD = (
     "A small network transforms the vector of each token separately, and its output is added to "
     "the vector."
@@ -152,6 +162,8 @@ def stages_of(reading: TextTrace, names: Sequence[str], focus: Focus) -> Iterato
                 yield _positions(part)
             case "self_attention" | "cross_attention" | "alignment", "pattern":
                 yield _attention(part)
+            case _, "probability" if name == _highest_order(names):
+                yield _ngrams(part)
             case "feedforward", "output":
                 yield _feedforward(part)
             case "lstm" | "gru" | "rnn", "hidden":
@@ -244,6 +256,7 @@ def _attention(part: Part) -> Stage:
     if pattern.dim() == 2:  # an alignment has no heads
         pattern = pattern[None]
     what, sentence = ATTENTION[kind]
+    sentence = JUMPING if f"{part.scope}.jumps" in part.reading else sentence
     words, heads = part.reading.words, len(pattern)
     # The token that attends: the one being read, or the one about to be written.
     queries = words.along(part.name, "queries") if kind == "self_attention" else words.follows
@@ -263,6 +276,28 @@ def _attention(part: Part) -> Stage:
         "links", what, sentence, rows=tuple(rows), happened=happened, added=_added(part, queries),
         heads=heads,
     )  # fmt: skip
+
+
+def _highest_order(names: Sequence[str]) -> str:
+    return [name for name in names if name.endswith("_ngram.probability")][-1]
+
+
+def _ngrams(part: Part) -> Stage:
+    """The fraction of each order in the probability of the token that follows."""
+    scopes = [name.rpartition(".")[0] for name in part.names if name.endswith("_ngram.probability")]
+    targets, fractions = part.reading.example.batch.targets[0], list[Tensor]()
+    left = torch.ones(len(targets))
+    chosen = torch.where(targets >= 0, targets, part.value.argmax(dim=-1))[:, None]
+    for scope in reversed(scopes):  # what the higher orders leave, times the part of this order
+        own = part.reading[f"{scope}.discounted"][0].gather(1, chosen)[:, 0]
+        fractions.append(left * own)
+        left = left * part.reading[f"{scope}.backoff"][0, :, 0]
+    fractions.append(left / part.value.shape[-1])
+    table = torch.stack(fractions, dim=1) / part.value.gather(1, chosen)
+    labels = [*(f"{n} token{'s'[: n - 1]}" for n in range(len(scopes), 0, -1)), "any token"]
+    rows = zip(part.reading.words.follows, strongest(table, labels, part.focus.links), strict=True)
+    shown = tuple(OutputRow(label, cells) for label, cells in rows)
+    return part.stage("links", "n-grams", NGRAMS, rows=shown)
 
 
 def _heads(count: int, focus: Focus) -> list[int | None]:

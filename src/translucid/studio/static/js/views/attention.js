@@ -49,7 +49,7 @@ export const attention = {
   draw: drawView,
   lacks: ({ family, config, shape }) =>
     (family !== 'transformer' && config.attention === 'none') ||
-    ['mlp', 'linear'].includes(family) ||
+    ['mlp', 'linear', 'ngram'].includes(family) ||
     (isRecurrent(family) && shape !== 'encoder-decoder')
       ? 'This model has no attention'
       : '',
