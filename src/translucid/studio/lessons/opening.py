@@ -1,5 +1,6 @@
 """The lesson on the first page: one attention weight of a translation model, for any sentence."""
 
+import math
 from contextlib import suppress
 
 from translucid.studio.lesson import Lesson, SentenceLacks, Stop
@@ -12,6 +13,7 @@ lesson = Lesson(
     text="The dog does not sleep.",
     needs={"decoder.layers.?.cross_attention.pattern": "it has no cross-attention"},
 )
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 HEAD = 2  # the head that links not to nicht
 
 
@@ -65,17 +67,23 @@ def second_word(run, attention):
 
 def shown(run, attention, head, row, column, say):
     """A stop with the given text that computes the softmax for one weight."""
-    part = attention.part
-    score = run.point(f"{part}.scaled")[head, row, column]
-    largest = run.point(f"{part}.shift")[head, row, 0]
-    exponential = run.point(f"{part}.exponentials")[head, row, column]
-    total = run.point(f"{part}.normaliser")[head, row, 0]
+    scores = run.point(f"{attention.part}.scaled")
+    total = sum(math.exp(scores[head, row, key]) for key in range(attention.shape[-1]))
+    score = scores[head, row, column]
     return Stop(
         say,
-        do=f"exp({score} − {largest}) ÷ {total} = {exponential} ÷ {total} = "
+        do=f"exp({score}) ÷ {plain(total)} = {plain(math.exp(score))} ÷ {plain(total)} = "
         f"{attention[head, row, column]}",
         at=attention,
         layer=attention.layer,
         head=head,
         pin=[row, column],
     )
+
+
+def plain(value):
+    """A number with four digits; 2.399 × 10⁹ if it is large."""
+    if 0.1 <= value < 100_000:
+        return f"{value:.1f}" if value >= 10 else f"{value:.3f}"
+    mantissa, exponent = f"{value:.3e}".split("e")
+    return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPT)}"

@@ -130,9 +130,10 @@ class Studio:
         return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
-        """Set the cookie. A page forwards to the studio instead of a redirect: with a redirect, the
-        browser would attribute the request to the page with the link and withhold the cookie."""
-        answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
+        """The page, with the cookie for its requests; the page removes the token from its address.
+        With a redirect, the browser would attribute the next request to the page with the link and
+        withhold the cookie."""
+        answer = await self.page(request)
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
             httponly=True, samesite="strict", path="/",

@@ -84,6 +84,11 @@ const query = given =>
 
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
+// Help with the text that is being typed, and another text of the model's data. Neither is saved with the session.
+export const words = async (m, text, caret) =>
+  json(await fetched(`/api/model/${encodeURIComponent(m)}/words?${query({ text, caret })}`));
+export const anotherText = async (m, number) =>
+  (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;
 export const catalogue = () => once('/api/catalogue', json);
 // question: { m, text, target?, off? }
 export const run = question => once('/api/runs', json, posted(question), JSON.stringify(question));
