@@ -166,10 +166,10 @@ def test_the_page_lists_texts_and_opens_them(
     studio: Served, leaf: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surveys, "TEXTS", 10)
-    leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")
     monkeypatch.setattr(surveys, "AT_ONCE", 0)  # it does not end by itself
-    leaf.inner.click("text=Measure losses")
-    leaf.inner.at_once.click("text=Stop")
+    leaf.inner.goto(f"{studio.address}#/data?at={POINT}&unit=5")
+    leaf.inner.at_once.click(".texts >> text=Stop")
+    leaf.inner.at_once.click(".moved >> text=Stop")
     leaf.wait("document.querySelector('.texts .edit')?.textContent === 'Continue'")
     monkeypatch.setattr(surveys, "AT_ONCE", 25)
     leaf.turn(f"{studio.address}#/data?at={POINT}&unit=5")

@@ -11,7 +11,7 @@ from typing import Any
 from translucid.core.errors import InputError
 from translucid.data.spans import split_words
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.studio.page_model import PageModel
+from translucid.studio.page_model import PageModel, as_opened
 from translucid.studio.surveys import texts_of
 from translucid.tasks.base import Task
 from translucid.tasks.tag import Tag
@@ -66,7 +66,7 @@ def another_text(opened: PageModel, number: int) -> str:
     texts = known_words(opened).texts
     if not texts:
         raise InputError("the model has no example texts")
-    return texts[number % len(texts)]
+    return as_opened(opened, texts[number % len(texts)])
 
 
 @lru_cache(8)

@@ -3,7 +3,7 @@
 import math
 from contextlib import suppress
 
-from translucid.studio.lesson import Lesson, SentenceLacks, Stop
+from translucid.studio.lesson import Lesson, SentenceLacks, Stop, written
 
 lesson = Lesson(
     name="Start here",
@@ -13,7 +13,6 @@ lesson = Lesson(
     text="The dog does not sleep.",
     needs={"decoder.layers.?.cross_attention.pattern": "it has no cross-attention"},
 )
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 HEAD = 2  # the head that links not to nicht
 
 
@@ -72,18 +71,10 @@ def shown(run, attention, head, row, column, say):
     score = scores[head, row, column]
     return Stop(
         say,
-        do=f"exp({score}) ÷ {plain(total)} = {plain(math.exp(score))} ÷ {plain(total)} = "
+        do=f"exp({score}) ÷ {written(total)} = {written(math.exp(score))} ÷ {written(total)} = "
         f"{attention[head, row, column]}",
         at=attention,
         layer=attention.layer,
         head=head,
         pin=[row, column],
     )
-
-
-def plain(value):
-    """A number with four digits; 2.399 × 10⁹ if it is large."""
-    if 0.1 <= value < 100_000:
-        return f"{value:.1f}" if value >= 10 else f"{value:.3f}"
-    mantissa, exponent = f"{value:.3e}".split("e")
-    return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPT)}"

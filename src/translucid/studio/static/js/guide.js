@@ -7,6 +7,7 @@ import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
+import { storage } from './theme.js';
 
 const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // for every stop
 const box = () => document.getElementById('lesson');
@@ -94,6 +95,7 @@ function drawn(step) {
   const { id, place, lesson } = now;
   const last = seek(place, 1) === null;
   const off = away();
+  const answer = there(step) && step.task ? task(now.run, id, place) : null;
   const skipped = [];
   for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
   return [
@@ -124,7 +126,7 @@ function drawn(step) {
               pieces(step.do),
               skipped.length ? h('span.quiet', ` Skipped: ${missed(skipped)}.`) : '',
             ),
-            step.task ? task(now.run, id, place) : null,
+            answer?.line,
           ]
         : [
             h('p.says', `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`),
@@ -132,13 +134,17 @@ function drawn(step) {
           ],
     ),
     h(
-      'button.onward',
-      {
-        title: `${off ? 'Back to the stop' : now.after ? `Next station: ${now.after.name}` : 'Next stop'} (Space)`,
-        onclick: on,
-      },
-      off ? 'Come back' : !last ? 'Next' : now.after ? 'Next station' : 'Finish',
-      icon('next'),
+      'div.acts',
+      h(
+        'button.onward',
+        {
+          title: `${off ? 'Back to the stop' : now.after ? `Next station: ${now.after.name}` : 'Next stop'} (Space)`,
+          onclick: on,
+        },
+        off ? 'Come back' : !last ? 'Next' : now.after ? 'Next station' : 'Finish',
+        icon('next'),
+      ),
+      answer?.button,
     ),
     shut(),
   ];
@@ -214,40 +220,30 @@ const missed = steps =>
 // ---- a task: a button that checks what the page shows, and the result
 // Tasks that are done (lesson.stop) and lessons that are finished (lesson), which the browser remembers.
 const KEPT_AT = 'translucid-done';
-const done = new Set(remembered());
+const done = new Set(JSON.parse(storage(store => store.getItem(KEPT_AT)) ?? '[]'));
 export const doneIn = id => [...done].filter(key => key.startsWith(`${id}.`)).length;
 export const isFinished = id => done.has(id);
-function remembered() {
-  try {
-    return JSON.parse(localStorage.getItem(KEPT_AT)) ?? [];
-  } catch {
-    return []; // a file or a notebook may have no storage
-  }
-}
 function remember(key) {
   done.add(key);
-  try {
-    localStorage.setItem(KEPT_AT, JSON.stringify([...done]));
-  } catch {
-    // remembered in this session only
-  }
+  storage(store => store.setItem(KEPT_AT, JSON.stringify([...done])));
 }
 
 function task(run, id, place) {
   const key = `${id}.${place}`;
-  const verdict = h('span.verdict', { role: 'status', 'aria-live': 'polite' });
-  const line = h('p', { class: `check${done.has(key) ? ' right' : ''}` });
-  const button = h('button.edit', { onclick: check }, 'Check');
+  const line = h(
+    'p',
+    { class: `check${done.has(key) ? ' right' : ''}`, role: 'status' },
+    done.has(key) ? '✓ done' : '',
+  );
+  const button = h('button.try', { onclick: check }, 'Check');
   async function check() {
     const found = await api.check(run.run, id, place, location.hash);
     if (found.done) remember(key);
-    line.classList.toggle('right', found.done);
-    line.classList.toggle('wrong', !found.done);
-    verdict.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+    line.className = `check ${found.done ? 'right' : 'wrong'}`;
+    line.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+    line.scrollIntoView({ block: 'nearest' });
   }
-  if (done.has(key)) verdict.append('✓ done');
-  line.append(button, verdict);
-  return line;
+  return { line, button };
 }
 
 // ---- sentences: text, words, numbers, nouns

@@ -368,6 +368,7 @@ async function drawOn(stage, signal) {
     await guide(view, found);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     link.forget(stage);
+    link.state.hover = []; // what was under the pointer is gone
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;

@@ -7,7 +7,7 @@ const system = () => (dark.matches ? 'dark' : 'light');
 const known = theme => (theme === 'light' || theme === 'dark' ? theme : null);
 
 // A browser that blocks storage throws on access.
-function storage(act) {
+export function storage(act) {
   try {
     return act(localStorage);
   } catch (error) {
