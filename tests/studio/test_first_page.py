@@ -3,6 +3,7 @@ loads, and how one station leads to the next."""
 
 import math
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,8 @@ from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
 from translucid.studio.page_model import describe_model, examples
 from translucid.studio.server.app import STATIC
+from translucid.studio.server.questions import CANCELLED, Cancelled
+from translucid.studio.text_runs import Selection
 
 TEXTS = (
     "I am happy.", "The dog sleeps .", "(The dog sleeps.)", "The dog sleeps", "the cät runs!",
@@ -336,3 +339,45 @@ def test_what_if_and_data_show_something_before_the_first_click(
     leaf.turn(f"{studio.address}#/data?m=d")
     leaf.wait("() => document.querySelectorAll('.hardest li').length === 10")
     leaf.wait("() => document.querySelectorAll('.extremes li').length === 10")
+
+
+# ---- a text that takes long ----
+
+
+def test_a_cancelled_run_stops_and_can_be_run_again(library: Library) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    at = CANCELLED.set(cancelled)
+    try:
+        with pytest.raises(Cancelled):
+            library.run("a", "The cat sleeps.")
+    finally:
+        CANCELLED.reset(at)
+    run = library.run("a", "The cat sleeps.")
+    assert run.shapes == library.run("a", "The dog sleeps.").shapes
+
+
+@pytest.mark.slow
+def test_a_long_computation_can_be_cancelled_on_the_page(
+    leaf: Page, studio: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf.turn(f"{studio.address}#/flow?text=The+dog+sleeps.")
+    keeps, ended = Selection.keeps, threading.Event()
+
+    def slow(self: Selection, *given: Any) -> None:
+        cancelled = CANCELLED.get()
+        assert cancelled is not None
+        assert cancelled.wait(300)  # until the page has disconnected
+        ended.set()
+        keeps(self, *given)
+
+    monkeypatch.setattr(Selection, "keeps", slow)
+    leaf.inner.at_once.evaluate("() => { location.hash = '#/flow?text=The+cat+sleeps.'; }")
+    leaf.inner.at_once.click(".waiting button")
+    assert ended.wait(300)
+    monkeypatch.undo()
+    leaf.wait("() => document.querySelector('.told')?.textContent.includes('cancelled')")
+    assert leaf.words(".waiting") == []
+    assert leaf.words("#sentence .word")[:2] == ["The", "dog"]
+    leaf.changed(lambda: leaf.inner.click(".told >> text=Try again"))
+    assert leaf.words("#sentence .word")[:2] == ["The", "cat"]

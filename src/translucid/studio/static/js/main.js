@@ -327,6 +327,21 @@ function told(error) {
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
+// After a second: how long the model has been reading, and a button that cancels it. Returns what ends this.
+function waiting() {
+  const began = Date.now();
+  const time = h('span.n', { 'aria-hidden': 'true' });
+  const cancel = h('button.edit', { onclick: api.cancelRuns }, 'Cancel');
+  const box = h('div.waiting', { role: 'status' }, 'The model is reading the text …', time, cancel);
+  const timer = setInterval(() => {
+    time.textContent = `${Math.round((Date.now() - began) / 1000)} s`;
+    if (!box.isConnected) document.body.append(box);
+  }, 1000);
+  return () => {
+    clearInterval(timer);
+    box.remove();
+  };
+}
 // The message of a slow view.
 const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
 // One signal per drawing: when its view is left, its listeners end and pending answers are not delivered (api.js), so
@@ -347,15 +362,15 @@ async function drawOn(stage, signal) {
   theme.setTheme();
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
-  let late = 0;
-  signal.addEventListener('abort', () => clearTimeout(late));
+  let late = () => {};
+  signal.addEventListener('abort', () => late());
   try {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => {
       bar(shownBy(model, all), model, all);
-      late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000);
+      late = waiting();
     });
-    clearTimeout(late);
+    late();
     const stop = await whole(found);
     if (stop) {
       history.replaceState(null, '', stop);
@@ -399,7 +414,7 @@ async function drawOn(stage, signal) {
     }
     root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
-    clearTimeout(late);
+    late();
     if (!signal.aborted) return told(error);
   }
 }

@@ -27,7 +27,9 @@ export function sentenceForm(run, model, act, leave) {
   const help = api.latest(async () => {
     const text = field.value;
     const caret = field.selectionStart;
-    const found = await api.words(model.m, text, caret).catch(error => api.refusal(error) && null);
+    const found = await api.words(model.m, text, caret).catch(error => {
+      hints.replaceChildren(h('span.quiet', api.refusal(error))); // a saved file has no model
+    });
     if (found && text === field.value) show(found, text, caret);
   });
   function show({ unknown, completions, begun }, text, caret) {
