@@ -165,11 +165,11 @@ class Studio:
             self.live -= 1
 
 
-async def _unless_gone(request: Request, act: Callable[..., Reply], *given: Any) -> Reply:
+async def _unless_gone(request: Request, act: Callable[..., Reply], *arguments: Any) -> Reply:
     """Call a function on a thread; if the page disconnects, it stops at its next check."""
     cancelled = threading.Event()
     CANCELLED.set(cancelled)  # in the context of this request, which the thread copies
-    work = asyncio.create_task(run_in_threadpool(act, *given))
+    work = asyncio.create_task(run_in_threadpool(act, *arguments))
     gone = asyncio.ensure_future(request.receive())  # after the body, only the end is left
     try:
         await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
