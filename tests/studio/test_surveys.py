@@ -181,7 +181,9 @@ def test_the_page_lists_texts_and_opens_them(
     true = held.hardest_examples(limit=10)
     assert leaf.words(".hardest li button") == [one.text for one in true]
     leaf.wait("document.querySelectorAll('.extremes li').length === 10")
-    assert leaf.words("#readout .path") == ["classify: the test data of its run"]
+    assert leaf.words(".moved .tail") == [
+        "Of 10 texts of the test data of its run; one token per text."
+    ]
     value, marked = leaf.words(".extremes li .n")[0], leaf.words(".extremes mark")[0]
     trace = held.trace(max((one.text for one in true), key=lambda text: float(
         held.trace(text)[POINT][0, :, 5].max())))  # fmt: skip

@@ -204,7 +204,6 @@ async function drawView(stage, { model, run, params }) {
     );
   function drawMoved(found) {
     const part = (title, rows) => [h('h3', title), h('ol.extremes', rows.map(marked))];
-    rest({ at: [`${found.done} texts`], path: `${model.name}: ${found.from}` });
     return [
       ...part('Largest', found.largest),
       ...part('Smallest', found.smallest),
