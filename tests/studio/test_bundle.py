@@ -23,7 +23,7 @@ from translucid.studio.page_model import catalogue
 
 JS = STATIC / "js"
 ENTRIES = ("main.js", "widget.js", "recorded.js")
-ALONE = {"open.js"}  # a page of its own
+ALONE: set[str] = set()
 WIDTH = 120  # of a line, as biome.jsonc has it
 
 

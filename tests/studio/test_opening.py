@@ -54,7 +54,7 @@ def test_the_page_waits_for_the_models(leaf: Page) -> None:
     page, thread, wrong = opening(opened)
     leaf.inner.goto(page.address)
     leaf.wait("document.querySelector('#bar .mark')")
-    leaf.wait("document.querySelector('#stage').textContent === 'Opening the model …'")
+    leaf.wait("document.querySelector('#stage').textContent.trim() === 'Opening the model …'")
     leaf.wait("!document.documentElement.dataset.ready")
     may_open.set()
     assert leaf.ready().startswith("flow ")

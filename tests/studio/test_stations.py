@@ -484,8 +484,8 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
                 step[1],
             )
             page.wait("step => location.hash.includes(`step=${step}`)", step[1])
-            page.inner.click("#lesson .check button")
-            page.wait("() => document.querySelector('#lesson .check.right .verdict')")
+            page.inner.click("#lesson .try")
+            page.wait("() => document.querySelector('#lesson .check.right')")
         if stop.title in ("Until it is right", "What no line can do"):
             page.inner.evaluate(
                 "theme => { document.documentElement.dataset.theme = theme; }",
@@ -495,7 +495,8 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
         if number_ < len(stops):
             page.changed(lambda: page.inner.click("#lesson .onward"))
     page.changed(lambda: page.inner.click("#lesson .onward"))
-    assert page.drawn().startswith("lesson ")
+    assert page.words("#lesson .stop a") == [STATIONS["vectors"].stops[0].title]
+    page.turn(f"{studio.address}#/lesson")
     assert "4 done" in page.words(".station .count")[0]
     page.turn(f"{studio.address}#/lesson?lesson=neuron.4")  # a link is enough: it brings its model
     assert page.words("#lesson .stop a") == [stops[3].title]
@@ -510,14 +511,14 @@ def test_a_sentence_with_one_dog_keeps_the_stop_and_its_check(page: Page) -> Non
     with serving({name: tl.load(name) for name in names}) as served:
         page.see(f"{served.address}#/lesson?lesson=rnn.7&m=a&text={quote('The dog is tired.')}")
         assert page.words("#lesson .noun.word") == ["dog"]
-        page.inner.click("#lesson .check button")
-        page.wait("() => document.querySelector('#lesson .check.right .verdict')")
+        page.inner.click("#lesson .try")
+        page.wait("() => document.querySelector('#lesson .check.right')")
         page.turn(f"{served.address}#/recurrent?lesson=rnn.7&m=a&text={quote('Cats sing.')}")
         assert page.words("#lesson .says") == [
             "Not here: this sentence does not contain “dogs” or “dog”."
         ]
-        page.inner.click("#lesson .check button")
-        page.wait("() => document.querySelector('#lesson .check.wrong .verdict')")
+        page.inner.click("#lesson .try")
+        page.wait("() => document.querySelector('#lesson .check.wrong')")
         page.turn(f"{served.address}#/recurrent?lesson=rnn.6&m=a&text={quote('Cats sing.')}")
         assert page.words("#lesson .says") == ["Not here: this sentence does not contain “sees”."]
         page.changed(lambda: page.inner.click("#lesson .task a"))

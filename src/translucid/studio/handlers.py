@@ -19,6 +19,7 @@ from translucid.studio import (
     answers,
     attention_tables,
     credit,
+    input_words,
     lesson_answers,
     patching,
     plane,
@@ -26,7 +27,7 @@ from translucid.studio import (
     terms,
 )
 from translucid.studio.lesson import Lesson
-from translucid.studio.library import Library
+from translucid.studio.library import MAX_CHARACTERS, Library
 from translucid.studio.page_model import catalogue, describe_model, describe_run
 from translucid.studio.patching import Measure
 from translucid.studio.query_values import (
@@ -107,6 +108,20 @@ class Handlers:
         if m in self.followed and m not in self.library.opened:  # no model has been saved yet
             return json_reply(describe_run(m, self.followed[m]))
         return json_reply(describe_model(self.library.model(m)) | {"trains": m in self.followed})
+
+    def words(self, asked: Question) -> Reply:
+        """Help with the text that is being typed."""
+        text = asked.query.text("text", "")
+        caret = whole(asked.query.text("caret", "0"), "caret", 0, 2 * MAX_CHARACTERS)
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(f"text: {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
+        opened = self.library.model(asked.place["m"])
+        return json_reply(input_words.input_help(opened, text, caret))
+
+    def another_text(self, asked: Question) -> Reply:
+        number = whole(asked.query.text("number", "0"), "number", 0, 10**9)
+        opened = self.library.model(asked.place["m"])
+        return json_reply({"text": input_words.another_text(opened, number)})
 
     def catalogue(self, asked: Question) -> Reply:
         return json_reply(catalogue())

@@ -30,6 +30,7 @@ KEYS: dict[str, tuple[str, str] | None] = {
     "head": (r"\d+|mean", "a number or 'mean'"),
     **dict.fromkeys(("layer", "unit", "step", "seed"), (r"\d+", "a number")),
 }  # fmt: skip
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PIECE = re.compile(
     r"\x02(?P<piece>[^\x03]*)\x03|\[(?P<noun>[^\]\[\x02]+)\]\((?P<means>[^)\x02]+)\)"
 )
@@ -60,6 +61,14 @@ class NotChosen(Lacks):
 def marked(piece: Mapping[str, Any]) -> str:
     """Encode a number or a word of a run for an f-string; `pieces` decodes it."""
     return f"\x02{json.dumps(piece)}\x03"
+
+
+def written(value: float) -> str:
+    """A positive number that is not from the run, with about four digits: 980.0 or 2.400 × 10⁹."""
+    if 0.1 <= value < 100_000:
+        return f"{value:.1f}" if value >= 10 else f"{value:.3f}"
+    mantissa, exponent = f"{value:.3e}".split("e")
+    return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
 def pieces(text: str) -> list[dict[str, Any]]:

@@ -154,7 +154,8 @@ def markup() -> str:
     """The body of index.html as XML, which the embedded page parses."""
     index = (STATIC / "index.html").read_text("utf-8")
     body = re.search(r"<body>(.*)</body>", index, re.S)
-    inner = re.sub(r"<noscript>.*?</noscript>", "", body.group(1) if body else "", flags=re.S)
+    files = r"<(noscript|script)\b.*?</\1>|<link\b[^>]*>|<!--.*?-->"
+    inner = re.sub(files, "", body.group(1) if body else "", flags=re.S)
     inner = re.sub(r"\s(hidden|inert|disabled)(?=[\s>])", r' \1=""', inner)  # as XML requires
     text = f'<body xmlns="http://www.w3.org/1999/xhtml">{inner.strip()}</body>'
     try:

@@ -152,7 +152,8 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
         "config": config.model_dump(mode="json"),
         "outputs": outputs.kind, "generates": outputs.tokenizer is not None,
         "tuned": "start" in model.facts,
-        "examples": examples(opened), "standardised": _standardised(outputs),
+        "examples": [as_opened(opened, text) for text in examples(opened)],
+        "standardised": _standardised(outputs),
         "switches": [
             {
                 "key": switch.key, "name": switch.name, "kind": switch.kind, "part": switch.part,
@@ -185,6 +186,14 @@ def examples(opened: PageModel) -> list[str]:
     inputs = config.inputs if isinstance(config, MLPConfig | LinearConfig) else None
     zeros = [" ".join(["0"] * inputs)] if inputs else []
     return [text for text in known if _reads(opened, text)] or zeros or known
+
+
+def as_opened(opened: PageModel, text: str) -> str:
+    """A text that the page opens on; for a language model without its last third."""
+    if opened.model.task.outputs.kind != "next_tokens":
+        return text
+    cut = text[: max(1, 2 * len(text) // 3)]
+    return cut.rpartition(" ")[0] or cut
 
 
 def _reads(opened: PageModel, text: str) -> bool:

@@ -29,6 +29,7 @@ from translucid.studio.layer_inputs import (
 )
 from translucid.studio.page_model import PageModel
 from translucid.studio.query_values import hinted
+from translucid.studio.server.questions import check_cancelled
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
@@ -69,6 +70,7 @@ class Selection(KernelReading):
         return super().wants(*names) if self.by_kernel else True
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
+        check_cancelled()
         shape = tuple(value.shape)
         if position is not None:
             # A backward layer starts at the last position.

@@ -1,8 +1,9 @@
 """The lesson on the first page: one attention weight of a translation model, for any sentence."""
 
+import math
 from contextlib import suppress
 
-from translucid.studio.lesson import Lesson, SentenceLacks, Stop
+from translucid.studio.lesson import Lesson, SentenceLacks, Stop, written
 
 lesson = Lesson(
     name="Start here",
@@ -65,14 +66,12 @@ def second_word(run, attention):
 
 def shown(run, attention, head, row, column, say):
     """A stop with the given text that computes the softmax for one weight."""
-    part = attention.part
-    score = run.point(f"{part}.scaled")[head, row, column]
-    largest = run.point(f"{part}.shift")[head, row, 0]
-    exponential = run.point(f"{part}.exponentials")[head, row, column]
-    total = run.point(f"{part}.normaliser")[head, row, 0]
+    scores = run.point(f"{attention.part}.scaled")
+    total = sum(math.exp(scores[head, row, key]) for key in range(attention.shape[-1]))
+    score = scores[head, row, column]
     return Stop(
         say,
-        do=f"exp({score} − {largest}) ÷ {total} = {exponential} ÷ {total} = "
+        do=f"exp({score}) ÷ {written(total)} = {written(math.exp(score))} ÷ {written(total)} = "
         f"{attention[head, row, column]}",
         at=attention,
         layer=attention.layer,

@@ -17,7 +17,7 @@ SUM, OUTPUT = "perceptron.sum", "perceptron.output"
     "Numbers in, a number out",
     view="flow",
     at=OUTPUT,
-    do="Move over the two boxes: the first is a sum, the second is the neuron's output.",
+    do="Select each of the two boxes: the first is a sum, the second is the neuron's output.",
 )
 def numbers_in_a_number_out(run):
     return Stop(

@@ -17,7 +17,7 @@ EMBEDDING = "encoder.embedding.lookup"
     "A word is an entry",
     view="flow",
     at=EMBEDDING,
-    do="Move over the words at the left: each starts a strand of its own.",
+    do="Select a word at the left: a strand of its own starts there.",
 )
 def a_word_is_an_entry(run):
     word = run.point(EMBEDDING).row(1)

@@ -173,7 +173,7 @@ def feed_forward(run):
     "No looking ahead",
     view="attention",
     head=0,
-    do="The upper triangle is empty: move over it.",
+    do="The upper triangle is empty: select one of its cells.",
 )
 def causal_mask(run):
     attention = run.point("decoder.layers.0.self_attention.pattern")

@@ -7,6 +7,7 @@ nothing here may import torch, which takes longer than everything else.
 import asyncio
 import mimetypes
 import secrets
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -23,7 +24,15 @@ from starlette.websockets import WebSocket
 
 from translucid.core.errors import TranslucidError
 from translucid.studio.server.guard import Guard, Refused, cookie_name
-from translucid.studio.server.questions import QUESTIONS, Question, as_json, read_query
+from translucid.studio.server.questions import (
+    CANCELLED,
+    QUESTIONS,
+    Cancelled,
+    Question,
+    Reply,
+    as_json,
+    read_query,
+)
 
 if TYPE_CHECKING:
     from translucid.studio.handlers import Handlers
@@ -96,7 +105,7 @@ class Studio:
                 async with self.turn:
                     if await request.is_disconnected():
                         raise ClientDisconnect
-                    reply = await run_in_threadpool(handlers.answer, name, asked)
+                    reply = await _unless_gone(request, handlers.answer, name, asked)
             finally:
                 self.waiting -= 1
             headers = FOREVER if reply.forever else None
@@ -130,10 +139,10 @@ class Studio:
         return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
-        """Set the cookie and return a page that opens the studio by script. After an HTTP redirect,
-        the browser would treat the request as coming from the page with the link and withhold the
-        cookie."""
-        answer = Response((STATIC / "open.html").read_bytes(), media_type="text/html")
+        """The page, with the cookie for its requests; the page removes the token from its address.
+        With a redirect, the browser would attribute the next request to the page with the link and
+        withhold the cookie."""
+        answer = await self.page(request)
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
             httponly=True, samesite="strict", path="/",
@@ -154,6 +163,23 @@ class Studio:
             await follow(socket, run)
         finally:
             self.live -= 1
+
+
+async def _unless_gone(request: Request, act: Callable[..., Reply], *arguments: Any) -> Reply:
+    """Call a function on a thread; if the page disconnects, it stops at its next check."""
+    cancelled = threading.Event()
+    CANCELLED.set(cancelled)  # in the context of this request, which the thread copies
+    work = asyncio.create_task(run_in_threadpool(act, *arguments))
+    gone = asyncio.ensure_future(request.receive())  # after the body, only the end is left
+    try:
+        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            cancelled.set()
+        return await work
+    except Cancelled:
+        raise ClientDisconnect from None
+    finally:
+        gone.cancel()
 
 
 async def _wrong(request: Request, error: Exception) -> Response:

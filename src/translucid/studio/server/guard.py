@@ -24,6 +24,20 @@ HEADERS = {
     b"cross-origin-opener-policy": b"same-origin",
 }
 DEFAULT_HEADERS = {b"cache-control": b"no-store"}
+NO_TOKEN = "open the address that `translucid explore` printed: it contains the token"
+# For a browser that opens or reloads the page: the page's styles need the token too.
+NO_TOKEN_PAGE = b"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Translucid studio: new address needed</title>
+<h1>This page needs a new address</h1>
+<p>The studio was probably restarted: every start has a new address, with a new token.</p>
+<p>Open the address that <code>translucid explore</code> printed in its terminal. If it is no longer
+there, stop the command with Ctrl-C and start it again.</p>
+<p>If you copied a link, its part after # still works: append it to the new address.</p>
+</html>
+"""
 TOO_LARGE = f"a request may have at most {LARGEST:,} bytes"
 TOO_SLOW = f"the request was not complete after {PATIENCE:.0f} seconds"
 
@@ -66,7 +80,10 @@ class Guard:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008, "reason": error.why})
             elif not begun:
-                await _refuse(sealed, error)
+                page = error.why == NO_TOKEN and any(
+                    "text/html" in a for a in headers.get("accept", [])
+                )
+                await _refuse(sealed, error, NO_TOKEN_PAGE if page else None)
 
     def _check(self, scope: Any, headers: dict[str, list[str]]) -> None:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
@@ -82,9 +99,7 @@ class Guard:
         if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
             raise Refused(403, "other sites may not use the studio")
         if not self._known(headers, cookie_name(hosts[0])):
-            raise Refused(
-                403, "open the address that `translucid explore` printed: it contains the token"
-            )
+            raise Refused(403, NO_TOKEN)
         if asks:
             kinds = headers.get("content-type", [])
             if [kind.partition(";")[0].strip().lower() for kind in kinds] != ["application/json"]:
@@ -155,10 +170,12 @@ def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [*kept, *missing, *HEADERS.items()]
 
 
-async def _refuse(send: Any, error: Refused) -> None:
-    body = json.dumps({"error": error.why}).encode()
+async def _refuse(send: Any, error: Refused, page: bytes | None) -> None:
+    """Send the reason as JSON, or a page instead."""
+    body = json.dumps({"error": error.why}).encode() if page is None else page
+    kind = b"application/json" if page is None else b"text/html"
     headers = [
-        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+        (b"content-type", kind), (b"content-length", str(len(body)).encode()),
         # the rest of the request is not read
         *([(b"connection", b"close")] if error.status in (408, 413) else []),
     ]  # fmt: skip

@@ -3,6 +3,8 @@ torch: the server shows its page before torch is loaded."""
 
 import json
 import math
+import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -19,7 +21,8 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/draws"): "draws",
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
     ("GET", "/api/model/{m}/hardest"): "hardest", ("GET", "/api/model/{m}/unit"): "unit",
-    ("GET", "/api/model/{m}/labels"): "labels",
+    ("GET", "/api/model/{m}/labels"): "labels", ("GET", "/api/model/{m}/words"): "words",
+    ("GET", "/api/model/{m}/text"): "another_text",
     ("GET", "/api/patching"): "patching", ("GET", "/api/patching/cell"): "patch",
     ("GET", "/api/patching/row"): "causal",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",
@@ -28,6 +31,20 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/train/{m}/probes"): "probes", ("GET", "/api/plane/{kind}"): "plane",
     ("GET", "/api/runs/{run}/check/{id}/{stop}"): "check",
 }  # fmt: skip
+
+# Set when the page no longer waits for the answer; long computations check it.
+CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+
+
+class Cancelled(Exception):
+    """The page no longer waits for this answer."""
+
+
+def check_cancelled() -> None:
+    cancelled = CANCELLED.get()
+    if cancelled is not None and cancelled.is_set():
+        raise Cancelled
+
 
 JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
 

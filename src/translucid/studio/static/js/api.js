@@ -31,7 +31,8 @@ async function fetched(address, options) {
   let answer;
   try {
     answer = await fetch(address, options);
-  } catch {
+  } catch (error) {
+    if (error.name === 'AbortError') throw new Refused('The computation was cancelled.');
     throw new Refused('the studio’s server has stopped; start it again with: translucid explore');
   }
   if (!answer.ok) {
@@ -84,9 +85,20 @@ const query = given =>
 
 export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
+// Help with the text that is being typed, and another text of the model's data. Neither is saved with the session.
+export const words = async (m, text, caret) =>
+  json(await fetched(`/api/model/${encodeURIComponent(m)}/words?${query({ text, caret })}`));
+export const anotherText = async (m, number) =>
+  (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;
 export const catalogue = () => once('/api/catalogue', json);
 // question: { m, text, target?, off? }
-export const run = question => once('/api/runs', json, posted(question), JSON.stringify(question));
+export const run = question =>
+  once('/api/runs', json, { ...posted(question), signal: waits.signal }, JSON.stringify(question));
+let waits = new AbortController();
+export function cancelRuns() {
+  waits.abort();
+  waits = new AbortController();
+}
 export const tensors = (id, names, options = {}) =>
   once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];

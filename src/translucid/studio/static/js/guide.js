@@ -7,6 +7,7 @@ import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
 import { readout } from './readout.js';
+import { storage } from './theme.js';
 
 const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // for every stop
 const box = () => document.getElementById('lesson');
@@ -36,7 +37,10 @@ const away = () => {
 function on() {
   if (away()) return move(now.place);
   const next = seek(now.place, 1);
-  return next === null ? leave() : move(next);
+  if (next !== null) return move(next);
+  remember(now.id);
+  if (now.after) location.hash = stationAt(now.after);
+  else leave();
 }
 function back() {
   const before = seek(now.place, -1);
@@ -75,39 +79,23 @@ export async function guide(view, { run }) {
   }
   const step = lesson.steps[now.place - 1];
   now.instead = there(step) ? null : step.in_sentence ? another(lesson) : await instead(lesson, run);
-  now.end = seek(now.place, 1) === null ? await endOf(lesson) : null;
+  now.after = seek(now.place, 1) === null ? await stationAfter(lesson) : null;
   link.state.meant = there(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
-// What the lesson covered, and what comes next.
-async function endOf(lesson) {
+// The first stop of a station, with the station's model and sentence.
+export const stationAt = ({ id, m, text }) => to('lesson', { lesson: `${id}.1`, m, text, target: null, pin: null });
+async function stationAfter({ id }) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
-  const here = stations.findIndex(each => each.id === lesson.id);
-  const next = here < 0 ? null : stations[here + 1];
-  const taught = lesson.teaches.charAt(0).toLowerCase() + lesson.teaches.slice(1);
-  return h(
-    'p.end',
-    h('b', 'You have seen '),
-    taught,
-    next
-      ? [
-          h('b', ' Next: '),
-          h(
-            'a',
-            { href: to('lesson', { lesson: `${next.id}.1`, m: next.m, text: next.text, target: null, pin: null }) },
-            next.name,
-          ),
-        ]
-      : here >= 0
-        ? ' This was the last station.'
-        : '',
-  );
+  const here = stations.findIndex(each => each.id === id);
+  return here < 0 ? null : stations[here + 1];
 }
 function drawn(step) {
   const { id, place, lesson } = now;
   const last = seek(place, 1) === null;
   const off = away();
+  const answer = there(step) && step.task ? task(now.run, id, place) : null;
   const skipped = [];
   for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
   return [
@@ -138,8 +126,7 @@ function drawn(step) {
               pieces(step.do),
               skipped.length ? h('span.quiet', ` Skipped: ${missed(skipped)}.`) : '',
             ),
-            step.task ? task(now.run, id, place) : null,
-            now.end,
+            answer?.line,
           ]
         : [
             h('p.says', `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`),
@@ -147,10 +134,17 @@ function drawn(step) {
           ],
     ),
     h(
-      'button.onward',
-      { title: off ? 'Back to the stop (Space)' : 'Next stop (Space)', onclick: on },
-      off ? 'Come back' : last ? 'Finish' : 'Next',
-      icon('next'),
+      'div.acts',
+      h(
+        'button.onward',
+        {
+          title: `${off ? 'Back to the stop' : now.after ? `Next station: ${now.after.name}` : 'Next stop'} (Space)`,
+          onclick: on,
+        },
+        off ? 'Come back' : !last ? 'Next' : now.after ? 'Next station' : 'Finish',
+        icon('next'),
+      ),
+      answer?.button,
     ),
     shut(),
   ];
@@ -199,15 +193,7 @@ async function instead(lesson, run) {
   return h(
     'p.task',
     own
-      ? [
-          `${lesson.name} is a lesson on `,
-          h(
-            'a',
-            { href: to('lesson', { lesson: `${lesson.id}.1`, m: own.m, text: own.text, target: null, pin: null }) },
-            own.model,
-          ),
-          '. ',
-        ]
+      ? [`${lesson.name} is a lesson on `, h('a', { href: stationAt(own) }, own.model), '. ']
       : lesson.model
         ? [`${lesson.name} is a lesson on ${lesson.model}: `, h('code', `translucid explore ${lesson.model}`), '. ']
         : '',
@@ -232,24 +218,32 @@ const missed = steps =>
     .join('; ');
 
 // ---- a task: a button that checks what the page shows, and the result
-const done = new Set(); // lesson.stop, of this session
+// Tasks that are done (lesson.stop) and lessons that are finished (lesson), which the browser remembers.
+const KEPT_AT = 'translucid-done';
+const done = new Set(JSON.parse(storage(store => store.getItem(KEPT_AT)) ?? '[]'));
 export const doneIn = id => [...done].filter(key => key.startsWith(`${id}.`)).length;
+export const isFinished = id => done.has(id);
+function remember(key) {
+  done.add(key);
+  storage(store => store.setItem(KEPT_AT, JSON.stringify([...done])));
+}
 
 function task(run, id, place) {
   const key = `${id}.${place}`;
-  const verdict = h('span.verdict', { role: 'status', 'aria-live': 'polite' });
-  const line = h('p', { class: `check${done.has(key) ? ' right' : ''}` });
-  const button = h('button.edit', { onclick: check }, 'Check');
+  const line = h(
+    'p',
+    { class: `check${done.has(key) ? ' right' : ''}`, role: 'status' },
+    done.has(key) ? '✓ done' : '',
+  );
+  const button = h('button.try', { onclick: check }, 'Check');
   async function check() {
     const found = await api.check(run.run, id, place, location.hash);
-    if (found.done) done.add(key);
-    line.classList.toggle('right', found.done);
-    line.classList.toggle('wrong', !found.done);
-    verdict.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+    if (found.done) remember(key);
+    line.className = `check ${found.done ? 'right' : 'wrong'}`;
+    line.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+    line.scrollIntoView({ block: 'nearest' });
   }
-  if (done.has(key)) verdict.append('✓ done');
-  line.append(button, verdict);
-  return line;
+  return { line, button };
 }
 
 // ---- sentences: text, words, numbers, nouns

@@ -2,13 +2,14 @@
 import { modelSelect } from './parts/controls.js';
 import { h, icon, unit } from './dom.js';
 import { address, go, isOwn, link as to, settle, unusable } from './route.js';
-import { onSystemTheme, otherTheme, setTheme } from './theme.js';
+import * as theme from './theme.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice, copy } from './readout.js';
 import { counted, num, scaleOf, MANY } from './ink.js';
 import { token } from './parts/token.js';
 import { rolling } from './parts/rolling.js';
+import { sentenceForm } from './parts/sentence_form.js';
 import { minimap } from './parts/minimap.js';
 import { folderOf, onTraining, stateOf } from './training.js';
 import { noteOnText, toModel } from './readable.js';
@@ -60,10 +61,11 @@ function absent(id, model, all) {
 }
 const tool = (name, key, onclick, face, kind) =>
   h('button', { title: `${name} (${key})`, 'aria-label': name, onclick, class: kind }, face);
+const lightOrDark = () => theme.otherTheme(chosen => go(address().view, { theme: chosen }));
 const copyLink = () => copy(location.href, 'the link');
 function bar(view, model, all) {
   byId('bar').replaceChildren(
-    h('a.mark', { href: to('flow') }, mark, 'translucid'),
+    h('a.mark', { href: '#/lesson', title: 'To the first page' }, mark, 'translucid'),
     h('h1.unseen', `Translucid studio: ${model.name}`),
     h(
       'nav.views',
@@ -93,7 +95,7 @@ function bar(view, model, all) {
       'div.tools',
       saver(keep),
       tool('Larger text, for a projector', 'p', projector, 'Aa', 'projector'),
-      tool('Light or dark', 'd', otherTheme, icon('theme')),
+      tool('Light or dark', 'd', lightOrDark, icon('theme')),
       tool('Copy a link to this view', 'l', copyLink, icon('link')),
       tool('Show the numbers of a picture as a table', 't', tables, icon('table')),
       tool('Show or hide the inspector', 'i', inspector, icon('panel'), 'inspect'),
@@ -159,6 +161,9 @@ async function sentence(run, model) {
   if (!run) return byId('sentence').replaceChildren(h('span.quiet', unread(model)));
   const { source, target, follows, features } = run.tokens;
   const box = byId('sentence');
+  const first = address().view === 'lesson' && !address().params.has('lesson');
+  box.classList.toggle('first', first);
+  if (first) return edit(run, model, false);
   const lists = [source, target].filter(list => list.length);
   const long = lists.filter(list => list.length > LONG).length;
   // beside Edit, and perhaps an answer
@@ -246,28 +251,19 @@ function answer(run, model) {
   const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
   return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
 }
-function edit(run, model) {
-  const field = h('input', { type: 'text', value: run.text, 'aria-label': 'Sentence', maxlength: 20000 });
-  const form = h(
-    'form.asking',
-    {
-      onsubmit: event => {
-        event.preventDefault();
-        if (!field.value.trim()) {
-          notice('the sentence is empty: type one, or press Escape');
-          return;
-        }
-        link.state.pins = [];
-        go(address().view, { text: field.value, pin: null, m: model.m });
-      },
-    },
-    field,
-    h('button.edit', { type: 'submit' }, 'Read it'),
-  );
-  field.addEventListener('keydown', event => {
-    if (event.key === 'Escape') sentence(run, model);
-  });
-  byId('sentence').replaceChildren(form);
+const INTRO =
+  'This page opens a neural network and shows every number inside it. Type a sentence and follow it to the answer.';
+// The form instead of the sentence: on the first page always, elsewhere after Edit.
+function edit(run, model, focus = true) {
+  const read = text => {
+    if (!text.trim()) return notice('the sentence is empty: type one, or press Escape');
+    link.state.pins = [];
+    go(address().view, { text, pin: null, m: model.m });
+  };
+  const form = sentenceForm(run, model, read, () => sentence(run, model));
+  byId('sentence').replaceChildren(...(focus ? [] : [h('p.intro', INTRO)]), form);
+  if (!focus) return;
+  const field = byId('sentence').querySelector('input');
   field.focus();
   field.select();
 }
@@ -331,6 +327,21 @@ function told(error) {
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
+// After a second: how long the model has been reading, and a button that cancels it. Returns what ends this.
+function waiting() {
+  const began = Date.now();
+  const time = h('span.n', { 'aria-hidden': 'true' });
+  const cancel = h('button.edit', { onclick: api.cancelRuns }, 'Cancel');
+  const box = h('div.waiting', { role: 'status' }, 'The model is reading the text …', time, cancel);
+  const timer = setInterval(() => {
+    time.textContent = `${Math.round((Date.now() - began) / 1000)} s`;
+    if (!box.isConnected) document.body.append(box);
+  }, 1000);
+  return () => {
+    clearInterval(timer);
+    box.remove();
+  };
+}
 // The message of a slow view.
 const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
 // One signal per drawing: when its view is left, its listeners end and pending answers are not delivered (api.js), so
@@ -348,18 +359,18 @@ async function drawOn(stage, signal) {
   const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
   const back = keepFocus(document.body);
   stage.inert = true; // until it shows this view
-  setTheme();
+  theme.setTheme();
   root.dataset.hide = hidden(params).join(' ');
   link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
-  let late = 0;
-  signal.addEventListener('abort', () => clearTimeout(late));
+  let late = () => {};
+  signal.addEventListener('abort', () => late());
   try {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     const found = await context((model, all) => {
       bar(shownBy(model, all), model, all);
-      late = setTimeout(() => rest({ at: ['the model is reading …'] }), 1000);
+      late = waiting();
     });
-    clearTimeout(late);
+    late();
     const stop = await whole(found);
     if (stop) {
       history.replaceState(null, '', stop);
@@ -372,6 +383,7 @@ async function drawOn(stage, signal) {
     await guide(view, found);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     link.forget(stage);
+    link.state.hover = []; // what was under the pointer is gone
     rest(null);
     const box = h('div', { class: `stage view-${view}` });
     stage.className = `view-${view}`;
@@ -402,7 +414,7 @@ async function drawOn(stage, signal) {
     }
     root.dataset.ready = failed ? 'error' : `${view} ${found.run?.run ?? ''}`;
   } catch (error) {
-    clearTimeout(late);
+    late();
     if (!signal.aborted) return told(error);
   }
 }
@@ -425,7 +437,7 @@ onTraining(m => {
   sentence(null, now.model);
 });
 addEventListener('hashchange', draw);
-onSystemTheme(draw);
+theme.onSystemTheme(draw);
 addEventListener('keydown', guided, true);
 let size = '';
 addEventListener('resize', () => {
@@ -441,8 +453,9 @@ addEventListener('keydown', event => {
     '/': () => {
       event.preventDefault();
       document.querySelector('.sentence .rewrite')?.click();
+      document.querySelector('.sentence input')?.select();
     },
-    d: otherTheme,
+    d: lightOrDark,
     p: projector,
     l: copyLink,
     c: copyValue,

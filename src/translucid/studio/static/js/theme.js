@@ -1,7 +1,5 @@
 // Light or dark: from the address, else from the notebook, else the last choice, else the system setting. index.html
-// loads this before anything is painted.
-import { address, go } from './route.js';
-
+// loads this before anything is painted, so it imports nothing.
 const KEPT = 'translucid-theme';
 const root = document.documentElement;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -9,7 +7,7 @@ const system = () => (dark.matches ? 'dark' : 'light');
 const known = theme => (theme === 'light' || theme === 'dark' ? theme : null);
 
 // A browser that blocks storage throws on access.
-function storage(act) {
+export function storage(act) {
   try {
     return act(localStorage);
   } catch (error) {
@@ -19,19 +17,20 @@ function storage(act) {
 }
 export function setTheme() {
   root.dataset.theme =
-    known(address().params.get('theme')) ??
+    known(new URLSearchParams(location.hash.split('?')[1]).get('theme')) ??
     root.dataset.around ??
     known(storage(store => store.getItem(KEPT))) ??
     system();
 }
 // Choosing the system's theme follows the system from then on.
-export function otherTheme() {
+export function otherTheme(show) {
   const theme = root.dataset.theme === 'dark' ? 'light' : 'dark';
   if (!root.dataset.around)
     storage(store => (theme === system() ? store.removeItem(KEPT) : store.setItem(KEPT, theme)));
-  go(address().view, { theme });
+  show(theme);
 }
 export function onSystemTheme(act) {
   if (!root.dataset.around) dark.addEventListener('change', act);
 }
+if (location.pathname.startsWith('/open/')) history.replaceState(null, '', `/${location.hash}`); // hides the token
 setTheme();

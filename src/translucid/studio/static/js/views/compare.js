@@ -348,7 +348,7 @@ async function pictures(box, { model, run, other, second, params }) {
       ),
     );
     shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
-    rest({ at: ['hover over a cell to highlight it in every picture'], path: one.path, scale: one.scale });
+    rest({ at: ['select a cell to highlight it in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }

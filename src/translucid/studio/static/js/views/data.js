@@ -11,6 +11,8 @@ import { withTable } from '../parts/table.js';
 const ALONG = ['length', 'queries', 'keys'];
 const HEADS = ['heads', 'kv_heads'];
 const begun = new Set(); // what was asked for is shown again, for the next unit too
+const stopped = new Set(); // does not begin again by itself
+const QUICK = 5e6; // parameters of a model that reads its texts without being asked
 const FIRST = ['feedforward.activated', '.hidden', '.mixed', '.output'];
 
 // Points with a value per unit and token; for heads, the norms of their vectors.
@@ -38,8 +40,7 @@ async function drawView(stage, { model, run, params }) {
   async function survey(box, key, ask, draw, noun) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span.quiet');
-    let stopped = false;
-    const stop = h('button.edit', { onclick: () => (stopped = true) }, 'Stop');
+    const stop = h('button.edit', { onclick: () => stopped.add(key) }, 'Stop');
     box.replaceChildren(h('div.surveying', bar, line, stop));
     try {
       for (;;) {
@@ -47,8 +48,8 @@ async function drawView(stage, { model, run, params }) {
         bar.max = found.of;
         bar.value = found.done;
         line.textContent = `${found.done} of ${found.of} ${noun}`;
-        if (found.done === found.of || stopped) {
-          if (stopped) begun.delete(key); // it does not begin again by itself
+        if (found.done === found.of || stopped.has(key)) {
+          if (stopped.has(key)) begun.delete(key);
           box.replaceChildren(...draw(found));
           return;
         }
@@ -58,19 +59,23 @@ async function drawView(stage, { model, run, params }) {
     }
   }
   const button = (label, onclick) => h('button.edit', { onclick }, label);
-  const offer = (box, label, key, ask, draw, noun, ...before) => {
+  // unasked: begin without a click.
+  const offer = (unasked, box, label, key, ask, draw, noun, ...before) => {
     const start = () => {
       begun.add(key);
+      stopped.delete(key);
       survey(box, key, ask, draw, noun);
     };
-    if (begun.has(key)) start();
+    if (begun.has(key) || (unasked && !stopped.has(key))) start();
     else box.replaceChildren(...before, button(label, start));
   };
 
+  const quick = model.parameters < QUICK;
   // ---- texts by loss
   const losses = `${model.m} losses`;
   function begin() {
     offer(
+      quick,
       list,
       'Measure losses',
       losses,
@@ -169,6 +174,7 @@ async function drawView(stage, { model, run, params }) {
     );
     const { at, unit } = state;
     offer(
+      quick,
       moved,
       'Texts with its largest and smallest values',
       `${model.m} units`,
@@ -176,7 +182,15 @@ async function drawView(stage, { model, run, params }) {
       drawMoved,
       'texts',
     );
-    offer(follows, 'What it responds to', `${model.m} labels`, () => api.labels(model.m, at), drawLabels, 'sentences');
+    offer(
+      false,
+      follows,
+      'What it responds to',
+      `${model.m} labels`,
+      () => api.labels(model.m, at),
+      drawLabels,
+      'sentences',
+    );
   }
   const marked = ({ value, text, tokens, place }) =>
     h(
@@ -190,7 +204,6 @@ async function drawView(stage, { model, run, params }) {
     );
   function drawMoved(found) {
     const part = (title, rows) => [h('h3', title), h('ol.extremes', rows.map(marked))];
-    rest({ at: [`${found.done} texts`], path: `${model.name}: ${found.from}` });
     return [
       ...part('Largest', found.largest),
       ...part('Smallest', found.smallest),

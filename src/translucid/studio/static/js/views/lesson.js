@@ -1,10 +1,10 @@
 // Lesson: the tours, what each teaches, and which of its stops do not apply to this model.
-import { h, m, s, unit, widest } from '../dom.js';
+import { h, m, s, onLook, unit, widest } from '../dom.js';
 import * as api from '../api.js';
-import { pieces, stopAt, doneIn } from '../guide.js';
-import { rest } from '../readout.js';
-import { num } from '../ink.js';
-import { go, link as to } from '../route.js';
+import { pieces, stopAt, stationAt, doneIn, isFinished } from '../guide.js';
+import { readout, rest } from '../readout.js';
+import { counted, num } from '../ink.js';
+import { link as to } from '../route.js';
 import { withTable, grid } from '../parts/table.js';
 
 export const lesson = {
@@ -75,20 +75,18 @@ function tour(each, count, model) {
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
-async function start({ all, model, run }, listed) {
+async function start({ model, run }, listed) {
   const first = listed.find(each => each.id === 'opening');
   const stations = listed.filter(each => each.start && each !== first);
   const box = h('div.start');
-  const texts = all.find(each => each.m === first?.m)?.examples ?? [];
   const asked = model.m === first?.m ? run.text : first?.text;
   // a saved session may lack this number
-  if (first) box.append(await opening(first, asked, texts).catch(error => api.refusal(error) && ''));
+  if (first) box.append(await opening(first, asked).catch(error => api.refusal(error) && ''));
   box.append(
-    h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
     h(
-      'p.quiet',
-      'A station is a lesson with its own model. A lesson is a sequence of stops: each stop shows one thing, ' +
-        'and some have a task, which the page checks.',
+      'header.row',
+      h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
+      h('p.quiet', 'Each station is a lesson with its own model, and has tasks that the page checks.'),
     ),
     h(
       'ol.stations',
@@ -99,18 +97,26 @@ async function start({ all, model, run }, listed) {
 }
 function station(each, number) {
   const done = doneIn(each.id);
-  const tasks = `${each.tasks} task${each.tasks > 1 ? 's' : ''}${done ? `, ${done} done` : ''}`;
-  const href = to('lesson', { lesson: `${each.id}.1`, m: each.m, text: each.text, target: null, pin: null });
-  const named = h('span.name', each.model);
+  const over = isFinished(each.id);
+  const tasks = `${counted(each.tasks, 'task')}${done ? `, ${done} done` : ''}`;
+  const href = stationAt(each);
+  const card = h(
+    'a',
+    {
+      class: `station${over ? ' finished' : ''}`,
+      href,
+      'aria-label': `Station ${number}: ${each.name}${over ? ', finished' : ''}`,
+    },
+    h('span.n.number', { 'aria-hidden': 'true' }, over ? '✓' : String(number)),
+    h('b', each.name),
+    h('span.quiet.count', over ? 'Finished' : `${each.steps} stops`, `, ${tasks}`),
+  );
   return h(
     'li',
-    h(
-      'a.station',
-      { href, 'aria-label': `Station ${number}: ${each.name}` },
-      h('span.n.number', { 'aria-hidden': 'true' }, String(number)),
-      h('b', each.name),
-      h('span.quiet', each.teaches),
-      h('span.quiet.count', `${each.steps} stops, ${tasks} · `, named),
+    onLook(
+      card,
+      () => readout({ at: [each.teaches], path: each.model }),
+      () => readout(),
     ),
   );
 }
@@ -118,28 +124,30 @@ function station(each, number) {
 // The formula of the number, softmax over the scaled scores of its row, and its symbols.
 const mi = text => m('mi', text);
 const mo = text => m('mo', text);
-const size = () => m('msub', mi('d'), mi('k'));
 function softmax() {
-  const score = () => m('mfrac', m('mrow', mi('q'), mo('·'), mi('k')), m('msqrt', size()));
-  const top = m('mrow', mi('exp'), mo('('), score(), mo('−'), mi('max'), mo(')'));
-  const below = m('mrow', mo('∑'), mi('exp'), mo('('), score(), mo('−'), mi('max'), mo(')'));
-  return m('math.softmax', mi('a'), mo('='), m('mfrac', { displaystyle: true }, top, below));
+  const exp = () => m('mrow', mi('exp'), mo('('), mi('s'), mo(')'));
+  return m('math.softmax', mi('a'), mo('='), m('mfrac', { displaystyle: true }, exp(), m('mrow', mo('∑'), exp())));
 }
 function signs(run, at, score) {
   const width = run.points.find(each => each.at === at.replace('pattern', 'query')).shape.at(-1);
-  const words = run.tokens.source.length;
+  const dot = m('mfrac', m('mrow', mi('q'), mo('·'), mi('k')), m('msqrt', m('mn', String(width))));
   const means = [
-    [m('mrow', mi('q'), mo('·'), mi('k')), 'the score: how well the query of this row matches the key of a word'],
-    [size(), `${width}, the size of q and k: divided by its root, the score is ${num(score, 3)} here`],
-    [mi('max'), 'the largest score of the row: without it exp could overflow, the result is the same'],
-    [mo('∑'), `over the ${words} tokens of the source, so that the row sums to 1`],
+    [
+      mi('s'),
+      [
+        'the score: how well the query q of this row matches the key k of a word, ',
+        m('math', dot),
+        ` = ${num(score, 3)} here`,
+      ],
+    ],
+    [mo('∑'), `over the ${run.tokens.source.length} tokens of the source, so that the row sums to 1`],
   ];
   return h(
     'dl.signs',
     means.map(([sign, meaning]) => [h('dt', m('math', sign)), h('dd', meaning)]),
   );
 }
-async function opening(first, text, texts) {
+async function opening(first, text) {
   const run = await api.run({ m: first.m, text });
   const { steps } = await api.lesson(run.run, 'opening');
   const step = steps[0];
@@ -169,17 +177,6 @@ async function opening(first, text, texts) {
       softmax(),
       h('p.sum', pieces(step.do)),
       signs(run, at, step.do.find(piece => piece.value !== undefined).value),
-      h(
-        'div.chips',
-        { role: 'group', 'aria-label': 'Sentences' },
-        texts.map(each =>
-          h(
-            'button.chip',
-            { 'aria-pressed': String(each === text), onclick: () => go('lesson', { text: each, m: first.m }) },
-            each,
-          ),
-        ),
-      ),
       h('p', h('a.begin', { href: closer }, 'Look closer'), moves ? skip : ''),
     ),
   );
@@ -188,7 +185,7 @@ async function opening(first, text, texts) {
     skip.remove();
   }
   if (moves) {
-    box.addEventListener('animationend', event => event.target.matches('.tells .chips') && still());
+    box.addEventListener('animationend', event => event.target.matches('.tells .signs') && still());
     box.addEventListener('pointerdown', still, { once: true });
   }
   return box;
@@ -198,12 +195,14 @@ function drawn(weights, tokens, q, k) {
   const u = unit();
   const source = tokens.source;
   const target = tokens.follows;
-  const pitch = 34 * u;
-  const left = widest(source, 1.125, { weight: 600 }) + 10 * u;
-  const right = widest(target, 1.125, { weight: 600 }) + 10 * u;
-  const wide = 130 * u;
+  const rows = Math.max(source.length, target.length);
+  const pitch = Math.min(48, Math.max(26, 310 / rows)) * u; // a short sentence fills the card
+  const left = widest(source, 1.375, { weight: 600 }) + 10 * u;
+  const right = widest(target, 1.375, { weight: 600 }) + 10 * u;
+  const half = document.documentElement.clientWidth / 2 - 100 * u; // of the card, which is in two columns
+  const wide = Math.max(130 * u, half - left - right);
   const W = left + wide + right;
-  const H = pitch * Math.max(source.length, target.length);
+  const H = pitch * rows;
   const y = i => (i + 0.5) * pitch;
   const paths = weights.flatMap((row, i) =>
     row.map((weight, j) => {
@@ -213,7 +212,7 @@ function drawn(weights, tokens, q, k) {
         class: `strand${told ? ' told' : ''}`,
         d: `M${left} ${y(j)}C${left + wide / 2} ${y(j)} ${left + wide / 2} ${y(i)} ${left + wide} ${y(i)}`,
         pathLength: 1,
-        'stroke-width': Math.max(1, 9 * u * weight),
+        'stroke-width': Math.max(1, 0.4 * pitch * weight),
       });
       path.style.setProperty('--turn', String(told ? target.length + 1 : i));
       return path;

@@ -20,6 +20,9 @@ const ORDERS = [
   [false, 'by part'],
   [true, 'by effect'],
 ];
+const SHOWN = 8; // parts with the largest effects
+const QUICK = 5e6; // parameters of a model whose switches are measured at once
+const SHORT = 64; // tokens of a text for which they are
 const FULL = 0.2; // minimum full scale, so that small effects are not drawn as large ones
 const measured = new Map(); // run and switch -> Δ; a run never changes
 // Words and punctuation; a mask such as [MASK] is one word.
@@ -134,7 +137,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         'button.edit',
         { onclick: measureAll, disabled: !state.measuring && done === model.switches.length },
         state.measuring
-          ? `Stop (${done} of ${model.switches.length})`
+          ? `Stop ${done}/${model.switches.length}`
           : done === model.switches.length
             ? 'All measured'
             : 'Measure all',
@@ -181,7 +184,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     }
     state.measuring = false;
     drawList();
+    if (!isChanged()) drawTrained();
   }
+  const isChanged = () => state.off.size > 0 || state.swap !== null || state.instead !== null;
   function keep(key, found) {
     measured.set(
       `${run.run}|${key}`,
@@ -257,7 +262,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
     if (state.off.size) asked.off = offKeys();
-    const changed = state.off.size > 0 || state.swap !== null || state.instead !== null;
+    const changed = isChanged();
     let other = run;
     let found;
     try {
@@ -413,6 +418,30 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     patches.load();
   }
 
+  // ---- without changes: the parts with the largest effects
+  function drawTrained() {
+    const largest = model.switches.filter(each => delta(each) > 0).sort((a, b) => delta(b) - delta(a));
+    panel.replaceChildren(
+      h('header', h('h2', 'As trained')),
+      h(
+        'p.quiet',
+        model.switches.length
+          ? `${counted(model.switches.length, 'part')} can be switched off. ` +
+              '“Measure all” shows how much the outputs change without each.'
+          : 'This model has no parts that can be switched off.',
+      ),
+      ...(largest.length ? [h('h3', 'Largest effects')] : []),
+      h(
+        'ul.labels',
+        largest
+          .slice(0, SHOWN)
+          .map(each =>
+            h('li', h('button', { onclick: () => toggle(each) }, each.name, h('span.n', ` Δ ${said(delta(each))}`))),
+          ),
+      ),
+    );
+  }
+
   // ---- the formula with the part struck, and the answer that changed most
   async function drawPanel(found, changed, other, turn) {
     const chosen = [...state.off].map(key => known.get(key));
@@ -446,19 +475,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const line = (...text) => head.push(h('header.row', h('p', text), chosen.length ? '' : back()));
     if (state.swap) line('Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1]));
     if (state.instead) line('Different sentence: ', h('b.word', state.instead));
-    if (!changed) {
-      panel.replaceChildren(
-        h('header', h('h2', 'As trained')),
-        h(
-          'p.quiet',
-          model.switches.length
-            ? `${counted(model.switches.length, 'part')} can be switched off. ` +
-                '“Measure all” shows how much the outputs change without each.'
-            : 'This model has no parts that can be switched off.',
-        ),
-      );
-      return;
-    }
+    if (!changed) return drawTrained();
     const rows = [];
     const v = found.variation?.map(each => each ?? 1);
     const differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
@@ -557,6 +574,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   });
   drawList();
   await refresh();
+  const { source, target } = run.tokens;
+  if (model.parameters < QUICK && source.length + target.length < SHORT && !isChanged()) measureAll();
 }
 function swapOf(text) {
   // 2:cat

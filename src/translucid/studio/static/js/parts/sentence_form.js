@@ -1,0 +1,92 @@
+// The form for a sentence: while you type, it marks words that the model does not know, offers words that it knows
+// instead, and completes the word at the caret.
+import { h, icon } from '../dom.js';
+import * as api from '../api.js';
+
+// act(text) reads the sentence, leave() is Escape.
+export function sentenceForm(run, model, act, leave) {
+  const numbers = run.tokens.features.length > 0;
+  const field = h('input', {
+    type: 'text',
+    value: run.text,
+    'aria-label': 'Sentence',
+    maxlength: 20000,
+    autocomplete: 'off',
+    autocapitalize: 'off',
+    spellcheck: 'false',
+  });
+  const marks = h('div.marks', { 'aria-hidden': 'true' });
+  const hints = h('div.hints', { role: 'status' });
+  const aligned = () => (marks.scrollLeft = field.scrollLeft);
+  const put = (from, to, text) => {
+    field.setRangeText(text, from, to, 'end');
+    field.focus();
+    help();
+  };
+  const offer = (label, ...change) => h('button.chip', { type: 'button', onclick: () => put(...change) }, label);
+  const help = api.latest(async () => {
+    const text = field.value;
+    const caret = field.selectionStart;
+    const found = await api.words(model.m, text, caret).catch(error => {
+      hints.replaceChildren(h('span.quiet', api.refusal(error))); // a saved file has no model
+    });
+    if (found && text === field.value) show(found, text, caret);
+  });
+  function show({ unknown, completions, begun }, text, caret) {
+    const typing = completions.length && document.activeElement === field;
+    const odd = unknown.filter(each => !(typing && each.to === caret)); // the word is not complete yet
+    const starts = odd.map(({ from, to }) => from + text.slice(from, to).search(/\S|$/)); // after the space
+    const pieces = odd.flatMap(({ to }, i) => [
+      text.slice(odd[i - 1]?.to ?? 0, starts[i]),
+      h('u', text.slice(starts[i], to)),
+    ]);
+    marks.replaceChildren(...pieces, text.slice(odd.at(-1)?.to ?? 0));
+    aligned();
+    hints.replaceChildren(
+      ...odd.map(each => h('span.unknowns', `“${each.text}” is unknown, read as <unk>. Instead: `, instead(each))),
+      ...(typing && !odd.length ? completions.map(word => offer(word, caret - begun.length, caret, word)) : []),
+    );
+    if (!hints.hasChildNodes()) hints.append(idle());
+  }
+  const instead = ({ from, to, text, replacements }) =>
+    replacements.map(word => offer(named(word, text), from, to, word));
+  const idle = () =>
+    h(
+      'span.quiet',
+      numbers
+        ? 'Type other numbers, or roll the dice for an example from the model’s data.'
+        : 'Type your own sentence, or roll the dice for one from the model’s data.',
+    );
+  const roll = async () => act(await api.anotherText(model.m, Math.floor(Math.random() * 1e9)));
+  field.addEventListener('input', help);
+  field.addEventListener('focus', help);
+  field.addEventListener('scroll', aligned);
+  field.addEventListener('keydown', event => event.key === 'Escape' && leave());
+  hints.append(idle());
+  help();
+  return h(
+    'form.asking',
+    {
+      onsubmit: event => {
+        event.preventDefault();
+        act(field.value);
+      },
+    },
+    h('div.typing', marks, field),
+    h(
+      'button.edit.dice',
+      { type: 'button', title: 'Another example', 'aria-label': 'Another example', onclick: roll },
+      icon('dice'),
+    ),
+    h('button.edit.read', { type: 'submit' }, 'Read it'),
+    hints,
+  );
+}
+const named = (word, text) =>
+  word === ''
+    ? 'Remove'
+    : word.trim() !== text
+      ? word.trim()
+      : word.startsWith(' ')
+        ? 'Add a space'
+        : 'Remove the space';
