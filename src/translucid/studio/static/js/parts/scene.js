@@ -250,7 +250,8 @@ function glass(pen, band, pane) {
       rx: 5 * u,
     }),
   );
-  for (const edge of [x + 0.75, x + w - 0.75])
+  const inner = pane.among === 'group' ? [3, 6].flatMap(each => [x + each * u, x + w - each * u]) : []; // several layers
+  for (const edge of [x + 0.75, x + w - 0.75, ...inner])
     back.append(
       s('line', {
         class: plate ? 'plate-edge' : 'edgeline',
@@ -266,7 +267,7 @@ function glass(pen, band, pane) {
       class: `part${pane.at === data.selected ? ' selected' : ''}`,
       tabindex: -1,
       role: 'button',
-      'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}`,
+      'aria-label': `${pane.say}: ${pane.at}${plate ? `, closed; opens layer ${pane.layer}` : ''}`,
     },
     s('rect.hit', { x, y: top, width: w, height: tall, rx: 5 * u }),
   );
@@ -292,7 +293,7 @@ function fill(pen, band, pane, frames) {
     return;
   }
   if (!held) return;
-  const inset = pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
+  const inset = pane.among === 'group' ? 8 * u : pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
   pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset };
   if (pane.kind === 'vector') {
     pane.inner.y = pane.top + pane.tall / 2 - pitch / 2;

@@ -31,6 +31,7 @@ const MOMENTS = [
 const EXACT = 4096; // maximum numbers sent in full precision
 const WHOLE = 512; // longest side sent without pooling
 const NUMBERS = 24; // up to this many words, cells show their numbers
+const LENS_LETTERS = 7; // of a word beside the lens
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', text);
 const PIECES = {
@@ -480,7 +481,10 @@ async function drawView(stage, { model, run, params, signal }) {
         if (v < ends[0] && v !== -Infinity) ends[0] = v;
         else if (v > ends[1] && v !== Infinity) ends[1] = v;
     const long = Math.max(3, ...ends.map(v => brief(v).length));
-    return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
+    const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
+    const room = left.clientWidth - labels - 12 * u;
+    const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 4 * u <= room / each) ?? 5;
+    return { n, labels, size: Math.min(Math.floor(room / n), 48 * u) };
   }
   async function lens(q, k, hovering) {
     if (!now.needsLens || !at.numbers) {
@@ -492,7 +496,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const state = now;
     const u = unit();
     state.around ??= lensSize();
-    const n = state.around;
+    const { n, labels, size } = state.around;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
     const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
@@ -508,14 +512,20 @@ async function drawView(stage, { model, run, params, signal }) {
     const hidden =
       state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
     if (state !== now || (hovering && !link.state.hover.length)) return;
-    const size = Math.floor((left.clientWidth - 2 * u) / n);
+    const words = (list, from, count) => list.slice(from, from + count).map(each => short(each, LENS_LETTERS));
+    const over = words(cols, k0, wide);
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
         title: 'Numbers around the selected cell',
         values,
         table: null,
-        cellWidth: Math.min(size, 48 * u),
+        rows: words(rows, q0, high),
+        cols: over,
+        wordSize: '.9375rem',
+        labelWidth: labels / u,
+        ...headRoom(over, size, 0.9375),
+        cellWidth: size,
         cellHeight: Math.min(size, (n > 5 ? 25 : 32) * u),
         gap: 2,
         scale: state.scale,

@@ -280,15 +280,12 @@ async function searched(
             seen.note ? h('p.tail', seen.note) : '',
           ]
         : []),
-      h('hr.rule.optional'),
-      sumTable(
-        [
-          [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
-          ['all logits', num(list.log_sum), 'log Σ exp z'],
-          ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
-        ],
-        'optional',
-      ),
+      h('hr.rule'),
+      sumTable([
+        [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
+        ['all logits', num(list.log_sum), 'log Σ exp z'],
+        ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
+      ]),
     );
     const tell = bar =>
       readout({

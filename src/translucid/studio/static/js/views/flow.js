@@ -439,11 +439,12 @@ function pick(view, at, i = null) {
 function openLayer(view, plate) {
   const { state } = view;
   const same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  const inside = plate.points.filter(point => layerOf(point.at) === plate.layer);
   state.opened = { ...state.opened, [plate.side]: plate.layer };
   state.at =
     state.at.includes(`${plate.side}.`) && view.points.has(same)
       ? same
-      : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
+      : (inside.find(point => point.at.endsWith('.pattern')) ?? inside.findLast(byRows)).at;
   state.i = null;
   view.focus = state.at;
   settle({ layer: writeLayers(state.opened), at: state.at, i: null });

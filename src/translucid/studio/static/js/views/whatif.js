@@ -511,7 +511,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       sumTable(rows),
       found.first
         ? h(
-            'p.tail.optional',
+            'p.tail',
             'first differs at ',
             h(
               'span.mono',
