@@ -13,6 +13,7 @@ import { heatmap, headRoom } from '../parts/heatmap.js';
 import { sumTable, grid } from '../parts/table.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
+import { clearFor } from '../motion.js';
 import { rollTo } from '../parts/rolling.js';
 import { looksAt, rowName } from '../parts/token.js';
 
@@ -77,6 +78,7 @@ async function drawView(stage, { model, run, params, signal }) {
   const left = h('div');
   const mid = h('div');
   const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
+  const flows = h('div.flows');
   stage.append(h('div.columns.attn', left, mid, right));
   let turn = 0;
   let now = null;
@@ -113,10 +115,13 @@ async function drawView(stage, { model, run, params, signal }) {
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
-    link.clear(left, mid, right);
+    const [matrixTurned, ribbonsTurned] = [mid, flows].map(clearFor);
+    link.clear(left, right);
     drawLeft();
     drawMatrix();
+    matrixTurned();
     await drawRight();
+    ribbonsTurned();
     link.paint();
     // one of many layers
     rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
@@ -335,7 +340,6 @@ async function drawView(stage, { model, run, params, signal }) {
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
   async function drawRight() {
     const kind = KINDS[at.kind];
-    const box = h('div');
     now.sum = h('div.sum');
     right.append(
       panelHead(
@@ -344,7 +348,7 @@ async function drawView(stage, { model, run, params, signal }) {
           .join(', '),
         now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment',
       ),
-      box,
+      flows,
       h('hr.rule'),
       now.head === null ? h('div.equations', meanOf()) : '',
       now.sum,
@@ -362,10 +366,10 @@ async function drawView(stage, { model, run, params, signal }) {
         : null,
     ]);
     const u = unit();
-    const used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
+    const used = [...right.children].reduce((sum, el) => sum + (el === flows ? 0 : el.offsetHeight), 0);
     const high = right.clientHeight - used - 4 * 12 * u - 34 * u;
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
-    box.append(
+    flows.append(
       ribbons(now.weights, {
         // labelled by what the row writes in cross-attention
         rows:

@@ -5,6 +5,7 @@ import { h, icon, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
 import { canvas, num, rgb, packedColour, pixelCanvas } from '../ink.js';
 import { rest } from '../readout.js';
+import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
 
@@ -13,7 +14,6 @@ const SEEDS = 10;
 const BETWEEN = 90; // ms
 const LOW = -0.5;
 const HIGH = 1.5;
-const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 export async function plane(stage, { model, params, signal }) {
   const { kind } = model.plane;
@@ -47,7 +47,7 @@ export async function plane(stage, { model, params, signal }) {
   }
   async function run() {
     if (!now || now.step >= now.last) return halt();
-    await show(now.step + (calm() ? 10 : 1));
+    await show(now.step + (isCalm() ? 10 : 1));
     if (timer) timer = setTimeout(run, BETWEEN);
   }
   function halt() {

@@ -15,6 +15,7 @@ import { sumTable } from '../parts/table.js';
 import { latest } from '../api.js';
 import { changes, changesOf } from '../parts/changes.js';
 import { keepFocus, onKeys } from '../keyboard.js';
+import { clearFor } from '../motion.js';
 
 const ORDERS = [
   [false, 'by part'],
@@ -347,9 +348,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   }
   function drawMid(found, changed, other) {
     const back = keepFocus(mid);
-    link.forget(mid);
+    const turned = clearFor(mid);
     fillMid(found, changed, other);
     back();
+    turned();
   }
   // What the changed model generates; the rows above read the old translation.
   function freely(...runs) {
