@@ -170,7 +170,13 @@ export function labels(svg, panes, y, u, selected, from, to) {
     [to, Infinity],
   ];
   const rank = pane =>
-    pane.at === selected ? 0 : ['self', 'cross'].includes(pane.kind) || pane.among === 'group' ? 1 : pane.kind === 'tile' ? 2 : 3;
+    pane.at === selected
+      ? 0
+      : ['self', 'cross'].includes(pane.kind) || pane.among === 'group'
+        ? 1
+        : pane.kind === 'tile'
+          ? 2
+          : 3;
   const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, { family: 'names' }) > pane.w + 4 * u);
   let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {

@@ -6,6 +6,7 @@ import { across, drawn, faint, letDown, strongest, topOfEach } from './attention
 import { place, labels, yRow, yWord, wordAt, markRow, PAD, press, pressable, floats } from './layout.js';
 import { outputRoom, outputs } from './outputs.js';
 import { ofHead } from '../anatomy.js';
+import { edges } from './edges.js';
 import { withTable } from './table.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
@@ -50,7 +51,7 @@ export function scene(data) {
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
     const room = last ? outputRoom(pen) : 44 * u;
-    place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
+    place(band.panes, pen.x0 + (band.columns ? 64 : 6) * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
@@ -491,7 +492,9 @@ function numbers(pen, band) {
       });
   }
   const filled = band.panes.filter(pane => pane.inner);
-  back.append(...connections({ x: pen.xWord + 6 * u, ys }, filled));
+  const found = connections({ x: pen.xWord + 6 * u, ys, names: band.words }, filled, data.edges);
+  back.append(...found.wires);
+  if (found.weights.length) front.prepend(edges(found.weights));
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
@@ -504,19 +507,33 @@ function notesOf(pen) {
 
 const WEIGHTS = 300; // lines between two columns
 
-// The connections of a network of numbers: a line per weight if they are few. inputs: positions of the inputs, { x, ys
-// }; panes: columns that are drawn already.
-function connections(inputs, panes) {
-  let before = { ...inputs, scope: null };
-  return panes.flatMap(pane => {
+// The connections of a network of numbers: a line per weight if they are few. inputs: names and positions of the inputs,
+// { names, x, ys }; panes: columns that are drawn already; known: the weights of small layers by scope.
+function connections(inputs, panes, known = {}) {
+  const [wires, weights] = [[], []];
+  let from = { ...inputs, scope: null };
+  for (const pane of panes) {
     const { x, width, y, pitch } = pane.inner;
     const ys = range(pane.size).map(i => y + (i + 0.5) * pitch);
-    const each = pane.scope === 'standardise' || pane.scope === before.scope; // value by value, without weights
-    const [from, to] = [before, { x: x + width, ys, scope: pane.scope }];
-    before = to;
-    if (from.ys.length * ys.length > WEIGHTS) return [];
-    return from.ys.flatMap((a, i) =>
-      ys.flatMap((b, j) => (each && i !== j ? [] : [s('path.wire', { d: `M${from.x} ${a}L${x} ${b}` })])),
-    );
-  });
+    const each = pane.scope === 'standardise' || pane.scope === from.scope; // value by value, without weights
+    const names = each ? from.names : ys.map((_, j) => `${pane.label}${ys.length > 1 ? `, neuron ${j}` : ''}`);
+    const held = each ? null : known[pane.scope];
+    if (from.ys.length * ys.length <= WEIGHTS)
+      from.ys.forEach((a, i) =>
+        ys.forEach((b, j) => {
+          const d = `M${from.x} ${a}L${x} ${b}`;
+          if (held)
+            weights.push({
+              d,
+              value: held.rows[j][i],
+              from: from.names[i],
+              to: names[j],
+              path: `${held.name}[${held.rows.length > 1 || held.name.includes('.') ? `${j}, ` : ''}${i}]`,
+            });
+          else if (!each || i === j) wires.push(s('path.wire', { d }));
+        }),
+      );
+    from = { x: x + width, ys, names, scope: pane.scope };
+  }
+  return { wires, weights };
 }

@@ -516,7 +516,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const hidden =
       state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
     if (state !== now || (hovering && !link.state.hover.length)) return;
-    const words = (list, from, count) => list.slice(from, from + count).map(each => short(each, LENS_LETTERS));
+    const words = (list, first, count) => list.slice(first, first + count).map(each => short(each, LENS_LETTERS));
     const over = words(cols, k0, wide);
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),

@@ -152,6 +152,7 @@ async function drawScene(view) {
   const data = {
     ...body,
     standardised: view.model.standardised,
+    edges: view.model.edges,
     tiles,
     weights,
     said: said_,

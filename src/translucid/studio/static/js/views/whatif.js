@@ -77,9 +77,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       'div.columns.wi',
       h(
         'div',
-        changeList,
         model.switches.length ? bar : null,
         list,
+        changeList, // below the switches, which stay where they are
         h(
           'p.quiet.why',
           model.outputs === 'values'
@@ -161,7 +161,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         ),
       )
       .concat(
-        heads.some(each => typeof delta(each) === 'number')
+        heads.some(each => typeof delta(each) === 'number' && !state.off.has(each.key))
           ? h('p.tail', `Colour shows Δ; full colour is ${said(largest)}.`)
           : [],
       );
@@ -511,6 +511,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ...head,
       h('hr.rule'),
       sumTable(rows),
+      v ? h('p.tail', inWords(mean(v))) : '',
       found.first
         ? h(
             'p.tail',
@@ -560,6 +561,15 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   drawList();
   await refresh();
 }
+// Δ in plain words.
+const WORDS = [
+  [1e-6, 'nothing changed'],
+  [0.005, 'practically nothing changed'],
+  [0.05, 'the probabilities changed slightly'],
+  [0.3, 'the probabilities changed clearly'],
+  [Infinity, 'the probabilities changed strongly'],
+];
+const inWords = delta => `Δ ${num(delta, 3)}: ${WORDS.find(([below]) => delta < below)[1]}.`;
 function swapOf(text) {
   // 2:cat
   const found = /^(\d+):(.+)$/.exec(text ?? '');
