@@ -1,5 +1,5 @@
 // Motion: the old picture turns into the new one, and data runs along the strands once. Any input ends it, and there is
-// none if the system asks for less. It changes no number: the new picture is complete from the start, below the old one.
+// none if the system asks for less. It changes no number: the new picture is complete from the start.
 import { h, s } from './dom.js';
 import * as link from './link.js';
 

@@ -1,5 +1,5 @@
-// Weights as lines between the parts of a small network: colour shows the sign, width the size. One tab stop: arrow keys
-// move between the lines, and the status bar shows the weight.
+// Weights as lines between the parts of a small network: colour shows the sign, width the size. One tab stop: arrow
+// keys move between the lines, and the status bar shows the weight.
 import { s, nearestIndex, unit } from '../dom.js';
 import { css } from '../ink.js';
 import { walks } from '../keyboard.js';

@@ -137,6 +137,7 @@ export function place(panes, from, to, { u, roomy }) {
                 : 13) * u,
     );
   for (const pane of panes) pane.w = sizeOf(pane)[roomy ? 1 : 0] * u;
+  for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   for (let turn = 0; turn < 6 && left() > 1; turn++) {
@@ -163,6 +164,8 @@ export function place(panes, from, to, { u, roomy }) {
   });
 }
 
+const isGroup = pane => pane.among === 'group';
+const named = (text, weight = 400) => widest([text], 0.875, { family: 'names', weight });
 // Full names if they fit, otherwise short ones, otherwise none; the selected one first.
 export function labels(svg, panes, y, u, selected, from, to) {
   const taken = [
@@ -172,12 +175,14 @@ export function labels(svg, panes, y, u, selected, from, to) {
   const rank = pane =>
     pane.at === selected
       ? 0
-      : ['self', 'cross'].includes(pane.kind) || pane.among === 'group'
+      : ['self', 'cross'].includes(pane.kind) || isGroup(pane)
         ? 1
         : pane.kind === 'tile'
           ? 2
           : 3;
-  const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, { family: 'names' }) > pane.w + 4 * u);
+  const letters = panes.some(pane => pane.cell && named(pane.label) > pane.w + 4 * u);
+  const groups = panes.filter(isGroup);
+  const tight = groups.some(pane => named(pane.label) > pane.w + 3 * u); // layers 0–5, 6–11, 12–17
   let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
     if (pane.kind === 'vector' && pane.top > y + 20 * u) {
@@ -185,12 +190,11 @@ export function labels(svg, panes, y, u, selected, from, to) {
       under = !under;
       continue;
     }
-    const few = pane.at !== selected && ((pane.cell && letters) || pane.among === 'near');
+    const few =
+      pane.at !== selected && ((pane.cell && letters) || pane.among === 'near' || (tight && groups.indexOf(pane) > 0));
     const tries = few ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
-      const half =
-        widest([text], 0.875, { family: 'names', weight: pane.at === selected ? 600 : 400 }) / 2 +
-        (text === pane.short ? 2 : 5) * u;
+      const half = named(text, pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u;
       const middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);

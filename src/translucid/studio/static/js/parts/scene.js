@@ -251,7 +251,8 @@ function glass(pen, band, pane) {
       rx: 5 * u,
     }),
   );
-  const inner = pane.among === 'group' ? [3, 6].flatMap(each => [x + each * u, x + w - each * u]) : []; // several layers
+  // several layers
+  const inner = pane.among === 'group' ? [3, 6].flatMap(each => [x + each * u, x + w - each * u]) : [];
   for (const edge of [x + 0.75, x + w - 0.75, ...inner])
     back.append(
       s('line', {
@@ -493,7 +494,7 @@ function numbers(pen, band) {
   }
   const filled = band.panes.filter(pane => pane.inner);
   const found = connections({ x: pen.xWord + 6 * u, ys, names: band.words }, filled, data.edges);
-  back.append(...found.wires);
+  back.append(...found.plain);
   if (found.weights.length) front.prepend(edges(found.weights));
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
@@ -507,10 +508,10 @@ function notesOf(pen) {
 
 const WEIGHTS = 300; // lines between two columns
 
-// The connections of a network of numbers: a line per weight if they are few. inputs: names and positions of the inputs,
-// { names, x, ys }; panes: columns that are drawn already; known: the weights of small layers by scope.
+// The connections of a network of numbers: a line per weight if they are few. inputs: their names and positions, {
+// names, x, ys }; panes: columns that are drawn already; known: the weights of small layers by scope.
 function connections(inputs, panes, known = {}) {
-  const [wires, weights] = [[], []];
+  const [plain, weights] = [[], []];
   let from = { ...inputs, scope: null };
   for (const pane of panes) {
     const { x, width, y, pitch } = pane.inner;
@@ -530,10 +531,10 @@ function connections(inputs, panes, known = {}) {
               to: names[j],
               path: `${held.name}[${held.rows.length > 1 || held.name.includes('.') ? `${j}, ` : ''}${i}]`,
             });
-          else if (!each || i === j) wires.push(s('path.wire', { d }));
+          else if (!each || i === j) plain.push(s('path.wire', { d }));
         }),
       );
     from = { x: x + width, ys, names, scope: pane.scope };
   }
-  return { wires, weights };
+  return { plain, weights };
 }

@@ -518,6 +518,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (state !== now || (hovering && !link.state.hover.length)) return;
     const words = (list, first, count) => list.slice(first, first + count).map(each => short(each, LENS_LETTERS));
     const over = words(cols, k0, wide);
+    link.forget(state.lens);
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
@@ -543,6 +544,7 @@ async function drawView(stage, { model, run, params, signal }) {
         read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
       }),
     );
+    link.paint();
   }
 
   await draw();
