@@ -15,4 +15,3 @@ export function fitScale() {
   for (const [media, text] of queries)
     media.mediaText = text.replace(/([\d.]+)px/g, (_, size) => `${Number(size) * scale}px`);
 }
-fitScale();

@@ -1,6 +1,7 @@
 // Light or dark: from the address, else from the notebook, else the last choice, else the system setting. index.html
-// loads this before anything is painted.
+// loads this, and the scale of the page, before anything is painted.
 import { address, go } from './route.js';
+import { fitScale } from './scale.js';
 
 const KEPT = 'translucid-theme';
 const root = document.documentElement;
@@ -35,3 +36,4 @@ export function onSystemTheme(act) {
   if (!root.dataset.around) dark.addEventListener('change', act);
 }
 setTheme();
+fitScale();
