@@ -180,7 +180,7 @@ def page(tab: Page) -> Iterator[Page]:
         tab.inner.context.clear_permissions()
         tab.inner.set_viewport_size(WINDOW)
         tab.inner.emulate_media(
-            media="null", color_scheme="null", reduced_motion="null", forced_colors="null"
+            media="null", color_scheme="null", reduced_motion="reduce", forced_colors="null"
         )
 
 
@@ -194,7 +194,7 @@ def own_page(running: Any) -> Iterator[Page]:
 
 @contextmanager
 def opened(running: Any) -> Iterator[Page]:
-    context = running.new_context(viewport=WINDOW)
+    context = running.new_context(viewport=WINDOW, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     found = Page(AtRest(context.new_page()))
 

@@ -81,3 +81,18 @@ def test_a_slider_changes_the_run_and_python_does_the_same(studio: Served, leaf:
     leaf.wait("document.querySelectorAll('.changes li').length === 1")
     exec(script, names)
     assert torch.equal(names["trace"]["head.logits"], drawn.logits)
+
+
+@pytest.mark.slow
+def test_switches_keep_their_place_when_the_first_part_is_switched_off(
+    studio: Served, leaf: Page
+) -> None:
+    leaf.turn(f"{studio.address}#/whatif?text={quote(TEXT)}")
+    places = "all => all.map(el => el.getBoundingClientRect()).map(r => [r.x, r.y])"
+    before = leaf.inner.eval_on_selector_all(".headswitch", places)
+    leaf.inner.locator(".headswitch").first.click()
+    leaf.wait("/Restore/.test(document.querySelector('#stage .panel').textContent)")
+    assert leaf.inner.eval_on_selector_all(".headswitch", places) == before
+    assert "Colour shows" not in leaf.text(".switches")  # no head is coloured yet
+    (delta,) = leaf.words(".panel .sumtable .strong td.n")
+    assert any(line.startswith(f"Δ {delta}: ") for line in leaf.words(".panel .tail"))

@@ -327,21 +327,26 @@ def test_numbers_in_the_lens_are_those_of_the_trace(
         0, head, q].argmax()))  # fmt: skip
     cells = leaf.inner.eval_on_selector(
         ".lens .heat", "el => [el.querySelector('canvas').painted ?? [],"
-        " el.querySelector('.hit').getBoundingClientRect().width,"
-        " el.querySelector('.hit').getBoundingClientRect().height]",
+        " ['x', 'y', 'width', 'height'].map(name =>"
+        " Number(el.querySelector('.hit').getAttribute(name)))]",
     )  # fmt: skip
-    painted, width, height = cells
-    size = 7 if moment == "weights" else 5
+    painted, (left, top, width, height) = cells
+    labels = leaf.words(".lens .heat text")
+    size = len(labels) // 2
+    assert size in (5, 7, 9)
     q0, k0 = (max(0, min(count + 1 - size, each - size // 2)) for each in (q, k))
     seen = set()
     for text, x, y in painted:
-        i, j = q0 + math.floor(y / (height / size)), k0 + math.floor(x / (width / size))
+        i = q0 + math.floor((y - top) / (height / size))
+        j = k0 + math.floor((x - left) / (width / size))
         seen.add((i, j))
         assert same(text, float(table[i, j])), (i, j, text, float(table[i, j]))
     hidden = {(i, j) for i in range(q0, q0 + size) for j in range(k0, k0 + size)
               if moment == "weights" and not math.isfinite(masked[i, j])}  # fmt: skip
     assert len(seen) == size * size - len(hidden)
     assert not seen & hidden
+    words = ["</s>", *text_of(count).split()]  # what the model reads
+    assert labels == words[q0 : q0 + size] + words[k0 : k0 + size]
     leaf.inner.focus(".lens svg")
     leaf.inner.keyboard.press("ArrowRight")
     leaf.inner.keyboard.press("ArrowUp")

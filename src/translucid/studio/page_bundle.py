@@ -123,7 +123,7 @@ def style() -> str:
     text = "\n".join((STATIC / sheet).read_text("utf-8") for sheet in sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # place.js loads the font
-    text = re.sub(r"html(\.projector)?\s*\{\s*font-size:[^}]*\}", "", text)  # set by place.js
+    text = re.sub(r"html\s*\{\s*font-size:[^}]*\}", "", text)  # set by place.js
     text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
     text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
     text = re.sub(r"@media\s*(?=\((?:min|max)-(?:width|height))[^{]*", _container, text)

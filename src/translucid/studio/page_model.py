@@ -8,6 +8,8 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from translucid.core.catalogue import CATALOGUE, describe, entry, formula
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit
@@ -18,12 +20,13 @@ from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
 from translucid.models.lexicon import LexiconConfig
 from translucid.models.linear import LinearConfig
-from translucid.models.mlp import MLPConfig, PerceptronConfig
+from translucid.models.mlp import MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.ngram import NGramConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import TextConfig
 from translucid.models.transformer import TransformerConfig
 from translucid.parts.computation import formulas
+from translucid.parts.feedforward import Dense
 from translucid.parts.switch import Switch
 from translucid.runs.fine_tuning.take_over import digest_of
 from translucid.runs.recipe.examples import Part
@@ -59,6 +62,7 @@ class StudioModel(Protocol):
     def output_tokenizer(self) -> Tokenizer: ...
 
 
+EDGES = 300  # maximum weights of a layer that the page draws as lines
 Load = Callable[[Path], StudioModel]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names of points with their shapes
 
@@ -170,9 +174,27 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
     if model.facts.get("plane") in PROBLEMS:  # two inputs: the page can train it
         kind = "perceptron" if isinstance(config, PerceptronConfig) else "mlp"
         description["plane"] = {"kind": kind, "problem": model.facts["plane"]}
+    if isinstance(config, MLPConfig | PerceptronConfig):
+        description["edges"] = edges(model.network)
     if isinstance(outputs, MaskedTokens):
         description["mask"] = outputs.mask
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
+
+
+def edges(network: Network) -> dict[str, dict[str, Any]]:
+    """The weights of small dense layers, by scope: a line for each in the page's Flow."""
+    named: dict[str, tuple[str, Tensor]] = {
+        f"{name}.dense": (f"{name}.linear.weight", layer.linear.weight)
+        for name, layer in network.named_modules()
+        if isinstance(layer, Dense)
+    }
+    if isinstance(network, Perceptron):
+        named["perceptron"] = ("weight", network.weight[None])
+    return {
+        scope: {"name": name, "rows": weight.float().tolist()}
+        for scope, (name, weight) in named.items()
+        if weight.numel() <= EDGES
+    }
 
 
 def examples(opened: PageModel) -> list[str]:

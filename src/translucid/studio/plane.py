@@ -14,7 +14,7 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.models import Network, build
-from translucid.models.mlp import MLPConfig, Perceptron, PerceptronConfig
+from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.training.optimizers import make_optimizer
@@ -97,6 +97,12 @@ class Training:
         second, first = torch.meshgrid(ticks, ticks, indexing="ij")
         grid = self.network(torch.stack([first, second], dim=-1).flatten(0, 1)).flatten()
         outputs = self.network(self.batch.inputs["x"]).flatten()
+        coarse = torch.stack([first, second], dim=-1)[::2, ::2]
+        hidden = (
+            self.network.layers[0](coarse).movedim(-1, 0).tolist()
+            if isinstance(self.network, MLP)
+            else []
+        )
         wanted = self.batch.targets[:, 0]
         mistakes = int(((outputs > 0.5) != (wanted > 0.5)).sum())
         return {
@@ -109,6 +115,7 @@ class Training:
             "sample": None if self.kind == "mlp" or step == 0 else (step - 1) % len(self.items),
             "wrong": self.wrong[step],
             "ticks": ticks.tolist(), "grid": grid.unflatten(0, (TICKS, TICKS)).tolist(),
+            "hidden": [[[round(value, 3) for value in row] for row in one] for one in hidden],
         }  # fmt: skip
 
 

@@ -167,10 +167,18 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   return { bands, end, members };
 }
 
-// One layer is open; the others are one plate each.
+// One layer is open; the others are one plate each. In a deep model, only the layers near the open one have their own
+// plate; the others share one per group.
+const DEEP = 7; // maximum layers without groups
 function panes(points, side, wanted) {
   const layers = [...new Set(points.map(point => layerOf(point.local)).filter(layer => layer !== null))];
   const open = layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
+  const each = layers.length > 36 ? 12 : 6;
+  const groupOf = layer => Math.floor(layer / each);
+  const together = layer =>
+    layers.length > DEEP && groupOf(layer) !== groupOf(open)
+      ? layers.filter(other => groupOf(other) === groupOf(layer))
+      : [layer];
   const scopes = new Map();
   for (const point of points) {
     const scope = scopeOf(point.at);
@@ -183,21 +191,25 @@ function panes(points, side, wanted) {
     const local = scopeOf(all[0].local);
     const layer = layerOf(local);
     if (layer !== null && layer !== open) {
-      if (!plates.has(layer)) {
+      const inside = together(layer);
+      const [first, last] = [inside[0], inside.at(-1)];
+      if (!plates.has(first)) {
+        const short = first === last ? String(first) : `${first}–${last}`;
         const plate = {
           kind: 'plate',
+          among: layers.length <= DEEP ? undefined : inside.length > 1 ? 'group' : 'near',
           side,
-          layer,
+          layer: first > open ? first : last, // the one that it opens
           scope,
           points: [],
-          label: `layer ${layer}`,
-          short: String(layer),
+          label: `${first === last ? 'layer' : 'layers'} ${short}`,
+          short,
           stream: true,
         };
-        plates.set(layer, plate);
+        plates.set(first, plate);
         found.push(plate);
       }
-      plates.get(layer).points.push(...all);
+      plates.get(first).points.push(...all);
     } else found.push(...ofScope(scope, local, all, side, layer, layers.length));
   }
   for (const plate of plates.values()) plate.at = (plate.points.findLast(byRows) ?? plate.points.at(-1)).at;

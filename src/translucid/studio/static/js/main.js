@@ -2,13 +2,14 @@
 import { modelSelect } from './parts/controls.js';
 import { h, icon, unit } from './dom.js';
 import { address, go, isOwn, link as to, settle, unusable } from './route.js';
+import { fitScale } from './scale.js';
 import * as theme from './theme.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice, copy } from './readout.js';
 import { counted, num, scaleOf, MANY } from './ink.js';
 import { token } from './parts/token.js';
-import { rolling } from './parts/rolling.js';
+import { rolling, rollTo } from './parts/rolling.js';
 import { sentenceForm } from './parts/sentence_form.js';
 import { minimap } from './parts/minimap.js';
 import { folderOf, onTraining, stateOf } from './training.js';
@@ -102,13 +103,15 @@ function bar(view, model, all) {
       tool('All keys', '?', () => keysTable(VIEWS), '?', 'keys'),
     ),
   );
+  rollTo(byId('bar').querySelector('.views'), byId('bar').querySelector('[aria-current]'));
 }
 // The inspector is beside the view, or a drawer over it in a small window. The two states have separate classes, so
 // that a drawer opened in a small window does not hide the inspector in a large one.
-const small = matchMedia('(max-width: 1180px)'); // as in lesson.css
+const isSmall = () => root.clientWidth <= 1180 * unit(); // as in lesson.css
 function inspector() {
-  root.classList.toggle(small.matches ? 'drawer' : 'folded');
-  if (!small.matches) draw(); // the view's size has changed
+  const small = isSmall();
+  root.classList.toggle(small ? 'drawer' : 'folded');
+  if (!small) draw(); // the view's size has changed
 }
 function walkTokens(by) {
   if (!now?.run) return;
@@ -134,6 +137,7 @@ const keep = what => {
 };
 function projector() {
   root.classList.toggle('projector');
+  fitScale();
   draw();
 }
 
@@ -444,6 +448,7 @@ addEventListener('resize', () => {
   const measured = `${root.clientWidth}x${root.clientHeight}`;
   if (measured !== size) {
     size = measured;
+    fitScale();
     draw();
   }
 });

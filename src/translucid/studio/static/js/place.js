@@ -142,8 +142,8 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   function fit() {
     const width = room.clientWidth;
     // the width that CSS rules use
-    room.style.fontSize = `${width >= LARGE ? 20 : whole ? 16 : Math.max(11, Math.min(16, (16 * width) / WIDE))}px`;
-    root.style.setProperty('--size', room.style.fontSize);
+    const size = width >= LARGE ? 20 : whole ? 16 : Math.max(11, Math.min(16, (16 * width) / WIDE));
+    room.style.setProperty('--size', `${size}px`);
   }
   fit();
   let size = `${room.clientWidth}x${room.clientHeight}`;
@@ -170,10 +170,11 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
 // The box itself; the page's styles use --rem for its sizes.
 const BOX = `
 :host { display: block; }
-.studio-room { container: studio / size; overflow: auto; }
-.studio { --rem: var(--size, 16px); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
+.studio-room { container: studio / size; overflow: auto; font-size: var(--size); }
+.studio-room:has(> .projector) { font-size: calc(var(--size) * 1.6); }
+.studio { --rem: var(--size); font-size: var(--rem); height: 100%; outline: none; color-scheme: light; }
 .studio[data-theme="dark"] { color-scheme: dark; }
-.studio.projector { --rem: calc(var(--size, 16px) * 1.1); }
+.studio.projector { --rem: calc(var(--size) * 1.6); }
 .studio-body { position: relative; text-align: left; }
 `;
 

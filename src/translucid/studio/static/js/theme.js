@@ -1,5 +1,7 @@
 // Light or dark: from the address, else from the notebook, else the last choice, else the system setting. index.html
-// loads this before anything is painted, so it imports nothing.
+// loads this, and the scale of the page, before anything is painted, so it imports nothing else.
+import { fitScale } from './scale.js';
+
 const KEPT = 'translucid-theme';
 const root = document.documentElement;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -34,3 +36,4 @@ export function onSystemTheme(act) {
 }
 if (location.pathname.startsWith('/open/')) history.replaceState(null, '', `/${location.hash}`); // hides the token
 setTheme();
+fitScale();

@@ -38,7 +38,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
           : 'one number',
       ),
     ),
-    told.entry?.meaning && h('p.quiet.optional', capital(told.entry.meaning), '.'),
+    told.entry?.meaning && h('p.quiet', capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.credit,
     told.values && !told.likely ? picture(told, inner, onpick) : null,

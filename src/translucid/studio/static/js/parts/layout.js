@@ -55,7 +55,7 @@ export function heights(bands, height, u) {
   // A short text beside a long one stays readable if possible.
   const pitch = longs
     ? Math.min(16 * u, (free * 0.45) / Math.max(1, shortRows))
-    : Math.max(3 * u, Math.min((bands.length > 1 ? 34 : 50) * u, free / shortRows));
+    : Math.max(3 * u, Math.min((bands.length > 1 ? 56 : 84) * u, free / shortRows));
   let y = top;
   bands.forEach((band, k) => {
     Object.assign(
@@ -75,7 +75,7 @@ export function heights(bands, height, u) {
     band.tall = long[k] ? (free - shortRows * pitch) / longs : band.rows * band.pitch;
     band.rowH =
       band.pitch > 12 * u
-        ? Math.min(24 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46)))
+        ? Math.min(36 * u, Math.round(band.pitch * (long[k] ? 0.6 : 0.46)))
         : Math.max(1.5, band.pitch * 0.72);
     if (long[k]) open(band);
     y += band.tall + between;
@@ -111,36 +111,33 @@ const SIZES = {
   cell: [22, 30, 0.5, 130],
   thin: [14, 20, 0, 20],
   plate: [26, 34, 0, 34],
+  near: [18, 28, 0, 28], // a plate beside groups of plates
+  group: [64, 76, 0.1, 90],
   self: [90, 120, 1, 460],
   cross: [100, 140, 1.2, 420],
   vector: [50, 74, 0.2, 140],
   column: [56, 70, 0.3, 120],
 };
-const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : pane.kind];
+const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : (pane.among ?? pane.kind)];
 
 export function place(panes, from, to, { u, roomy }) {
-  const plates = panes.filter(pane => pane.kind === 'plate').length;
   const joined = (pane, next) => pane.group !== null && pane.group !== undefined && pane.group === next.group;
-  const both = (pane, next) => pane.kind === 'plate' && next.kind === 'plate' && plates > 7;
   let gaps = panes
     .slice(1)
     .map(
       (pane, i) =>
-        (joined(panes[i], pane)
+        (joined(panes[i], pane) || (pane.among === 'near' && panes[i].among)
           ? 6
           : pane.kind === 'vector' && i > 1
             ? 44
             : pane.kind === 'column'
               ? 40
-              : both(panes[i], pane)
-                ? pane.layer % 6
-                  ? 3
-                  : 10
-                : roomy
-                  ? 18
-                  : 13) * u,
+              : roomy
+                ? 18
+                : 13) * u,
     );
-  for (const pane of panes) pane.w = (pane.kind === 'plate' && plates > 7 ? 10 : sizeOf(pane)[roomy ? 1 : 0]) * u;
+  for (const pane of panes) pane.w = sizeOf(pane)[roomy ? 1 : 0] * u;
+  for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   for (let turn = 0; turn < 6 && left() > 1; turn++) {
@@ -167,6 +164,8 @@ export function place(panes, from, to, { u, roomy }) {
   });
 }
 
+const isGroup = pane => pane.among === 'group';
+const named = (text, weight = 400) => widest([text], 0.875, { family: 'names', weight });
 // Full names if they fit, otherwise short ones, otherwise none; the selected one first.
 export function labels(svg, panes, y, u, selected, from, to) {
   const taken = [
@@ -174,8 +173,16 @@ export function labels(svg, panes, y, u, selected, from, to) {
     [to, Infinity],
   ];
   const rank = pane =>
-    pane.at === selected ? 0 : ['self', 'cross'].includes(pane.kind) ? 1 : pane.kind === 'tile' ? 2 : 3;
-  const letters = panes.some(pane => pane.cell && widest([pane.label], 0.875, { family: 'names' }) > pane.w + 4 * u);
+    pane.at === selected
+      ? 0
+      : ['self', 'cross'].includes(pane.kind) || isGroup(pane)
+        ? 1
+        : pane.kind === 'tile'
+          ? 2
+          : 3;
+  const letters = panes.some(pane => pane.cell && named(pane.label) > pane.w + 4 * u);
+  const groups = panes.filter(isGroup);
+  const tight = groups.some(pane => named(pane.label) > pane.w + 3 * u); // layers 0–5, 6–11, 12–17
   let under = false; // of two vectors side by side, one is named above and one below
   for (const pane of [...panes].sort((a, b) => rank(a) - rank(b))) {
     if (pane.kind === 'vector' && pane.top > y + 20 * u) {
@@ -183,11 +190,11 @@ export function labels(svg, panes, y, u, selected, from, to) {
       under = !under;
       continue;
     }
-    const tries = pane.cell && letters && pane.at !== selected ? [pane.short] : [pane.label, pane.short];
+    const few =
+      pane.at !== selected && ((pane.cell && letters) || pane.among === 'near' || (tight && groups.indexOf(pane) > 0));
+    const tries = few ? [pane.short] : [pane.label, pane.short];
     for (const text of tries.filter(Boolean)) {
-      const half =
-        widest([text], 0.875, { family: 'names', weight: pane.at === selected ? 600 : 400 }) / 2 +
-        (text === pane.short ? 2 : 5) * u;
+      const half = named(text, pane.at === selected ? 600 : 400) / 2 + (text === pane.short ? 2 : 5) * u;
       const middle = pane.x + pane.w / 2;
       if (taken.some(([a, b]) => middle + half > a && middle - half < b)) continue;
       taken.push([middle - half, middle + half]);

@@ -64,7 +64,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
         paths.push({
           i,
           j,
-          el: s('path.ribbon', { d: bent(xl, xr, bar, a, b, t) }),
+          el: s('path.ribbon', { d: bent(xl, xr, bar, a, b, t), 'data-same': `${i}.${j}` }),
         });
       a += t;
       cursor[j] += t;

@@ -6,6 +6,7 @@ import { across, drawn, faint, letDown, strongest, topOfEach } from './attention
 import { place, labels, yRow, yWord, wordAt, markRow, PAD, press, pressable, floats } from './layout.js';
 import { outputRoom, outputs } from './outputs.js';
 import { ofHead } from '../anatomy.js';
+import { edges } from './edges.js';
 import { withTable } from './table.js';
 
 const CURVES = 390; // lines of attention on screen, all panes together
@@ -50,7 +51,7 @@ export function scene(data) {
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
     const room = last ? outputRoom(pen) : 44 * u;
-    place(band.panes, pen.x0 + 6 * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
+    place(band.panes, pen.x0 + (band.columns ? 64 : 6) * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
@@ -250,7 +251,9 @@ function glass(pen, band, pane) {
       rx: 5 * u,
     }),
   );
-  for (const edge of [x + 0.75, x + w - 0.75])
+  // several layers
+  const inner = pane.among === 'group' ? [3, 6].flatMap(each => [x + each * u, x + w - each * u]) : [];
+  for (const edge of [x + 0.75, x + w - 0.75, ...inner])
     back.append(
       s('line', {
         class: plate ? 'plate-edge' : 'edgeline',
@@ -266,7 +269,7 @@ function glass(pen, band, pane) {
       class: `part${pane.at === data.selected ? ' selected' : ''}`,
       tabindex: -1,
       role: 'button',
-      'aria-label': `${pane.say}: ${pane.at}${plate ? ', closed; opens the layer' : ''}`,
+      'aria-label': `${pane.say}: ${pane.at}${plate ? `, closed; opens layer ${pane.layer}` : ''}`,
     },
     s('rect.hit', { x, y: top, width: w, height: tall, rx: 5 * u }),
   );
@@ -292,7 +295,7 @@ function fill(pen, band, pane, frames) {
     return;
   }
   if (!held) return;
-  const inset = pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
+  const inset = pane.among === 'group' ? 8 * u : pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
   pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset };
   if (pane.kind === 'vector') {
     pane.inner.y = pane.top + pane.tall / 2 - pitch / 2;
@@ -490,7 +493,9 @@ function numbers(pen, band) {
       });
   }
   const filled = band.panes.filter(pane => pane.inner);
-  back.append(...connections({ x: pen.xWord + 6 * u, ys }, filled));
+  const found = connections({ x: pen.xWord + 6 * u, ys, names: band.words }, filled, data.edges);
+  back.append(...found.plain);
+  if (found.weights.length) front.prepend(edges(found.weights));
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
 }
 
@@ -503,19 +508,33 @@ function notesOf(pen) {
 
 const WEIGHTS = 300; // lines between two columns
 
-// The connections of a network of numbers: a line per weight if they are few. inputs: positions of the inputs, { x, ys
-// }; panes: columns that are drawn already.
-function connections(inputs, panes) {
-  let before = { ...inputs, scope: null };
-  return panes.flatMap(pane => {
+// The connections of a network of numbers: a line per weight if they are few. inputs: their names and positions, {
+// names, x, ys }; panes: columns that are drawn already; known: the weights of small layers by scope.
+function connections(inputs, panes, known = {}) {
+  const [plain, weights] = [[], []];
+  let from = { ...inputs, scope: null };
+  for (const pane of panes) {
     const { x, width, y, pitch } = pane.inner;
     const ys = range(pane.size).map(i => y + (i + 0.5) * pitch);
-    const each = pane.scope === 'standardise' || pane.scope === before.scope; // value by value, without weights
-    const [from, to] = [before, { x: x + width, ys, scope: pane.scope }];
-    before = to;
-    if (from.ys.length * ys.length > WEIGHTS) return [];
-    return from.ys.flatMap((a, i) =>
-      ys.flatMap((b, j) => (each && i !== j ? [] : [s('path.wire', { d: `M${from.x} ${a}L${x} ${b}` })])),
-    );
-  });
+    const each = pane.scope === 'standardise' || pane.scope === from.scope; // value by value, without weights
+    const names = each ? from.names : ys.map((_, j) => `${pane.label}${ys.length > 1 ? `, neuron ${j}` : ''}`);
+    const held = each ? null : known[pane.scope];
+    if (from.ys.length * ys.length <= WEIGHTS)
+      from.ys.forEach((a, i) =>
+        ys.forEach((b, j) => {
+          const d = `M${from.x} ${a}L${x} ${b}`;
+          if (held)
+            weights.push({
+              d,
+              value: held.rows[j][i],
+              from: from.names[i],
+              to: names[j],
+              path: `${held.name}[${held.rows.length > 1 || held.name.includes('.') ? `${j}, ` : ''}${i}]`,
+            });
+          else if (!each || i === j) plain.push(s('path.wire', { d }));
+        }),
+      );
+    from = { x: x + width, ys, names, scope: pane.scope };
+  }
+  return { plain, weights };
 }

@@ -13,6 +13,7 @@ import { heatmap, headRoom } from '../parts/heatmap.js';
 import { sumTable, grid } from '../parts/table.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
+import { clearFor } from '../motion.js';
 import { rollTo } from '../parts/rolling.js';
 import { looksAt, rowName } from '../parts/token.js';
 
@@ -31,6 +32,7 @@ const MOMENTS = [
 const EXACT = 4096; // maximum numbers sent in full precision
 const WHOLE = 512; // longest side sent without pooling
 const NUMBERS = 24; // up to this many words, cells show their numbers
+const LENS_LETTERS = 7; // of a word beside the lens
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', text);
 const PIECES = {
@@ -76,6 +78,7 @@ async function drawView(stage, { model, run, params, signal }) {
   const left = h('div');
   const mid = h('div');
   const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One head as ribbons, one cell as a sum' });
+  const flows = h('div.flows');
   stage.append(h('div.columns.attn', left, mid, right));
   let turn = 0;
   let now = null;
@@ -112,10 +115,13 @@ async function drawView(stage, { model, run, params, signal }) {
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
-    link.clear(left, mid, right);
+    const [matrixTurned, ribbonsTurned] = [mid, flows].map(clearFor);
+    link.clear(left, right);
     drawLeft();
     drawMatrix();
+    matrixTurned();
     await drawRight();
+    ribbonsTurned();
     link.paint();
     // one of many layers
     rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
@@ -334,7 +340,6 @@ async function drawView(stage, { model, run, params, signal }) {
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
   async function drawRight() {
     const kind = KINDS[at.kind];
-    const box = h('div');
     now.sum = h('div.sum');
     right.append(
       panelHead(
@@ -343,7 +348,7 @@ async function drawView(stage, { model, run, params, signal }) {
           .join(', '),
         now.head === null ? 'Mean of all heads' : now.indexed ? `Head ${now.head}` : 'Alignment',
       ),
-      box,
+      flows,
       h('hr.rule'),
       now.head === null ? h('div.equations', meanOf()) : '',
       now.sum,
@@ -361,10 +366,10 @@ async function drawView(stage, { model, run, params, signal }) {
         : null,
     ]);
     const u = unit();
-    const used = [...right.children].reduce((sum, el) => sum + (el === box ? 0 : el.offsetHeight), 0);
+    const used = [...right.children].reduce((sum, el) => sum + (el === flows ? 0 : el.offsetHeight), 0);
     const high = right.clientHeight - used - 4 * 12 * u - 34 * u;
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
-    box.append(
+    flows.append(
       ribbons(now.weights, {
         // labelled by what the row writes in cross-attention
         rows:
@@ -480,7 +485,10 @@ async function drawView(stage, { model, run, params, signal }) {
         if (v < ends[0] && v !== -Infinity) ends[0] = v;
         else if (v > ends[1] && v !== Infinity) ends[1] = v;
     const long = Math.max(3, ...ends.map(v => brief(v).length));
-    return [9, 7, 5].find(n => long * 14 * 0.605 * u + 4 * u <= (left.clientWidth - 2 * u) / n) ?? 5;
+    const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
+    const room = left.clientWidth - labels - 12 * u;
+    const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 4 * u <= room / each) ?? 5;
+    return { n, labels, size: Math.min(Math.floor(room / n), 48 * u) };
   }
   async function lens(q, k, hovering) {
     if (!now.needsLens || !at.numbers) {
@@ -492,7 +500,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const state = now;
     const u = unit();
     state.around ??= lensSize();
-    const n = state.around;
+    const { n, labels, size } = state.around;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
     const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
@@ -508,14 +516,21 @@ async function drawView(stage, { model, run, params, signal }) {
     const hidden =
       state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
     if (state !== now || (hovering && !link.state.hover.length)) return;
-    const size = Math.floor((left.clientWidth - 2 * u) / n);
+    const words = (list, first, count) => list.slice(first, first + count).map(each => short(each, LENS_LETTERS));
+    const over = words(cols, k0, wide);
+    link.forget(state.lens);
     state.lens.replaceChildren(
       h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
       heatmap({
         title: 'Numbers around the selected cell',
         values,
         table: null,
-        cellWidth: Math.min(size, 48 * u),
+        rows: words(rows, q0, high),
+        cols: over,
+        wordSize: '.9375rem',
+        labelWidth: labels / u,
+        ...headRoom(over, size, 0.9375),
+        cellWidth: size,
         cellHeight: Math.min(size, (n > 5 ? 25 : 32) * u),
         gap: 2,
         scale: state.scale,
@@ -529,6 +544,7 @@ async function drawView(stage, { model, run, params, signal }) {
         read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
       }),
     );
+    link.paint();
   }
 
   await draw();

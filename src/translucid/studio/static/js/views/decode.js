@@ -98,7 +98,7 @@ async function searched(
   };
   if (state.node !== null) state.step = nodes[state.node].length;
 
-  const listed = texts(model, found, greedy, free, beams);
+  const listed = texts(model, run, found, greedy, free, beams);
   const box = h('div.tree.scene');
   const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The selected step' });
   const hidden = h('span.setting.hiding');
@@ -280,15 +280,12 @@ async function searched(
             seen.note ? h('p.tail', seen.note) : '',
           ]
         : []),
-      h('hr.rule.optional'),
-      sumTable(
-        [
-          [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
-          ['all logits', num(list.log_sum), 'log Σ exp z'],
-          ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
-        ],
-        'optional',
-      ),
+      h('hr.rule'),
+      sumTable([
+        [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
+        ['all logits', num(list.log_sum), 'log Σ exp z'],
+        ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
+      ]),
     );
     const tell = bar =>
       readout({
@@ -390,8 +387,14 @@ async function searched(
 const unsure = winner =>
   1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 
+// Which text is the translation.
+const whose = (same, greedy) =>
+  (same
+    ? '1 is the translation that the page shows above.'
+    : '1 is the best text of this search; the page shows a different translation above.') +
+  (greedy ? ' Greedy takes the likeliest token at each step, for comparison.' : '');
 // The texts found, the greedy one, and the best one before a word was forced; differences are underlined.
-function texts(model, found, greedy, free, beams) {
+function texts(model, run, found, greedy, free, beams) {
   const best = found.texts[0];
   const written = text =>
     text.pieces
@@ -447,5 +450,6 @@ function texts(model, found, greedy, free, beams) {
       ],
       [found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')), others],
     ),
+    model.outputs === 'target_tokens' && h('p.tail', whose(best.text === run.target, others[0])),
   );
 }

@@ -8,7 +8,8 @@ import { rest, readout, word } from '../readout.js';
 import { settle, link as hrefTo, anything } from '../route.js';
 import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
-import { heights, isNear, windowOf, wordAt } from '../parts/layout.js';
+import { heights, isNear, windowOf, wordAt, yRow } from '../parts/layout.js';
+import { clearFor, runOnce } from '../motion.js';
 import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
 import { credit } from '../parts/credit.js';
@@ -151,6 +152,7 @@ async function drawScene(view) {
   const data = {
     ...body,
     standardised: view.model.standardised,
+    edges: view.model.edges,
     tiles,
     weights,
     said: said_,
@@ -161,12 +163,23 @@ async function drawScene(view) {
   const { root, hits, columns } = scene(data);
   view.columns = columns;
   view.hits = hits;
-  link.forget(box);
-  box.replaceChildren(root, ...(body.members > 1 ? [members(view, body.members)] : []));
+  const turned = clearFor(box);
+  box.append(root, ...(body.members > 1 ? [members(view, body.members)] : []));
   enliven(view, hits, data);
   box.classList.toggle('focused', link.state.pins.length > 0);
   link.paint();
   makeRoom(columns);
+  turned();
+  runOnce(
+    `flow ${run.run}`,
+    bands.map(band => ({ svg: root.lastChild, ...strandsOf(band) })),
+  );
+}
+// The strands of a band as one path, and the length of each.
+function strandsOf(band) {
+  const { x } = band.panes[0];
+  const rows = band.columns ? [band.y + band.tall / 2] : range(band.rows).map(i => yRow(band, i));
+  return { d: rows.map(y => `M${x} ${y}H${band.stop}`).join(''), length: band.stop - x };
 }
 function members(view, count) {
   // an ensemble shows one of its networks at a time
@@ -439,11 +452,12 @@ function pick(view, at, i = null) {
 function openLayer(view, plate) {
   const { state } = view;
   const same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
+  const inside = plate.points.filter(point => layerOf(point.at) === plate.layer);
   state.opened = { ...state.opened, [plate.side]: plate.layer };
   state.at =
     state.at.includes(`${plate.side}.`) && view.points.has(same)
       ? same
-      : (plate.points.find(point => point.at.endsWith('.pattern')) ?? plate.points.findLast(byRows)).at;
+      : (inside.find(point => point.at.endsWith('.pattern')) ?? inside.findLast(byRows)).at;
   state.i = null;
   view.focus = state.at;
   settle({ layer: writeLayers(state.opened), at: state.at, i: null });

@@ -1,10 +1,13 @@
 // Training on the page, step by step: with two inputs and one output, the whole function and its decision boundary can
 // be drawn. The server trains; the page draws one step.
 import { choice, slider } from '../parts/controls.js';
-import { h, icon, s, unit, ABOVE } from '../dom.js';
+import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
 import { canvas, num, rgb, packedColour, pixelCanvas } from '../ink.js';
-import { rest } from '../readout.js';
+import { rest, readout } from '../readout.js';
+import { keepFocus } from '../keyboard.js';
+import { edges } from '../parts/edges.js';
+import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
 
@@ -13,7 +16,6 @@ const SEEDS = 10;
 const BETWEEN = 90; // ms
 const LOW = -0.5;
 const HIGH = 1.5;
-const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 export async function plane(stage, { model, params, signal }) {
   const { kind } = model.plane;
@@ -47,7 +49,7 @@ export async function plane(stage, { model, params, signal }) {
   }
   async function run() {
     if (!now || now.step >= now.last) return halt();
-    await show(now.step + (calm() ? 10 : 1));
+    await show(now.step + (isCalm() ? 10 : 1));
     if (timer) timer = setTimeout(run, BETWEEN);
   }
   function halt() {
@@ -62,7 +64,15 @@ export async function plane(stage, { model, params, signal }) {
 
   function draw() {
     const held = panel.contains(document.activeElement) ? document.activeElement.dataset.act : null;
-    picture.replaceChildren(drawn(now, Math.min(picture.clientWidth, room())));
+    const narrow = stage.clientWidth < 860 * unit();
+    const beside = narrow ? 0 : NETWORK * unit();
+    const size = Math.min(picture.clientWidth - beside, room());
+    const kept = keepFocus(picture);
+    picture.replaceChildren(
+      network(now, narrow ? picture.clientWidth : beside, narrow ? 200 * unit() : size),
+      drawn(now, size),
+    );
+    kept();
     panel.replaceChildren(...controls());
     if (held) panel.querySelector(`[data-act="${held}"]`)?.focus();
     rest({
@@ -147,6 +157,77 @@ export async function plane(stage, { model, params, signal }) {
   await show(state.step);
 }
 
+// The network: a map of the plane at each neuron, and its weights as lines. The large plane is the map of the output.
+const NETWORK = 270; // units
+function network(now, width, height) {
+  const u = unit();
+  const side = Math.min(46 * u, height / Math.max(2, now.hidden.length) - 14 * u);
+  const [x0, x1] = [28 * u, width * 0.58];
+  const spread = (n, k) => (height / n) * (k + 0.5);
+  const inputs = [0, 1].map(k => ({ name: `x${k + 1}`, x: x0, y: spread(2, k), map: slope(k) }));
+  const neurons = now.hidden.map((map, k) => ({
+    name: `neuron ${k}`,
+    x: x1,
+    y: spread(now.hidden.length, k),
+    map,
+    told: sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]),
+  }));
+  const line = (from, to, value, path) => ({
+    d: `M${from.x + side} ${from.y}L${to.x} ${to.y}`,
+    value,
+    from: from.name,
+    to: to.name,
+    path,
+  });
+  const output = { name: 'the output', x: width, y: height / 2 };
+  const last = neurons.length ? neurons : inputs;
+  const lines = [
+    ...neurons.flatMap((to, j) =>
+      inputs.map((from, i) =>
+        line(from, to, now.weights['layers.0.linear.weight'][j][i], `layers.0.linear.weight[${j}, ${i}]`),
+      ),
+    ),
+    ...last.map((from, i) =>
+      neurons.length
+        ? line(from, output, now.weights['output.linear.weight'][0][i], `output.linear.weight[0, ${i}]`)
+        : line(from, output, now.weights.weight[i], `weight[${i}]`),
+    ),
+  ];
+  const { el, ctx } = canvas(width, height);
+  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(shaded(map, shade), x, y - side / 2, side, side);
+  const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
+    const frame = s(
+      'rect.neuron',
+      { x, y: y - side / 2, width: side, height: side, rx: 3 * u, role: 'img', tabindex: told ? 0 : null },
+      s('title', told ? `${name}: ${told}` : name),
+    );
+    const look = () => readout({ at: [name], path: told });
+    return told ? onLook(frame, look, () => readout()) : frame;
+  });
+  const names = inputs.map(({ name, x, y }) =>
+    s('text.tick', { x: x - 6 * u, y: y + 5 * u, 'text-anchor': 'end' }, name),
+  );
+  return h(
+    'div.heat.planenet',
+    { style: `width:${width}px;height:${height}px` },
+    el,
+    s('svg', { width, height, role: 'group', 'aria-label': 'The network' }, edges(lines), frames, names),
+  );
+}
+const shade = value => rgb(value, { kind: 'div', max: 1 });
+const sumOf = ([a, b], c) => `tanh(${num(a)} x1 ${plus(b)} x2 ${plus(c)})`;
+const plus = value => `${value < 0 ? '−' : '+'} ${num(Math.abs(value))}`;
+// An input as a map: its own value, from −1 to 1 over the plane.
+const slope = k => range(9).map(j => range(9).map(i => ((k ? j : i) / 8) * 2 - 1));
+const shaded = (grid, ink) =>
+  pixelCanvas(grid.length, grid.length, pixels =>
+    grid.forEach((row, j) =>
+      row.forEach((value, i) => {
+        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
+      }),
+    ),
+  );
+
 // The output as colours over the plane, the points, and the line where the output is one half.
 function drawn(now, size) {
   const u = unit();
@@ -212,15 +293,7 @@ function ground(now, ctx, side, place) {
     ctx.fill();
     return;
   }
-  const n = now.ticks.length;
-  const small = pixelCanvas(n, n, pixels =>
-    now.grid.forEach((row, j) =>
-      row.forEach((value, i) => {
-        pixels[(n - 1 - j) * n + i] = packedColour(colour(value));
-      }),
-    ),
-  );
-  ctx.drawImage(small, 0, 0, side, side);
+  ctx.drawImage(shaded(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {

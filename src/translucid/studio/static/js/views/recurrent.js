@@ -11,6 +11,7 @@ import { turnOff } from '../parts/switch.js';
 import { rest, word } from '../readout.js';
 import { definition, addressOf, terms } from '../parts/terms.js';
 import { headRoom } from '../parts/heatmap.js';
+import { clearFor } from '../motion.js';
 import { sumTable } from '../parts/table.js';
 import { strips, unitLines, TITLE } from '../parts/strip.js';
 
@@ -82,9 +83,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     now.keys = range(data.words).map(i => `${now.side}:${i}`);
     now.memory = data.byPoint.cell ?? data.byPoint.hidden;
     now.order = byChange(now.memory);
-    link.clear(left, mid, right);
+    link.clear(left, right);
+    const turned = clearFor(mid);
     drawLeft();
     drawStrips();
+    turned();
     await work();
     link.paint();
     if (focus) left.querySelector(`.${focus} [aria-pressed="true"]`)?.focus();

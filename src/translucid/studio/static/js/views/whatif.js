@@ -15,6 +15,7 @@ import { sumTable } from '../parts/table.js';
 import { latest } from '../api.js';
 import { changes, changesOf } from '../parts/changes.js';
 import { keepFocus, onKeys } from '../keyboard.js';
+import { clearFor } from '../motion.js';
 
 const ORDERS = [
   [false, 'by part'],
@@ -79,9 +80,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       'div.columns.wi',
       h(
         'div',
-        changeList,
         model.switches.length ? bar : null,
         list,
+        changeList, // below the switches, which stay where they are
         h(
           'p.quiet.why',
           model.outputs === 'values'
@@ -163,7 +164,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         ),
       )
       .concat(
-        heads.some(each => typeof delta(each) === 'number')
+        heads.some(each => typeof delta(each) === 'number' && !state.off.has(each.key))
           ? h('p.tail', `Colour shows Δ; full colour is ${said(largest)}.`)
           : [],
       );
@@ -352,9 +353,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   }
   function drawMid(found, changed, other) {
     const back = keepFocus(mid);
-    link.forget(mid);
+    const turned = clearFor(mid);
     fillMid(found, changed, other);
     back();
+    turned();
   }
   // What the changed model generates; the rows above read the old translation.
   function freely(...runs) {
@@ -526,9 +528,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ...head,
       h('hr.rule'),
       sumTable(rows),
+      v ? h('p.tail', inWords(mean(v))) : '',
       found.first
         ? h(
-            'p.tail.optional',
+            'p.tail',
             'first differs at ',
             h(
               'span.mono',
@@ -577,6 +580,15 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   const { source, target } = run.tokens;
   if (model.parameters < QUICK && source.length + target.length < SHORT && !isChanged()) measureAll();
 }
+// Δ in plain words.
+const WORDS = [
+  [1e-6, 'nothing changed'],
+  [0.005, 'practically nothing changed'],
+  [0.05, 'the probabilities changed slightly'],
+  [0.3, 'the probabilities changed clearly'],
+  [Infinity, 'the probabilities changed strongly'],
+];
+const inWords = delta => `Δ ${num(delta, 3)}: ${WORDS.find(([below]) => delta < below)[1]}.`;
 function swapOf(text) {
   // 2:cat
   const found = /^(\d+):(.+)$/.exec(text ?? '');
