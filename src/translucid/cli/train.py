@@ -219,9 +219,10 @@ def _find_rate(arguments: RecipeArguments, out: Path) -> None:
     named = arguments.named()
     test = find_rate(named.recipe, o.print_note, pick=named.by_task)
     file = test.figure().save(out)
-    typer.echo(f"training.learning_rate={test.suggested:g}")
+    setting = f"training.learning_rate={test.suggested:g}"
+    typer.echo(setting)
     typer.echo(f"{file}: the loss at {len(test.rates)} learning rates")
-    typer.echo(f"next: translucid train {arguments.words()} training.learning_rate={test.suggested:g}")
+    typer.echo(f"next: translucid train {arguments.words()} {setting}")
 
 
 def prints() -> bool:

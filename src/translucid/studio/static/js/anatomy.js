@@ -141,7 +141,8 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
     const last = side === sides.at(-1);
     const mine = own.filter(
       point =>
-        point.local.startsWith(`${side}.`) || (last && /^(head|ngrams|linear)\./.test(point.local) && point.at !== end?.at),
+        point.local.startsWith(`${side}.`) ||
+        (last && /^(head|ngrams|linear)\./.test(point.local) && point.at !== end?.at),
     );
     const decodes = side === 'decoder';
     const words = decodes ? target : source;
