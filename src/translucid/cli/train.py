@@ -20,6 +20,7 @@ from translucid.cli.shared.arguments import (
     Toyland,
     TrainFiles,
     ValidFiles,
+    code_words,
     files_and_keys,
     tasks,
 )
@@ -184,8 +185,8 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
     for line in result.lines():
         typer.echo(line)
     typer.echo(f"{out / SUMMARY}: the summary as JSON; the models are in {out / 'fold-1'} ...")
-    command = TASKS[result.task].traits.command
-    typer.echo(f"next: translucid {command} {shlex.quote(result.folders[0])}")
+    command = ["translucid", TASKS[result.task].traits.command, result.folders[0]]
+    typer.echo(f"next: {shlex.join([*command, *code_words(result.task)])}")
 
 
 def _self_test(arguments: RecipeArguments) -> None:
@@ -209,13 +210,9 @@ def prints() -> bool:
 def _print_next(folder: Path, task: str) -> None:
     if not prints():
         return
-    source, code = TASKS.source(task), ""
-    if source is not None and source.path is not None:
-        path, here = source.path, Path.cwd()
-        path = path.relative_to(here) if path.is_relative_to(here) else path
-        code = f" --code {shlex.quote(str(path))}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].traits.command} {shlex.quote(str(folder))}{code}")
+    command = ["translucid", TASKS[task].traits.command, str(folder), *code_words(task)]
+    typer.echo(f"next: {shlex.join(command)}")
 
 
 def _print_from_handler(line: str) -> None:

@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from translucid.core.config import Config, key
 from translucid.data.readers.dialect import Delimiter
+from translucid.data.readers.lines import LineRule
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -79,6 +80,7 @@ class DataConfig(Config):
         (), "regress: output columns; default: the last", strict=False
     )
     format: Format | None = key(None, "file format; default: by file name")
+    encoding: str = key("utf-8", "text encoding of the files, such as latin-1 or utf-16")
     delimiter: Delimiter | None = key(None, "CSV delimiter; default: detect it")
     header: bool | None = key(None, "whether the first row is a header; default: detect it")
     standardise: bool = key(
@@ -102,10 +104,30 @@ class DataConfig(Config):
             )
         return self
 
+    @model_validator(mode="after")
+    def _stores_are_utf8(self) -> "DataConfig":
+        if self.store is not None and self.encoding != "utf-8":
+            raise ValueError(
+                f"encoding = {self.encoding!r}: a token store (store = {self.store!r}) reads only "
+                "utf-8; convert the files with iconv"
+            )
+        return self
+
     @field_validator("missing_labels", mode="before")
     @classmethod
     def _one_or_several(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_an_encoding(cls, value: str) -> str:
+        try:
+            "\n".encode(value)
+        except (LookupError, ValueError):  # ValueError: a NUL in the name
+            raise ValueError(
+                "Python has no such text encoding; use one such as utf-8, latin-1, cp1252 or utf-16"
+            ) from None
+        return value
 
     @field_validator("fold")
     @classmethod
@@ -122,7 +144,8 @@ class DataConfig(Config):
     @property
     def rule(self) -> TableRule:
         """The settings for reading tables."""
-        return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
+        lines = LineRule(encoding=self.encoding)
+        return TableRule(self.format, self.header, self.delimiter, lines)
 
     def paths(self, files: Paths) -> Paths:
         """The paths of the files, relative to data.folder."""
@@ -140,7 +163,7 @@ PLACES = (
     "standardise",
 )  # fmt: skip
 # Keys about the format of a file, which may differ from file to file.
-WRITTEN = ("format", "delimiter", "header")
+WRITTEN = ("format", "encoding", "delimiter", "header")
 
 
 class TokenizerConfig(Config):

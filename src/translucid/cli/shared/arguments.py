@@ -5,7 +5,9 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from translucid.cli.shared.options import in_data, in_model, print_note
@@ -14,6 +16,7 @@ from translucid.tasks.registry import TASKS
 if TYPE_CHECKING:  # keeps the start of a command light
     from translucid.runs.recipe.named import Named
 
+ENDING = re.compile(r"\.[a-zA-Z]\w{0,7}")  # of a file name
 OVERRIDE = re.compile(r"(\w+)\.\w+=")  # section.key=value
 
 TrainFiles = Annotated[
@@ -39,6 +42,12 @@ DataFolder = Annotated[
 def tasks(incomplete: str = "") -> list[str]:
     """Names of tasks that begin with this text, for completion."""
     return [name for name in TASKS.names() if name.startswith(incomplete)]
+
+
+def is_text(word: str) -> bool:
+    """Whether an argument in place of a file is a text: it contains a space and does not end like a
+    file name."""
+    return bool(re.search(r"\s", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
 
 
 def files_and_keys(
@@ -85,6 +94,20 @@ class RecipeArguments:
         return shlex.join([*words, *self.overrides])
 
 
+TYPED_CODE: ContextVar[Sequence[str]] = ContextVar("code", default=())
+
+
+def code_words(task: str) -> list[str]:
+    """The option `--code` for a command that follows this one: as typed, or else the file that
+    defines the task, if it is the user's own."""
+    files, source = list(TYPED_CODE.get()), TASKS.source(task)
+    if not files and source is not None and source.path is not None:
+        here = Path.cwd()
+        path = source.path
+        files = [str(path.relative_to(here) if path.is_relative_to(here) else path)]
+    return [word for file in files for word in ("--code", file)]
+
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Code = Annotated[
     list[str] | None,
@@ -105,7 +128,11 @@ def with_code(command: Command) -> Command:
 
         for file in code or ():
             extensions.load(file)
-        return command(*arguments, **options)
+        before = TYPED_CODE.set(code or ())
+        try:
+            return command(*arguments, **options)
+        finally:
+            TYPED_CODE.reset(before)
 
     signature = inspect.signature(command)
     option = inspect.Parameter(

@@ -48,7 +48,13 @@ Folder = Annotated[
         callback=fetch,
     ),
 ]
-File = Annotated[str, typer.Argument(help="Text file, one text per line; - for standard input.")]
+FileOrTexts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE|TEXT...] [data.encoding=NAME]",
+        help="File with one text per line, or texts in quotes [default: standard input].",
+    ),
+]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings of the recipe.")
 ]
