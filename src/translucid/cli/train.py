@@ -111,7 +111,7 @@ def train(
     if self_test:
         _self_test(arguments)
         return
-    named = arguments.named()
+    named = arguments.named(_say(quiet))
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if folds is not None:
         if studio:
@@ -129,7 +129,7 @@ def train(
             interrupted=interrupted,
             recording=recording,
         )
-    _print_next(folder, done.task)
+    _print_next(folder, done.task, quiet)
 
 
 def resume(
@@ -162,7 +162,7 @@ def resume(
             interrupted=interrupted,
             recording=recording,
         )
-    _print_next(run, done.task)
+    _print_next(run, done.task, quiet)
 
 
 def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
@@ -180,10 +180,12 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
             pick=named.by_task,
             quiet=quiet,
             interrupted=interrupted,
-            say=o.print_note,
+            say=_say(quiet),
         )
     for line in result.lines():
         typer.echo(line)
+    if quiet:
+        return
     typer.echo(f"{out / SUMMARY}: the summary as JSON; the models are in {out / 'fold-1'} ...")
     command = ["translucid", TASKS[result.task].traits.command, result.folders[0]]
     typer.echo(f"next: {shlex.join([*command, *code_words(result.task)])}")
@@ -194,7 +196,7 @@ def _self_test(arguments: RecipeArguments) -> None:
     from translucid.cli.shared.messages import any_wrong, show_findings
     from translucid.runs.checks.startup import self_test
 
-    named = arguments.named()
+    named = arguments.named(o.print_note)
     findings = self_test(named.recipe, o.print_note, pick=named.by_task)
     show_findings(findings)
     if any_wrong(findings):
@@ -202,13 +204,17 @@ def _self_test(arguments: RecipeArguments) -> None:
     typer.echo(f"next: translucid train {arguments.words()}")
 
 
+def _say(quiet: bool) -> Callable[[str], None]:
+    return (lambda line: None) if quiet else o.print_note
+
+
 def prints() -> bool:
     """Whether this process prints; with torchrun, only the first does."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def _print_next(folder: Path, task: str) -> None:
-    if not prints():
+def _print_next(folder: Path, task: str, quiet: bool) -> None:
+    if quiet or not prints():
         return
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
     command = ["translucid", TASKS[task].traits.command, str(folder), *code_words(task)]

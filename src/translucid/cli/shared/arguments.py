@@ -73,7 +73,7 @@ class RecipeArguments:
     toyland: int | None
     folder: str | None
 
-    def named(self) -> "Named":
+    def named(self, say: Callable[[str], None] = print_note) -> "Named":
         from translucid.runs.recipe.named import named
 
         data: dict[str, Any] = {name: list(paths) for name, paths in self.files.items() if paths}
@@ -82,7 +82,7 @@ class RecipeArguments:
         if self.folder is not None:
             data["folder"] = self.folder
         changes = {"data": data} if data else {}
-        return named(self.what, self.overrides, changes, print_note)
+        return named(self.what, self.overrides, changes, say)
 
     def words(self) -> str:
         """The arguments as typed after `translucid train`."""
