@@ -103,7 +103,7 @@ def test_evaluate_gives_scores_with_signatures(files: Path, translator: Path) ->
         (["train", "tag", "--train", "no.conll"], "no.conll"),
         (["train", "tag"], "data.train is required, or data.toyland = 20000"),
         (["train", "tag", "--toyland", "9", "model.hedas=3"], "model.hedas: no such key; did you"),
-        (["translate", "nowhere"], "nowhere is not a model folder: it has no config.json"),
+        (["translate", "nowhere"], "nowhere: no such file or folder"),
     ],
 )
 def test_mistakes_of_train_are_explained(words: list[str], message: str, tmp_path: Path) -> None:

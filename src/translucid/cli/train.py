@@ -20,6 +20,7 @@ from translucid.cli.shared.arguments import (
     Toyland,
     TrainFiles,
     ValidFiles,
+    check_once,
     code_words,
     files_and_keys,
     tasks,
@@ -153,6 +154,7 @@ def resume(
     """
     from translucid.runs.run import resume_run
 
+    check_once(overrides or ())
     with stopping() as interrupted, shown(run, studio, probe, port) as recording:
         done = resume_run(
             run,

@@ -80,7 +80,6 @@ def with_overrides(
     or else taken as text. full_name: suggests the full name of a key without a section."""
     overrides = list(overrides)
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
-    typed: dict[str, str] = {}
     for override in overrides:
         if any("\ud800" <= character <= "\udfff" for character in override):
             raise ConfigError(f"{override!r} is not UTF-8; type it again")
@@ -93,8 +92,6 @@ def with_overrides(
                 data = " ".join(file for file in overrides if Path(file).is_file())
                 hint = f"; if {override} is data, pass it as --train {data}"
             raise ConfigError(f"{override!r}: write overrides as section.key=value{hint}")
-        if (before := typed.setdefault(path.strip(), override)) is not override:
-            raise ConfigError(f"{before} and {override}: {path.strip()} is set twice; keep one")
         result.setdefault(section, {})[key] = _toml_value(text.strip())
     return result
 

@@ -80,7 +80,7 @@ class DataConfig(Config):
         (), "regress: output columns; default: the last", strict=False
     )
     format: Format | None = key(None, "file format; default: by file name")
-    encoding: str = key("utf-8", "text encoding of the files, such as latin-1 or utf-16")
+    encoding: str | None = key(None, "text encoding, such as latin-1 or utf-16; default: utf-8")
     delimiter: Delimiter | None = key(None, "CSV delimiter; default: detect it")
     header: bool | None = key(None, "whether the first row is a header; default: detect it")
     standardise: bool = key(
@@ -106,7 +106,7 @@ class DataConfig(Config):
 
     @model_validator(mode="after")
     def _stores_are_utf8(self) -> "DataConfig":
-        if self.store is not None and self.encoding != "utf-8":
+        if self.store is not None and self.encoding not in (None, "utf-8"):
             raise ValueError(
                 f"encoding = {self.encoding!r}: a token store (store = {self.store!r}) reads only "
                 "utf-8; convert the files with iconv"
@@ -120,12 +120,12 @@ class DataConfig(Config):
 
     @field_validator("encoding")
     @classmethod
-    def _is_an_encoding(cls, value: str) -> str:
+    def _is_an_encoding(cls, value: str | None) -> str | None:
         try:
-            "\n".encode(value)
+            "\n".encode(value or "utf-8")
         except (LookupError, ValueError):  # ValueError: a NUL in the name
             raise ValueError(
-                "Python has no such text encoding; use one such as utf-8, latin-1, cp1252 or utf-16"
+                "not a text encoding of Python; use one such as utf-8, latin-1, cp1252 or utf-16"
             ) from None
         return value
 
@@ -144,7 +144,7 @@ class DataConfig(Config):
     @property
     def rule(self) -> TableRule:
         """The settings for reading tables."""
-        lines = LineRule(encoding=self.encoding)
+        lines = LineRule(encoding=self.encoding or "utf-8")
         return TableRule(self.format, self.header, self.delimiter, lines)
 
     def paths(self, files: Paths) -> Paths:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from translucid.cli.shared.options import in_data, in_model, print_note
+from translucid.core.errors import ConfigError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # keeps the start of a command light
@@ -50,6 +51,15 @@ def is_text(word: str) -> bool:
     return bool(re.search(r"\s", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
 
 
+def check_once(overrides: Sequence[str]) -> None:
+    """Refuse a command line that sets a key twice."""
+    typed: dict[str, str] = {}
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if typed.setdefault(key, override) is not override:
+            raise ConfigError(f"{typed[key]} and {override}: {key} is set twice; keep one")
+
+
 def files_and_keys(
     words: Sequence[str], sections: Sequence[str] = ("data",)
 ) -> tuple[list[str], dict[str, Any]]:
@@ -58,6 +68,7 @@ def files_and_keys(
 
     matches = [(word, OVERRIDE.match(word)) for word in words]
     overrides = [word for word, match in matches if match and match[1] in sections]
+    check_once(overrides)
     keys = with_overrides({}, overrides)
     chosen = {key: value for section in sections for key, value in keys.get(section, {}).items()}
     return [word for word in words if word not in overrides], chosen
@@ -72,6 +83,9 @@ class RecipeArguments:
     files: dict[str, list[str] | None]  # of train, valid and test
     toyland: int | None
     folder: str | None
+
+    def __post_init__(self) -> None:
+        check_once(self.overrides)
 
     def named(self, say: Callable[[str], None] = print_note) -> "Named":
         from translucid.runs.recipe.named import named

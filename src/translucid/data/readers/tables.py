@@ -288,7 +288,7 @@ def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
             names = tuple(row)
             break
     else:
-        raise InputError(f"{path} contains no JSON objects, only {len(before)} blank lines")
+        raise InputError(f"{path} contains no JSON objects; at least one is needed")
     return Table(str(path), names, 0, chain(before, rows))
 
 
