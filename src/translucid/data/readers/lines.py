@@ -99,8 +99,8 @@ def read_lines(
         ) from None
     except UnicodeError as error:  # of `_Recoded`
         raise InputError(
-            f"{name}:{number + 1}: the line is not {recoded.upper()} ({error}); set data.encoding, "
-            "such as utf-8 or cp1252"
+            f"{name}:{number + 1}: this line or the next is not {recoded.upper()} ({error}); set "
+            "data.encoding, such as utf-8 or cp1252"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: reading failed after line {number} ({error})") from None
