@@ -34,12 +34,13 @@ def test_texts_in_quotes_equal_the_lines_of_a_file_and_of_standard_input(
 ) -> None:
     lines = "".join(text + "\n" for text in texts)
     (tmp_path / "in.txt").write_text(lines, "utf-8")
-    (tmp_path / "with space").write_text(lines, "utf-8")  # an existing file is read as a file
+    for name in ("with space", "plain"):  # an existing file is read as a file
+        (tmp_path / name).write_text(lines, "utf-8")
     for form in ([], ["--json"]):
         quoted = run(command, model, *texts, *form)
         assert (quoted.returncode, len(quoted.stdout.splitlines())) == (0, 2), quoted.stderr
-        assert run(command, model, "in.txt", *form, cwd=tmp_path) == quoted
-        assert run(command, model, "with space", *form, cwd=tmp_path) == quoted
+        for name in ("in.txt", "with space", "plain"):
+            assert run(command, model, name, *form, cwd=tmp_path) == quoted
         assert run(command, model, *form, stdin=lines) == quoted
 
 

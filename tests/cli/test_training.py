@@ -119,7 +119,7 @@ def test_default_output_folder_is_that_of_the_help(tmp_path: Path) -> None:
     said = " ".join(run("train", "--help").stdout.split())
     assert "default: runs/TASK, numbered" in said
     for name in ("runs/regress", "runs/regress-2"):
-        words = ["--train", "a.csv", "--test", "a.csv", "--quiet", "training.steps=1"]
+        words = ["--train", "a.csv", "--test", "a.csv", "training.steps=1"]
         done = run("train", "regress", *words, cwd=tmp_path)
         assert done.stdout.startswith(f"{name}: the best model is in {name}/best\n"), done.stderr
         assert (tmp_path / name / "test.json").is_file()
