@@ -126,7 +126,7 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     for words, piped in (
         (["predict", "regress", "120"], "echo 120 | translucid predict regress"),
         (["predict", "regress", "0.5"], "echo 0.5 | translucid predict regress"),
-        (["translate", "translate", "dog 3"], 'echo "dog 3" | translucid translate translate'),
+        (["translate", "translate", "dog"], "echo dog | translucid translate translate"),
     ):
         answer = run(*words, cwd=tmp_path)
         assert answer.returncode == 2
@@ -134,6 +134,8 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
         echo, _, command = piped.partition(" | ")
         answer = run(*command.split()[1:], stdin=shlex.split(echo)[1] + "\n", cwd=tmp_path)
         assert answer.returncode == 0, answer.stderr
+    quoted = run("translate", "translate", "dog 3", cwd=tmp_path)
+    assert quoted == run("translate", "translate", stdin="dog 3\n", cwd=tmp_path)
     answer = run("predict", "regress", "hoses.csv", cwd=tmp_path)
     assert "did you mean houses.csv?" in answer.stderr
     answer = run("translate", "translate", "pairs.tsv", cwd=tmp_path)

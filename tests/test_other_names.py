@@ -115,7 +115,7 @@ def test_another_spelling_of_an_option_is_understood(tmp_path: Path) -> None:
     answer = run("translate", "runs/x", "--beam_size=3", "--n_best", "2", cwd=tmp_path)
     assert "--beam_size: read as --beam-size" in answer.stderr
     assert "--n_best: read as --n-best" in answer.stderr
-    assert "runs/x is not a model folder" in answer.stderr
+    assert "runs/x: no such file or folder" in answer.stderr
 
 
 def test_options_that_are_there_are_left_alone() -> None:

@@ -289,13 +289,16 @@ def test_fill_command(filler: tuple[Path, Any], tmp_path: Path) -> None:
     assert len(lines) == 1 + 2 * 3
     file = tmp_path / "texts.txt"
     file.write_text(f"{text}\na [MASK]\n", "utf-8")
-    done = run("fill", folder, "--texts", str(file), "--json", "--top", "2")
+    done = run("fill", folder, str(file), "--json", "--top", "2")
     first, second = map(json.loads, done.stdout.splitlines())
     assert [f["id"] for f in first["masks"][1]] == [f.id for f in masks[1]]
     assert second["text"] == "a [MASK]"
     file.write_text("a [MASK]\nnothing\n")
-    done = run("fill", folder, "--texts", str(file))
+    done = run("fill", folder, str(file))
     assert done.returncode == 2
     assert f"{file}:2: 'nothing' has no mask; write [MASK]" in done.stderr
     assert not done.stdout
-    assert "a file with --texts" in run("fill", folder).stderr
+    done = run("fill", folder, text, "a [MASK]", "--json", "--top", "2")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [first, second]
+    piped = run("fill", folder, "--json", "--top", "2", stdin=f"{text}\na [MASK]\n")
+    assert piped == done

@@ -46,7 +46,7 @@ def test_the_error_lists_the_folder_and_a_remedy(
 
 
 def test_a_missing_folder_mentions_hub_names(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"\(there is no such folder\); .* hf:ORG/NAME"):
+    with pytest.raises(InputError, match=r"no such file or folder; .* hf:ORG/NAME"):
         tl.load(tmp_path / "org/name")
 
 

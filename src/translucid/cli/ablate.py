@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared import options as o
+from translucid.cli.shared.arguments import code_words
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress
 
@@ -94,7 +95,7 @@ def ablate(
     if not result.complete:
         raise typer.Exit(130)
     if not as_json:
-        typer.echo(f"next: {_next(model, data, figure, metric=with_metric)}")
+        typer.echo(f"next: {_next(model, held.task.name, data, figure, metric=with_metric)}")
 
 
 def _draw(result: "Ablation", figure: Path | None) -> None:
@@ -110,10 +111,11 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
         typer.echo(f"{path}: {picture.title[0].lower()}{picture.title[1:]}", err=True)
 
 
-def _next(model: Path, data: list[str], figure: Path | None, *, metric: bool) -> str:
-    words = ["translucid", "ablate", o.name_of_model(model), "--data", *data]
+def _next(model: Path, task: str, data: list[str], figure: Path | None, *, metric: bool) -> str:
+    code = code_words(task)
+    words = ["translucid", "ablate", o.name_of_model(model), *code, "--data", *data]
     if figure is None:
         return shlex.join([*words, "--figure", "ablation.svg"])
     if not metric:
         return shlex.join([*words, "--metric"])
-    return shlex.join(["translucid", "info", o.name_of_model(model)])
+    return shlex.join(["translucid", "info", o.name_of_model(model), *code])

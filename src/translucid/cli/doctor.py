@@ -7,6 +7,7 @@ import shutil
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def doctor(as_json: Json = False) -> None:
 
     Example: translucid doctor
     """
-    checks = [*_machine(), *_torch(), *_extras(), _browser()]
+    checks = [*_machine(), *_torch(), *_extras(), _parquet(), _browser()]
     if as_json:
         report = {
             "translucid": __version__,
@@ -159,6 +160,18 @@ def _installed(package: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+def _parquet() -> Check:
+    """Whether Parquet files can be read. That needs pyarrow, which no extra installs."""
+    from importlib.metadata import version
+
+    try:
+        import_module("pyarrow.parquet")
+    except (ImportError, OSError) as error:  # OSError: a shared library that does not load
+        found = f"Parquet files and `datasets` folders cannot be read: {error}"
+        return Check("parquet", False, found, "pip install pyarrow")
+    return Check("parquet", True, f"can be read, with pyarrow {version('pyarrow')}")
 
 
 def _browser() -> Check:

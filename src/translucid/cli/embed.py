@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from translucid.cli.shared import options as o
 from translucid.cli.shared.answering import Answered, answer_lines, digest_of_model
+from translucid.cli.shared.inputs import Inputs, inputs_of, prompt
 from translucid.cli.shared.messages import Notes, noting
 from translucid.core.errors import ConfigError
 
@@ -22,12 +24,10 @@ ARRAY, LINES = ".npy", (".jsonl", ".json")
 
 def embed(
     model: o.Folder,
-    file: Annotated[
-        str | None, typer.Argument(help="One text per line [default: standard input].")
-    ] = None,
+    file: o.FileOrTexts = None,
     text: Annotated[
         list[str] | None,
-        o.in_data(metavar="TEXT", help="Text instead of a file; may be repeated."),
+        o.in_data(metavar="TEXT", help="Text of any form instead of a file; may be repeated."),
     ] = None,
     nearest: Annotated[
         str | None, o.in_output(metavar="TEXT", help="Show the lines most similar to this text.")
@@ -64,33 +64,32 @@ def embed(
     """
     from translucid.tasks.model_folder import check_task
 
-    if text and file is not None:
-        raise ConfigError(f"--text and the file {file} were both given; omit one")
+    if text and file:
+        raise ConfigError(f"--text and {' '.join(map(repr, file))} were both given; omit one")
+    inputs = inputs_of(file, "embed", model)
+    inputs = replace(inputs, texts=tuple(text)) if text else inputs
     chosen = {"--nearest": nearest, "--against": against, "--out": out}
     if len(named := [option for option, value in chosen.items() if value is not None]) > 1:
         raise ConfigError(f"{' and '.join(named)} were both given; omit one")
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "embed")
+    prompt(inputs, held)
     with noting(held) as notes:
         if nearest is not None:
-            texts = text or o.read_lines(file or "-")
+            texts = [record.text for record in inputs.records()]
             notes([nearest, *texts])
             _print_nearest(held, nearest, texts, top, as_json)
         elif against is not None or (out is not None and out.suffix == ARRAY):
-            texts = text or o.read_lines(file or "-")
+            texts = [record.text for record in inputs.records()]
             notes(texts)
             if against is not None:
                 before = o.load_models(Path(against), None, device)[0]
                 _print_differences(held, before, texts, top, as_json)
             elif out is not None:
                 _save_array(held, texts, out)
-        elif text:
-            if out is not None:
-                raise ConfigError(f"--out {out}: with --text, only {ARRAY} can be written")
-            typer.echo("".join(_written(held, text, notes, as_json)), nl=False)
         else:
             as_json = as_json or (out is not None and out.suffix in LINES)
-            _embed_lines(held, model, notes, file or "-", as_json, out)
+            _embed_lines(held, model, notes, inputs, as_json, out)
 
 
 def _print_nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
@@ -134,7 +133,7 @@ def _save_array(held: "Model", texts: list[str], out: Path) -> None:
 
 
 def _embed_lines(
-    held: "Model", folder: Path, notes: Notes, file: str, as_json: bool, out: Path | None
+    held: "Model", folder: Path, notes: Notes, inputs: Inputs, as_json: bool, out: Path | None
 ) -> None:
     def answer(records: "Sequence[Text]") -> list[Answered]:
         texts = [record.text for record in records]
@@ -142,7 +141,7 @@ def _embed_lines(
 
     settings = {"model": digest_of_model(folder), "json": as_json}
     answer_lines(
-        file, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True
+        inputs, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from translucid.cli.shared import options as o
+from translucid.cli.shared.arguments import code_words
 from translucid.core.errors import InputError, TraceBudgetError
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ LONG = 120  # characters of a text that suggestions do not repeat
 
 def explain(
     model: o.Folder,
-    text: Annotated[str, typer.Argument(help="Text that the model reads, in quotes.")],
+    text: Annotated[
+        str, typer.Argument(help="Text that the model reads, in quotes; - for standard input.")
+    ],
     target: Annotated[
         str | None,
         o.in_data(
@@ -64,6 +67,8 @@ def explain(
     """
     from translucid.model import load
 
+    if text == "-":
+        text = "\n".join(o.read_lines(text)).rstrip("\n")
     if not text.strip():
         raise InputError("the text is empty; pass a sentence in quotes")
     if width is not None and width < NARROWEST:
@@ -74,6 +79,7 @@ def explain(
     if html is not None:
         _check_page(html)
     held = load(model, say=o.print_note)
+    task = held.task.name
     reading = _read(held, text, target)
     if terms is not None:
         from translucid.see.terms import as_json as terms_as_json
@@ -94,9 +100,9 @@ def explain(
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(walked.as_text(width or _columns(), colour=colour), color=colour)
     if layer is None and html is None and (address := _sum_of(reading, walked)):
-        command = _command(model, f"--terms {shlex.quote(address)}", text)
+        command = _command(model, task, f"--terms {shlex.quote(address)}", text)
         typer.echo(f"where a number comes from: {command}")
-    typer.echo(f"next: {_next(walked, model, text, layer=layer, html=html)}")
+    typer.echo(f"next: {_next(walked, model, task, text, layer=layer, html=html)}")
 
 
 def _one_head(head: str | None) -> int | None:
@@ -143,18 +149,21 @@ def write_page(path: Path, reading: "Reading", walked: "Walk") -> None:
     o.print_note(f"{path}: {len(walked.stages)} stages, {pictures} pictures")
 
 
-def _next(walked: "Walk", folder: Path, text: str, *, layer: int | None, html: Path | None) -> str:
+def _next(
+    walked: "Walk", folder: Path, task: str, text: str, *, layer: int | None, html: Path | None
+) -> str:
     """The command to try next."""
     if html is None and layer is None:
-        return _command(folder, "--html walk.html", text)
+        return _command(folder, task, "--html walk.html", text)
     closer = {stage.layer for stage in walked.stages} - {None}
     if layer is None and closer:
-        return _command(folder, f"--layer {min(n for n in closer if n is not None)}", text)
-    return _command(folder, "", text)
+        return _command(folder, task, f"--layer {min(n for n in closer if n is not None)}", text)
+    return _command(folder, task, "", text)
 
 
-def _command(folder: Path, option: str, text: str) -> str:
-    start = f"translucid explain {shlex.quote(o.name_of_model(folder))} {option}".rstrip()
+def _command(folder: Path, task: str, option: str, text: str) -> str:
+    words = ["translucid", "explain", o.name_of_model(folder), *code_words(task)]
+    start = f"{shlex.join(words)} {option}".rstrip()
     if len(text) > LONG:
         return f'{start} "..."  (... is the same text)'
     quoted_text = f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from translucid.cli.shared import options as o
-from translucid.core.errors import ConfigError
+from translucid.cli.shared.inputs import inputs_of, prompt
 
 if TYPE_CHECKING:
     from translucid.tasks.fill import Filling
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def fill(
     model: o.Folder,
-    text: Annotated[
+    file: Annotated[
         list[str] | None,
-        typer.Argument(help="Text with a mask, such as [MASK] or <mask>, in quotes."),
-    ] = None,
-    texts: Annotated[
-        str | None,
-        o.in_data(metavar="FILE", help="File with one text per line; - for standard input."),
+        typer.Argument(
+            metavar="[FILE|TEXT...] [data.encoding=NAME]",
+            help="Texts with a mask, such as [MASK] or <mask>, in quotes, or a file with one text "
+            "per line [default: standard input].",
+        ),
     ] = None,
     top: Annotated[int, o.in_output(min=1, metavar="N", help="Tokens to show per mask.")] = 5,
     as_json: o.JsonLines = False,
@@ -35,29 +35,20 @@ def fill(
     """
     from translucid.tasks.model_folder import check_task
 
-    if bool(text) == (texts is not None):
-        raise ConfigError("give either texts in quotes or a file with --texts")
+    inputs = inputs_of(file, "fill", model)
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "fill")
     task: Any = held.task
-    named = [(f"text {n}", one) for n, one in enumerate(text or (), start=1)] or _lines(texts)
-    for where, line in named:
-        task.check_question(line, where, held.network)
-    lines = [line for _, line in named]
+    prompt(inputs, held)
+    records = list(inputs.records())
+    for record in records:
+        task.check_question(record.text, f"{inputs.name}:{record.line}", held.network)
+    lines = [record.text for record in records]
     for line, masks in zip(lines, task.predict_lines(held.network, lines, top), strict=True):
         if as_json:
             typer.echo(json.dumps(task.answer_json(line, masks), ensure_ascii=False))
         else:
             typer.echo(_table(line, masks))
-
-
-def _lines(file: str | None) -> list[tuple[str, str]]:
-    from translucid.cli.shared.answering import name_of
-    from translucid.data.readers.read import read_text
-
-    assert file is not None
-    records = read_text(file, keep_empty=True)
-    return [(f"{name_of(file)}:{record.line}", record.text) for record in records]
 
 
 def _table(line: str, masks: "list[list[Filling]]") -> str:

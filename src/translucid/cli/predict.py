@@ -15,28 +15,25 @@ from translucid.cli.shared import options as o
 from translucid.cli.shared.answering import (
     Answered,
     answer_lines,
-    check_is_file,
     digest_of_model,
-    name_of,
 )
-from translucid.cli.shared.arguments import files_and_keys
+from translucid.cli.shared.inputs import Inputs, inputs_of, prompt
 from translucid.cli.shared.messages import in_columns, in_line, noting
-from translucid.core.errors import ConfigError, InputError, RowError
+from translucid.core.errors import InputError, RowError
 
 if TYPE_CHECKING:
     from translucid.data.predictions import InputRow, InputRows
     from translucid.model import Model
     from translucid.tasks.input_notes import InputNote
-    from translucid.tasks.options import DataConfig
 
 CHUNK = 256  # rows per batch of answers
 
 FileAndColumns = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE] [data.KEY=VALUE]...",
-        help="Text, CSV, TSV, JSON Lines or CoNLL file [default: standard input]; settings such as "
-        "data.text_column=review [default: as in training].",
+        metavar="[FILE|TEXT...] [data.KEY=VALUE]...",
+        help="Text, CSV, TSV, JSON or CoNLL file, or texts in quotes [default: standard input]; "
+        "settings such as data.text_column=review [default: as in training].",
     ),
 ]
 Probabilities = Annotated[
@@ -75,7 +72,7 @@ def classify(
     For multi-label models, prints every label above --threshold; for models with one output, a
     score.
 
-    Example: echo "The food was not good." | translucid classify demo:classify
+    Example: translucid classify demo:classify "The food was not good."
     """
     _answer(model, file, "classify", as_json, probabilities, out, device, threshold=threshold)
 
@@ -93,7 +90,7 @@ def tag(
 
     For CoNLL files, prints the tag of each word.
 
-    Example: echo "Jordan hires Anna Keller." | translucid tag demo:tag
+    Example: translucid tag demo:tag "Jordan hires Anna Keller."
     """
     _answer(model, file, "tag", as_json, probabilities, out, device, spans=spans)
 
@@ -108,7 +105,7 @@ def predict(
 ) -> None:
     """Predict each line or row, for any task.
 
-    Example: echo "0 1" | translucid predict demo:regress
+    Example: translucid predict demo:regress "0 1"
     """
     _answer(model, file, None, as_json, probabilities, out, device)
 
@@ -128,14 +125,9 @@ def _answer(
     from translucid.data.predictions import TextLines
     from translucid.model.model import with_spans, with_threshold
     from translucid.tasks.model_folder import check_task
-    from translucid.tasks.options import DataConfig, SpanDecoding
+    from translucid.tasks.options import SpanDecoding
 
-    files, keys = files_and_keys(words or ())
-    if files:
-        check_is_file(files, task or "predict", folder)
-    if len(files) > 1:
-        raise ConfigError(f"{', '.join(files)}: give one file; run the command once per file")
-    file, data = files[0] if files else "-", DataConfig(**keys)
+    inputs = inputs_of(words, task or "predict", folder, keys=())
     (held,) = o.load_models(folder, None, device)
     if task is not None:
         check_task(held.task, task)
@@ -143,7 +135,7 @@ def _answer(
         held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
-    source = _open(held, file, data)
+    source = _open(held, inputs)
     plain = isinstance(source, TextLines)
     shown = False
 
@@ -151,11 +143,11 @@ def _answer(
         nonlocal shown
         if not shown and not plain:
             for note in source.loading.notes:
-                typer.echo(f"{name_of(file)}: {note}", err=True)
+                typer.echo(f"{inputs.name}: {note}", err=True)
         shown = True
         asked = [row for row in rows if row.question is not None]
         for row in asked:
-            where = f"{name_of(file)}:{row.line}"
+            where = f"{inputs.name}:{row.line}"
             held.task.check_question(row.question, where, held.network)
         questions = [row.question for row in asked]
         noted = notes(questions)
@@ -166,7 +158,7 @@ def _answer(
                 held.network, questions, probabilities=probabilities
             )
         except RowError as error:
-            where = f"{name_of(file)}:{asked[error.row].line}"
+            where = f"{inputs.name}:{asked[error.row].line}"
             raise InputError(f"{where}: {error.fact}") from None
         if held.task.vocabularies:  # numbers have no notes
             pairs = zip(columns, noted, strict=True)
@@ -177,26 +169,32 @@ def _answer(
             for row in rows
         ]
 
-    options = {"json": as_json, "probabilities": probabilities} | keys
+    options = {"json": as_json, "probabilities": probabilities}
+    options |= inputs.data.model_dump(exclude_unset=True)
     options |= o.typed(spans=spans, threshold=threshold)
+    prompt(inputs, held)
     with noting(held) as notes:
         answer_lines(
-            file, answer, out=out, settings={"model": digest_of_model(folder)} | options,
+            inputs, answer, out=out, settings={"model": digest_of_model(folder)} | options,
             chunk=CHUNK, verb="answered", read=source.rows,
-            count=_count(held, file, data, out), as_it_comes=True,
+            count=_count(held, inputs, out), as_it_comes=True,
         )  # fmt: skip
 
 
-def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
+def _open(held: "Model", inputs: Inputs) -> "InputRows":
     from dataclasses import replace
 
-    from translucid.data.predictions import SOURCES, format_for
+    from translucid.data.predictions import SOURCES, GivenTexts, format_for
     from translucid.data.readers.loading import Loading
 
-    roles = held.task.traits.asks_about
+    roles, file, data = held.task.traits.asks_about, inputs.file, inputs.data
+    if inputs.texts:
+        return GivenTexts("text", roles, texts=inputs.texts)
     kind = data.format
     if kind is None:
-        kind = format_for(file, roles, held.task.label_names) if roles else "text"
+        kind = "text"
+        if roles:
+            kind = format_for(file, roles, held.task.label_names, data.rule.lines)
     chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
     chosen["input"] = data.input_columns
     return SOURCES[kind](
@@ -204,11 +202,11 @@ def _open(held: "Model", file: str, data: "DataConfig") -> "InputRows":
     )
 
 
-def _count(held: "Model", file: str, data: "DataConfig", out: Path | None) -> int | None:
+def _count(held: "Model", inputs: Inputs, out: Path | None) -> int | None:
     """The number of rows, if the file can be read twice."""
-    if out is None or file == "-" or not Path(file).is_file():
+    if out is None or not (inputs.texts or Path(inputs.file).is_file()):
         return None
-    return sum(1 for _ in _open(held, file, data).rows())
+    return sum(1 for _ in _open(held, inputs).rows())
 
 
 def _plain(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +89,7 @@ def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[
         if table:
             return _pairs(held, files[0], data)
         if len(files) == 2:
-            return _side_by_side(files)
+            return _side_by_side(files, data)
         raise InputError(
             f"a model for task {held.task.name} needs source and target: two files, or one table "
             "such as pairs.tsv"
@@ -119,11 +120,12 @@ def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text
         yield Text(pair.source, pair.line), Text(pair.target, pair.line)
 
 
-def _side_by_side(files: Sequence[str]) -> "Iterator[tuple[Text, ...]]":
+def _side_by_side(files: Sequence[str], data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
     """Line n of one file with line n of the other."""
     from translucid.data.readers.read import read_text
 
-    for sides in zip_longest(*(read_text(file, keep_empty=True) for file in files)):
+    rule = replace(data.rule, format="text")
+    for sides in zip_longest(*(read_text(file, keep_empty=True, rule=rule) for file in files)):
         if None in sides:
             short = sides.index(None)
             raise InputError(

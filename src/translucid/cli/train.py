@@ -20,6 +20,8 @@ from translucid.cli.shared.arguments import (
     Toyland,
     TrainFiles,
     ValidFiles,
+    check_once,
+    code_words,
     files_and_keys,
     tasks,
 )
@@ -121,7 +123,7 @@ def train(
     if find_rate:
         _find_rate(arguments, out or Path("learning-rate.svg"))
         return
-    named = arguments.named()
+    named = arguments.named(_say(quiet))
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
     if folds is not None:
         if studio:
@@ -139,7 +141,7 @@ def train(
             interrupted=interrupted,
             recording=recording,
         )
-    _print_next(folder, done.task)
+    _print_next(folder, done.task, quiet)
 
 
 def resume(
@@ -163,6 +165,7 @@ def resume(
     """
     from translucid.runs.run import resume_run
 
+    check_once(overrides or ())
     with stopping() as interrupted, shown(run, studio, probe, port) as recording:
         done = resume_run(
             run,
@@ -172,7 +175,7 @@ def resume(
             interrupted=interrupted,
             recording=recording,
         )
-    _print_next(run, done.task)
+    _print_next(run, done.task, quiet)
 
 
 def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
@@ -190,13 +193,15 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
             pick=named.by_task,
             quiet=quiet,
             interrupted=interrupted,
-            say=o.print_note,
+            say=_say(quiet),
         )
     for line in result.lines():
         typer.echo(line)
+    if quiet:
+        return
     typer.echo(f"{out / SUMMARY}: the summary as JSON; the models are in {out / 'fold-1'} ...")
-    command = TASKS[result.task].traits.command
-    typer.echo(f"next: translucid {command} {shlex.quote(result.folders[0])}")
+    command = ["translucid", TASKS[result.task].traits.command, result.folders[0]]
+    typer.echo(f"next: {shlex.join([*command, *code_words(result.task)])}")
 
 
 def _self_test(arguments: RecipeArguments) -> None:
@@ -204,7 +209,7 @@ def _self_test(arguments: RecipeArguments) -> None:
     from translucid.cli.shared.messages import any_wrong, show_findings
     from translucid.runs.checks.startup import self_test
 
-    named = arguments.named()
+    named = arguments.named(o.print_note)
     findings = self_test(named.recipe, o.print_note, pick=named.by_task)
     show_findings(findings)
     if any_wrong(findings):
@@ -225,21 +230,21 @@ def _find_rate(arguments: RecipeArguments, out: Path) -> None:
     typer.echo(f"next: translucid train {arguments.words()} {setting}")
 
 
+def _say(quiet: bool) -> Callable[[str], None]:
+    return (lambda line: None) if quiet else o.print_note
+
+
 def prints() -> bool:
     """Whether this process prints; with torchrun, only the first does."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def _print_next(folder: Path, task: str) -> None:
-    if not prints():
+def _print_next(folder: Path, task: str, quiet: bool) -> None:
+    if quiet or not prints():
         return
-    source, code = TASKS.source(task), ""
-    if source is not None and source.path is not None:
-        path, here = source.path, Path.cwd()
-        path = path.relative_to(here) if path.is_relative_to(here) else path
-        code = f" --code {shlex.quote(str(path))}"
     typer.echo(f"{folder}: the best model is in {folder / 'best'}")
-    typer.echo(f"next: translucid {TASKS[task].traits.command} {shlex.quote(str(folder))}{code}")
+    command = ["translucid", TASKS[task].traits.command, str(folder), *code_words(task)]
+    typer.echo(f"next: {shlex.join(command)}")
 
 
 def _print_from_handler(line: str) -> None:

@@ -14,10 +14,10 @@ from translucid.cli.shared import options as o
 from translucid.cli.shared.answering import (
     Answered,
     answer_lines,
-    check_is_file,
     chunk_size,
     digest_of_model,
 )
+from translucid.cli.shared.inputs import Inputs, inputs_of, prompt
 from translucid.cli.shared.messages import noting
 from translucid.core.errors import ConfigError, InputError
 
@@ -36,7 +36,7 @@ ENDS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 def translate(
     model: o.Folder,
-    file: o.File = "-",
+    file: o.FileOrTexts = None,
     beam_size: o.BeamSize = None,
     alpha: o.Alpha = None,
     n_best: o.NBest = 1,
@@ -70,13 +70,13 @@ def translate(
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
-    """Translate each line of a file or of standard input.
+    """Translate texts, or each line of a file or of standard input.
 
     By default, beam size and alpha are those used for validation. --n-best writes
     `number ||| text ||| score`, with line numbers from 0. Lines too long for the model are
     reported and left empty.
 
-    Example: echo "The dog sleeps." | translucid translate demo:translate --n-best 3
+    Example: translucid translate demo:translate "The dog sleeps." --n-best 3
     """
     from translucid.tasks.model_folder import check_task
 
@@ -90,7 +90,8 @@ def translate(
     search |= {"prefix": prefix, "forbid": forbid or [], "force": o.forced_words(force)}
     plain = o.load_models(model, ensemble, device)
     check_task(plain[0].task, "translate")
-    _check_lines(file, model)
+    inputs = inputs_of(file, "translate", model)
+    _check_lines(inputs, model)
     held, *others = o.in_precision(plain, precision)
     unmeasured = precision == "int8"
     options = search | {"n_best": n_best, "tree": explain, "ensemble": others}
@@ -125,22 +126,22 @@ def translate(
         ]
 
     on_gpu = next(held.network.parameters()).is_cuda
-    chunk = chunk_size(file, large=1024 if on_gpu else 256)
+    chunk = chunk_size(inputs, large=1024 if on_gpu else 256)
+    prompt(inputs, plain[0])
     with noting(held) as notes:
-        answer_lines(file, answer, out=out, settings=settings, chunk=chunk, verb="translated")
+        answer_lines(inputs, answer, out=out, settings=settings, chunk=chunk, verb="translated")
 
 
-def _check_lines(file: str, folder: Path) -> None:
-    """Refuse a text in place of a file, and tables, whose rows would be read as texts."""
+def _check_lines(inputs: Inputs, folder: Path) -> None:
+    """Refuse tables, whose rows would be read as texts."""
     from translucid.data.predictions import format_for
 
-    if file == "-":
+    if inputs.texts or inputs.file == "-":
         return
-    check_is_file([file], "translate", folder)
-    if (kind := format_for(file, ())) != "text":
-        again = shlex.join(["translucid", "predict", o.name_of_model(folder), file])
+    if (kind := format_for(inputs.file, (), rule=inputs.data.rule.lines)) != "text":
+        again = shlex.join(["translucid", "predict", o.name_of_model(folder), inputs.file])
         raise InputError(
-            f"{file} is {kind}, but translate reads one text per line; to add a column of "
+            f"{inputs.file} is {kind}, but translate reads one text per line; to add a column of "
             f"translations to the table: {again}"
         )
 

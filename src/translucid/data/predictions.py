@@ -32,10 +32,17 @@ from translucid.data.readers.conll import (
     declared_columns,
     read_sentences,
 )
-from translucid.data.readers.lines import read_lines
+from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import standard_input
-from translucid.data.readers.tables import Column, Format, Table, TableRule, format_of
+from translucid.data.readers.tables import (
+    LIST_OF_OBJECTS,
+    Column,
+    Format,
+    Table,
+    TableRule,
+    format_of,
+)
 
 NUMBERS = "input"  # the role of numeric input columns
 Question = str | tuple[str, ...] | tuple[float, ...]  # model input: a text, its words, or numbers
@@ -87,7 +94,9 @@ class TextLines(InputRows):
     """One text per line; the output for people is formatted by the command."""
 
     def rows(self) -> Iterator[InputRow]:
-        for line, text in read_lines(self.file, loading=self.loading, may_be_empty=True):
+        for line, text in read_lines(
+            self.file, self.rule.lines, loading=self.loading, may_be_empty=True
+        ):
             yield InputRow(line, text or "", text)
 
     def values(self, row: InputRow) -> dict[str, Any]:
@@ -95,6 +104,17 @@ class TextLines(InputRows):
 
     def write(self, row: InputRow, new: Columns) -> str:
         return "\t".join(map(str, new.values())) + "\n"
+
+
+@dataclass
+class GivenTexts(TextLines):
+    """Texts that are not in a file."""
+
+    texts: Sequence[str] = ()
+
+    def rows(self) -> Iterator[InputRow]:
+        for line, text in enumerate(self.texts, start=1):
+            yield InputRow(line, text, text)
 
 
 class TableRows(InputRows):
@@ -281,28 +301,30 @@ SOURCES: dict[Format, type[InputRows]] = {
 }
 
 
-def format_for(file: str, roles: Sequence[str], labels: Collection[str] = ()) -> Format:
-    """Detect the format from the file name, or else from the first lines: a JSON object, or for a
-    model that reads words, columns with known tags in one of them."""
+def format_for(
+    file: str, roles: Sequence[str], labels: Collection[str] = (), rule: LineRule = DEFAULT
+) -> Format:
+    """Detect the format from the file name, or else from the first lines: a JSON object or a list
+    of them, or for a model that reads words, columns with known tags in one of them."""
     by_name = None if file == "-" else format_of(file, "text")
     if by_name not in (None, "text"):
         return by_name
-    lines = _beginning(file)
+    lines = _beginning(file, rule)
     first = next((line for line in lines if line.strip()), "")
-    if first.startswith("{") and _is_object(first):
+    if (first.startswith("{") and _is_object(first)) or LIST_OF_OBJECTS.match("\n".join(lines)):
         return "jsonl"
     if "words" in roles and _has_columns(lines, labels):
         return "conll"
     return "text"
 
 
-def _beginning(file: str) -> list[str]:
+def _beginning(file: str, rule: LineRule) -> list[str]:
     if file == "-":
-        lines = standard_input().peek().decode("utf-8", "replace").split("\n")
+        lines = standard_input().peek().decode(rule.encoding, "replace").split("\n")
         return [line.removesuffix("\r") for line in lines[:PEEKED]]
     if not Path(file).is_file():  # a pipe cannot be read twice
         return []
-    return [line or "" for _, line in islice(read_lines(file, may_be_empty=True), PEEKED)]
+    return [line or "" for _, line in islice(read_lines(file, rule, may_be_empty=True), PEEKED)]
 
 
 def _is_object(line: str) -> bool:

@@ -37,6 +37,11 @@ def _line(row: Row) -> bytes:
         return json.dumps(row).encode()
 
 
+def is_table(data: Any) -> bool:
+    """Whether the data has named columns: a data frame, a dataset or a dict of columns."""
+    return hasattr(data, "columns") or isinstance(getattr(data, "features", data), Mapping)
+
+
 def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
     """Yield the rows of the data as dicts."""
     for number, row in enumerate(_elements(data, name), start=1):

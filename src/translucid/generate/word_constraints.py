@@ -105,7 +105,10 @@ def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
 
 def _check_known(tokenizer: Tokenizer, word: str, ids: Sequence[int], what: str) -> None:
     if not ids or tokenizer.unk_id in ids:
+        parts = word.split()
+        unknown = [part for part in parts if tokenizer.unk_id in tokenizer.encode(f" {part}")]
+        among = f" ({', '.join(map(repr, unknown))})" if unknown and len(parts) > 1 else ""
         raise InputError(
-            f"{what}: {word!r} is not in the vocabulary, so it can be neither forced nor "
+            f"{what}: {word!r} is not in the vocabulary{among}, so it can be neither forced nor "
             "forbidden; check its spelling and capitals"
         )

@@ -15,6 +15,7 @@ from translucid.core.errors import ConfigError, InputError, TraceBudgetError, in
 from translucid.core.trace import DEFAULT_BUDGET
 from translucid.core.untrusted_files import read_lines
 from translucid.data import shipped_models
+from translucid.data.python_rows import is_table, rows_of
 from translucid.fast.precision import Precision, prepare
 from translucid.models.sequence_config import TextConfig
 from translucid.see import INTEGRATION_STEPS
@@ -177,11 +178,15 @@ class Model:
             raise InputError(f"got {len(texts)} text; pass two or more to form pairs")
         return embedding_change(texts, before.embed(texts), self.embed(texts))
 
-    def predict(
-        self, inputs: Sequence[str] | Sequence[Sequence[float]] | Sequence[Mapping[str, float]]
-    ) -> list[Any]:
+    def predict(self, inputs: Any) -> list[Any]:
         """The answer to each line of text, for any task. Regression models also accept rows of
-        numbers, in order or by the names of their columns."""
+        numbers, in order or by the names of their columns.
+
+        inputs: a list, or a pandas or polars data frame, a dataset or a dict of columns. The text
+        is read from the column of the training data, or else from one with a usual name.
+        """
+        if is_table(inputs):
+            inputs = self._questions(list(rows_of(inputs, (), "inputs")))
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
@@ -189,6 +194,25 @@ class Model:
         named = self.data_columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return task.predict(self.network, items)
+
+    def _questions(self, rows: list[dict[str, Any]]) -> list[Any]:
+        """The inputs of the task from rows of a table."""
+        from translucid.data.readers.cells import as_text
+        from translucid.data.readers.columns import USUAL
+
+        if "input" in self.task.traits.asks_about or not rows:
+            return rows
+        names = list(rows[0])
+        for role in self.task.traits.asks_about:
+            usual = [self.data_columns.get(role), *USUAL[role]]
+            column = next((name for name in usual if name in names), None)
+            if column is not None and isinstance(rows[0][column], str):
+                texts = enumerate((row[column] for row in rows), start=1)
+                return [as_text(text, f"inputs, row {n}: {role}") for n, text in texts]
+        raise InputError(
+            f"inputs: which column holds the {self.task.traits.asks_about[-1]}? The columns are "
+            f"{', '.join(map(repr, names))}; pass one as a list: frame[{names[0]!r}].tolist()"
+        )
 
     def input_notes(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[InputNote]:
         """For each text, whether it is empty and which parts are not in the vocabulary. Answers to

@@ -21,6 +21,7 @@ from translucid.training.config import TrackerName
 
 FILES = ("metrics.jsonl", "timing.jsonl", "log.txt")
 Listener = Callable[[dict[str, Any]], None]  # receives each line of metrics.jsonl
+WARNINGS = ("warning: ", "! ")  # how such lines begin
 TIMING = ("targets_per_second", "seconds", "memory")
 
 
@@ -74,19 +75,24 @@ class RunLog:
         trackers: Sequence[TrackerName] = (),
         settings: Mapping[str, Any] | None = None,
         seconds_left: Callable[[int], float | None] = lambda step: None,
+        pause: float = 0.0,
     ) -> None:
         """Start the bar at `step` of `steps`. settings: the run's settings, for trackers.
-        seconds_left: the seconds from a step to the end, or None if unknown."""
+        seconds_left: the seconds from a step to the end, or None if unknown. pause: seconds between two
+        readable lines of progress; metrics.jsonl has all of them."""
         self._seconds_left = seconds_left
         if trackers and self._folder is not None:
             self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
-        self._bar = Progress("step", steps, start=step, live=not self._quiet, stays=True)
+        self._bar = Progress(
+            "step", steps, start=step, live=not self._quiet, stays=True, every=pause, at_once=True,
+            say=self.say,
+        )  # fmt: skip
 
     def say(self, line: str) -> None:
-        """Write a line to the screen and the log."""
+        """Write a line to the screen and the log. Warnings are shown even if the log is quiet."""
         self.note(line)
-        if not self._quiet:
-            (print_line if self._bar is None else self._bar.say)(line)
+        if not self._quiet or (line.startswith(WARNINGS) and self._folder is not None):
+            (self._bar.say if self._bar is not None and self._bar.live else print_line)(line)
 
     def note(self, line: str) -> None:
         """Write a line to the log only."""
@@ -109,7 +115,11 @@ class RunLog:
         if self._bar is not None and self._bar.live:
             self._bar.move(now.step, words + self._left(now.step))
         else:
-            self.say(f"step {now.step:,}  {words}  {now.seconds:.0f} s{self._left(now.step)}")
+            line = f"step {now.step:,}  {words}  {now.seconds:.0f} s{self._left(now.step)}"
+            if self._bar is None or now.step == self._bar.total:
+                self.say(line)
+            else:
+                self._bar.remark(line)
         values = vars(now)
         computed = {k: v for k, v in values.items() if k not in TIMING}
         line = json.dumps(computed)

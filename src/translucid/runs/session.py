@@ -132,7 +132,7 @@ class Session:
         )  # fmt: skip
         self.run_log.begin(
             self.state.step, training.steps, trackers.chosen(training), self.fingerprint["recipe"],
-            self.pace.left,
+            self.pace.left, training.log_pause,
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
             # Score the initial model as the score to beat, unless it has a new, untrained head.

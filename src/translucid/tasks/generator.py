@@ -160,10 +160,14 @@ class Generator:
             base = base.with_options(max_length=MAX_LENGTH)
         return settings(base, options)
 
-    def score(self, source: str, target: str | None = None) -> Scored:
+    def score(self, source: str | Sequence[str], target: str | Sequence[str] | None = None) -> Any:
         """The log-probability of each token of a translation, or of a text for language models,
-        including the end."""
-        return self.scores([source], None if target is None else [target])[0]
+        including the end, as `Scored`. For lists of texts, a list of `Scored`."""
+        if isinstance(source, str) and (target is None or isinstance(target, str)):
+            return self.scores([source], None if target is None else [target])[0]
+        if isinstance(source, str) or isinstance(target, str):
+            raise InputError("got one text and a list; pass two texts or two lists of texts")
+        return self.scores(source, target)
 
     def scores(
         self,

@@ -140,11 +140,12 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder, or the best (otherwise the last) model of a run folder."""
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
+        wrong = f" is not a model folder: it has no {CONFIG}"
+        if not folder.exists():
+            wrong = ": no such file or folder"
         raise InputError(
-            f"{folder} is not a model folder: it has no {CONFIG}"
-            + ("" if folder.is_dir() else " (there is no such folder)")
-            + "; pass the folder that training wrote, demo:NAME for a shipped model, or "
-            "hf:ORG/NAME for one on the hub"
+            f"{folder}{wrong}; pass the folder that training wrote, demo:NAME for a shipped model, "
+            "or hf:ORG/NAME for one on the hub"
         )
     with naming(folder):
         opened = _load(folder)

@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from translucid.core.config import Config, key
 from translucid.data.readers.dialect import Delimiter
+from translucid.data.readers.lines import LineRule
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -80,6 +81,7 @@ class DataConfig(Config):
         (), "regress: output columns; default: the last", strict=False
     )
     format: Format | None = key(None, "file format; default: by file name")
+    encoding: str | None = key(None, "text encoding, such as latin-1 or utf-16; default: utf-8")
     delimiter: Delimiter | None = key(None, "CSV delimiter; default: detect it")
     header: bool | None = key(None, "whether the first row is a header; default: detect it")
     standardise: bool = key(
@@ -103,10 +105,30 @@ class DataConfig(Config):
             )
         return self
 
+    @model_validator(mode="after")
+    def _stores_are_utf8(self) -> "DataConfig":
+        if self.store is not None and self.encoding not in (None, "utf-8"):
+            raise ValueError(
+                f"encoding = {self.encoding!r}: a token store (store = {self.store!r}) reads only "
+                "utf-8; convert the files with iconv"
+            )
+        return self
+
     @field_validator("missing_labels", mode="before")
     @classmethod
     def _one_or_several(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_an_encoding(cls, value: str | None) -> str | None:
+        try:
+            "\n".encode(value or "utf-8")
+        except (LookupError, ValueError):  # ValueError: a NUL in the name
+            raise ValueError(
+                "not a text encoding of Python; use one such as utf-8, latin-1, cp1252 or utf-16"
+            ) from None
+        return value
 
     @field_validator("fold")
     @classmethod
@@ -123,7 +145,8 @@ class DataConfig(Config):
     @property
     def rule(self) -> TableRule:
         """The settings for reading tables."""
-        return TableRule(format=self.format, header=self.header, delimiter=self.delimiter)
+        lines = LineRule(encoding=self.encoding or "utf-8")
+        return TableRule(self.format, self.header, self.delimiter, lines)
 
     def paths(self, files: Paths) -> Paths:
         """The paths of the files, relative to data.folder."""
@@ -141,7 +164,7 @@ PLACES = (
     "standardise",
 )  # fmt: skip
 # Keys about the format of a file, which may differ from file to file.
-WRITTEN = ("format", "delimiter", "header")
+WRITTEN = ("format", "encoding", "delimiter", "header")
 
 
 class TokenizerConfig(Config):

@@ -135,6 +135,11 @@ class Regress(Task[Numbers, RegressItem]):
     def __init__(self, inputs: Scale | None = None, targets: Scale | None = None) -> None:
         self.input_scale, self.target_scale = inputs, targets
 
+    def line_form(self, network: nn.Module) -> str:
+        wanted, _ = _columns(network)
+        example = " ".join(map(str, range(wanted)))
+        return f"{wanted} number{'s' * (wanted > 1)} per line, such as {example}"
+
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
         """Parse numbers separated by commas or spaces."""
         (wanted, _), cells = _columns(network), line.replace(",", " ").split()

@@ -130,12 +130,14 @@ class Translate(Task[Pair, TranslateItem]):
         from translucid.data.readers import read as read_files  # most uses of a model read no files
 
         if len(files) == 2:
-            return read_files.read_parallel(files[0], files[1], loading=loading)
+            return read_files.read_parallel(
+                files[0], files[1], rule=data.rule.lines, loading=loading
+            )
         if (data.format or tables.format_of(files[0], otherwise="text")) == "text":
             raise ConfigError(
                 f"{files[0]}: translation needs two files, the source and the target, or one "
                 "table whose name ends with its format, such as pairs.tsv"
-                f"{dialect.as_table(files[0])}"
+                f"{dialect.as_table(files[0], data.rule.lines)}"
             )
         return read_files.read_pairs(
             files[0], source=data.source_column, target=data.target_column, rule=data.rule,

@@ -105,11 +105,20 @@ class TrainingConfig(Config):
     skip_bad_batches: int = key(
         0, "maximum number of steps to skip because the gradient is not finite", ge=0
     )
-    log_every: int = key(20, "logging interval in steps", gt=0)
+    log_every: int = key(
+        20,
+        "logging interval in steps; if 20, at most one printed line per second",
+        gt=0,
+    )
     tensorboard: bool = key(False, "write TensorBoard logs")
     trackers: tuple[TrackerName, ...] = key(
         (), "experiment trackers: tensorboard, wandb, mlflow", strict=False
     )
+
+    @property
+    def log_pause(self) -> float:
+        """Seconds between two printed lines of progress: none if log_every was changed."""
+        return 1.0 if self.log_every == type(self).model_fields["log_every"].default else 0.0
 
     @field_validator("trackers", "freeze", mode="before")
     @classmethod

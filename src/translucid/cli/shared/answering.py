@@ -8,8 +8,6 @@ time can be resumed. At the end only FILE is left.
 import hashlib
 import json
 import os
-import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +17,10 @@ from typing import Any, BinaryIO
 
 import typer
 
-from translucid.cli.shared.options import check_unused, name_of_model
+from translucid.cli.shared.inputs import Inputs
+from translucid.cli.shared.options import check_unused
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress, duration
-from translucid.core.spelling import quoted
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Answered:
 
 
 def answer_lines(
-    file: str,
+    inputs: Inputs,
     answer: Callable[[Sequence[Any]], list[Answered]],
     *,
     out: Path | None,
@@ -54,16 +52,16 @@ def answer_lines(
     sink = _PartFile(out, settings) if out is not None else _Screen()
     total = count
     if read is None:
-        read = lambda: _texts(file)  # noqa: E731
-        total = _count(file) if out is not None or sys.stderr.isatty() else None
+        read = inputs.records
+        total = inputs.count() if out is not None or sys.stderr.isatty() else None
     live = out is not None or not sys.stdout.isatty()  # else the answers are on the terminal
     with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
-            for records in _chunks(file, read(), sink, chunk, as_it_comes and out is None):
+            for records in _chunks(inputs, read(), sink, chunk, as_it_comes and out is None):
                 answers = answer(records)
                 for answered in answers:
                     if answered.fault:
-                        progress.say(f"{name_of(file)}:{answered.fault}")
+                        progress.say(f"{inputs.name}:{answered.fault}")
                 sink.write(records, answers)
                 progress.move(sink.lines)
         except KeyboardInterrupt:
@@ -77,23 +75,6 @@ def answer_lines(
         lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
         typer.echo(f"{lines} left empty; see the messages above", err=True)
         raise typer.Exit(1)
-
-
-def check_is_file(words: Sequence[str], command: str, folder: Path) -> None:
-    """Refuse a text in place of a file, and show how to pass it on standard input."""
-    text, name = " ".join(words), Path(words[0])
-    named_like_one = len(words) == 1 and not re.search(r"\s", text)
-    if words[0] == "-" or (named_like_one and re.search(r"[a-zA-Z]", name.suffix)):
-        return  # the reader reports a missing file
-    try:
-        if name.exists() or (named_like_one and len(name.parts) > 1):
-            return
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
-        pass
-    raise InputError(
-        f"{text!r:.80}: no such file; to pass a text, use standard input: "
-        f"echo {quoted(text)} | translucid {command} {shlex.quote(name_of_model(folder))}"
-    )
 
 
 def digest_of_model(folder: Path) -> str:
@@ -110,18 +91,13 @@ def digest_of_model(folder: Path) -> str:
     return digest_of(place(folder) / MANIFEST)
 
 
-def name_of(file: str) -> str:
-    return "standard input" if file == "-" else file
-
-
-def chunk_size(file: str, *, large: int) -> int:
+def chunk_size(inputs: Inputs, *, large: int) -> int:
     """1 for interactive input, to answer each line immediately; else enough to fill batches."""
-    typed = file == "-" and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
-    return 1 if typed else large
+    return 1 if inputs.typed else large
 
 
 def _chunks(
-    file: str,
+    inputs: Inputs,
     records: Iterator[Any],
     sink: "_Screen | _PartFile",
     size: int,
@@ -129,27 +105,14 @@ def _chunks(
 ) -> Iterator[list[Any]]:
     from translucid.data.readers.standard_input import at_once
 
-    sink.skip(records, name_of(file))
+    sink.skip(records, inputs.name)
     while True:
         chunk = list(islice(records, 1 if as_it_comes else size))
         if as_it_comes:
-            chunk += islice(at_once(file, records), size - 1)
+            chunk += islice(at_once(inputs.file, records), size - 1)
         if not chunk:
             return
         yield chunk
-
-
-def _texts(file: str) -> Iterator[Any]:
-    from translucid.data.readers.read import read_text
-
-    return read_text(file, keep_empty=True)
-
-
-def _count(file: str) -> int | None:
-    """The number of lines, if the file can be read twice."""
-    if file == "-" or not Path(file).is_file():
-        return None
-    return sum(1 for _ in _texts(file))
 
 
 class _Screen:

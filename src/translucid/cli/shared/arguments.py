@@ -5,15 +5,19 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from translucid.cli.shared.options import in_data, in_model, print_note
+from translucid.core.errors import ConfigError
 from translucid.tasks.registry import TASKS
 
 if TYPE_CHECKING:  # keeps the start of a command light
     from translucid.runs.recipe.named import Named
 
+ENDING = re.compile(r"\.[a-zA-Z]\w{0,7}")  # of a file name
 OVERRIDE = re.compile(r"(\w+)\.\w+=")  # section.key=value
 
 TrainFiles = Annotated[
@@ -43,6 +47,21 @@ def tasks(incomplete: str = "") -> list[str]:
     return [name for name in TASKS.names() if name.startswith(incomplete)]
 
 
+def is_text(word: str) -> bool:
+    """Whether an argument in place of a file is a text: it contains a space and does not end like a
+    file name."""
+    return bool(re.search(r"\s", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
+
+
+def check_once(overrides: Sequence[str]) -> None:
+    """Refuse a command line that sets a key twice."""
+    typed: dict[str, str] = {}
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if typed.setdefault(key, override) is not override:
+            raise ConfigError(f"{typed[key]} and {override}: {key} is set twice; keep one")
+
+
 def files_and_keys(
     words: Sequence[str], sections: Sequence[str] = ("data",)
 ) -> tuple[list[str], dict[str, Any]]:
@@ -51,6 +70,7 @@ def files_and_keys(
 
     matches = [(word, OVERRIDE.match(word)) for word in words]
     overrides = [word for word, match in matches if match and match[1] in sections]
+    check_once(overrides)
     keys = with_overrides({}, overrides)
     chosen = {key: value for section in sections for key, value in keys.get(section, {}).items()}
     return [word for word in words if word not in overrides], chosen
@@ -66,7 +86,10 @@ class RecipeArguments:
     toyland: int | None
     folder: str | None
 
-    def named(self) -> "Named":
+    def __post_init__(self) -> None:
+        check_once(self.overrides)
+
+    def named(self, say: Callable[[str], None] = print_note) -> "Named":
         from translucid.runs.recipe.named import named
 
         data: dict[str, Any] = {name: list(paths) for name, paths in self.files.items() if paths}
@@ -75,7 +98,7 @@ class RecipeArguments:
         if self.folder is not None:
             data["folder"] = self.folder
         changes = {"data": data} if data else {}
-        return named(self.what, self.overrides, changes, print_note)
+        return named(self.what, self.overrides, changes, say)
 
     def words(self) -> str:
         """The arguments as typed after `translucid train`."""
@@ -85,6 +108,20 @@ class RecipeArguments:
         words += ["--toyland", str(self.toyland)] if self.toyland is not None else []
         words += ["--data", self.folder] if self.folder is not None else []
         return shlex.join([*words, *self.overrides])
+
+
+TYPED_CODE: ContextVar[Sequence[str]] = ContextVar("code", default=())
+
+
+def code_words(task: str) -> list[str]:
+    """The option `--code` for a command that follows this one: as typed, or else the file that
+    defines the task, if it is the user's own."""
+    files, source = list(TYPED_CODE.get()), TASKS.source(task)
+    if not files and source is not None and source.path is not None:
+        here = Path.cwd()
+        path = source.path
+        files = [str(path.relative_to(here) if path.is_relative_to(here) else path)]
+    return [word for file in files for word in ("--code", file)]
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -107,7 +144,11 @@ def with_code(command: Command) -> Command:
 
         for file in code or ():
             extensions.load(file)
-        return command(*arguments, **options)
+        before = TYPED_CODE.set(code or ())
+        try:
+            return command(*arguments, **options)
+        finally:
+            TYPED_CODE.reset(before)
 
     signature = inspect.signature(command)
     option = inspect.Parameter(

@@ -1,14 +1,13 @@
 """Messages that several commands print: findings of checks, notes on inputs, and the matching
 command for a model of a different task."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from translucid.cli.shared.arguments import OVERRIDE
+from translucid.cli.shared.arguments import OVERRIDE, is_text
 from translucid.core.errors import WrongTaskError
 from translucid.core.spelling import quoted
 from translucid.data import shipped_models
@@ -82,8 +81,8 @@ def in_columns(
     return new | ({"note": f"({note.words})"} if note.empty else {})
 
 
-# Commands whose arguments are texts, with their option for a file.
-BY_FILE = {"generate": "--prompts", "fill": "--texts"}
+# Commands whose arguments are only texts, with their option for a file.
+BY_FILE = {"generate": "--prompts"}
 
 
 def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any) -> str:
@@ -105,7 +104,7 @@ def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, A
     """The matching command, with the typed arguments and options that it accepts."""
     (model, *words), options = _apart(rest, commands[command])
     words = [word for word in words if not OVERRIDE.match(word)]  # keys of the other task
-    if command in BY_FILE or any(re.search(r"\s", word) for word in words):
+    if command in BY_FILE or any(map(is_text, words)):
         option = BY_FILE.get(command)
         texts, files = words, [typed[-1] for name, typed in options if name == option]
     else:
@@ -116,7 +115,10 @@ def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, A
     else:
         fits = _for_table(fits, files)
         behind = [file for file in files if file != "-"]
-        piped = f"echo {quoted(' '.join(texts))} | " if texts else ""
+        if texts and all(map(is_text, texts)):
+            behind = texts
+        elif texts:
+            piped = f"echo {quoted(' '.join(texts))} | "
     known = {option for param in commands[fits].params for option in param.opts}
     kept = [word for name, typed in options if name in known for word in typed]
     return f"{piped}translucid {' '.join(map(quoted, [fits, model, *behind, *kept]))}"

@@ -48,7 +48,13 @@ Folder = Annotated[
         callback=fetch,
     ),
 ]
-File = Annotated[str, typer.Argument(help="Text file, one text per line; - for standard input.")]
+FileOrTexts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE|TEXT...] [data.encoding=NAME]",
+        help="File with one text per line, or texts in quotes [default: standard input].",
+    ),
+]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings of the recipe.")
 ]
@@ -58,7 +64,7 @@ Out = Annotated[
     Path | None,
     in_output(metavar="FILE", help="Output file; run the same command again to resume."),
 ]
-Quiet = Annotated[bool, in_output("--quiet", help="Print nothing.")]
+Quiet = Annotated[bool, in_output("--quiet", help="Print only results, warnings and errors.")]
 Device = Annotated[
     str, in_model(metavar="NAME", help="auto (a GPU if available), cpu, cuda or cuda:1.")
 ]

@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from translucid.cli.shared.arguments import OVERRIDE
+from translucid.cli.shared.arguments import OVERRIDE, is_text
 from translucid.core.errors import ConfigError
 from translucid.core.spelling import our_name, quoted, unit_note
 
@@ -197,9 +197,7 @@ def _is_further(word: str, value: str, option: str) -> bool:
     if word == "-":
         return False
     if not _exists(word):
-        return (
-            " " in value or " " not in word
-        )  # for a text in place of a file, another error is clearer
+        return not is_text(word)
     return Path(word).suffix == Path(value).suffix != "" or (
         Path(word).is_dir() and Path(value).is_dir()
     )

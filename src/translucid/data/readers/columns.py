@@ -270,9 +270,15 @@ def _in_order(
             f"{between} between them"
         )
     if unknown:
+        example = _such_as(table, unknown, columns)
+        if not example:
+            raise InputError(
+                f"{table.file}: {table.describe()}, but a column with the {unknown[0]} is needed, "
+                f"too; add it to the file (data.{unknown[0]}_column names it)"
+            )
         raise InputError(
             f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; add it to the "
-            f"command, such as {_such_as(table, unknown, columns)}"
+            f"command, such as {example}"
             + ("; if line 1 is data, data.header=false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):

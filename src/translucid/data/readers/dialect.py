@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.data.readers.cells import is_number
-from translucid.data.readers.lines import read_lines
+from translucid.data.readers.lines import LineRule, read_lines
 
 Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
@@ -22,15 +22,13 @@ FEW = 0.05  # if fewer rows than this fraction are as short as the first, that m
 _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # column name: at most three words, no full stop
 
 
-def as_table(path: str | Path) -> str:
+def as_table(path: str | Path, rule: LineRule) -> str:
     """A hint for a file without a known extension whose first line looks like a table."""
-    first = next((text for _, text in read_lines(path) if text and text.strip()), "")
+    first = next((text for _, text in read_lines(path, rule) if text and text.strip()), "")
     if first.count("\t") == 1:
         return "; its lines have two cells separated by a tab: set data.format=tsv"
     if first.startswith("{"):
         return "; if its lines are JSON objects, set data.format=jsonl"
-    if first.startswith("[") and str(path).endswith(".json"):
-        return "; convert a JSON list to one object per line: jq -c '.[]' FILE > pairs.jsonl"
     return ""
 
 

@@ -1,9 +1,10 @@
-"""Read numbered lines of UTF-8 text, plain or compressed with gzip or xz.
+"""Read numbered lines of text (UTF-8 unless told otherwise), plain or compressed with gzip or xz.
 
 A line ends only at \\n or \\r\\n: str.splitlines also splits at U+2028, U+0085, form feeds and
 others, which would misalign parallel files.
 """
 
+import codecs
 import gzip
 import lzma
 import os
@@ -11,7 +12,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, cast
@@ -30,17 +31,24 @@ NOT_READ = {  # unsupported formats, by their first bytes
     b"BZh91AY&SY": ("a bzip2 archive", "unpack it first, or pack it with gzip or xz"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "unpack it first, or pack it with gzip or xz"),
     b"PAR1\x15": ("a parquet file", "name it .parquet, or set data.format = 'parquet'"),
-    b"\xff\xfe": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
-    b"\xfe\xff": ("UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"),
 }
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16_ADVICE = "set data.encoding=utf-16, or convert it: iconv -f UTF-16 -t UTF-8"
 
 
 @dataclass(frozen=True)
 class LineRule:
-    """The maximum length of a line (in bytes, without its end), and what to do with longer ones."""
+    """The maximum length of a line (in bytes, without its end), what to do with longer ones, and
+    the encoding of the text."""
 
     max_bytes: int = 1 << 20
     too_long: Literal["error", "skip"] = "error"
+    encoding: str = "utf-8"
+
+    @property
+    def ascii_line_ends(self) -> bool:
+        """Whether the byte 0x0a ends a line and does nothing else, unlike in UTF-16."""
+        return "\n".encode(self.encoding) == b"\n"
 
 
 DEFAULT = LineRule()
@@ -75,9 +83,12 @@ def read_lines(
     name = "standard input" if str(path) == "-" else str(path)
     loading = loading if loading is not None else Loading()
     before = number = span.lines_before if span else 0
+    recoded = rule.encoding
     try:
-        with _open(path, name, span.end if span else None) as (stream, file):
-            part = _FilePart(file, span) if span else stream
+        with _open(path, name, span.end if span else None, rule) as (stream, file):
+            part: Lines = _FilePart(file, span) if span else stream
+            if not rule.ascii_line_ends:
+                part, rule = _Recoded(stream, rule.encoding), replace(rule, encoding="utf-8")
             for number, line in split_lines(part, name, rule, loading, before):
                 yield number, line
                 if report is not None:
@@ -86,6 +97,11 @@ def read_lines(
         raise InputError(
             f"{name}: the archive is damaged or truncated after line {number} "
             f"({str(error) or type(error).__name__}); create or download it again"
+        ) from None
+    except UnicodeError as error:  # of `_Recoded`
+        raise InputError(
+            f"{name}:{number + 1}: this line or the next is not {recoded.upper()} ({error}); set "
+            "data.encoding, such as utf-8 or cp1252"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: reading failed after line {number} ({error})") from None
@@ -119,23 +135,43 @@ def split_lines(
             loading.leave_out("too long", number)
             yield number, None
         else:
-            yield number, _decode(line, name, number, skipped)
+            yield number, _decode(line, name, number, skipped, rule.encoding)
 
 
-def _decode(line: bytes, name: str, number: int, skipped: int) -> str:
+def _decode(line: bytes, name: str, number: int, skipped: int, encoding: str) -> str:
     if b"\0" in line:
         raise InputError(
             f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so this is "
-            "not a text file (or UTF-16: iconv -f UTF-16 -t UTF-8); remove NUL with: tr -d '\\0'"
+            f"not a text file (or UTF-16: {UTF16_ADVICE}); remove NUL with: tr -d '\\0'"
         )
     try:
-        return line.decode("utf-8")
+        return line.decode(encoding)
     except UnicodeDecodeError as error:
+        where = f"{name}:{number}: byte {error.start + skipped + 1} of the line "
+        where += f"(0x{line[error.start]:02x}) is not {encoding.upper()}; set data.encoding, "
+        if encoding != "utf-8":
+            raise InputError(f"{where}such as utf-8 or cp1252") from None
         raise InputError(
-            f"{name}:{number}: byte {error.start + skipped + 1} of the line "
-            f"(0x{line[error.start]:02x}) is not UTF-8; convert the file, for example: "
+            f"{where}such as latin-1, or convert the file: "
             f"iconv -f LATIN1 -t UTF-8{_into_another(Path(name))}"
         ) from None
+
+
+class _Recoded:
+    """The lines of a stream in an encoding such as UTF-16, as UTF-8."""
+
+    def __init__(self, stream: Lines, encoding: str) -> None:
+        self._stream, self._decoder = stream, codecs.getincrementaldecoder(encoding)()
+        self._held, self._ended = "", False
+
+    def readline(self, limit: int, /) -> bytes:
+        while "\n" not in self._held and len(self._held) < limit and not self._ended:
+            raw = self._stream.readline(limit)
+            self._held += self._decoder.decode(raw, not raw)
+            self._ended = not raw
+        end = min(self._held.find("\n") + 1 or limit, limit)
+        line, self._held = self._held[:end], self._held[end:]
+        return line.encode()
 
 
 def _into_another(path: Path) -> str:
@@ -160,7 +196,7 @@ class _FilePart:
 
 @contextmanager
 def _open(
-    path: str | Path, name: str, end: int | None = None
+    path: str | Path, name: str, end: int | None, rule: LineRule
 ) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file: the decompressed bytes, and the file itself, which must not change until it has
     been read (up to `end`)."""
@@ -170,20 +206,34 @@ def _open(
         return
     with open_binary(path) as file:
         before = os.fstat(file.fileno())
-        packed = packing_of(path, file)
+        packed = packing_of(path, file, utf16=not rule.ascii_line_ends)
         try:
-            if packed == "gzip":
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield cast(BinaryIO, unpacked), file
-            elif packed == "xz":
-                with lzma.LZMAFile(file) as unpacked_xz:
-                    yield cast(BinaryIO, unpacked_xz), file
-            else:
-                yield file, file
+            yield _unpacked(file, packed), file
         except DAMAGED:
             check_unchanged(file, before, name)  # if the file changed, that explains the error
             raise
         check_unchanged(file, before, name, before.st_size if end is None else end)
+
+
+def _unpacked(file: BinaryIO, packed: str) -> BinaryIO:
+    if packed == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    return cast(BinaryIO, lzma.LZMAFile(file)) if packed == "xz" else file
+
+
+def beginning(path: str | Path, rule: LineRule) -> str:
+    """The first characters of a file or of standard input; empty for a missing or damaged file, and
+    for a pipe, which cannot be read twice."""
+    if str(path) == "-":
+        return standard_input().peek().decode(rule.encoding, "replace")
+    if not Path(path).is_file():
+        return ""
+    with open_binary(path) as file:
+        try:
+            packed = packing_of(path, file, utf16=not rule.ascii_line_ends)
+            return _unpacked(file, packed).read(1 << 12).decode(rule.encoding, "replace")
+        except DAMAGED:
+            return ""
 
 
 def open_binary(path: str | Path) -> BufferedReader:
@@ -216,8 +266,9 @@ def _look_around(path: Path) -> str:
     return f"{folder} contains {listed}" if names else f"the folder {folder} is empty"
 
 
-def packing_of(path: str | Path, file: BufferedReader) -> str:
-    """The compression of a file that was just opened (gzip, xz or plain), by its first bytes."""
+def packing_of(path: str | Path, file: BufferedReader, *, utf16: bool = False) -> str:
+    """The compression of a file that was just opened (gzip, xz or plain), by its first bytes.
+    utf16: whether the file may begin with a byte order mark of UTF-16."""
     path, head = Path(path), file.peek(10)[:10]
     for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
         if head.startswith(magic):
@@ -232,6 +283,8 @@ def packing_of(path: str | Path, file: BufferedReader) -> str:
             if path.suffix in OFFICE:
                 what, advice = f"a {path.suffix} document", "save it as CSV, or as text in UTF-8"
             raise InputError(f"{path} is {what}, which Translucid does not read; {advice}")
+    if head.startswith(UTF16) and not utf16:
+        raise InputError(f"{path} is UTF-16 text; {UTF16_ADVICE}")
     return "plain"
 
 

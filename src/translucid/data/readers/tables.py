@@ -1,24 +1,27 @@
-"""Read tables: tab or comma separated values and JSON lines.
+"""Read tables: tab or comma separated values, JSON lines and JSON arrays.
 
 A column is chosen by number (from 1) or by name; if it does not exist, the error lists the columns.
 """
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
 from translucid.core.errors import ConfigError, InputError, nearest
+from translucid.core.untrusted_files import LARGEST
 from translucid.data.readers.dialect import (
     CHARACTERS,
     COMPARED,
     Delimiter,
     find_delimiter,
 )
-from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
+from translucid.data.readers.lines import DEFAULT, LineRule, beginning, read_lines
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import at_once
 
@@ -36,6 +39,7 @@ _SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
     ".conll": "conll",
     ".conllu": "conll",
     ".parquet": "parquet",
@@ -53,6 +57,10 @@ class TableRule:
 
 
 AUTOMATIC = TableRule()
+LIST_OF_OBJECTS = re.compile(r"\s*\[\s*\{")  # the beginning of a JSON array of rows
+ARRAY_BEGINS = re.compile(r"\s*\[\s*(?!\])")
+NEXT_ELEMENT = re.compile(r"\s*,\s*")
+ARRAY_ENDS = re.compile(r"\s*(\[\s*)?\]\s*\Z")
 
 
 def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
@@ -218,7 +226,7 @@ def _csv_lines(
 ) -> tuple[str, Iterator[tuple[int, str]]]:
     """The delimiter and the lines of a CSV file. A line above the limit is always an error, since
     it may be part of a cell."""
-    strict = LineRule(rule.lines.max_bytes, "error")
+    strict = replace(rule.lines, too_long="error")
     lines = ((n, text or "") for n, text in read_lines(path, strict, loading=loading))
     if rule.delimiter is not None:
         return CHARACTERS[rule.delimiter], lines
@@ -251,6 +259,8 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
             yield f"{text}\n"
 
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
+    # The limit is one of the whole process. It finds a quote that is never closed.
+    csv.field_size_limit(max(csv.field_size_limit(), DEFAULT.max_bytes))
     while True:
         start = last + 1
         try:
@@ -267,7 +277,8 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
 
 
 def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
-    """Open a file with one JSON object per line; the first one names the columns."""
+    """Open a file with one JSON object per line, or with a JSON array of objects; the first object
+    names the columns."""
     rows = _jsonl_rows(path, rule, loading)
     before: list[tuple[int, Row]] = []
     names: tuple[str, ...] = ()
@@ -277,27 +288,61 @@ def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
             names = tuple(row)
             break
     else:
-        raise InputError(f"{path} contains no JSON objects, only {len(before)} blank lines")
+        raise InputError(f"{path} contains no JSON objects; at least one is needed")
     return Table(str(path), names, 0, chain(before, rows))
 
 
 def _jsonl_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
+    if beginning(path, rule.lines).lstrip("\ufeff \t\r\n").startswith("["):
+        yield from _array_rows(path, rule.lines, loading)
+        return
     for line, text in read_lines(path, rule.lines, loading=loading):
         if text is None or not text.strip(" "):
             yield line, None if text is None else ()
             continue
-        try:
-            value = json.loads(text)
-        except RecursionError:
-            raise InputError(f"{path}:{line}: the JSON is nested too deeply") from None
-        except ValueError as error:
-            raise InputError(
-                f"{path}:{line}: this is not JSON ({error}); one object per line is needed, "
-                'such as {"text": "...", "label": "..."}'
-            ) from None
-        if not isinstance(value, dict) or not value:
-            raise InputError(
-                f"{path}:{line}: the line is {text!r:.40}, but a JSON object with columns is "
-                'needed, such as {"text": "...", "label": "..."}'
-            )
-        yield line, value
+        with _reporting(path, line):
+            yield line, _as_row(json.loads(text), path, line)
+
+
+def _array_rows(path: str | Path, rule: LineRule, loading: Loading) -> Rows:
+    """The objects of a JSON array, each with the number of its first line. An array is often a
+    single line, so lines have no limit."""
+    unlimited = replace(rule, max_bytes=LARGEST)
+    text = "\n".join(line or "" for _, line in read_lines(path, unlimited, loading=loading))
+    decoder, end, between = json.JSONDecoder(), 0, ARRAY_BEGINS
+    line = 1
+    while (match := between.match(text, end)) is not None:
+        line += text.count("\n", end, match.end())
+        with _reporting(path, line):
+            value, end = decoder.raw_decode(text, match.end())
+        yield line, _as_row(value, path, line)
+        line += text.count("\n", match.end(), end)
+        between = NEXT_ELEMENT
+    if ARRAY_ENDS.match(text, end) is None:
+        raise InputError(
+            f"{path}:{line}: found {text[end : end + 40]!r} after an object of the array; expected "
+            "a comma and the next object, or ] at the end of the file"
+        )
+
+
+@contextmanager
+def _reporting(path: str | Path, line: int) -> Iterator[None]:
+    """Report JSON that cannot be parsed. line: where its text begins."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(f"{path}:{line}: the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(
+            f"{path}:{line}: this is not JSON ({error}); one object per line is needed, "
+            'such as {"text": "...", "label": "..."}, or an array of objects'
+        ) from None
+
+
+def _as_row(value: object, path: str | Path, line: int) -> Mapping[str, object]:
+    if not isinstance(value, dict) or not value:
+        raise InputError(
+            f"{path}:{line}: found {json.dumps(value, ensure_ascii=False):.40}, but a JSON object "
+            'with columns is needed, such as {"text": "...", "label": "..."}'
+        )
+    return value
