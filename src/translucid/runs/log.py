@@ -78,8 +78,8 @@ class RunLog:
         pause: float = 0.0,
     ) -> None:
         """Start the bar at `step` of `steps`. settings: the run's settings, for trackers.
-        seconds_left: the seconds from a step to the end, or None if unknown. pause: seconds between two
-        readable lines of progress; metrics.jsonl has all of them."""
+        seconds_left: the seconds from a step to the end, or None if unknown. pause: seconds between
+        two readable lines of progress; metrics.jsonl has all of them."""
         self._seconds_left = seconds_left
         if trackers and self._folder is not None:
             self._trackers = Trackers(trackers, self._folder, step, settings or {}, self.say)
