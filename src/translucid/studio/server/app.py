@@ -67,11 +67,18 @@ class Pages(StaticFiles):
 class Studio:
     """The studio's routes and their handlers."""
 
-    def __init__(self, opening: "Future[Handlers]", token: str, view: Path | None = None) -> None:
+    def __init__(
+        self,
+        opening: "Future[Handlers]",
+        token: str,
+        view: Path | None = None,
+        loaded: threading.Event | None = None,
+    ) -> None:
         """`view`: a JavaScript file with the user's own view (docs/guides/extend.md)."""
         self.opening, self.token, self.view = opening, token, view
         self.turn, self.waiting = asyncio.Lock(), 0  # models process one request at a time
         self.live = 0
+        self.loaded = loaded or threading.Event()
 
     def routes(self) -> list[Route | Mount | WebSocketRoute]:
         return [
@@ -95,6 +102,7 @@ class Studio:
         """A route that answers one request at a time, on a thread."""
 
         async def in_turn(request: Request) -> Response:
+            self.loaded.set()
             body = await request.body()  # read it completely, so that a disconnect is detected
             asked = Question(request.path_params, read_query(request.url.query), body)
             if self.waiting >= WAITING:
@@ -205,13 +213,15 @@ def make_app(
     hosts: frozenset[str],
     once: str = "",
     view: Path | None = None,
+    loaded: threading.Event | None = None,
 ) -> Guard:
     """Build the application with its access control. The address to open contains `guard.token` or,
-    for a single use, `once`. view: a JavaScript file with the user's own view."""
+    for a single use, `once`. view: a JavaScript file with the user's own view. loaded: set when a
+    page has loaded its files."""
     token = token or secrets.token_urlsafe(24)
     kinds = (HTTPException, Refused, TranslucidError, ClientDisconnect, Exception)
     app = Starlette(
-        routes=Studio(opening, token, view).routes(),
+        routes=Studio(opening, token, view, loaded).routes(),
         exception_handlers=dict.fromkeys(kinds, _wrong),
     )
     return Guard(app, token=token, hosts=hosts, once=once)

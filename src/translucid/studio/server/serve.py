@@ -74,7 +74,7 @@ PORT = 8642  # the default
 PORTS = 20  # how many ports to try, starting at the default
 LOOPBACK = ("127.0.0.1", "localhost")
 FAREWELL = 5.0  # seconds to send the end of training to all pages
-HEAD_START = 0.7  # seconds for the browser to load the page before models are opened
+HEAD_START = 3.0  # maximum seconds for the browser to load the page before models are opened
 AFTERWARDS = 0.5  # seconds for pages to request the last table
 OPTIONS: dict[str, Any] = {
     "log_level": "warning", "http": PatientProtocol, "ws": "wsproto", "ws_max_size": 1024,
@@ -93,6 +93,7 @@ class Ready:
     token: str
     once: str  # a token that works a single time
     opening: "Future[Handlers]"
+    loaded: threading.Event  # set when a page has loaded its files
 
     @property
     def address(self) -> str:
@@ -109,8 +110,9 @@ class Ready:
         self.server.run(sockets=[self.held])
 
     def run_opening(self, opened: "Callable[[], Handlers]", after: float = 0.0) -> None:
-        """Serve until Ctrl-C while a thread opens the models `after` this many seconds. If they
-        cannot be opened, waiting pages get the error and the server stops."""
+        """Serve until Ctrl-C while a thread opens the models once a page has loaded its files, or
+        `after` this many seconds: importing torch would slow the page down. If they cannot be
+        opened, waiting pages get the error and the server stops."""
         thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
         thread.start()
         self.run()
@@ -119,7 +121,7 @@ class Ready:
 
     def _open(self, opened: "Callable[[], Handlers]", after: float) -> None:
         try:
-            time.sleep(after)
+            self.loaded.wait(after)
             self.opening.set_result(opened())
         except BaseException as error:
             self.opening.set_exception(error)
@@ -159,9 +161,12 @@ def ready(port: int | None, view: Path | None = None) -> Ready:
     token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     hosts = {f"{name}:{number}" for name in LOOPBACK} | set(LOOPBACK if number == 80 else ())
     opening: Future[Handlers] = Future()
-    app = make_app(opening, token=token, hosts=frozenset(hosts), once=once, view=view)
+    loaded = threading.Event()
+    app = make_app(
+        opening, token=token, hosts=frozenset(hosts), once=once, view=view, loaded=loaded
+    )
     server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
-    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening)
+    return Ready(server, held, f"http://{LOOPBACK[0]}:{number}/open/", token, once, opening, loaded)
 
 
 def _taken(port: int) -> socket.socket:

@@ -441,6 +441,7 @@ onTraining(m => {
   sentence(null, now.model);
 });
 addEventListener('hashchange', draw);
+fitScale();
 theme.onSystemTheme(draw);
 addEventListener('keydown', guided, true);
 let size = '';

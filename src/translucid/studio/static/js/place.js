@@ -50,7 +50,6 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
       return hash;
     },
     host: '', // no server, so no socket to one
-    pathname: '/',
     toString: () => hash,
   };
   const history = {

@@ -1,7 +1,5 @@
-// Light or dark: from the address, else from the notebook, else the last choice, else the system setting. index.html
-// loads this, and the scale of the page, before anything is painted, so it imports nothing else.
-import { fitScale } from './scale.js';
-
+// Light or dark: from the address, else from the notebook, else the last choice, else the system setting. first.js
+// does the same before the first paint.
 const KEPT = 'translucid-theme';
 const root = document.documentElement;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -34,6 +32,3 @@ export function otherTheme(show) {
 export function onSystemTheme(act) {
   if (!root.dataset.around) dark.addEventListener('change', act);
 }
-if (location.pathname.startsWith('/open/')) history.replaceState(null, '', `/${location.hash}`); // hides the token
-setTheme();
-fitScale();

@@ -28,7 +28,8 @@ export function sentenceForm(run, model, act, leave) {
     const text = field.value;
     const caret = field.selectionStart;
     const found = await api.words(model.m, text, caret).catch(error => {
-      hints.replaceChildren(h('span.quiet', api.refusal(error))); // a saved file has no model
+      const why = api.refusal(error); // a saved file has no model
+      hints.replaceChildren(document.activeElement === field ? h('span.quiet', why) : '');
     });
     if (found && text === field.value) show(found, text, caret);
   });
