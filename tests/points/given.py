@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from translucid.core.catalogue import CATALOGUE, entry
 from translucid.core.trace import Trace
-from translucid.models import MLPConfig, Network, PerceptronConfig
+from translucid.models import LinearConfig, MLPConfig, Network, PerceptronConfig
 from translucid.parts.computation import variant_of
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
@@ -33,6 +33,8 @@ CHARACTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
 CHARACTERS[0, 2], CHARACTERS[1, 1, 3:], CHARACTERS[2, 5] = 3, 0, 0
 
 
+# The same words with nothing before their first character, as linear models require.
+SPELLED = CHARACTERS.gather(2, (CHARACTERS == 0).int().argsort(dim=2, stable=True))
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 1, 1], [2, 0, 1, 2, 0, 1]])
 
 
@@ -55,7 +57,13 @@ class Ran:
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
             elif getattr(config, "segments", 0):
                 network(IDS, masks[0], trace=self.trace, segments=SEGMENTS)
+<<<<<<< HEAD
             elif getattr(config, "characters", 0):
+=======
+            elif isinstance(config, LinearConfig):
+                network(IDS, masks[0], trace=self.trace, characters=SPELLED)
+            elif config.characters:
+>>>>>>> h-A
                 network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
                 network(IDS, masks[0], trace=self.trace)
@@ -650,7 +658,7 @@ def _linear(ran: Ran, scope: str) -> dict[str, Any]:
     tags = hasattr(part, "next")
 
     def word(row: int, place: int) -> list[int]:
-        return [symbol for symbol in CHARACTERS[row, place].tolist() if symbol]
+        return [symbol for symbol in SPELLED[row, place].tolist() if symbol]
 
     def spelling_of(number: int) -> Tensor:
         table = getattr(part, ("characters", "next", "previous")[number]).weight.detach()

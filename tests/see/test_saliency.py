@@ -42,6 +42,8 @@ ENTRANCES = {
     "tagger": {"encoder.embedding.scaled": 0},
     "tagger with characters": {"encoder.characters.sum": 0},
     "causal tagger, rnn": {"decoder.embedding.lookup": 0},
+    "linear classifier": {f"linear.{name}": 0 for name in ("words", "pairs", "characters")},
+    "linear tagger": {f"linear.{name}": 0 for name in ("words", "characters", "next", "previous")},
 }
 
 

@@ -322,11 +322,13 @@ def test_what_the_words_add_and_the_bias_make_the_score_of_a_linear_model() -> N
 
 def test_a_word_and_its_neighbours_and_the_bias_make_the_score_of_a_linear_tagger() -> None:
     reading, _ = made("linear tagger")
-    (stage,) = [s for _, s in stages("linear tagger", "values") if s.title == "what each word adds"]
+    ((_, stage),) = stages("linear tagger", "sizes")
     logits, bias = reading["linear.logits"][0], reading.network.linear.bias.detach()
-    assert [len(row.cells) for row in stage.rows] == [2, 3, 3, 3, 2]
-    for row, scores in zip(stage.rows, logits, strict=True):
-        added = sum(cell.value for cell in row.cells)
+    starts = [n for n, row in enumerate(stage.rows) if " as " in row.label]
+    assert starts == [0, 2, 5, 8, 11]  # the first and the last word have one neighbour
+    assert [row.label for row in stage.rows[3:5]] == ["the → dog", "sees → dog"]
+    for scores, first, last in zip(logits, starts, [*starts[1:], None], strict=True):
+        added = sum(row.cells[0].value for row in stage.rows[first:last])
         assert added + float(bias[scores.argmax()]) == pytest.approx(float(scores.max()), rel=1e-4)
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.base import Network
@@ -78,6 +79,8 @@ class LinearText(Network):
         assert self.config.vocab is not None, "the config was validated"
         inputs.check_ids(ids, mask, self.config.vocab)
         spelled = check_characters(Tokens(ids, mask), characters)
+        if ((spelled[..., :-1] == 0) & (spelled[..., 1:] > 0)).any():
+            raise InputError("characters: a 0 comes before a character; put 0 only after a word")
         scores: Tensor = self.linear(ids, mask, spelled, trace.at("linear"))
         return scores
 

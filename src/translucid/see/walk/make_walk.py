@@ -311,14 +311,13 @@ def _linear(reading: TextTrace, name: str) -> Stage:
     rows = []
     for place, (token, tag) in enumerate(zip(tokens, best, strict=True)):
         own = scores["words"][place, tag] + scores["characters"][place, tag]
-        cells = [Cell("itself", float(own))]
-        if place:
-            cells.append(Cell("word before", float(scores["next"][place - 1, tag])))
-        if place + 1 < len(tokens):
-            cells.append(Cell("word after", float(scores["previous"][place + 1, tag])))
-        rows.append(OutputRow(f"{token} as {reading.words.outputs[tag]}", tuple(cells)))
+        rows.append(OutputRow(f"{token} as {reading.words.outputs[tag]}", (Cell("", float(own)),)))
+        for point, other in (("next", place - 1), ("previous", place + 1)):
+            if 0 <= other < len(tokens):
+                value = float(scores[point][other, tag])
+                rows.append(OutputRow(f"{tokens[other]} → {token}", (Cell("", value),)))
     sentence = (
-        "Each word and its two neighbours add to the scores of its tags. Values: what they add to "
-        "the tag with the highest score."
+        "Each word and its two neighbours (neighbour → word) add to the scores of its tags. "
+        "Values: what they add to the tag with the highest score."
     )
-    return _output(reading, name, "values", "what each word adds", sentence, tuple(rows))
+    return _output(reading, name, "sizes", "what each word adds", sentence, tuple(rows))
