@@ -57,13 +57,9 @@ class Ran:
                 network(SOURCE, IDS, masks[1], masks[0], trace=self.trace)
             elif getattr(config, "segments", 0):
                 network(IDS, masks[0], trace=self.trace, segments=SEGMENTS)
-<<<<<<< HEAD
-            elif getattr(config, "characters", 0):
-=======
             elif isinstance(config, LinearConfig):
                 network(IDS, masks[0], trace=self.trace, characters=SPELLED)
-            elif config.characters:
->>>>>>> h-A
+            elif getattr(config, "characters", 0):
                 network(IDS, masks[0], trace=self.trace, characters=CHARACTERS)
             else:
                 network(IDS, masks[0], trace=self.trace)
