@@ -53,7 +53,7 @@ def test_keys(override: str, message: str) -> None:
         ("tag", ["model.kind=recurrent", "model.num_heads=4"],
          r"kind=transformer \(here heads\), not"),
         ("tag", ["model.cell=gru"], "^model.cell: a key of model.kind=recurrent, not of trans"),
-        ("regress", ["model.heads=4"], "not of mlp; task regress takes mlp; mlp has hidden, activ"),
+        ("regress", ["model.heads=4"], "not of mlp; task regress takes mlp or linear; mlp has hid"),
         ("translate", ["model.shpe=4"], "^model.shpe: no such key; the keys are d_model"),
         ("translate", ["task.temperature=1"],
          "^task.temperature: a key of task embed, not of translate, which has task.label_smooth"),
@@ -142,4 +142,4 @@ def test_the_same_of_a_model_that_decodes(tmp_path: Path) -> None:
 def test_every_section_is_looked_through() -> None:
     assert keys_by_section().keys() == {*SECTIONS, "model"}
     assert {"kind", "hidden", "layers"} <= {*keys_by_section()["model"]}
-    assert len(MODELS) == 3
+    assert {*MODELS} == {"transformer", "recurrent", "mlp", "linear", "ngram", "lexicon"}

@@ -11,12 +11,14 @@ from translucid.runs.recipe.recipe import MODELS, SECTIONS, parse
 from translucid.tasks.registry import TASKS
 
 SHIPPED = named.entries()
+FITTED = ("linear", "ngram", "lexicon")
 PAIRS = [(task, kind) for task in TASKS.names() for kind in TASKS[task].models]
 
 
 @pytest.mark.parametrize(("task", "kind"), PAIRS)
 def test_dumped_recipe_reads_back_equal(task: str, kind: str) -> None:
-    chosen = parse({"task": {"kind": task}, "model": {"kind": kind}}, ["training.ema=0.9"])
+    setting = "training.seed=7" if kind in FITTED else "training.ema=0.9"
+    chosen = parse({"task": {"kind": task}, "model": {"kind": kind}}, [setting])
     text = toml.dump(chosen)
     again = parse(tomllib.loads(text))
     for name in SECTIONS:
