@@ -93,7 +93,7 @@ def train(
         bool, o.in_run("--self-test", help="Check data and model for mistakes without training.")
     ] = False,
     find_rate: Annotated[
-        bool, o.in_run("--find-rate", help="Find a learning rate, and draw it, without training.")
+        bool, o.in_run("--find-rate", help="Suggest a learning rate and plot the losses; no training.")
     ] = False,
     studio: Studio = False,
     probe: Probe = None,

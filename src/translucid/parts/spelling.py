@@ -79,7 +79,7 @@ def _shape(characters: Tensor) -> Tensor:
 
 
 def _marked(characters: Tensor) -> Tensor:
-    """Words between their marks: (..., width + 2)."""
+    """Add a begin mark and an end mark to the characters of each word: (..., width + 2)."""
     length = (characters > 0).sum(dim=-1, keepdim=True)
     marked = F.pad(characters, (1, 1)).scatter(-1, length + 1, END)
     marked[..., 0] = BEGIN

@@ -92,7 +92,7 @@ class TrainingConfig(Config):
     best_metric: str | None = key(
         None, "metric to choose the best model, such as loss; default: the task's"
     )
-    keep_best: int = key(1, "number of best models to keep; above 1, in checkpoints/step-N", gt=0)
+    keep_best: int = key(1, "number of best models to keep; if more than 1, in checkpoints/step-N", gt=0)
     average_best: bool = key(
         False, "average the best models' weights, and keep the average if better"
     )
@@ -107,7 +107,7 @@ class TrainingConfig(Config):
     )
     log_every: int = key(
         20,
-        "logging interval in steps; if 20, at most one printed line per second",
+        "logging interval in steps; by default, at most one line per second is printed",
         gt=0,
     )
     tensorboard: bool = key(False, "write TensorBoard logs")
