@@ -93,7 +93,8 @@ def train(
         bool, o.in_run("--self-test", help="Check data and model for mistakes without training.")
     ] = False,
     find_rate: Annotated[
-        bool, o.in_run("--find-rate", help="Suggest a learning rate and plot the losses; no training.")
+        bool,
+        o.in_run("--find-rate", help="Suggest a learning rate and plot the losses; no training."),
     ] = False,
     studio: Studio = False,
     probe: Probe = None,

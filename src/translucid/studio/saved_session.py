@@ -134,7 +134,9 @@ def read_questions(asked: Any) -> tuple[str, list[Question]]:
         case {"address": str(address), "asked": list(asked_before), **more} if not more:
             pass
         case _:
-            raise InputError("the request must be a JSON object with the keys address and asked only")
+            raise InputError(
+                "the request must be a JSON object with the keys address and asked only"
+            )
     if len(asked_before) > QUESTIONS:
         raise InputError(f"asked: {len(asked_before):,} questions; the limit is {QUESTIONS:,}")
     questions = []
