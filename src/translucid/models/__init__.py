@@ -8,8 +8,6 @@ from translucid.models.base import Network as Network
 from translucid.models.build import ModelConfig as ModelConfig
 from translucid.models.build import build as build
 from translucid.models.build import config_from as config_from
-from translucid.models.linear import LinearConfig as LinearConfig
-from translucid.models.linear import LinearRegression as LinearRegression
 from translucid.models.mlp import MLP as MLP
 from translucid.models.mlp import MLPConfig as MLPConfig
 from translucid.models.mlp import Perceptron as Perceptron

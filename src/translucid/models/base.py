@@ -10,9 +10,9 @@ Each family (recurrent, Transformer) supplies an Encoder and a Decoder. The modu
 describes decoding.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
@@ -114,11 +114,6 @@ class Network(nn.Module):
     """A model of any family, built from `config`."""
 
     config: Config
-    fits: ClassVar[bool] = False  # trained by `fit` instead of gradient steps
-
-    def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        """Learn from all examples at once. batches: inputs by name, and targets."""
-        raise NotImplementedError
 
     def summary(self, length: int = 128) -> str:
         """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""

@@ -19,7 +19,6 @@ from translucid.models.base import (
 )
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import Head, MaskedLanguageHead, make_head
-from translucid.models.linear import LinearConfig, LinearRegression
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentEncoder
 from translucid.models.transformer import (
@@ -33,7 +32,7 @@ from translucid.parts.dropout import WordDropout
 from translucid.parts.embedding import InputPart, Segments
 from translucid.parts.ngrams import make_ngram_features
 
-ModelConfig = PerceptronConfig | MLPConfig | LinearConfig | RecurrentConfig | TransformerConfig
+ModelConfig = PerceptronConfig | MLPConfig | RecurrentConfig | TransformerConfig
 
 
 def config_from(values: Mapping[str, Any]) -> ModelConfig:
@@ -50,16 +49,14 @@ def build(config: ModelConfig) -> Network:
     """Build a model with random weights; seed torch first to make them reproducible."""
     if not isinstance(config, ModelConfig):
         raise ConfigError(
-            f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, LinearConfig, "
-            "RecurrentConfig or TransformerConfig, created with its sizes"
+            f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, RecurrentConfig or "
+            f"TransformerConfig, created with its sizes"
         )
     match config:
         case PerceptronConfig():
             return Perceptron(config)
         case MLPConfig():
             return MLP(config)
-        case LinearConfig():
-            return LinearRegression(config)
     if config.ensemble_size > 1:
         return _ensemble(config)
     network = _sequence_model(config)

@@ -55,8 +55,6 @@ class Traits:
     # data.text_column); none: whole lines are questions.
     asks_about: tuple[str, ...] = ()
     suggested: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # default settings
-    # The recipe keys of the strong baseline that every run trains, by section; none: no baseline.
-    baseline: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # The keys of the sections data and decoding that affect its scores, and those of task it uses.
     data_keys: Collection[str] = tuple(DataConfig().reading())
     decoding_keys: Collection[str] = tuple(DecodingConfig.model_fields)

@@ -18,7 +18,6 @@ from translucid.data.readers.cells import as_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models.linear import LinearRegression
 from translucid.models.mlp import MLP, Perceptron
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Task, Traits
@@ -54,12 +53,11 @@ class Regress(Task[Numbers, RegressItem]):
     name = "regress"
     metric = "r_squared"
     higher_is_better = True
-    models = ("mlp", "linear")
+    models = ("mlp",)
     shape = head = ""
     traits = Traits(
         row_columns=(),
         asks_about=("input",),
-        baseline={"model": {"kind": "linear"}},
         suggested={"training": {"steps": 3000, "learning_rate": 3e-3, "batch_tokens": 256}},
         data_keys=("input_columns", "output_columns"),
         decoding_keys=(),
@@ -334,7 +332,7 @@ def _columns(network: nn.Module) -> tuple[int, int]:
     """The number of inputs and of outputs of a network."""
     if isinstance(network, Perceptron):
         return network.config.inputs, 1
-    assert isinstance(network, MLP | LinearRegression)
+    assert isinstance(network, MLP)
     return network.config.inputs, network.config.outputs
 
 

@@ -13,7 +13,6 @@ from translucid.core.config import Config, unknown_key, with_overrides
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.spelling import our_name
 from translucid.models import ModelConfig
-from translucid.models.linear import LinearConfig
 from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.transformer import TransformerConfig
@@ -25,11 +24,10 @@ from translucid.tasks.options import TokenizerConfig as TokenizerConfig
 from translucid.tasks.registry import TASKS
 from translucid.training.config import TrainingConfig
 
-MODELS: dict[str, type[ModelConfig]] = {
+MODELS: dict[str, type[TransformerConfig] | type[RecurrentConfig] | type[MLPConfig]] = {
     "transformer": TransformerConfig,
     "recurrent": RecurrentConfig,
     "mlp": MLPConfig,
-    "linear": LinearConfig,
 }
 DATA = "data"  # folder in a run for data that a Python program passed
 # Determined by the task and the data; not keys of a recipe.
