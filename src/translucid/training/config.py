@@ -92,7 +92,9 @@ class TrainingConfig(Config):
     best_metric: str | None = key(
         None, "metric to choose the best model, such as loss; default: the task's"
     )
-    keep_best: int = key(1, "number of best models to keep; above 1, in checkpoints/step-N", gt=0)
+    keep_best: int = key(
+        1, "number of best models to keep; if more than 1, in checkpoints/step-N", gt=0
+    )
     average_best: bool = key(
         False, "average the best models' weights, and keep the average if better"
     )
