@@ -41,5 +41,5 @@ class StopRequest:
 
 
 def leaving(interrupted: Callable[[], bool]) -> AbstractContextManager[None]:
-    """`StopRequest.leaving`, if the function is a StopRequest; else no interruption."""
+    """A block that a stop request interrupts at once, if `interrupted` is a StopRequest."""
     return interrupted.leaving() if isinstance(interrupted, StopRequest) else nullcontext()
