@@ -127,7 +127,7 @@ def test_plugins_in_a_process_of_their_own(tmp_path: Path) -> None:
     assert "  lab " in helped.stdout
     assert "  count " in helped.stdout
     assert helped.stderr.strip() == ""
-    assert "experiment" in run("lab", "new", "--help").stdout
+    assert "your own experiment" in run("lab", "new", "--help").stdout
     assert "torch" not in run("lab", "run", "--help").stderr
 
 

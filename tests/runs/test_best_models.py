@@ -55,7 +55,7 @@ def test_the_mean_is_the_mean_tied_weights_and_all(tmp_path: Path) -> None:
         expected = sum(state[name].double() for state in again) / 3
         torch.testing.assert_close(weight.double(), expected, rtol=0, atol=1e-6)
     log = (tmp_path / "run/log.txt").read_text("utf-8")
-    assert "3 best, valid: perplexity" in log
+    assert "average of the 3 best, valid: perplexity" in log
     if "saved as best/" in log:
         assert best.facts["averaged"] == 3
     else:
