@@ -152,8 +152,7 @@ def test_self_test_fails_on_data_that_cannot_be_learned(folder: Path) -> None:
 PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))
 BAD = {
     "a table by no name": ("p.txt", PAIRS, "data.format=tsv\n"),
-    "lines of JSON": ("p.json", '{"source": "a", "target": "b"}\n', "data.format=jsonl\n"),
-    "a list of JSON": ("p.json", '[{"source": "a"}]\n', "jq -c '.[]' FILE > pairs.jsonl\n"),
+    "JSON without targets": ("p.json", '[{"source": "a"}]\n', "a column with the target is needed"),
     "one column": ("p.tsv", "a dog\n", "there is 1 column, but each line needs source and target"),
     "a spreadsheet": ("p.xlsx", "PK\x03\x04...", "is a .xlsx document"),
     "nothing near": ("other.en", None, "other.en: no such file; . contains p.en"),
@@ -179,8 +178,12 @@ def test_remedies_of_messages_work(tmp_path: Path) -> None:
     assert "p.txt: 40 records" in told.stdout
     (tmp_path / "l.tsv").write_bytes("Hund\tschläft\n".encode("latin-1"))
     told = run("check", "translate", "--train", "l.tsv", cwd=tmp_path)
-    line = told.stderr.strip().partition("for example: ")[2]
+    key, _, line = told.stderr.strip().partition(", or convert the file: ")
     assert line == "iconv -f LATIN1 -t UTF-8 l.tsv > l.utf8.tsv"
+    assert key.endswith("; set data.encoding, such as latin-1")
+    (tmp_path / "l.tsv").write_bytes(PAIRS.replace("ein", "Bär").encode("latin-1"))
+    told = run("check", "translate", "--train", "l.tsv", "data.encoding=latin-1", cwd=tmp_path)
+    assert "Bär Hund" in told.stdout
 
 
 def test_file_in_place_of_a_key_suggests_the_option(tmp_path: Path) -> None:

@@ -129,7 +129,6 @@ FURTHER = [
     ("score m --ensemble a b in.txt in.txt", "--ensemble a --ensemble b in.txt in.txt"),
     ("embed m --text this that", "--text this --text that"),
     ("train translate --code a.py b.py training.steps=1", "--code a.py --code b.py training.ste"),
-    ("embed m --text 'a dog' 'a cat'", '--text "a dog" --text "a cat"'),
     ("new tag --code a.py b.py", "--code a.py --code b.py"),
     ("evaluate m --code a.py b.py in.txt", "--code a.py --code b.py in.txt"),
 ]  # fmt: skip

@@ -268,16 +268,16 @@ def test_embed_command(embedder: tuple[Path, Any], tmp_path: Path) -> None:
     assert "warning: 1 text has more than the 10 tokens that this model reads" in long.stderr
     both = run("embed", folder, str(file), "--text", "a")
     assert both.returncode == 2
-    assert "both given" in both.stderr
-    out = str(tmp_path / "again.tsv")
-    for words, message in (
-        (["--nearest", "a", "--out", out], "--nearest and --out were both given; omit one"),
-        (["--text", "a", "--out", out], f"--out {out}: with --text, only .npy"),
-    ):
-        refused = run("embed", folder, *([str(file)] if "--text" not in words else []), *words)
-        assert refused.returncode == 2
-        assert message in refused.stderr
-    assert not Path(out).exists()
+    assert "both given; repeat --text for each text" in both.stderr
+    out = tmp_path / "again.tsv"
+    refused = run("embed", folder, str(file), "--nearest", "a", "--out", str(out))
+    assert refused.returncode == 2
+    assert "--nearest and --out were both given; omit one" in refused.stderr
+    assert not out.exists()
+    spaced = [number for number, text in enumerate(TEXTS) if " " in text]
+    quoted = run("embed", folder, *[TEXTS[number] for number in spaced], "--out", str(out))
+    assert quoted.returncode == 0, quoted.stderr
+    np.testing.assert_allclose(np.loadtxt(out, delimiter="\t"), table[spaced], rtol=0, atol=1e-5)
 
 
 def test_fill_command(filler: tuple[Path, Any], tmp_path: Path) -> None:

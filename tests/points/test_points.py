@@ -30,7 +30,6 @@ from translucid.models import (
     PerceptronConfig,
     build,
 )
-from translucid.models.build import build_shapes
 from translucid.parts.activations import ACTIVATIONS, softmax
 from translucid.parts.norms import BatchNorm
 
@@ -160,7 +159,8 @@ ENOUGH = {*SELDOM, *list(CONFIGS)[::6]}
 @cache
 def run(name: str, padded: bool) -> Ran:
     torch.manual_seed(0)
-    network = randomised(CONFIGS[name]) if not build_shapes(CONFIGS[name]).fits else counted(name)
+    counts = isinstance(CONFIGS[name], NGramConfig | LexiconConfig)
+    network = counted(name) if counts else randomised(CONFIGS[name])
     if getattr(network, "standardise", None) is not None:
         network.standardise.fit(torch.randn(9, 3, dtype=torch.float64))
     return Ran(network, padded)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tests.points.given import CHARACTERS, IDS, MASK, SEGMENTS, SOURCE, SOURCE_MASK, Ran
+from tests.points.given import CHARACTERS, IDS, MASK, SEGMENTS, SOURCE, SOURCE_MASK, SPELLED, Ran
 from tests.points.test_points import CONFIGS, ENOUGH, run
 from tests.see.small import pair, reading
 from torch import Tensor
 
 from translucid.core.catalogue import entry
 from translucid.core.errors import InputError, UnknownPointError
-from translucid.models import MLPConfig, PerceptronConfig
+from translucid.models import LinearConfig, MLPConfig, PerceptronConfig
 from translucid.parts.computation import Computation, read_address, written
 from translucid.parts.expression import Expression, Operation, evaluate, leaves
 from translucid.see.reading import read
@@ -34,6 +34,8 @@ def inputs_of(ran: Ran) -> dict[str, Tensor | None]:
         return {"source": SOURCE, "target": IDS, **masks}
     segments = {"segments": SEGMENTS} if getattr(config, "segments", 0) else {}
     characters = {"characters": CHARACTERS} if getattr(config, "characters", 0) else {}
+    if isinstance(config, LinearConfig):
+        characters = {"characters": SPELLED}
     return {"ids": IDS, "mask": mask, **segments, **characters}
 
 

@@ -65,7 +65,8 @@ def embed(
     from translucid.tasks.model_folder import check_task
 
     if text and file:
-        raise ConfigError(f"--text and {' '.join(map(repr, file))} were both given; omit one")
+        words = " ".join(map(repr, file))
+        raise ConfigError(f"--text and {words} were both given; repeat --text for each text")
     inputs = inputs_of(file, "embed", model)
     inputs = replace(inputs, texts=tuple(text)) if text else inputs
     chosen = {"--nearest": nearest, "--against": against, "--out": out}
