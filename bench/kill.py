@@ -272,7 +272,8 @@ def write_files(folder: Path) -> None:
 
 def train_words(data: Path, run: Path, more: Sequence[str]) -> list[str]:
     files = [f"--{part}={data / f'{part}.tsv'}" for part in ("train", "valid", "test")]
-    return ["train", "classify", *files, "--out", str(run), *COMMON, *more]
+    keys = {word.partition("=")[0]: word for word in (*COMMON, *more)}  # a key can be set once
+    return ["train", "classify", *files, "--out", str(run), *keys.values()]
 
 
 def again(words: Sequence[str], run: Path) -> list[str]:

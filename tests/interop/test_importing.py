@@ -164,7 +164,7 @@ def test_only_foreign_models_have_a_kind(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("hello")
     with pytest.raises(InputError, match="a mapping file"):
         tl.load(tmp_path / "x.txt")
-    with pytest.raises(InputError, match="no such file or folder; pass the folder that training wrote"):
+    with pytest.raises(InputError, match="or folder; pass the folder that training wrote"):
         tl.load(tmp_path / "nothing")
     os.mkfifo(tmp_path / "pipe.bin")
     with pytest.raises(InputError, match="pipe"):

@@ -290,20 +290,20 @@ def test_what_fails_behind_the_last_step_is_heard(house: House, tmp_path: Path) 
 
 
 def test_a_limit_from_the_start_leaves_nothing_behind(house: House, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+    run, alone = tmp_path / "run", "training.baseline=false"
     for limit in (
         4_000,
-        LIMITS["best"](house.twin(GRU)[0]),
-        LIMITS["state/step-"](house.twin(GRU)[0]),
+        LIMITS["best"](house.twin(GRU, alone)[0]),
+        LIMITS["state/step-"](house.twin(GRU, alone)[0]),
     ):
-        life = house.server.live(house.words(GRU, run), run, largest_file=limit)
+        life = house.server.live(house.words(GRU, run, alone), run, largest_file=limit)
         assert life.code == 2, life.said
         assert "could not be written: " in life.said
         assert os.strerror(errno.EFBIG) in life.said
         if run.exists():  # a model was saved before the state could not be
             assert not hidden(run)
             assert f"start over with: translucid resume {shlex.quote(str(run))}" in life.said
-            house.same_end(run, GRU)
+            house.same_end(run, GRU, alone)
         else:
             assert "nothing was saved yet" in life.said
     assert run.exists()
@@ -333,7 +333,7 @@ def test_a_full_disk_ends_the_run_with_the_way_on(
     free: float, name: str, house: House, tmp_path: Path
 ) -> None:
     """Less is left than the tensors of a checkpoint need, so some write of a save fails."""
-    with mounted("-t", "tmpfs", "-o", "size=2m", "none", at=tmp_path):
+    with mounted("-t", "tmpfs", "-o", "size=64m", "none", at=tmp_path):
         run, ballast = tmp_path / "run", tmp_path / "ballast"
         stopped(house, name, run)
         fill(ballast, int(free * LIMITS["state/step-"](run)))

@@ -18,7 +18,7 @@ from translucid.tasks.regress import Regress
 from translucid.training.stop_request import StopRequest, StopRequested
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
-MORE = ["training.log_every=1", "--test", "table.csv"]
+MORE = ["training.log_every=1", "training.baseline=false", "--test", "table.csv"]
 
 
 def killed_at(number: int, when: signal.Signals) -> Callable[..., Any]:
