@@ -179,7 +179,7 @@ def test_remedies_of_messages_work(tmp_path: Path) -> None:
     assert "p.txt: 40 records" in told.stdout
     (tmp_path / "l.tsv").write_bytes("Hund\tschläft\n".encode("latin-1"))
     told = run("check", "translate", "--train", "l.tsv", cwd=tmp_path)
-    line = told.stderr.strip().partition("for example: ")[2]
+    line = told.stderr.strip().partition("convert the file: ")[2]
     assert line == "iconv -f LATIN1 -t UTF-8 l.tsv > l.utf8.tsv"
 
 
