@@ -70,9 +70,9 @@ def wanted(race: dict[str, Any]) -> str:
 
 def memory_line(memory: dict[str, Any]) -> str:
     return (
-        f"Memory, {memory['name']}: {memory['held'] / 1e9:.2f} GB beside the weights, "
-        f"{memory['held'] / memory['caches']:.2f} times the caches' "
-        f"{memory['caches'] / 1e9:.2f} GB (at most {memory['most']:g} wanted)."
+        f"Memory for {memory['name']}, without the weights: {memory['held'] / 1e9:.2f} GB. This is "
+        f"{memory['held'] / memory['caches']:.2f} times the size of the key/value caches, "
+        f"{memory['caches'] / 1e9:.2f} GB (target: at most {memory['most']:g} times)."
     )
 
 

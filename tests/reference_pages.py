@@ -17,8 +17,10 @@ from translucid.cli import app
 from translucid.core.catalogue import CATALOGUE, formula
 from translucid.core.registry import choices
 from translucid.models import (
+    LexiconConfig,
     LinearConfig,
     MLPConfig,
+    NGramConfig,
     PerceptronConfig,
     RecurrentConfig,
     TransformerConfig,
@@ -27,7 +29,15 @@ from translucid.runs.recipe.recipe import SECTIONS
 
 REFERENCE = Path(__file__).parent.parent / "docs/reference"
 MARK = "<!-- generated -->\n"  # what follows it on a page is written by this file
-MODELS = (TransformerConfig, RecurrentConfig, LinearConfig, MLPConfig, PerceptronConfig)
+MODELS = (
+    TransformerConfig,
+    RecurrentConfig,
+    LinearConfig,
+    NGramConfig,
+    LexiconConfig,
+    MLPConfig,
+    PerceptronConfig,
+)
 
 
 def generated(page: Path, text: str) -> str:

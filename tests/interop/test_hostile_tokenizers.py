@@ -264,5 +264,7 @@ def test_a_text_that_is_too_long_is_named() -> None:
 
 def test_a_frame_outside_the_vocabulary_is_named() -> None:
     special = SpecialTokens(frame=Frame((99,)))
-    with pytest.raises(InputError, match="token 99 has a role, but there are 4 tokens"):
+    with pytest.raises(
+        InputError, match="token 99 is set as a special token, but there are 4 tokens"
+    ):
         Tokenizer.imported(Imported(json.dumps(SPEC), special))

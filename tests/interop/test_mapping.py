@@ -239,7 +239,7 @@ WRONG = {
     "neither": ('= "output.*"', "= 3", "expected a name"),
     "a tensor too many": ('["steps_done"]', "[]", "1 unknown: steps_done"),
     "another size": ("hidden = 10", "hidden = 11", "with a wrong shape"),
-    "a role": ('after = ["</s>"]', 'after = ["<end>"]', "'<end>' has a role"),
+    "a role": ('after = ["</s>"]', 'after = ["<end>"]', "'<end>' is set as a special token"),
     "no unknown token": ('"<unk>", "</s>", "a"', '"x", "</s>", "a"', "set one with unk = "),
     "no tokens": ("[target]", "[other]", "other: no such key"),
     "a file outside": ('"translator.pt"', '"../translator.pt"', "outside of"),

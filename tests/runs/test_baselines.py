@@ -288,7 +288,10 @@ def test_a_better_baseline_becomes_the_best_model(tmp_path: Path) -> None:
     printed = trained(tmp_path, "free", *files, *SHORT)
     trained(tmp_path, "named", *files, *SHORT, "model.kind=mlp")
     free, kind = tmp_path / "free", tmp_path / "named"
-    assert "free/best is the linear baseline: valid r_squared " in printed
+    assert (
+        "free/best is the linear baseline, because it is better than the network: valid r_squared "
+        in printed
+    )
     assert "The network is in free/network; to force the network, set model.kind=mlp" in printed
     assert "Use the baseline" not in printed
     assert not (free / "baseline").exists()
@@ -392,7 +395,7 @@ def test_a_large_data_set_is_fitted_in_part(
     monkeypatch.setattr(baseline, "MOST_EXAMPLES", 40)
     files = write(tmp_path, plane)
     printed = trained(tmp_path, "x", *files, *SHORT, "model.hidden=[4]")
-    name = "linear model of 40 of 160 examples"
+    name = "linear model (40 of 160 examples)"
     assert printed.count(name) >= 3  # at the start, on valid and on test
     assert scores_of(tmp_path / "x")["baseline"]["name"] == name
     assert "to 40 of 160 examples" in (tmp_path / "x/baseline/README.md").read_text("utf-8")
@@ -420,7 +423,7 @@ def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.Monk
     printed = trained(tmp_path, "x", *files, *SHORT, "model.hidden=[4]")
     assert sizes == [20, 60, 100]
     assert "baseline: fitting a linear model to 100 examples, about 1 min" in printed
-    assert "linear model of 100 of 160 examples" in printed
+    assert "linear model (100 of 160 examples)" in printed
 
 
 def test_a_baseline_that_cannot_be_fitted_is_reported(
@@ -432,7 +435,8 @@ def test_a_baseline_that_cannot_be_fitted_is_reported(
     monkeypatch.setattr(LinearRegression, "fit", fails)
     printed = trained(tmp_path, "x", *write(tmp_path, plane), *SHORT)
     assert (
-        "! the linear baseline could not be fitted, so it is not compared: no solution" in printed
+        "! the linear baseline could not be fitted; the run continues without it: no solution"
+        in printed
     )
     assert scores_of(tmp_path / "x")["baseline"]["name"] == "the training mean"
 

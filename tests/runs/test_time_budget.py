@@ -177,7 +177,7 @@ def test_without_a_limit_a_run_is_planned_for_fifteen_minutes(clocked: Any) -> N
     assert filled.training.minutes is None, "a plan, not a limit"
     assert filled.training.steps == int(USED * 15 * 60)
     assert lines[0].startswith("about 13 min 30 s here: ")
-    assert "  --minutes 3 would choose smaller settings" in lines
+    assert "  --minutes 3 would choose a shorter run" in lines
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def embed(
     file: o.FileOrTexts = None,
     text: Annotated[
         list[str] | None,
-        o.in_data(metavar="TEXT", help="Text of any form instead of a file; may be repeated."),
+        o.in_data(
+            metavar="TEXT", help="Text, or a single word, instead of a file; may be repeated."
+        ),
     ] = None,
     nearest: Annotated[
         str | None, o.in_output(metavar="TEXT", help="Show the lines most similar to this text.")

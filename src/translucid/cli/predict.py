@@ -53,7 +53,7 @@ Spans = Annotated[
     o.in_output(
         metavar="NAME",
         help="How to choose tags: legal (best IOB2 or BIOES sequence), iob1, or free (best tag of "
-        "each word) [default: as trained; see info].",
+        "each word) [default: as trained; see `translucid info`].",
     ),
 ]
 

@@ -73,7 +73,7 @@ def train(
     ] = None,
     minutes: Annotated[
         float | None,
-        o.in_run(metavar="N", help="Time limit; unset sizes are chosen to fit it."),
+        o.in_run(metavar="N", help="Time limit; unset settings are chosen to fit it."),
     ] = None,
     folds: Annotated[
         int | None,
@@ -103,7 +103,8 @@ def train(
 ) -> None:
     """Train a model from your files or from a recipe.
 
-    If you name a task, settings that you leave out are chosen to fit your data and printed.
+    If you give a task instead of a recipe, Translucid chooses the settings that you leave out to
+    fit your data, and prints them.
 
     Example: translucid train translate --train a.de a.en --out runs/x training.steps=2000
     """

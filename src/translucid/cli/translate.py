@@ -64,7 +64,9 @@ def translate(
     out: o.Out = None,
     max_input_length: Annotated[
         int,
-        o.in_output(min=1, metavar="N", help="Report lines above N tokens and leave them empty."),
+        o.in_output(
+            min=1, metavar="N", help="Report input lines above N tokens; their output is empty."
+        ),
     ] = 1024,
     ensemble: o.Ensemble = None,
     device: o.Device = "auto",

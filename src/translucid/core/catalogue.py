@@ -120,7 +120,7 @@ CATALOGUE: dict[str, Point] = {
     "lexicon.translation": Point("t", _axes("batch keys vocab"), "the probability of each target token as the translation of a source token", r"\mathrm{table}[<source>]"),
     "alignment.jumps": Point("J", _axes("batch states keys"), "the probability of each jump from one source position to another; state 0 is the start", r"[\,k \text{ is real}\,] \cdot <distances>_{k-s} / \textstyle\sum_{k \text{ real}} <distances>_{k-s}"),
     "alignment.emission": Point("e", _axes("batch queries keys"), "the probability of the token just read as the translation of each source token", r"(1 - <unaligned>) \cdot <translation> + <unaligned> \cdot <unigram>"),
-    "alignment.posterior": Point(r"\beta", _axes("batch queries states"), "which source position the token just read was translated from; state 0 is the start", r"\mathrm{normalize}(<pattern>_{t-1} \odot <emission>)"),
+    "alignment.posterior": Point(r"\beta", _axes("batch queries states"), "for each source position, the probability that the token just read translates it; state 0 is the start", r"\mathrm{normalize}(<pattern>_{t-1} \odot <emission>)"),
     "alignment.mixture": Point("m", _axes("batch queries vocab"), "the probability of each target token as a translation, averaged over the source", r"(1 - <unaligned>) \cdot <pattern> <translation> + <unaligned> \cdot <unigram>"),
     # Low-rank adaptation
     "lora.down": Point("d", _axes("batch length rank"), "the input projected to the adapter's rank", r"<A> <x>"),

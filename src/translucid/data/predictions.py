@@ -304,8 +304,8 @@ SOURCES: dict[Format, type[InputRows]] = {
 def format_for(
     file: str, roles: Sequence[str], labels: Collection[str] = (), rule: LineRule = DEFAULT
 ) -> Format:
-    """Detect the format from the file name, or else from the first lines: a JSON object or a list
-    of them, or for a model that reads words, columns with known tags in one of them."""
+    """Detect the format from the file name, or else from the first lines: JSON from an object or a
+    list of objects; CoNLL, for models that read words, from a column that contains known tags."""
     by_name = None if file == "-" else format_of(file, "text")
     if by_name not in (None, "text"):
         return by_name

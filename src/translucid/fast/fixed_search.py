@@ -238,7 +238,7 @@ class Rounds:
 def filled(
     prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
 ) -> SearchInputs:
-    """The inputs, padded to this many rows with copies that are done from the start."""
+    """Pad the inputs to `rows` rows with copies of the last row, whose search ends at once."""
     settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
     most = torch.cat([most, settled_at_once])
     ids, mask = inputs.source, inputs.mask

@@ -168,8 +168,8 @@ class _GenerationFields(Options):
             )
 
     def lengths(self, start: Sequence[int] | None) -> dict[str, Any]:
-        """The length limits. In transformers they include the start tokens of an encoder-decoder,
-        all but the first of which count as generated."""
+        """The length limits. In transformers, max_length and min_length include all start tokens of
+        an encoder-decoder; max_new_tokens and min_new_tokens include all but the first."""
         forced = 0 if start is None else len(start) - 1
         made: dict[str, Any] = {}
         if "max_new_tokens" in self.raw:

@@ -124,10 +124,10 @@ def _check_sizes(options: Mapping[str, Any], where: str) -> None:
         if isinstance(value, Mapping):
             _check_sizes(value, where)
         elif isinstance(value, int) and value > LARGEST and not key.endswith(UNBOUNDED):
-            raise NotCompared(f"{where} has {key[:60]} = {value:,}")
+            raise NotCompared(f"{where}: {key[:60]} = {value:,} would take too much memory")
     rows, width = (options.get(key) for key in ("max_position_embeddings", "d_model"))
     if isinstance(rows, int) and isinstance(width, int) and rows * width > LARGEST << 6:
-        raise NotCompared(f"{where} has max_position_embeddings = {rows:,}")
+        raise NotCompared(f"{where}: max_position_embeddings = {rows:,} would take too much memory")
 
 
 def _opened(folder: Path, task: str) -> tuple[Any, Any]:

@@ -183,7 +183,7 @@ class Model:
         numbers, in order or by the names of their columns.
 
         inputs: a list, or a pandas or polars data frame, a dataset or a dict of columns. The text
-        is read from the column of the training data, or else from one with a usual name.
+        is read from the column used in training, or else from one with a common name.
         """
         if is_table(inputs):
             inputs = self._questions(list(rows_of(inputs, (), "inputs")))

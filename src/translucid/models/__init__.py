@@ -1,4 +1,7 @@
-"""The models: perceptron, MLP, linear, recurrent, Transformer. `build(config)` creates one."""
+"""The models: perceptron, MLP, linear, n-gram, word alignment, recurrent, Transformer.
+
+`build(config)` creates one.
+"""
 
 from translucid.models.autoregressive import GenerationInputs as GenerationInputs
 from translucid.models.base import DecoderModel as DecoderModel

@@ -58,7 +58,7 @@ class LexiconEncoder(nn.Module):
 
 
 class LexiconDecoder(nn.Module):
-    """The two sources of probabilities: the n-grams of the target and the aligned source."""
+    """Computes two probabilities of the next token: by target n-grams and by the alignment."""
 
     def __init__(self, vocab: int, ngrams: Sequence[int]) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
         self._learn(texts, pairs[::step])
 
     def _learn(self, texts: Sequence[Integers], pairs: Sequence[Pair]) -> None:
-        """Fill the tables."""
+        """Estimate the lexicon, the alignment and the n-grams."""
         model = word_alignment.align(pairs, self.vocab)
         like = self.head.weights
         self.config = self.config.model_copy(update={"entries": len(model.keys)})

@@ -36,7 +36,9 @@ class LinearConfig(Config):
         text = {"shape": self.shape, "head": self.head, "vocab": self.vocab}
         present = [name for name, value in text.items() if value is not None]
         if self.inputs is not None and present:
-            raise ValueError(f"{present[0]} is for text, but inputs is for numbers; give one kind")
+            raise ValueError(
+                f"{present[0]} is for text, but inputs is for numbers; set only one of them"
+            )
         if self.inputs is None and len(present) < len(text):
             missing = next(name for name in text if name not in present)
             raise ValueError(

@@ -30,7 +30,7 @@ class Entries:
         return cls(*(torch.cat(one) for one in zip(*pieces, strict=True)))
 
     def of_rows(self, chosen: Tensor) -> "Entries":
-        """The entries in some rows, which are numbered anew. chosen: True for each row to keep."""
+        """The entries of the chosen rows, renumbered from 0. chosen: True for each row to keep."""
         kept, number = chosen[self.rows], chosen.cumsum(0) - 1
         return Entries(number[self.rows[kept]], self.columns[kept], self.values[kept])
 
@@ -122,8 +122,8 @@ def solve(
 def best_penalty(
     train: Problem, held_out: Problem, penalties: Sequence[float]
 ) -> tuple[float, Tensor]:
-    """The penalty with the fewest held-out errors, or of several the one with the smallest loss;
-    and its weights. penalties: multiplied by the number of examples, strongest first."""
+    """The penalty with the fewest held-out errors, with its weights; ties are broken by the loss.
+    penalties: multiplied by the number of examples, strongest first."""
     tried: list[tuple[tuple[int, float], float, Tensor]] = []
     weight: Tensor | None = None
     for penalty in penalties:

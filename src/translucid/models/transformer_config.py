@@ -160,7 +160,8 @@ class TransformerConfig(SequenceConfig):
             raise ValueError(f"rotary_low {rotary.low} must be less than rotary_high {rotary.high}")
         if self.score_factor != 1 and not (self.scaled and self.rotary_fraction == 1):
             raise ValueError(
-                "rotary_attention_factor needs scaled = true and rotary_fraction = 1; set it to 1.0"
+                "rotary_attention_factor needs scaled = true and rotary_fraction = 1; set "
+                "these, or rotary_attention_factor = 1.0"
             )
 
     @property

@@ -125,12 +125,12 @@ def check_characters(tokens: Tokens, characters: Tensor | None) -> Tensor:
     shape = characters.shape
     if characters.dim() != 3 or shape[:2] != tokens.ids.shape or shape[2] == 0:
         raise InputError(
-            f"characters has shape {tuple(shape)}, but ids {tuple(tokens.ids.shape)}; "
-            "give (batch, length, characters), at least one character wide"
+            f"characters has shape {tuple(shape)}, but ids has {tuple(tokens.ids.shape)}; pass "
+            "(batch, length, characters), at least one character wide"
         )
     if (wrong := out_of_range(characters, NUMBERS)) is not None:
         raise InputError(
-            f"characters contains {wrong}; it must be between 0 and {NUMBERS - 1}: "
-            "byte b of a word as b + 1, 0 after its end"
+            f"characters contains {wrong}, but character ids are 0 to {NUMBERS - 1}: pass byte b "
+            "of a word as b + 1, and 0 after the end of the word"
         )
     return characters

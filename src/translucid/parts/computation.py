@@ -228,7 +228,9 @@ class Computation:
                 point = container.feeds(".".join(names[n:]), at)
                 if point is not None:
                     return point
-        raise UnknownPointError(f"no part of this network says what {path!r} reads")
+        raise UnknownPointError(
+            f"the input of {path!r} is unknown: no part that contains it defines feeds() for it"
+        )
 
     # ---- numbers ----
 

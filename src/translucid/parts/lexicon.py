@@ -1,4 +1,4 @@
-"""A bilingual lexicon and an alignment: translation without vectors, the ancestor of attention.
+"""A bilingual lexicon and a word alignment, which is a predecessor of attention.
 
     mixture(y) = (1 - ε) Σ_j pattern(j) t(y | x_j) + ε u(y)
 

@@ -24,7 +24,7 @@ def hashed(symbols: Tensor, base: int = _BASE) -> Tensor:
 
 
 def word_codes(ids: Tensor, characters: Tensor) -> Tensor:
-    """The hash of each word, which is that of its id for a token without characters: (...)."""
+    """The hash of each word, or of its id if the token has no characters: (...)."""
     return torch.where(characters[..., 0] > 0, hashed(characters), ids + 1)
 
 

@@ -96,7 +96,7 @@ class BestModels:
             self._keep_predictions(score)
 
     def try_baseline(self, baseline: FittedBaseline, say: Callable[[str], None]) -> None:
-        """The baseline becomes best/, and the network network/, if the baseline scores better."""
+        """If the baseline scores better, save it as best/, and move the network to network/."""
         best, network = self._folder / "best", self._folder / NETWORK
         now = model_folder.load(best)
         if now.network.fits:  # in an earlier session
@@ -115,13 +115,13 @@ class BestModels:
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
         say(
-            f"{best} is the {baseline.kind} baseline: valid {metric} {values[0]:.4g}, the "
-            f"network's {values[1]:.4g}. The network is in {network}; to force the network, set "
-            f"model.kind={kind}"
+            f"{best} is the {baseline.kind} baseline, because it is better than the network: valid "
+            f"{metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in {network}; to "
+            f"force the network, set model.kind={kind}"
         )
 
     def restore_network(self) -> None:
-        """The network becomes best/ again, so that training can continue."""
+        """Move the network back to best/, so that training can continue."""
         network = self._folder / NETWORK
         if network.exists():
             if (predictions := network / VALID_PREDICTIONS).is_file():

@@ -35,7 +35,7 @@ class Rival:
     p: float | None  # of the difference to the trained model
 
     def verdict(self, part: str, setup: Setup, score: Score) -> str:
-        """A sentence if the trained model is not better; otherwise empty."""
+        """A warning if the trained model is not better; otherwise empty."""
         line = not_better(part, setup.task.criterion(), score, self.title, self.score, self.p)
         return line and f"{line}. {self.use}"
 
@@ -139,7 +139,7 @@ def _rivals(out: Path, setup: Setup, score: Score, part: Part) -> list[Rival]:
 
 
 def _say_verdicts(rivals: list[Rival], part: Part, setup: Setup, score: Score, say: Say) -> bool:
-    """Say which models are not beaten; returns whether the last one, the baseline, is not."""
+    """Report the models that are not beaten; return whether the last, the baseline, is not."""
     verdicts = [rival.verdict(part, setup, score) for rival in rivals]
     for line in filter(None, verdicts):
         say(line)
@@ -164,7 +164,7 @@ def start_score(setup: Setup, say: Say) -> dict[str, Any]:
 
 
 def _start_score(noted: Mapping[str, Any], score: Score, metric: str) -> Score:
-    """The score that `start_score` noted. score: of the trained model, on the same examples."""
+    """The score that `start_score` recorded. score: that of the trained model on these examples."""
     sums = score.sums()
     if "rows" not in noted or metric not in sums:
         return Score(noted["numbers"])

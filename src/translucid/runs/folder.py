@@ -3,7 +3,7 @@
 recipe.toml      the complete recipe, with the meaning of every key
 metrics.jsonl    computed values                 timing.jsonl    speed       log.txt    all lines
 best/, last/     the model with the best validation score, and the newest
-baseline/        the fitted baseline, if the network is not better or it is asked for
+baseline/        the fitted baseline, if the network is not better or training.keep_baseline is set
 network/         the best network, if the baseline is better on the validation data and became best/
 state/           checkpoints for an exact resume                 test.json   the test score
 valid.predictions.txt, test.predictions.txt      predictions of the best model, one per line

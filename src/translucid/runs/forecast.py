@@ -197,8 +197,8 @@ def step_seconds(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
     device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
 ) -> float:  # fmt: skip
-    """Measure the time of a step at learning rate 0. steps, seconds: the most to measure, without
-    the first step."""
+    """Measure the time of a step at learning rate 0. steps, seconds: the maximum to measure, not
+    counting the first step."""
     taken: list[float] = []
     for step in trial_steps(network, recipe, task, items, device, repeat(0.0, steps + 1)):
         taken.append(step.seconds)

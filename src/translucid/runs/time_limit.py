@@ -126,12 +126,12 @@ class _Trial:
 
     @cached_property
     def lengths(self) -> dict[str, Any]:
-        """The limit of lengths in the data section, if it is chosen."""
+        """The setting data.max_length, if the user has not set it."""
         return automatic_sizes.pick(self.recipe, self.amount, self.device.type)["data"]
 
     @property
     def smallest_batch(self) -> int:
-        """The smallest batch to choose; it holds the longest example."""
+        """The smallest batch to choose, large enough for the longest example."""
         max_length = self.lengths.get("max_length", self.recipe.data.max_length)
         return max(SMALL_BATCH, max_length * self.known.task.traits.max_files)
 
@@ -193,8 +193,8 @@ class _Trial:
         return SizeFit(size, words, picks, steps, in_time, seconds, evaluation)
 
     def _picks(self, size: Size) -> Picks:
-        """The settings for a size; the limit of lengths does not depend on it, since the examples
-        are limited already."""
+        """The settings for a size. data.max_length is the same for all sizes, because the examples
+        are already limited to it."""
         picks = automatic_sizes.pick(self.recipe, self.amount, self.device.type, size)
         return picks | {"data": self.lengths}
 
@@ -226,5 +226,5 @@ def _lines(trial: _Trial, best: SizeFit, larger: SizeFit | None) -> list[str]:
         needed = larger.minutes(trial.enough(larger))
         lines.append(f"  --minutes {needed} would be enough for the next size, {larger.words}")
     if minutes is None and seconds > 60:
-        lines.append(f"  --minutes {max(int(seconds / 240), 1)} would choose smaller settings")
+        lines.append(f"  --minutes {max(int(seconds / 240), 1)} would choose a shorter run")
     return lines

@@ -211,7 +211,7 @@ def examples(opened: PageModel) -> list[str]:
 
 
 def as_opened(opened: PageModel, text: str) -> str:
-    """A text that the page opens on; for a language model without its last third."""
+    """The text that the page opens with; for a language model, without its last third."""
     if opened.model.task.outputs.kind != "next_tokens":
         return text
     cut = text[: max(1, 2 * len(text) // 3)]

@@ -139,7 +139,7 @@ class Task(ABC, Generic[Record, Item]):
     answer_name: ClassVar[str] = "predicted"  # the column for predictions in a table
 
     def line_form(self, network: nn.Module) -> str:
-        """What a line of input is, for messages."""
+        """Describe the form of an input line, for messages."""
         return "one text per line"
 
     def read_line(self, line: str, where: str, network: nn.Module) -> Item:

@@ -70,7 +70,7 @@ class DataConfig(Config):
     target_column: Column = key(None, "target column, or second text of a pair, in a table")
     score_column: Column = key(
         None,
-        "embed: similarity column, -1 to 1; default: detect it; without one, pairs mean the same",
+        "embed: similarity column, -1 to 1; default: detect it; if none, all pairs are positive",
     )
     words_column: Column = key(None, "tag: word column; default: detect it")
     tags_column: Column = key(None, "tag: tag column; default: detect it")
@@ -194,7 +194,7 @@ class DecodingConfig(Config):
         ge=0,
     )
     carry_state: bool | None = key(
-        None, "recurrent language models: score as one stream; default: as trained"
+        None, "recurrent language models: score the text as one stream; default: as trained"
     )
 
     @model_validator(mode="after")

@@ -189,8 +189,8 @@ class Outputs(ABC):
 
     @abstractmethod
     def endings(self, example: Example, outputs: Tensor, top: int) -> tuple[list[Ending], str]:
-        """The last sections of `explain`, which show the outputs, and the answer as text. top:
-        number of answers to show."""
+        """Return the last sections of `explain`, which show the outputs; and the answer as text.
+        top: number of answers to show."""
 
 
 class Values(Outputs):

@@ -100,8 +100,8 @@ class TrainingConfig(Config):
     )
     baseline: Literal["choose", True, False] = key(
         True,
-        "fit the task's baseline model and report its scores; choose: use it if it is better on "
-        "the validation data",
+        "fit the task's baseline model and report its scores; choose: save it as best/ if it is "
+        "better on the validation data",
     )
     keep_baseline: bool = key(False, "keep the baseline model in baseline/ even if it is worse")
     skip_bad_batches: int = key(

@@ -88,7 +88,7 @@ def _kind(cell: CellName) -> str:
 
 
 def _gates(cell: CellName) -> tuple[str, ...]:
-    """The indices of a cell's gates, in the order of the trace."""
+    """The subscripts of a cell's gates, such as "_f", in the order of the trace."""
     return ("_f", "_i", "_g", "_o") if cell == "lstm" else BLOCKS[_kind(cell)]
 
 

@@ -114,8 +114,8 @@ TYPED_CODE: ContextVar[Sequence[str]] = ContextVar("code", default=())
 
 
 def code_words(task: str) -> list[str]:
-    """The option `--code` for a command that follows this one: as typed, or else the file that
-    defines the task, if it is the user's own."""
+    """The option `--code` for the suggested next command: as typed, or else the user's own file
+    that defines the task, if there is one."""
     files, source = list(TYPED_CODE.get()), TASKS.source(task)
     if not files and source is not None and source.path is not None:
         here = Path.cwd()

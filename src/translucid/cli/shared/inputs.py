@@ -37,7 +37,7 @@ class Inputs:
 
     @property
     def typed(self) -> bool:
-        """Whether someone types the lines."""
+        """Whether the lines are typed at a terminal."""
         return not self.texts and self.file == "-" and bool(sys.stdin and sys.stdin.isatty())
 
     def records(self) -> "Iterator[Text]":
@@ -59,15 +59,16 @@ class Inputs:
 def inputs_of(
     words: Sequence[str] | None, command: str, folder: Path, keys: Sequence[str] = ("encoding",)
 ) -> Inputs:
-    """What the words after the model name: an existing file, or else texts, each in quotes and with
-    a space in it; settings of the section data may follow. keys: those of the command; empty: all.
-    """
+    """Interpret the words after the model: one file, or texts, each in quotes and with a space in
+    it; data settings may follow. keys: the settings that the command supports; empty: all."""
     from translucid.tasks.options import DataConfig
 
     words, settings = files_and_keys(words or ())
     for key in settings:
         if keys and key not in keys:
-            raise ConfigError(f"data.{key}: {command} has only data.{', data.'.join(keys)}")
+            raise ConfigError(
+                f"data.{key}: {command} supports only data.{', data.'.join(keys)}; omit it"
+            )
     data = DataConfig(**settings)
     if not words or (len(words) == 1 and (words[0] == "-" or _is_file_name(words[0]))):
         return Inputs(words[0] if words else "-", data)
@@ -83,8 +84,8 @@ def inputs_of(
 
 
 def _is_file_name(word: str) -> bool:
-    """Whether a word names a file: it exists, or it looks like a name and the reader reports it as
-    missing."""
+    """Whether a word names a file: the file exists, or the word looks like a file name, so that the
+    reader reports the file as missing."""
     if _exists(word) or re.search(r"\s", word):
         return _exists(word)
     return len(Path(word).parts) > 1 or bool(ENDING.fullmatch(Path(word).suffix))

@@ -1,4 +1,4 @@
-"""Read numbered lines of text (UTF-8 unless told otherwise), plain or compressed with gzip or xz.
+"""Read numbered lines of text (UTF-8 by default), plain or compressed with gzip or xz.
 
 A line ends only at \\n or \\r\\n: str.splitlines also splits at U+2028, U+0085, form feeds and
 others, which would misalign parallel files.

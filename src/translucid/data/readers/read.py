@@ -225,7 +225,7 @@ def read_tagged(
         if isinstance(cells[0], str):
             raise InputError(
                 f"{where}: words is a text, {cells[0]!r:.60}; expected a list of words, as in JSON "
-                "lines, or a file with one word and its tag per line, named .conll or read with "
+                "Lines; if the file has one word and its tag per line, name it .conll or set "
                 "data.format=conll"
             )
         sentence = tuple(

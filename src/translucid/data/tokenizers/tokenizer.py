@@ -139,8 +139,8 @@ class Tokenizer(Roles):
         wrong = [i for i in (*imported.special_ids, *imported.hidden) if not 0 <= i < len(self)]
         if wrong:
             raise InputError(
-                f"token {wrong[0]} has a role, but there are {len(self):,} tokens; the files of "
-                "the tokenizer do not belong together"
+                f"token {wrong[0]} is set as a special token, but there are {len(self):,} tokens; "
+                "the files of the tokenizer do not belong together"
             )
         names = [self._pieces[i] for i in sorted(imported.special_ids)][:64]
         if imported.special_ids.intersection(self.encode(" ".join(names) + "".join(names))):

@@ -89,8 +89,8 @@ def weights_of(held: Bundle) -> Weights:
     config = held.network.config
     if not isinstance(config, TransformerConfig):
         raise InputError(
-            f"this format supports only Transformers, not {type(config).__name__}; export to onnx, "
-            "or export a model trained with model.kind = transformer"
+            f"this format supports only Transformers, not {type(config).__name__}; export a model "
+            "trained with model.kind = transformer (recurrent networks and MLPs: export to onnx)"
         )
     if config.ensemble_size > 1:
         raise InputError(

@@ -40,7 +40,7 @@ def with_pooling(plan: ImportPlan, model: ForeignModel) -> ImportPlan:
         if kind not in KINDS or (kind == "Transformer" and path):
             raise InputError(
                 f"{where}: the module {kind[:60]!r} at {path[:60]!r} is not supported; supported: "
-                f"{', '.join(KINDS)}, with the encoder in the folder itself"
+                f"{', '.join(KINDS)} (the Transformer in the folder itself, not in a subfolder)"
             )
         if kind == "Pooling":
             head["pooling"] = _pooling(inside(folder, path, where))

@@ -355,7 +355,9 @@ def _special_tokens(tokens: Sequence[str], table: TokenizerTable, what: str) -> 
 
     def number(name: str) -> int:
         if name not in ids:
-            raise InputError(f"{what}: {name[:60]!r} has a role, but is not one of its tokens")
+            raise InputError(
+                f"{what}: {name[:60]!r} is set as a special token, but is not in the vocabulary"
+            )
         return ids[name]
 
     def role(name: str, token: str | None) -> int | None:

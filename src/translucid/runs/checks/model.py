@@ -29,8 +29,8 @@ MASK_OF = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 def shifted_targets(
     task: Task[Any, Any], items: Sequence[Any], records: Sequence[Record]
 ) -> Finding | None:
-    """Whether targets are at the right position: one token ahead, or at the word or text. None if
-    the task cannot compute them independently."""
+    """Check that each target belongs to its input: to the token before it, or to its word or text.
+    None if the task cannot compute the targets independently."""
     if task.head == "language":
         return _next_token_targets(task.collate(spread_out(items, SAMPLE)))
     chosen = spread_out(records, SAMPLE)

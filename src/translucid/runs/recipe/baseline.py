@@ -69,7 +69,7 @@ class FittedBaseline:
 
 def _name(bundle: Bundle) -> str:
     fitted, kind = bundle.facts["fitted"], bundle.network.config.model_dump()["kind"]
-    part = f" of {fitted['examples']:,} of {fitted['of']:,} examples"
+    part = f" ({fitted['examples']:,} of {fitted['of']:,} examples)"
     return f"{kind} model{part if fitted['examples'] < fitted['of'] else ''}"
 
 
@@ -90,7 +90,7 @@ def fit(network: Network, task: Task[Any, Any], items: Sequence[Any], seed: int)
 
 
 def fitted_to(task: Task[Any, Any], items: Sequence[Any], total: int = 0) -> dict[str, int]:
-    """The number of examples that a model was fitted to, and of all of them, for its facts."""
+    """The number of examples that a model was fitted to, and the total, for the model's facts."""
     count = task.count_examples(items)
     return {"examples": count, "of": max(total, count)}
 
@@ -126,7 +126,7 @@ def fit_baseline(
         if training.keep_baseline:
             raise
         kind = keys["model"]["kind"]
-        say(f"! the {kind} baseline could not be fitted, so it is not compared: {error}")
+        say(f"! the {kind} baseline could not be fitted; the run continues without it: {error}")
         return None
 
 
@@ -174,10 +174,10 @@ def _fit_in_time(
     random: np.random.Generator,
     say: Say,
 ) -> tuple[Network, Sequence[Any], float]:
-    """Fit a network to growing parts of the items, as long as the next fit is expected to end in
-    time. Returns it with the items of its fit, and the seconds.
+    """Fit a network to larger and larger parts of the items, as long as the next fit is expected
+    to end in time. Return the last network, its items, and the seconds that its fit took.
 
-    The time is that of the processor, so that the part does not depend on other processes."""
+    The limit is in processor time, so that the choice does not depend on other processes."""
     limit = seconds_allowed(training.minutes)
     count = len(items) if len(items) <= 2 * TRIAL else TRIAL
     while True:
@@ -197,7 +197,7 @@ def _fit_in_time(
 
 
 def seconds_allowed(minutes: float | None) -> float:
-    """The time for a fit in a run with this time limit."""
+    """The maximum time for a fit in a run with this time limit."""
     return MOST_SECONDS if minutes is None else min(MOST_SECONDS, FRACTION * 60 * minutes)
 
 

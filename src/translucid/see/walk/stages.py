@@ -43,9 +43,9 @@ ATTENTION = {
     ),
 }
 JUMPING = (
-    "The alignment moves along the source, from the token translated last, by jumps that were "
-    "common in training. Each row: the token about to be written ← the tokens of the source that "
-    "it may translate."
+    "From the source token translated last, the alignment jumps to the one to translate next. "
+    "Jumps that were common in training are more probable. Each row: the token about to be written "
+    "← the tokens of the source that it may translate."
 )
 NGRAMS = (
     "The probability of a token is a sum over n-grams: sequences of 1, 2, 3, ... tokens that were "
