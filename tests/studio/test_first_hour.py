@@ -312,7 +312,7 @@ def test_an_empty_sentence_is_not_read(studio: Served, leaf: Page) -> None:
 
 # The first answer about a text comes when it is let go; what waits a second is held.
 HELD = """() => {
-    const { fetch, setTimeout, clearTimeout } = window;
+    const { fetch, setInterval, clearInterval } = window;
     const held = new Map();
     let go;
     const later = new Promise(open => { go = open; });
@@ -320,16 +320,16 @@ HELD = """() => {
         if (String(to).endsWith('/api/runs')) await later;
         return fetch(to, ...more);
     };
-    window.setTimeout = (act, ms, ...more) => {
-        if (ms !== 1000) return setTimeout(act, ms, ...more);
+    window.setInterval = (act, ms, ...more) => {
+        if (ms !== 1000) return setInterval(act, ms, ...more);
         held.set(-1 - held.size, act);
         return -held.size;
     };
-    window.clearTimeout = id => held.delete(id) || clearTimeout(id);
+    window.clearInterval = id => held.delete(id) || clearInterval(id);
     window.held = held;
     window.letGo = () => {
         held.forEach(act => act());
-        Object.assign(window, { fetch, setTimeout, clearTimeout });
+        Object.assign(window, { fetch, setInterval, clearInterval });
         go();
     };
 }"""

@@ -93,7 +93,7 @@ def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -
     _, (head, row, column), weight = card(run)
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     assert f"attention[0, {head}, {row}, {column}]" in readme
-    assert f"'nicht' attends to 'not' with weight {weight:.3f}" in readme
+    assert f"Head {head} writes 'nicht' while it attends to 'not' with weight {weight:.3f}" in readme
     mean = float(run["decoder.layers.1.cross_attention.pattern"][0, :, row, column].mean())
     walked = command("explain", "demo:translate", TEXT).stdout
     layer = walked.partition("decoder layer 1: cross-attention")[2].partition("\n17 ")[0]
@@ -185,7 +185,8 @@ def test_a_comparison_that_fails_is_not_shown_as_if_it_held(page: Page, studio: 
         (line,) = page.words(".terms .numbersin")
         assert re.fullmatch(said, line)
     assert sorted(page.words("#stage .panelabel")) == ["output", "sum"]
-    assert len(page.words("#stage .wire")) == 3  # two weights, and the sum that is compared
+    assert len(page.words("#stage .edge")) == 2  # the weights
+    assert len(page.words("#stage .wire")) == 1  # the sum that is compared
 
 
 LONG = (

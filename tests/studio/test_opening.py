@@ -87,7 +87,7 @@ def test_a_waiting_page_gets_the_error_of_opening(leaf: Page) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("there", "said"), [
-    (False, "no such file or folder"),
+    (False, "no such folder"),
     (True, "model folder"),
 ])  # fmt: skip
 def test_the_command_ends_with_the_error(tmp_path: Path, there: bool, said: str) -> None:

@@ -462,6 +462,7 @@ ALONE = """() => [...document.querySelectorAll('#lesson .told-number')]
 @pytest.mark.slow
 def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:
     """From the first page through every stop of the first station, by clicks."""
+    page.inner.emulate_media(reduced_motion="no-preference")
     page.inner.goto(f"{studio.address}#/lesson")
     page.wait(SKIPPED)
     page.inner.emulate_media(reduced_motion="reduce")
