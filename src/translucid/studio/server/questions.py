@@ -29,6 +29,7 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/lesson/{id}"): "lesson_on", ("POST", "/api/session"): "save",
     ("GET", "/api/train/{m}/about"): "training", ("GET", "/api/train/{m}/history"): "history",
     ("GET", "/api/train/{m}/probes"): "probes", ("GET", "/api/plane/{kind}"): "plane",
+    ("GET", "/api/planes"): "planes",
     ("GET", "/api/runs/{run}/check/{id}/{stop}"): "check",
 }  # fmt: skip
 

@@ -137,6 +137,8 @@ export const check = (id, name, stop, address) =>
   anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
 // One step of training on points in the plane.
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json);
+// The outputs of two models over the same part of the plane.
+export const planes = (a, b) => once(`/api/planes?${query({ a, b })}`, json);
 // A training run, which is never cached.
 export const training = m =>
   location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);
