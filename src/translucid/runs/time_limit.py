@@ -34,13 +34,13 @@ SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, non
 DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
 USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
 EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
-ENOUGH_TOKENS = 2.5  # a larger network is worthwhile if it reads this many for each weight,
+ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for each weight,
 ENOUGH_STEPS = 300  # in this many steps
 SMALL_BATCH, LARGE_BATCH = (
     512,
     2048,
 )  # tokens: the batches measured on a CPU, the first the smallest
-CRITICAL_BATCH = 1024  # tokens: with this batch, a step is worth half a step with a huge batch
+CRITICAL_BATCH = 2048  # tokens: with this batch, a step is worth half a step with a huge batch
 STEPS_PER_EPOCH = 100  # at least, if batches are chosen to fit the time
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
