@@ -14,13 +14,14 @@ from tests.studio.lesson_sources import sentences
 from tests.studio.serving import Served, model, serving
 
 import translucid as tl
+from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.data import shipped_models
+from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import another_text, input_help, known_words, unknown_places
 from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
 from translucid.studio.page_model import describe_model, examples
 from translucid.studio.server.app import STATIC
-from translucid.studio.server.questions import CANCELLED, Cancelled
 from translucid.studio.text_runs import Selection
 
 TEXTS = (
@@ -355,6 +356,49 @@ def test_a_cancelled_run_stops_and_can_be_run_again(library: Library) -> None:
         CANCELLED.reset(at)
     run = library.run("a", "The cat sleeps.")
     assert run.shapes == library.run("a", "The dog sleeps.").shapes
+
+
+@pytest.mark.parametrize("asked", ["decode?beam_size=4", "draws?samples=2"])
+def test_a_search_stops_when_the_page_is_gone(library: Library, asked: str) -> None:
+    handlers = Handlers(library)
+    run = library.run("a", "The doctor sleeps.")
+    cancelled = threading.Event()
+    cancelled.set()
+    at = CANCELLED.set(cancelled)
+    try:
+        with pytest.raises(Cancelled):
+            handlers.ask("GET", f"/api/runs/{run.key}/{asked}")
+    finally:
+        CANCELLED.reset(at)
+    assert handlers.ask("GET", f"/api/runs/{run.key}/{asked}").status == 200
+
+
+@pytest.mark.slow
+def test_a_view_that_takes_long_shows_its_time_and_can_be_cancelled(
+    leaf: Page, studio: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf.turn(f"{studio.address}#/flow?text=The+dog+sleeps.")
+    ended = threading.Event()
+
+    def slow(self: Handlers, asked: Any) -> Any:
+        cancelled = CANCELLED.get()
+        assert cancelled is not None
+        assert cancelled.wait(300)
+        ended.set()
+        raise Cancelled
+
+    monkeypatch.setattr(Handlers, "decode", slow)
+    leaf.inner.at_once.evaluate("() => { location.hash = '#/decode?text=The+dog+sleeps.'; }")
+    leaf.inner.at_once.wait_for_selector(".waiting button")
+    shown = leaf.inner.at_once.inner_text(".waiting")
+    assert re.fullmatch(r"Searching for the best text …\s*\d+ s\s*Cancel", shown)
+    leaf.inner.at_once.click(".waiting button")
+    assert ended.wait(300)
+    monkeypatch.undo()
+    leaf.wait("() => document.querySelector('.told')?.textContent.includes('cancelled')")
+    assert leaf.words(".waiting") == []
+    leaf.changed(lambda: leaf.inner.click(".told >> text=Try again"))
+    assert leaf.drawn().startswith("decode ")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.config import Config, key
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
@@ -193,6 +194,7 @@ def search(
     rounds = 0
     earliest, soonest = int(least.max()), int(most.min())  # from here on, all may end, or one must
     while len(numbers):
+        check_cancelled()
         rounds += 1
         logits = step(newest, state)[:, -1]
         log_probs = as_log_probs(logits)

@@ -25,12 +25,11 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
+from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.core.errors import TranslucidError
 from translucid.studio.server.guard import POLICY, Guard, Refused, cookie_name
 from translucid.studio.server.questions import (
-    CANCELLED,
     QUESTIONS,
-    Cancelled,
     Question,
     Reply,
     as_json,
@@ -187,8 +186,8 @@ def first_paint() -> tuple[str, str]:
     allows these texts: the browser paints as soon as the page arrives."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
 
-    def inside(found: re.Match[str]) -> str:
-        kind, name = ("script", found[1]) if found[1] else ("style", found[2])
+    def inside(match: re.Match[str]) -> str:
+        kind, name = ("script", match[1]) if match[1] else ("style", match[2])
         text = (STATIC / name).read_text("utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         hashes[kind].append(f" 'sha256-{digest}'")
@@ -196,7 +195,7 @@ def first_paint() -> tuple[str, str]:
 
     head, end, body = (STATIC / "index.html").read_text("utf-8").partition("</head>")
     content = BLOCKING.sub(inside, head) + end + body
-    allowed = (f"; {kind}-src 'self'{''.join(each)}" for kind, each in hashes.items())
+    allowed = (f"; {kind}-src 'self'{''.join(texts)}" for kind, texts in hashes.items())
     return content, POLICY + "".join(allowed)
 
 
