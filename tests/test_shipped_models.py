@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors import safe_open
 from tests.in_process import run
 
 import translucid as tl
 from translucid.core.errors import InputError
 from translucid.data import shipped_models
+from translucid.runs import recorder
 from translucid.studio.library import open_folders
 from translucid.tasks.model_folder import WEIGHTS
 
@@ -71,6 +73,29 @@ def test_a_cross_attention_head_links_not_to_nicht() -> None:
     row, column = words.follows.index("nicht"), words.source.index("not")
     patterns = [trace[name][0] for name in trace if name.endswith("cross_attention.pattern")]
     assert max(float(pattern[:, row, column].max()) for pattern in patterns) > 0.8
+
+
+RECORDED = {"translate", "generate", "generate-rnn"}
+
+
+def test_the_recorded_training_ends_with_the_shipped_model() -> None:
+    """The page's Train view shows the training of the model itself, not of another one."""
+    assert {
+        name for name in NAMES if (shipped_models.FOLDER / name / "studio").is_dir()
+    } == RECORDED
+    for name in RECORDED:
+        run = shipped_models.FOLDER / name
+        last = recorder.lines(run / "studio" / recorder.PROBES)[-1]
+        text = recorder.about(run)["probe"]
+        assert text == shipped_models.manifest()[name]["texts"][0]
+        model = tl.load(f"demo:{name}")
+        target = model.task.own_target(model.network, text)
+        assert last["answer"] == model.task.followed(model.network, text, target)
+        values = model.trace(text, target)[last["at"]][0]
+        if values.dim() == 3:  # the mean of the heads
+            values = values.mean(0)
+        rounding = 0.01  # of the weights to float16
+        assert torch.tensor(recorder.table_of(last)) == pytest.approx(values, abs=rounding)
 
 
 def test_an_unknown_name_lists_those_that_exist() -> None:

@@ -279,14 +279,15 @@ PLACE = """() => {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("key", STATIONS)
 @pytest.mark.parametrize("size", [(1280, 800), (360, 740)])
 def test_next_stays_where_it_is_and_the_strip_keeps_its_height(
-    leaf: Page, studio: Served, size: tuple[int, int]
+    leaf: Page, studio: Served, size: tuple[int, int], key: str
 ) -> None:
     leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
     places = set()
-    for number in range(1, len(STATIONS["lstm"].stops) + 1):
-        leaf.turn(f"{studio.address}#/lesson?lesson=lstm.{number}")
+    for number in range(1, len(STATIONS[key].stops) + 1):
+        leaf.turn(f"{studio.address}#/lesson?lesson={key}.{number}")
         places.add(tuple(leaf.inner.evaluate(PLACE)))
     assert len(places) == 1
 
