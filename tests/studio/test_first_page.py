@@ -272,7 +272,7 @@ def test_the_logo_leads_to_the_first_page(leaf: Page, studio: Served) -> None:
 # On a phone the page scrolls to what a stop highlights, so places count from the strip.
 PLACE = """() => {
     const strip = document.querySelector('#lesson').getBoundingClientRect();
-    const next = document.querySelector('.onward').getBoundingClientRect();
+    const next = document.querySelector('#lesson .onward').getBoundingClientRect();
     const window = innerWidth > 860 ? strip.y : 0;
     return [window, strip.height, next.x, next.y - strip.y, next.width].map(Math.round);
 }"""
