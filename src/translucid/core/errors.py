@@ -98,8 +98,8 @@ class UnknownPointError(TraceError, KeyError):
 
 
 class TraceBudgetError(TraceError, MemoryError):
-    """Keeping a value would exceed the byte budget of the trace. fact: names the value and the
-    sizes; remedy: what to do."""
+    """Keeping a value would exceed the byte budget of the trace. fact: the first half of the
+    message, with the value and the sizes; remedy: the second half, with what to do."""
 
     def __init__(self, fact: str, remedy: str) -> None:
         self.fact = fact

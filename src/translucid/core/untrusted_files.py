@@ -30,9 +30,8 @@ _KINDS = {
 
 
 def inside(folder: Path, name: object, where: str) -> Path:
-    """The path of a file in the folder; raises an error if the name leads outside or through a
-    link. where: the origin of the name, for the message.
-    """
+    """The path of a file in the folder; raises an error if the name leads outside the folder or
+    through a link. where: the origin of the name, for the error message."""
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     plain = bool(parts) and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
     try:
@@ -100,7 +99,8 @@ def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
 
 
 def read_text(path: Path, largest: int, remedy: str) -> str:
-    """Read a UTF-8 text file. remedy: advice in the error message if the encoding is different."""
+    """Read a UTF-8 text file. remedy: what to do if the file is not UTF-8, for the error
+    message."""
     try:
         with open_regular(path, largest) as file:
             return file.read().decode("utf-8")
@@ -122,8 +122,9 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
 
 
 def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> Any:
-    """Parse JSON text. Rejects texts with too many lists and objects, which may take 30 times the
-    memory of the text. where: the name of the text, for the message."""
+    """Parse JSON text. A text with more than `most_parts` lists and objects is rejected, because
+    they may take 30 times the memory of the text. where: the name of the text, for the error
+    message."""
     lists, objects = ("[", "{") if isinstance(text, str) else (b"[", b"{")
     parts = text.count(lists) + text.count(objects)  # type: ignore[arg-type]
     if parts > most_parts:
@@ -157,7 +158,8 @@ def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Convert errors raised while opening a model to TranslucidErrors that name its path."""
+    """Convert errors raised in the block, which opens a model, to TranslucidErrors that name its
+    path."""
     try:
         yield
     except TranslucidError as error:

@@ -45,12 +45,18 @@ def load_weights(network: nn.Module, path: Path) -> None:
     missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
     for name, tensor in tensors.items():
         if name not in places or places[name].shape != tensor.shape:
-            raise InputError(f"{path}: does not fit its config: {name} of shape {[*tensor.shape]}")
+            raise InputError(
+                f"{path} does not fit its config, which has no tensor {name} of shape "
+                f"{[*tensor.shape]}; copy the whole folder again"
+            )
         _check_values(path, name, tensor, places[name].dtype)
         places[name].copy_(tensor)
         missing.pop(places[name].data_ptr(), None)
     if missing:
-        raise InputError(f"{path}: does not fit its config: {', '.join(missing.values())} missing")
+        raise InputError(
+            f"{path} does not fit its config: the file lacks {', '.join(missing.values())}; copy "
+            "the whole folder again"
+        )
 
 
 def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
