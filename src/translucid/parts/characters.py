@@ -67,7 +67,7 @@ class Characters(InputPart):
         return self.table(characters) * (characters > 0)[..., None]
 
     def _inside(self, characters: Tensor) -> Tensor:
-        """Which windows contain a character of the word: (batch, length, windows, 1)."""
+        """Whether each window contains a character of the word: (batch, length, windows, 1)."""
         around = F.pad(characters > 0, (self.width - 1, self.width - 1))
         return around.unfold(-1, self.width, 1).any(dim=-1)[..., None]
 
@@ -99,7 +99,8 @@ class Characters(InputPart):
         return at.input(*index) + at.number("output", *index)
 
     def _window_terms(self, at: Scope, row: int, place: int, window: int) -> Terms:
-        """The character embeddings of a window, ordered by dimension like the filters' weights."""
+        """The values of the character embeddings in a window, in the order of the filters' weights
+        (by dimension)."""
         count, size = at.run.tensor(at.name("lookup")).shape[2:]
         characters = range(window - self.width + 1, window + 1)
         vectors = [

@@ -120,7 +120,7 @@ class InputPart(nn.Module):
     needs = False  # whether it has an input of its own
 
     def check(self, tokens: Tokens, features: Tensor | None) -> None:
-        """Raise if the part cannot read these features."""
+        """Raise an error if the part cannot read these features."""
 
     def read(self, tokens: Tokens) -> Tokens:
         """The tokens to look up in the embedding, possibly changed by this part."""
@@ -131,7 +131,8 @@ class InputPart(nn.Module):
         return x
 
     def adds(self) -> bool:
-        """Whether the part adds to the vectors, as its trace point `sum`."""
+        """Whether the part adds vectors to the embeddings; their sum is then its trace point
+        `sum`."""
         return type(self).add is not InputPart.add
 
 

@@ -155,7 +155,7 @@ def run_layer(
     lengths: Tensor | None,
     state: RecurrentState,
 ) -> tuple[Tensor, RecurrentState]:
-    """Run one layer without dropout, in one direction for each set of weights."""
+    """Run one layer without dropout, in one direction or, with two sets of weights, in both."""
     return _run(cell, weights, (True, 1, 0.0, True, len(weights) == 8), x, lengths, state)
 
 
@@ -191,8 +191,9 @@ def _run(
 
 
 def _autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """The autocast dtype on a GPU. Autocast itself would run cuDNN's recurrent kernels in float16
-    even for bfloat16, where small gradients underflow."""
+    """The dtype of autocast on a GPU, which the caller converts to by hand: autocast would run
+    cuDNN's recurrent kernels in float16 even if it is set to bfloat16, and small gradients
+    underflow in float16."""
     on = x.is_cuda and torch.is_autocast_enabled("cuda")
     return torch.get_autocast_dtype("cuda") if on else None
 
