@@ -293,5 +293,5 @@ def test_a_wrong_configuration_names_the_key() -> None:
     network = build(LinearConfig(outputs=2, features=8, **text))
     with pytest.raises(InputError, match="characters: this model reads the characters"):
         network(torch.tensor([[1]]))
-    with pytest.raises(InputError, match="0 comes before a character"):
+    with pytest.raises(InputError, match="0 before a character"):
         network(torch.tensor([[1]]), characters=torch.tensor([[[5, 0, 5]]]))

@@ -170,8 +170,8 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def has_final_norm(self) -> bool:
-        """Whether there is a norm after the last layer; by default with pre-norm, where the sum of
-        all layers is not normalised otherwise."""
+        """Whether there is a norm after the last layer. By default there is one with pre-norm,
+        where nothing else normalises the sum of the layers' outputs."""
         return self.placement == "pre" if self.final_norm is None else self.final_norm
 
     @property
