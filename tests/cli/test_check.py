@@ -197,5 +197,6 @@ def test_file_in_place_of_a_key_suggests_the_option(tmp_path: Path) -> None:
 def test_plain_text_is_refused_for_tagging(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
     told = run("check", "tag", "--train", "p.tsv", cwd=tmp_path)
-    assert "p.tsv:1: words is a text, 'a dog 0'; expected a list of words" in told.stderr
+    assert "p.tsv:1: the column of words contains a text, 'a dog 0'" in told.stderr
+    assert "expected a list of words" in told.stderr
     assert told.stderr.endswith("data.format=conll\n")

@@ -23,7 +23,8 @@ _ASIDE, _OLD = ".writing", ".old"
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Convert operating-system errors to a SaveError that names the path and the cause."""
+    """Convert errors of the operating system in the block to a SaveError that names the path and
+    the cause."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
 """Configurations: immutable, strictly checked, with a description of every key.
 
 Every configuration is a pydantic model derived from `Config`, defined next to the code that it
-configures. One ConfigError lists all mistakes: the key, its value, what is allowed, and the nearest
-valid name.
+configures. One ConfigError lists all mistakes, each with the key, its value, what is allowed and
+the nearest valid name.
 """
 
 import tomllib

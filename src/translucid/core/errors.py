@@ -42,8 +42,8 @@ class InputError(TranslucidError, ValueError):
 
 
 class RowError(InputError):
-    """One of several rows is invalid. row: its index from 0, so that callers can name file and line
-    instead."""
+    """One of several rows is invalid. row: the index of the row, counted from 0, with which callers
+    can find its file and line."""
 
     def __init__(self, row: int, fact: str) -> None:
         self.row, self.fact = row, fact
@@ -51,7 +51,8 @@ class RowError(InputError):
 
 
 class WrongTaskError(InputError):
-    """The model was trained for a different task. command: the method that fits it."""
+    """The model was trained for a different task. command: the name of the method that fits the
+    model."""
 
     def __init__(self, task: str, command: str) -> None:
         self.task, self.command = task, command

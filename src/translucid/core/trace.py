@@ -1,11 +1,11 @@
 """Tracing: read and replace every intermediate value of a model.
 
-A part calls `x = trace("pattern", x)`. With `NO_TRACE`, this returns x and disappears under
-`torch.compile`. With a `Trace` the value is kept under its full name, such as
+A part calls `x = trace("pattern", x)`. With `NO_TRACE`, this returns x, and `torch.compile` removes
+the call. With a `Trace`, the value is kept under its full name, such as
 `decoder.layers.2.cross_attention.pattern`, and may be replaced. `core/catalogue.py` explains the
 names.
 
-Patterns are shell globs over full names: `*` crosses dots, so `*.pattern` is every attention
+Patterns are shell globs over full names. `*` also matches dots, so `*.pattern` is every attention
 pattern. A recurrent loop writes the same name once per position; reading joins the positions
 along axis 1, and `name@3` means position 3 alone, in patterns and in look-ups.
 

@@ -1,4 +1,4 @@
-"""Attention in training on a GPU: the choice of kernels, and joined projections."""
+"""Faster attention in training on a GPU: choose kernels, and join projections."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -71,7 +71,7 @@ FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
 
 
 def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any]]:
-    """The fields of a C struct, in this order."""
+    """The fields of a C struct: the names of its pointers, integers and floats, in this order."""
     kinds = ((pointers, c_void_p), (numbers, c_long), (reals, c_double))
     return [(name, kind) for names, kind in kinds for name in names.split()]
 
@@ -204,7 +204,8 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None = None,
 ) -> Tensor:
-    """Like `plain_kernels.attend_newest`. seen: from `visible` or `visible_source`."""
+    """Do what `plain_kernels.attend_newest` does. seen: the mask that `visible` or `visible_source`
+    returns."""
     out = torch.empty(q.shape)
     job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
     if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):

@@ -243,7 +243,7 @@ def _rotate(
 def rotate_newest(
     x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
 ) -> None:
-    """Rotate queries and keys in place, like `plain_kernels.rotate_newest`."""
+    """Rotate queries and keys in place. Does what `plain_kernels.rotate_newest` does."""
     d = 2 * cos.shape[1]
     cos, sin = cos.float(), sin.float()
     _rotate[(x.shape[0],)](

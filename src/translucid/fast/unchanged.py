@@ -1,5 +1,5 @@
-"""Whether a network is unmodified, so that a fast path may replace it; and temporary replacement
-of methods.
+"""Check whether a network is unmodified, so that a fast path may be used; replace methods
+temporarily.
 
 If a user has changed a part of the network (by a hook, a subclass, a method assigned to an object
 or a class, or a parametrised weight), the plain step is used, so that the change takes effect.

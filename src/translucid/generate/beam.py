@@ -48,7 +48,8 @@ class Beams:
         return Beams(*(part[sources] for part in vars(self).values()))
 
     def group(self, number: int, of: int) -> "Beams":
-        """One of `of` equally large groups of beams."""
+        """The beams of the group with this index. of: the number of groups, which are equally
+        large."""
         return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
 
 

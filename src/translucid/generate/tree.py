@@ -154,7 +154,8 @@ class Tree:
         beam: int,
         winners: Winners,
     ) -> list[int]:
-        """The tokens that one beam proposes, best first, then those that are forbidden."""
+        """The tokens that one beam proposes, best first, followed by those that are forbidden. own:
+        the model's log-probabilities; wanted: the adjusted ones."""
         width = min(max(width, SHOWN), len(own))
         best, liked = wanted.topk(width), own.topk(width)
         proposed = best.indices[best.values > -torch.inf].tolist()

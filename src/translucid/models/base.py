@@ -82,8 +82,11 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, optionally with the output of an encoder: at once, by
-    `decoder(ids, mask, encoder_output, trace)`, which returns Encoded, or step by step."""
+    """Reads a sequence from left to right, optionally with the output of an encoder.
+
+    `decoder(ids, mask, encoder_output, trace)` reads a whole sequence and returns Encoded; `start`
+    and `step` read it step by step.
+    """
 
     d_output: int
     embedding: Embedding
@@ -95,7 +98,7 @@ class Decoder(nn.Module):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """Create a state for this many rows."""
+        """Create a state for `rows` rows of up to `capacity` tokens each."""
         raise NotImplementedError
 
     def step(
@@ -172,8 +175,9 @@ class EncoderModel(Network):
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """Compute the head's outputs. more: inputs of further input parts. With `characters` in the
-        config: characters (batch, length, characters), each byte of a word + 1, 0 after its end."""
+        """Compute the head's outputs. more: inputs of further input parts. If the config has
+        `characters`, this input is needed: (batch, length, characters), each byte of a word + 1,
+        and 0 after the end of the word."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}

@@ -27,7 +27,8 @@ Member = EncoderModel | DecoderModel
 
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean probability, from logits (..., classes)."""
+    """The logarithm of the mean probability of several models, from the logits (..., classes) of
+    each."""
     log_probs = torch.stack([as_log_probs(one) for one in logits])
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 

@@ -64,7 +64,7 @@ class Alignment(nn.Module):
         yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
 
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
-        """The score of one query and one key."""
+        """The score of one query and one key, as an expression."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:

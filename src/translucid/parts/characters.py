@@ -24,8 +24,8 @@ class Characters(InputPart):
     """A convolution over the characters of a word, followed by max pooling over the word.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
-    There is no dropout inside, since noise raises a maximum, which would then be smaller in
-    evaluation. Dropout is applied to the sum instead.
+    There is no dropout inside: noise raises a maximum, so the maximum would be larger in training
+    than in evaluation. Dropout is applied to the sum instead.
     dos Santos & Zadrozny 2014; Ma & Hovy 2016, https://arxiv.org/abs/1603.01354
     """
 

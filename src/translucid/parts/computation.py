@@ -9,13 +9,13 @@ A part explains its own numbers with the method
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None
 
 which returns the number at `index` of one of its trace points as an expression in other numbers.
-`at` gives access to the part's points, weights and inputs. The module that contains a part says
+`at` gives access to the part's points, weights and inputs. The module that contains a part defines
 what the part reads, with the method
 
     def feeds(self, part: str, at: Scope) -> str | None
 
-which returns the full name of the point that `part` (a path within the container) reads, or None if
-it reads the input of the container.
+which returns the full name of the point that `part` (a path within the module) reads, or None if
+the part reads the input of the module.
 """
 
 import re

@@ -46,8 +46,8 @@ class EmbeddingDropout(nn.Module):
 
 
 class WordDropout(InputPart):
-    """In training, this fraction of the words is replaced by the unknown token, so that the model
-    learns to handle it."""
+    """In training, a fraction of the words is replaced by the unknown token, so that the model
+    learns to handle unknown words."""
 
     def __init__(
         self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)

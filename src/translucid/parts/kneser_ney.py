@@ -51,7 +51,8 @@ class NGramOrder(SparseTable):
         return variant(lowest=self.order == 1)
 
     def forward(self, contexts: Tensor, lower: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The probability of every token (batch, length, vocab). contexts: (batch, length)"""
+        """The probability of every token by n-grams up to this order: (batch, length, vocab).
+        contexts: (batch, length); lower: the probabilities by the order below."""
         backoff = self.backoffs[contexts.clamp(min=0)] if len(self.backoffs) else 1.0
         backoff = torch.where(contexts >= 0, backoff, 1.0)[..., None].to(lower)
         backoff = trace("backoff", backoff)  # (batch, length, 1)

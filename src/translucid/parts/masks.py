@@ -42,7 +42,8 @@ def seen(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def positions(mask: Tensor) -> Tensor:
-    """The position of each token: its index among the real tokens of its row (with packing, text).
+    """The position of each token: its index among the real tokens of its row or, with sequence
+    packing, of its text.
 
     Padding gets the position of the token before it, or 0; it is never attended to.
     """

@@ -75,7 +75,7 @@ class PositionSetup:
 
 
 class NoPositions(nn.Module):
-    """No positions; also the base class of every scheme."""
+    """The scheme without positions, and the base class of all schemes."""
 
     # The trace point of the encoding, angles or bias. Editing it to 0 removes the order of tokens.
     point: ClassVar[Literal["encoding", "angles", "bias"] | None] = None
@@ -95,11 +95,13 @@ class NoPositions(nn.Module):
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, pairs) to rotate the first pairs of queries and keys by."""
+        """The angles (batch, length, pairs) by which the first pairs of queries and keys are
+        rotated; None if the scheme rotates nothing."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The bias to add to the scores (batch, heads, queries, keys)."""
+        """The bias that is added to the scores (batch, heads, queries, keys); None if the scheme
+        has none."""
         return None
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
@@ -121,8 +123,8 @@ POSITIONS.add("none", NoPositions)
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); not trained.
 
-    Layouts: "interleaved" as here; "halves": all sines, then all cosines; "fairseq": halves, with
-    base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    Layouts: "interleaved" as in this formula; "halves": all sines, then all cosines; "fairseq":
+    halves, with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
     point = "encoding"
@@ -182,7 +184,8 @@ class Sinusoidal(NoPositions):
 
 @position("learned")
 class Learned(NoPositions):
-    """One trained vector per position, up to `max_length`; rows before `first` are not used."""
+    """One trained vector per position, up to `max_length`. The first `first` rows of the table are
+    not used."""
 
     variant = Variant(["learned"])
     point = "encoding"
