@@ -439,7 +439,7 @@ REFUSED = {
     "tags for other words": Bad(
         "tag",
         {"a.jsonl": '{"words": ["a", "b"], "tags": ["O"]}\n'},
-        ("a.jsonl:1: 2 words, but 1 tags; each word needs one tag",),
+        ("a.jsonl:1: ", "2 words, but 1 tags", "each word one tag"),
     ),
     **{
         f"{value or 'nothing'} among numbers": Bad(
@@ -456,7 +456,7 @@ REFUSED = {
         )
     },
     "one column of numbers": Bad(
-        "regress", {"a.csv": "1\n2\n"}, ("a.csv: no column is left for the inputs",)
+        "regress", {"a.csv": "1\n2\n"}, ("a.csv: all columns are targets",)
     ),
     **{
         f"unknown label in {part}": Bad(

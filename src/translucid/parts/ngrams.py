@@ -70,8 +70,8 @@ class NGramFeatures(nn.Module):
         return apply("table", at.weight("table", "pairs.weight", int(pair), out), before, token)
 
     def _feature_terms(self, at: Scope, row: int, out: int) -> Terms:
-        """What each position adds to the logit of a class: the weights of its word and its
-        bigram."""
+        """For each position, the sum of what its word and its bigram add to the logit of a
+        class."""
         words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
         return Terms(words.values + pairs.values, lambda i: words.at(i) + pairs.at(i))
 

@@ -21,7 +21,8 @@ from translucid.parts.switch import Switch, in_words
 
 
 class WordScores(nn.Module):
-    """What each word adds to the scores of the outputs, from tables of feature weights."""
+    """Base class of linear scores. Each feature of a word has a row in a table, which is added to
+    the scores of the outputs."""
 
     output_point: str
     names: ClassVar[tuple[str, ...]]  # the names of the tables
@@ -80,7 +81,8 @@ class WordScores(nn.Module):
         return int(self.codes(ids, characters))
 
     def _spelling_terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """What the features of one word's spelling add to one output, as an expression."""
+        """The sum of what the features of one word's spelling add to one output, as an
+        expression."""
         row, place, out = index
         every, exists = self.spelling(at.run.tensor("characters")[row, place])
         rows = every[exists]

@@ -349,8 +349,8 @@ class Tokenizer(Roles):
 
     @cached_property
     def unit(self) -> Unit:
-        """What a token is: a word, a subword or a character. It determines how tokens are
-        displayed."""
+        """The unit that a token represents: word, subword or character. It determines how tokens
+        are displayed."""
         if self._imported is not None:
             return self._imported.spelling.unit
         if self.kind in WORDS:
