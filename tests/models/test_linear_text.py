@@ -285,8 +285,8 @@ def test_a_wrong_configuration_names_the_key() -> None:
     text = {"shape": "encoder", "head": "tag", "vocab": 9}
     for options, words in (
         ({"inputs": 2, **text}, "shape is for .*text.*inputs is for .*numbers"),
-        ({"shape": "encoder", "head": "tag"}, "vocab must be given.*inputs"),
-        ({}, "shape must be given"),
+        ({"shape": "encoder", "head": "tag"}, "vocab is missing.*inputs"),
+        ({}, "shape is missing"),
     ):
         with pytest.raises(ConfigError, match=words):
             LinearConfig(outputs=2, **options)

@@ -41,7 +41,7 @@ def inside(folder: Path, name: object, where: str) -> Path:
     if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
         raise InputError(
             f"{where} names {str(name)[:200]!r}, which is outside of {folder}; only names inside "
-            "it are allowed. Do not use this folder unless you know who made it"
+            "this folder are allowed. Do not use it unless you know who made it"
         )
     path = folder
     for part in parts:
@@ -129,8 +129,8 @@ def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> 
     parts = text.count(lists) + text.count(objects)  # type: ignore[arg-type]
     if parts > most_parts:
         raise InputError(
-            f"{where} contains {parts:,} lists and objects, above the limit of {most_parts:,}; it "
-            "is probably not the file that its name says"
+            f"{where} contains {parts:,} lists and objects, above the limit of {most_parts:,}; "
+            "check that it is the right file"
         )
     try:
         return json.loads(text)
@@ -142,7 +142,9 @@ def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     """Parse a JSON file that must contain an object."""
     value = read_json(path, largest)
     if not isinstance(value, dict):
-        raise InputError(f"{path} contains a {type(value).__name__}, not an object")
+        raise InputError(
+            f"{path} contains a {type(value).__name__}, not a JSON object; copy the file again"
+        )
     return value
 
 
@@ -152,7 +154,7 @@ def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
         *whole, _ = file.read().split(b"\n")
     lines = [parsed_json(line, str(path)) for line in whole]
     if not all(isinstance(line, dict) for line in lines):
-        raise InputError(f"{path} contains lines that are not objects")
+        raise InputError(f"{path} contains lines that are not JSON objects; copy the file again")
     return lines
 
 
@@ -241,4 +243,7 @@ def _check_size(path: Path, size: int, largest: int) -> None:
     if path.suffix == TENSORS:
         largest = ram_bytes() or size
     if size > largest:
-        raise InputError(f"{path} has {size:,} bytes, above the limit of {largest:,}")
+        raise InputError(
+            f"{path} has {size:,} bytes, above the limit of {largest:,}; check that it is the "
+            "right file"
+        )

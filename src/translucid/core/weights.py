@@ -64,8 +64,8 @@ def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) ->
     fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
     if not fits:
         raise InputError(
-            f"{path}: {name} contains {tensor.dtype}, but {wanted} is needed; only floating-point "
-            "types are converted"
+            f"{path}: {name} contains values of type {tensor.dtype}, but {wanted} is needed; only "
+            "floating-point types can be converted"
         )
     if tensor.is_floating_point() and not tensor.isfinite().all():
         raise InputError(

@@ -102,7 +102,7 @@ class CompiledRows:
         if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
             raise InputError(
                 f"a layer prepared for decoding reads rows of {self.inputs} float32 on a CPU, not "
-                f"{tuple(x.shape)} {x.dtype} on {x.device}"
+                f"a tensor {tuple(x.shape)} of {x.dtype} on {x.device}"
             )
         x, rows = x.contiguous(), x.shape[0]
         y = torch.empty(rows, self.outputs)

@@ -73,7 +73,8 @@ class WordConstraints:
                     raise InputError(
                         f"force: {occupied[at][1]!r} and {word!r} both need position {at}: "
                         f"{word!r} is {len(ids)} token{'s' * (len(ids) > 1)}, "
-                        f"{' + '.join(tokenizer.pieces(ids))}; positions count tokens"
+                        f"{' + '.join(tokenizer.pieces(ids))}; positions count tokens, so choose "
+                        "others"
                     )
                 occupied[at] = token, word
         return {place: token for place, (token, _) in occupied.items()}

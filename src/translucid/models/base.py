@@ -246,7 +246,7 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
         inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
-                f"a model with head {self.config.head} does not generate; call model(ids)"
+                f"a model with head {self.config.head} cannot generate text; call model(ids)"
             )
         outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))

@@ -55,9 +55,8 @@ def build(config: ModelConfig) -> Network:
     """Build a model with random weights; seed torch first to make them reproducible."""
     if not isinstance(config, ModelConfig):
         raise ConfigError(
-            f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, LinearConfig, "
-            "RecurrentConfig, TransformerConfig, NGramConfig or LexiconConfig, created with its "
-            "sizes"
+            f"build() got {config!r}; expected an instance of PerceptronConfig, MLPConfig, "
+            "LinearConfig, RecurrentConfig, TransformerConfig, NGramConfig or LexiconConfig"
         )
     match config:
         case PerceptronConfig():

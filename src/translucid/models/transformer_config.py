@@ -132,10 +132,13 @@ class TransformerConfig(SequenceConfig):
         if self.parallel_residual and sequential:
             raise ValueError(
                 "parallel_residual = true needs placement pre and shape decoder or encoder, not "
-                f"{self.placement} and {self.shape}"
+                f"{self.placement} and {self.shape}; change them, or omit parallel_residual"
             )
         if not self.norm_bias and self.norm == "batch":
-            raise ValueError("norm_bias = false works only with layer norm; batch norm has a shift")
+            raise ValueError(
+                "norm_bias = false works only with norm layer, because norm batch always has a "
+                "shift; use norm layer, or omit norm_bias"
+            )
         return self
 
     def _check_rotary(self) -> None:

@@ -126,8 +126,8 @@ def check_characters(tokens: Tokens, characters: Tensor | None) -> Tensor:
     shape = characters.shape
     if characters.dim() != 3 or shape[:2] != tokens.ids.shape or shape[2] == 0:
         raise InputError(
-            f"characters has shape {tuple(shape)}, but ids has {tuple(tokens.ids.shape)}; pass "
-            "(batch, length, characters), at least one character wide"
+            f"characters has shape {tuple(shape)}, but ids has shape {tuple(tokens.ids.shape)}; "
+            "pass a tensor (batch, length, characters) with room for at least one character"
         )
     if (wrong := out_of_range(characters, NUMBERS)) is not None:
         raise InputError(

@@ -154,12 +154,14 @@ class Segments(InputPart):
             return
         if features.shape != tokens.ids.shape or features.dtype not in (torch.long, torch.int):
             raise InputError(
-                f"segments: got {tuple(features.shape)} of {features.dtype}; expected one whole "
-                f"number for each token, {tuple(tokens.ids.shape)}"
+                f"segments: got a tensor {tuple(features.shape)} of {features.dtype}; expected one "
+                f"whole number for each token, {tuple(tokens.ids.shape)}"
             )
         count = self.table.num_embeddings
         if (wrong := out_of_range(features, count)) is not None:
-            raise InputError(f"segments contains {wrong}; it must be between 0 and {count - 1}")
+            raise InputError(
+                f"segments contains {wrong}, but segment numbers must be between 0 and {count - 1}"
+            )
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         if features is None:

@@ -151,7 +151,9 @@ def locked(folder: Path, say: Say) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"{folder} cannot contain a store ({error.strerror})") from None
+        raise InputError(
+            f"{folder} cannot contain a store ({error.strerror}); choose a different folder"
+        ) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

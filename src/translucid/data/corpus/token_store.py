@@ -212,7 +212,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{path}: {where}: {first['msg']}; {_AGAIN}") from None
     if manifest.tokens != sum(shard.tokens for shard in manifest.shards):
         raise InputError(
-            f"{path}: the shards do not add up to {manifest.tokens:,} tokens; {_AGAIN}"
+            f"{path}: the tokens of the shards do not add up to {manifest.tokens:,}; {_AGAIN}"
         )
     return manifest
 

@@ -145,7 +145,7 @@ def read_parallel(
     if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
         raise InputError(
             f"{source} and {target} are the same file, so every line would be its own translation; "
-            "give the file of the other language (to train copying, copy the file)"
+            "pass the file in the other language (to train a model that copies, copy the file)"
         )
     counts = [0, 0]
     extra = ""  # the first line without a counterpart

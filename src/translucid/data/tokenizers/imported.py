@@ -353,5 +353,8 @@ def _kind(model: dict[str, Any]) -> str:
 def _list(data: dict[str, Any], key: str, where: str) -> list[Any]:
     value = data.get(key) or []
     if not isinstance(value, list):
-        raise InputError(f"{where}: {key} is {type(value).__name__}, not a list")
+        raise InputError(
+            f"{where}: {key} must be a list, not {type(value).__name__}; use a different tokenizer "
+            "file"
+        )
     return value
