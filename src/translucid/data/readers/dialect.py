@@ -74,8 +74,8 @@ def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object
 
 
 def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknown"]:
-    """Whether the cells of a column could be names like this one: alike (they could), other (they
-    are numbers, or longer texts) or unknown."""
+    """Whether the cells of a column could be names like `name`: "alike" (they could), "other" (they
+    are numbers or longer texts) or "unknown"."""
     if name in column:
         return "alike"
     if all(is_number(cell) for cell in column):

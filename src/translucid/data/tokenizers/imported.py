@@ -322,8 +322,8 @@ def check_part(part: Any, where: str) -> bool:
 
 
 def _unreachable(i: int) -> str:
-    """A name for a token that no text produces, because it contains spaces, at which every
-    pre-tokenizer splits, and non-characters."""
+    """A name for a token that no text produces: it contains spaces, at which every pre-tokenizer
+    splits a text, and Unicode non-characters."""
     return f"\uffff {i} \uffff"
 
 
