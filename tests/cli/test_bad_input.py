@@ -376,7 +376,7 @@ REFUSED = {
     "a row of another width": Bad(
         "classify",
         {"a.csv": "label,text\ngood,fine,day\n"},
-        ("a.csv:2: 3 cells, but line 1 has 2", "must be quoted"),
+        ("a.csv:2: ", "3 cells, but line 1 has 2", "quote separators"),
     ),
     "which column": Bad(
         "classify",
@@ -429,12 +429,12 @@ REFUSED = {
     "CoNLL with too few columns": Bad(
         "tag",
         {"a.conll": "Anna B-PER\nsleeps\n"},
-        ("a.conll:2: tags = 2", "1 column", "'sleeps'", "blank line"),
+        ("a.conll:2: the tags", "column 2", "1 column", "'sleeps'", "blank line"),
     ),
     "a sentence without tags": Bad(
         "tag",
         {"a.conll": "Anna B-PER\n\nAnna\nsleeps\n"},
-        ("a.conll:3: tags = 2, but the line has 1 column: 'Anna'",),
+        ("a.conll:3: the tags should be in column 2, but this line has 1 column: 'Anna'",),
     ),
     "tags for other words": Bad(
         "tag",

@@ -152,7 +152,7 @@ def test_self_test_fails_on_data_that_cannot_be_learned(folder: Path) -> None:
 PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))
 BAD = {
     "a table by no name": ("p.txt", PAIRS, "data.format=tsv\n"),
-    "JSON without targets": ("p.json", '[{"source": "a"}]\n', "a column with the target is needed"),
+    "JSON without targets": ("p.json", '[{"source": "a"}]\n', "a column for the target is needed"),
     "one column": ("p.tsv", "a dog\n", "there is 1 column, but each line needs source and target"),
     "a spreadsheet": ("p.xlsx", "PK\x03\x04...", "is a .xlsx document"),
     "nothing near": ("other.en", None, "other.en: no such file; . contains p.en"),
