@@ -115,9 +115,9 @@ class BestModels:
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
         say(
-            f"{best} is the {baseline.kind} baseline, because it is better than the network: valid "
-            f"{metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in {network}; to "
-            f"force the network, set model.kind={kind}"
+            f"! {best} is the {baseline.kind} baseline, because it is better than the network: "
+            f"valid {metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in "
+            f"{network}; to force the network, set model.kind={kind}"
         )
 
     def restore_network(self) -> None:
