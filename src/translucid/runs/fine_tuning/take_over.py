@@ -18,7 +18,6 @@ from translucid.models.adapters import merge
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
-from translucid.runs.folder import NETWORK
 from translucid.tasks import model_folder
 from translucid.tasks.label_scores import FUNCTION
 from translucid.tasks.model_folder import Bundle
@@ -76,7 +75,7 @@ def open_source(path: str, task: str) -> StartModel:
         )
     held = load(place)
     if not isinstance(held.network.config, SequenceConfig):
-        network, advice = model_folder.place(place).parent / NETWORK, ""
+        network, advice = model_folder.place(place).parent / model_folder.NETWORK, ""
         if network.is_dir() and isinstance(load(network).network.config, SequenceConfig):
             advice = f"; the network of this run is in {network}"  # best/ is its baseline
         raise ConfigError(

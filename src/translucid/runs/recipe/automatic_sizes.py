@@ -151,8 +151,8 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
 
 def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
     """With a time limit, the number of steps may change during training, unless the user set it."""
-    given = recipe.training
-    if given.minutes is None or "steps" in given.model_fields_set or "steps" not in training:
+    fixed = "steps" in recipe.training.model_fields_set
+    if recipe.training.minutes is None or fixed or "steps" not in training:
         return {}
     return {"most_steps": training["steps"]}
 
