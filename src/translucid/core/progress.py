@@ -39,10 +39,12 @@ class NotebookBar:
         return len(self._rows) - 1
 
     def update(
-        self, task: int, *, completed: int, note: str | None = None, visible: bool = True
-    ) -> None:
+        self, task: int, *, completed: int, total: int | None = None, note: str | None = None,
+        visible: bool = True,
+    ) -> None:  # fmt: skip
         row = self._rows[task]
         row["done"], row["hidden"] = completed, not visible
+        row["total"] = row["total"] if total is None else total
         if note is not None:
             row["note"] = note
         if time.monotonic() - self._last >= PAUSE:
@@ -153,7 +155,7 @@ class Progress:
         if note is None:
             note = f"{self.rate(done):,.1f} {self.label}/s{self.left(done)}"
         if self._bar is not None:
-            self._bar.update(self._tasks[""], completed=done, note=note)
+            self._bar.update(self._tasks[""], completed=done, total=self.total, note=note)
         elif done not in (self.start, self.total):
             of = "" if self.total is None else f" of {self.total:,}"
             self.remark(f"{done:,}{of} {self.label}  {note}".rstrip())

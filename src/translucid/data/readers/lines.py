@@ -289,7 +289,7 @@ def packing_of(path: str | Path, file: BufferedReader, *, utf16: bool = False) -
                 what, advice = f"a {path.suffix} document", "save it as CSV, or as text in UTF-8"
             raise InputError(f"{path} is {what}, which Translucid does not read; {advice}")
     if head.startswith(UTF16) and not utf16:
-        raise InputError(f"{path} is UTF-16 text; {UTF16_ADVICE}")
+        raise InputError(f"{path} is UTF-16 text; {UTF16_ADVICE}{_into_another(path)}")
     return "plain"
 
 
