@@ -70,7 +70,7 @@ FIRST_TEXTS = 2
 
 
 class NotCompared(Exception):
-    """The reason why a model could not be compared, although it may be correct."""
+    """Raised if a model could not be compared with transformers; the model may still be correct."""
 
 
 def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) -> list[str]:
@@ -186,7 +186,7 @@ class _Answers:
         theirs = [int(i) for i in self.tokenizer(text)["input_ids"]]
         if ours != theirs:
             raise self._differs(
-                f"the ids of {text!r} are {theirs} in transformers, but {ours} here"
+                f"the ids of {text!r} are {theirs} in transformers, but {ours} in Translucid"
             )
         return ours
 
@@ -225,7 +225,8 @@ class _Answers:
             if label not in ours or not _close(ours[label], score):
                 here = f"{ours[label]:.4f}" if label in ours else f"one of {', '.join(ours)}"
                 raise self._differs(
-                    f"{text!r} is {label} with score {score:.4f} in transformers, but {here} here",
+                    f"{text!r} is {label} with score {score:.4f} in transformers, but {here} in "
+                    "Translucid",
                 )
 
     def tag(self, text: str, ids: list[int]) -> None:
@@ -238,8 +239,8 @@ class _Answers:
             if label != one["entity"] or not _close(float(probability), float(one["score"])):
                 raise self._differs(
                     f"token {one['word']!r} of {text!r} is {one['entity']} with score "
-                    f"{one['score']:.4f} in transformers, but {label} with "
-                    f"{float(probability):.4f} here"
+                    f"{one['score']:.4f} in transformers, but {label} with score "
+                    f"{float(probability):.4f} in Translucid"
                 )
 
     def fill(self, text: str, ids: list[int]) -> None:
@@ -279,7 +280,7 @@ class _Answers:
             shown = own.decode(i for i in theirs if i < len(own))
             raise self._differs(
                 f"{text!r} continues with {shown!r} (ids {theirs}) in transformers, but with "
-                f"{own.decode(ours)!r} (ids {ours}) here"
+                f"{own.decode(ours)!r} (ids {ours}) in Translucid"
             )
 
     def embed(self, text: str, ids: list[int]) -> None:

@@ -197,8 +197,8 @@ class Graph:
         *, backward: bool = False,
     ) -> tuple[list[str], list[str]]:  # fmt: skip
         """Add a loop over axis 1. body(graph, states, inputs at a position) returns the new states
-        and the outputs at that position, (batch, size) each. Its trace points become trace points
-        of this graph."""
+        and the outputs at that position, (batch, size) each. Trace points inside the body become
+        trace points of this graph."""
         inner = Graph(self.weights, traced=self.traced, outer=self)
         names = []
         for part, kind, rank in (*states, *inputs):
