@@ -92,7 +92,8 @@ def _means(traces: Iterator[Trace]) -> dict[str, float]:
 
 
 def _of_layer(trace: Trace, where: str) -> dict[str, float]:
-    """Without the first row, which can only attend to itself in a masked layer."""
+    """The measurements for one attention layer. They omit the first row, which can only attend to
+    itself in a masked layer."""
     pattern, scores, mask = (trace[f"{where}.{part}"] for part in ("pattern", "scores", "mask"))
     d_k = trace[f"{where}.query"].shape[-1]
     own = (pattern.argmax(-1) == torch.arange(pattern.shape[-1]))[..., 1:].float().mean()

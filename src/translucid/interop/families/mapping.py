@@ -209,7 +209,7 @@ def _wildcards(pattern: str) -> str:
 
 
 def _rows(rules: Sequence[WeightRule], model: ForeignModel, ours: str) -> int | None:
-    """The number of rows in the file of the embedding table `ours`; None unless the file stores it
+    """The number of rows that the embedding table `ours` has in the file; None unless it is stored
     as a single tensor."""
     for one in rules:
         if [place.name for place in one.ours] == [ours] and len(one.theirs) == 1:

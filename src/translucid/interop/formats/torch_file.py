@@ -152,7 +152,8 @@ def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
             order = entries.get(prefix + "byteorder")
             if order and order.file_size < 64 and archive.read(order)[:3] == b"big":
                 raise InputError(
-                    f"{path} was saved on a big-endian machine; save it again on a little-endian one"
+                    f"{path} was saved on a big-endian machine; save it again on a little-endian "
+                    "one"
                 )
             if entries[pickled[0]].file_size > LARGEST_PICKLE:
                 raise InputError(f"{path}: its pickle is larger than {LARGEST_PICKLE:,} bytes")
