@@ -158,7 +158,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
-            answer["first"] = None  # the runs may differ earlier, at a point that was not kept
+            answer["first"] = None  # the runs may differ first at a point that was not stored
     elif a.opened.began_from(b.opened) or b.opened.began_from(a.opened):
         answer["depths"] = _depths(difference(a.kept, b.kept))
     return answer
@@ -363,7 +363,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
 
 
 def _masks_changed(run: Run) -> bool:
-    """Whether a mask is edited, so that the text may attend to the continuation."""
+    """Whether a mask is edited, in which case tokens of the text can attend to the continuation."""
     masks = (name for name in run.shapes if ".masks." in name)
     return Trace([], edit=run.edit).wants(*masks)
 

@@ -27,8 +27,8 @@ def kinds_of_attention(run: Run) -> dict[str, list[str]]:
 
 
 def frames(run: Run, names: list[str], cut: TensorSlice) -> Iterator[bytes]:
-    """Binary frames of points, whole or cut. For attention points of a long text, only the
-    requested heads and queries are computed."""
+    """Binary frames of points: all their values, or those that `cut` selects. For attention points
+    of a long text, only the requested heads and queries are computed."""
     parts = {name for name in names if len(run.shapes[name]) == 4 and run.attended(name)}
     others = [name for name in names if name not in parts]
     reading = run.reading(others) if others else run.kept

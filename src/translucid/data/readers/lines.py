@@ -142,7 +142,8 @@ def _decode(line: bytes, name: str, number: int, skipped: int, encoding: str) ->
     if b"\0" in line:
         raise InputError(
             f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so this is "
-            f"not a text file (or UTF-16: {UTF16_ADVICE}); remove NUL with: tr -d '\\0'"
+            f"either not a text file or in UTF-16; if it is in UTF-16, {UTF16_ADVICE}; otherwise, "
+            "remove NUL with: tr -d '\\0'"
         )
     try:
         return line.decode(encoding)
