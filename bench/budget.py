@@ -45,7 +45,8 @@ SPACE: dict[str, list[Any]] = {
 
 
 def drawn(name: str, point: int, given: list[str]) -> list[str]:
-    """The settings of a point, given or drawn; none for point 0, the automatic choice."""
+    """The settings of a point: those given, or drawn at random; none for point 0, the automatic
+    choice."""
     if point and given:
         return given[point - 1].split()
     chance = random.Random(f"{name} {point}")
