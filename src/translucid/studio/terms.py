@@ -123,9 +123,9 @@ def shown_first(run: Run) -> Iterator[str]:
 
 
 def carried(run: Run) -> Iterator[str]:
-    """The numbers that a saved page can open, of those that it selects by default. In this order,
-    up to the limit: from the first number (an attention weight or the output) down to the inputs;
-    from each other attention weight down to its score; then all terms, breadth-first."""
+    """Addresses of the numbers that a saved page can open, up to a limit. First, from the default
+    selection: its first number down to the inputs, and its other attention weights down to their
+    scores. Then the rest of the selection and the terms of all these numbers, breadth-first."""
     first = list(shown_first(run))
     known: dict[str, None] = {}
     for number, address in enumerate(first):
