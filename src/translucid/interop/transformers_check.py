@@ -111,7 +111,7 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(path.resolve())
         if not any(clean.glob("*.safetensors")):
-            raise NotCompared("its weights are not safetensors")
+            raise NotCompared("the model's weights are not in safetensors files")
         for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
             if (clean / name).exists():
                 _check_sizes(read_object(folder / name), name)
@@ -145,17 +145,19 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
             str(folder), local_files_only=True
         ).get("tokenizer_class")
         if named and not any(fnmatch(str(named), pattern) for pattern in TOKENIZERS):
-            raise NotCompared(f"its tokenizer_class is {str(named)[:60]}")
+            raise NotCompared(
+                f"tokenizer_class = {str(named)[:60]} is not a class of a supported family"
+            )
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
         model: Any = getattr(transformers, CLASSES[task]).from_pretrained(
             str(folder), **options, dtype=torch.float32, use_safetensors=True
         )
         names = getattr(tokenizer, "vocab_files_names", {}).values()
         if names and not any((folder / name).exists() for name in names):
-            raise NotCompared("transformers needs other tokenizer files, not in the folder: "
+            raise NotCompared("transformers needs tokenizer files that are not in the folder: "
                               f"{', '.join(names)[:100]}")  # fmt: skip
         if type(tokenizer).__name__ in GENERIC and not (folder / "tokenizer.json").exists():
-            raise NotCompared("transformers has to guess its tokenizer, since "
+            raise NotCompared("transformers would have to guess the tokenizer's class, since "
                               "tokenizer_config.json sets no tokenizer_class")  # fmt: skip
         return tokenizer, model.eval()
     except NotCompared:
@@ -191,7 +193,8 @@ class _Answers:
         return ours
 
     def context_length(self) -> int:
-        """The shorter context length, without the two rows before RoBERTa's first position."""
+        """The context length in transformers or in Translucid, whichever is shorter. Translucid's
+        excludes the two unused rows of RoBERTa's position table."""
         config = self.held.network.config
         assert isinstance(config, SequenceConfig)
         theirs = getattr(self.model.config, "max_position_embeddings", None)

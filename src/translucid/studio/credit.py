@@ -53,7 +53,9 @@ def _looked_at(run: Run, one: Contribution) -> str:
 def layers(run: Run, position: int) -> dict[str, Any]:
     """The logit lens: the prediction at a position if the model stopped after each layer."""
     if not run.outputs.at_positions:
-        raise InputError("the lens needs an output at each position; this model has one per text")
+        raise InputError(
+            "the logit lens needs an output at each position, but this model has one per text"
+        )
     reading = _reading(run, position)
     count = len(reading.labels)
     if position >= count:

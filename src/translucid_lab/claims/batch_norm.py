@@ -1,4 +1,6 @@
-"""Batch norm by the size of a batch (C69), the length of its texts (C70), and padding (C71)."""
+"""How batch norm depends on the size of a batch (C69), the length of its texts (C70), and padding
+(C71).
+"""
 
 from collections.abc import Sequence
 

@@ -212,8 +212,9 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
-    """P(next sign | last sign) over all sentences, with random weights for their length, depth,
-    kinds and neighbours. (models, signs, signs)"""
+    """Random models of brackets: probabilities of the next sign after the last one, (models, signs,
+    signs), in a mixture of all sentences. Each model weights the sentences at random by length,
+    depth, kinds and neighbours."""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]

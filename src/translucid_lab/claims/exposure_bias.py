@@ -1,4 +1,4 @@
-"""C80: exposure bias, between training on true prefixes and generating from its own."""
+"""C80: exposure bias, the gap between training on true prefixes and generating after generated ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,5 +1,5 @@
-"""Gradient descent by hand, on a net of one hidden layer and one sample: the gradient of the
-output weights (C9), the first step (C10), the learning rate of the next ones (C11).
+"""Gradient descent by hand, on a net of one hidden layer and one sample: the gradient of the output
+weights (C9), the first step (C10), and the learning rate of the following steps (C11).
 """
 
 from collections.abc import Sequence

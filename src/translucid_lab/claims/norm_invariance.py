@@ -1,5 +1,5 @@
-"""Features on one scale or not (C64), what a norm's answer for one token depends on (C72, C75), and
-whether a norm stops one feature from dominating (C73).
+"""Features on one scale or not (C64), what the output of a norm for one token depends on (C72,
+C75), and whether a norm stops one feature from dominating (C73).
 """
 
 from collections.abc import Sequence

@@ -36,8 +36,9 @@ HALF, MOST = 0.5, 0.9
 
 
 def _heads(seed: int, quick: bool) -> Data:
-    """For every model, averaged over heads and layers: the fraction of rows whose own weight is
-    largest, and how much of a gradient passes the softmax, with scores divided by √d_k and not."""
+    """For every model, averaged over heads and layers: the fraction of tokens that attend most to
+    themselves, and how much of a gradient passes the softmax, with and without dividing the scores
+    by √d_k."""
     count = 4 if quick else TEXTS
     traces = {
         MODELS[0]: _read(stories()[0], story_sentences(seed, count)),

@@ -1,5 +1,5 @@
-"""Unrolled in time, a step is a layer (C18); its weights are shared by all places (C19), so rules
-that depend on the absolute position are hard to learn (C20).
+"""Recurrent networks unrolled in time: each step is a layer (C18), and all steps share its weights
+(C19), so rules that depend on the absolute position are hard to learn (C20).
 """
 
 from collections.abc import Callable, Sequence

@@ -31,8 +31,8 @@ EVERY = 4  # positions between two points of the picture
 
 
 def _dot(seed: int, quick: bool) -> Data:
-    """PE(p) · PE(p + 3) by p, as they are and through the projections of an attention layer; and
-    PE(p) · PE(p - 3)."""
+    """The dot product PE(p) · PE(p + 3) for each p, of the encodings themselves and after the
+    projections of an attention layer; and PE(p) · PE(p - 3)."""
     torch.manual_seed(seed)
     places = torch.arange(DISTANCE, DISTANCE + TESTED)
     table = Sinusoidal(WIDTH)

@@ -209,7 +209,7 @@ class Counted(Sinusoidal):
 
 
 def _once(seed: int, quick: bool) -> Data:
-    """Change of the added encodings by training, and how often they were computed."""
+    """How much training changes the encodings that are added, and how often they are computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
     measured: dict[str, float] = {}

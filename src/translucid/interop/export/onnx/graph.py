@@ -258,8 +258,8 @@ class Graph:
         )  # fmt: skip
 
     def _infer_shapes(self, graph: Any) -> None:
-        """Write the shapes of the outputs into a graph that has no constants yet. Shape inference
-        needs the values of integer constants, but only the shapes of weights."""
+        """Write the shapes of the outputs into a graph without constants. Shape inference gets the
+        values of integer constants, which it needs, but only the shapes of the weights."""
         light = type(graph)()
         light.CopyFrom(graph)
         light.value_info.extend(self._ranks)
