@@ -38,7 +38,7 @@ CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncat
 class Aim:
     """When to kill.
 
-    time: after so many seconds. operation: before the n-th change to a file of the run. renames:
+    time: after this many seconds. operation: before the n-th change to a file of the run. renames:
     between the two renames that replace a folder, the n-th time. save: before the checkpoint of
     step n is renamed to its final name. The others, as soon as it is seen: aside, the n-th
     half-written folder; line, the n-th line of metrics.jsonl; checkpoint, that of step n.

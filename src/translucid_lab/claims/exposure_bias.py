@@ -1,4 +1,4 @@
-"""C80: exposure bias, the gap between training on true prefixes and generating after generated ones."""
+"""C80: exposure bias, the gap between true prefixes in training and generated ones in use."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
