@@ -181,7 +181,7 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
         (
             "classify",
             {"tokenizer": {"folder": "x"}},
-            "tokenizer.folder = 'x': the source's vocabulary",
+            "tokenizer.folder = 'x': .*keeps the vocabulary.*replace",
         ),
         ("language", {}, "task language needs a model of shape decoder"),
     ],

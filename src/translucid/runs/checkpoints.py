@@ -90,8 +90,9 @@ class Checkpoint:
         place, batches = self.numbers["place"], self.numbers["state"]["batches"]
         if place.get("batches") != batches or place.get("index", 0) > batches:
             raise InputError(
-                f"{self.folder / NUMBERS} is damaged: it counts {place.get('batches')} batches "
-                f"read, but {batches} batches trained on; copy the whole run again"
+                f"{self.folder / NUMBERS} is damaged: it says that {place.get('batches')} "
+                f"batches were read, but that {batches} were used for training; copy the whole run "
+                "again"
             )
 
     @torch.no_grad()

@@ -57,7 +57,7 @@ def rnn(
     x: One row for each step: "1; -0.5; 2".
     W, U, b: of the cell
     h0: The state before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
@@ -90,7 +90,7 @@ def lstm(
     W_o, U_o, b_o: of the output gate
     h0: The state before the first step [default: 0].
     c0: The cell before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work lstm --target 1 --rate 0.1
@@ -119,7 +119,7 @@ def gru(
     W_n, U_n, b_n: of the candidate
     b_hn: of the candidate, multiplied by the reset gate
     h0: The state before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work gru --target 1 --rate 0.1

@@ -235,8 +235,9 @@ def open_start(recipe: Recipe) -> Start | None:
     source = open_source(path, recipe.task.kind)
     if recipe.tokenizer.vocabulary != "replace" and recipe.tokenizer.folder is not None:
         raise ConfigError(
-            f"tokenizer.folder = {recipe.tokenizer.folder!r}: the source's vocabulary is kept; "
-            'leave the key out, or set tokenizer.vocabulary = "replace"'
+            f"tokenizer.folder = {recipe.tokenizer.folder!r}: fine-tuning keeps the "
+            "vocabulary of the model that it starts from; omit this key, or set "
+            'tokenizer.vocabulary = "replace"'
         )
     return Start(source, with_model_keys(recipe, source))
 
