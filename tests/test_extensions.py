@@ -214,8 +214,8 @@ MISTAKES = {
     "evaluate": (("return Score({", "return ({"),
                "mine.py:{} in evaluate: returned {{'pearson'", "def evaluate"),
     "metric": (('{"pearson": float', '{"person": float'),
-               "mine.py:{} in evaluate: returned numbers for person, rmse, but must return one for "
-               "'pearson'", "def evaluate"),
+               "mine.py:{} in evaluate: returned a score with only person, rmse, but must "
+               "return one with 'pearson'", "def evaluate"),
 }  # fmt: skip
 
 

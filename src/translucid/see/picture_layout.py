@@ -255,7 +255,7 @@ def line_styles() -> Iterable[tuple[str, tuple[float, ...]]]:
 
 
 def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
-    """Write the names of the lines in rows above the chart; returns the y below."""
+    """Write the names of the lines in rows above the chart; return the y below them."""
     if len(names) < 2:
         return y
     x, y = EDGE, y + 1.3 * SIZE
@@ -296,7 +296,7 @@ def vertical_axis(
 
 
 def chart_width(labels: Sequence[str]) -> float:
-    """The width of a chart with space for every token; many numbers are set more tightly."""
+    """The width of a chart with space for every label; many numbers get less space than words."""
     most = WIDEST if _numeric(labels) else 1728.0
     return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
 

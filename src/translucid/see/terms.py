@@ -245,12 +245,12 @@ def _checked(c: Computation, name: str, index: Index) -> Index:
         0 <= i < size for i, size in zip(index, shape, strict=True)
     ):
         return index
-    asked = f"[{', '.join(map(str, index))}]" if index else "no index"
+    asked = f"[{', '.join(map(str, index))}]"
     if not shape:
         raise InputError(f"{name} is a single number; omit the index {asked}")
     largest = ", ".join(str(size - 1) for size in shape)
     raise InputError(
-        f"{name} has shape {shape}; {asked} is out of range; "
+        f"{name} has shape {shape}; {f'{asked} is out of range' if index else 'it has no index'}; "
         f"expected one index per axis, at most [{largest}]"
     )
 

@@ -83,7 +83,9 @@ class FigureOptions:
 
     def _check(self, values: Mapping[str, Tensor]) -> None:
         if self.head not in (None, "mean") and not isinstance(self.head, int):
-            raise InputError(f'head = {self.head!r}: expected a number or "mean"; omit it for all')
+            raise InputError(
+                f'head = {self.head!r}: expected a number or "mean"; omit it for all heads'
+            )
         if self.tokens is None:
             return
         numbers = isinstance(self.tokens, tuple) and all(isinstance(n, int) for n in self.tokens)
@@ -249,7 +251,7 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest magnitude in all tables with a scale, so that they can share colours."""
+    """The largest magnitude in all tables with this kind of scale, so that they share colours."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 

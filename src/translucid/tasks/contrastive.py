@@ -48,7 +48,8 @@ def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
 
 
 def cosines(one: Tensor, other: Tensor) -> Tensor:
-    """The cosine similarity a·b / (|a| |b|) of every two vectors: (one, other)."""
+    """The cosine similarity a·b / (|a| |b|) of each row a of `one` with each row b of `other`:
+    (rows of one, rows of other)."""
     return F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T
 
 

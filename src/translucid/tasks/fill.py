@@ -238,7 +238,7 @@ class Fill(TextTask[Text, FillItem]):
     def _sums(
         self, rows: Sequence[tuple[float, int]], items: Sequence[FillItem]
     ) -> dict[str, Sums]:
-        """The sums behind each metric; an example is a whole text."""
+        """The sums from which each metric is computed, with one row of terms for each text."""
         lines, counts = [item.line for item in items], [self.targets(item) for item in items]
         losses, hits = (
             [(float(row[place]), float(n)) for row, n in zip(rows, counts, strict=True)]

@@ -559,8 +559,8 @@ class Generator:
 
 
 def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
-    """Change some settings. If no beam size is given, it is raised as `n_best` and `beam_groups`
-    require."""
+    """The settings of `base`, changed by the options. Without an option beam_size, the beam size is
+    raised if `n_best` or `beam_groups` requires it."""
     values = base.model_dump() | dict(options)
     n_best, groups = values["n_best"], values["beam_groups"]
     whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0
@@ -585,4 +585,6 @@ def _check_stop(stop: Sequence[str]) -> None:
     if isinstance(stop, str):
         raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
     if "" in stop:
-        raise InputError("stop: an empty text would stop generation at once; omit it")
+        raise InputError(
+            "stop: an empty text would end generation at once; remove it from the list"
+        )

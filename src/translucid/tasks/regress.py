@@ -249,8 +249,8 @@ class Regress(Task[Numbers, RegressItem]):
             inputs = " ".join(f"{number:g}" for number in items[row].inputs)
             raise RowError(
                 row,
-                f"with {inputs:.60} the model's numbers overflow: its output is not finite; use "
-                "smaller numbers",
+                f"for the input {inputs:.60}, the model's output is not finite, because its "
+                "numbers overflow; use smaller numbers",
             )
         return answers
 
@@ -299,7 +299,7 @@ class Regress(Task[Numbers, RegressItem]):
     def units(self) -> Mapping[str, tuple[str, object]]:
         scale = self.target_scale
         own = None if scale is None else (*scale.mean, *scale.deviation)
-        return {"loss": ("in deviations of the model's own training data", own)}
+        return {"loss": ("in standard deviations of the model's own training data", own)}
 
     @property
     def _units(self) -> Sequence[float]:

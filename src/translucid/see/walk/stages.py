@@ -283,7 +283,8 @@ def _highest_order(names: Sequence[str]) -> str:
 
 
 def _ngrams(part: Part) -> Stage:
-    """The fraction of each order in the probability of the token that follows."""
+    """The stage of an n-gram model: which fraction of the probability of the token that follows
+    comes from n-grams of each length."""
     scopes = [name.rpartition(".")[0] for name in part.names if name.endswith("_ngram.probability")]
     targets, fractions = part.reading.example.batch.targets[0], list[Tensor]()
     left = torch.ones(len(targets))
