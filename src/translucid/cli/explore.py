@@ -101,7 +101,8 @@ def explore(
 
 
 def _check_view(view: Path, save: Path | None) -> None:
-    """Refuse a file that the page cannot load; its name becomes part of the address."""
+    """Raise an error for a view that the page cannot load. Only simple file names are allowed,
+    because the name becomes part of the page's address."""
     if view.suffix != ".js" or not view.is_file() or not re.fullmatch(r"\w+", view.stem):
         raise InputError(
             f"--view {view}: no such JavaScript file; give one such as own_view.js, named with "

@@ -141,8 +141,8 @@ class Model:
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
         """The labelled spans of each text, with character offsets.
 
-        spans: how tags are chosen, a value of the key decoding.spans; by default as in training,
-        and free for imported models.
+        spans: how tags are chosen, a value of the key decoding.spans; by default that of training,
+        or free for imported models.
         """
         task: Tag = expect(with_spans(self, spans).task, "tag")
         return task.predict_lines(self.network, several(texts))
@@ -462,7 +462,7 @@ class Model:
         )  # fmt: skip
 
     def nearest_words(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
-        """The k words whose embeddings have the largest cosine similarity to this word's."""
+        """The k words whose embeddings have the largest cosine similarity to that of `word`."""
         from translucid.see.embeddings import neighbours
 
         tokenizers = self.tokenizers

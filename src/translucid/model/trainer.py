@@ -177,7 +177,8 @@ def _place(folder: Path, part: str) -> Path:
 def _files(data: Any, task: str) -> list[str] | None:
     """The file names, if `data` consists of files; None if it consists of rows.
 
-    A list of texts is a list of files if all exist, or if the task cannot learn from texts alone.
+    A list of strings is taken as file names if all of these files exist, or if the task cannot
+    learn from texts alone.
     """
     if isinstance(data, str | PathLike):
         return [str(data)]

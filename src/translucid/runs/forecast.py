@@ -118,8 +118,8 @@ class Pace:
         if evaluations > TOO_MUCH * whole:
             rarely = (1 - AIMED_AT) / AIMED_AT * forecast.evaluation / forecast.step
             line += (
-                f"; evaluations take {evaluations / whole:.0%} of it, and "
-                f"{AIMED_AT:.0%} or less with training.evaluate_every={_round_up(rarely, steps)}"
+                f"; evaluations take {evaluations / whole:.0%} of that time, or at most "
+                f"{AIMED_AT:.0%} with training.evaluate_every={_round_up(rarely, steps)}"
             )
         if training.minutes is None:
             return line
@@ -128,7 +128,7 @@ class Pace:
             return line
         reached = forecast.steps_in(time_left, self._done, steps, every)
         return (
-            f"{line}; but training.minutes = {training.minutes:g} ends it at about step "
+            f"{line}; but training.minutes = {training.minutes:g} ends training at about step "
             f"{reached:,}: set training.steps={reached} so that the learning rate decays in time"
         )
 

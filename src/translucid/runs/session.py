@@ -208,7 +208,8 @@ class Session:
         training, metric = self.setup.recipe.training, self.state.best.criterion.metric
         match ending:
             case "patience":
-                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+                rounds = f"{training.patience} evaluations (training.patience)"
+                why = f"{metric} did not improve in {rounds}"
             case "minutes":
                 why = f"time limit reached (training.minutes = {training.minutes:g})"
             case "interrupted":

@@ -221,7 +221,7 @@ def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -
 
 
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
-    """Write all steps of the exercise; returns the result as a sentence."""
+    """Write all steps of the exercise; return the result as a sentence."""
     board.section = "Forward" if target is not None else ""
     trace, loss = _forward(board, net, target)
     if target is None or loss is None:

@@ -36,7 +36,8 @@ class ScoringSettings:
 
 
 def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
-    """The settings of the model's run, overridden by options. Rejects options without effect."""
+    """The settings of the model's run, overridden by options; raise an error for options without
+    effect."""
     task = TASKS[held.task]
     keys = (*task.traits.data_keys, *task.traits.decoding_keys)
     allowed = (*keys, *WRITTEN)
@@ -66,7 +67,7 @@ def _chosen(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
 def _without_effect(key: str, task: str, keys: tuple[str, ...]) -> str:
     if key not in DataConfig.model_fields and key not in DecodingConfig.model_fields:
         return unknown_key(key, keys)
-    return f"{key} has no effect on scores for task {task}; these keys have: {', '.join(keys)}"
+    return f"{key} has no effect on scores for task {task}; keys with an effect: {', '.join(keys)}"
 
 
 def _shown(value: Any) -> str:
@@ -79,7 +80,8 @@ NAMES: dict[Part, str] = {"test": "test", "valid": "validation"}
 
 
 def run_of(folder: Path | None, file: str) -> Path | None:
-    """The run of a model folder, if it contains this file."""
+    """The run folder that a model folder belongs to, if the run folder contains `file`; otherwise
+    None."""
     run = None if folder is None else place(folder).parent
     return run if run is not None and (run / file).is_file() else None
 
@@ -144,7 +146,7 @@ class ScoredExamples:
             loading.add(read)
         if not records:
             raise InputError(
-                f"the recipe of {run} names no {NAMES[part]} data; give a file in the format of "
-                "training (on the command line with --data)"
+                f"the recipe of {run} names no {NAMES[part]} data; pass a file in the format of "
+                "the training data (on the command line with --data)"
             )
         return records

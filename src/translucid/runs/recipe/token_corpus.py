@@ -43,8 +43,8 @@ def amount_of(recipe: Recipe) -> Amount:
 def read_corpus(
     recipe: Recipe, say: Say, made_before: dict[str, Tokenizer] | None
 ) -> tuple[Prepared, Examples, Sequence[Any], Sequence[Any] | None]:
-    """Vocabulary and task, held-out texts of other files, training rows, and rows held out
-    from them if no validation file is given."""
+    """Vocabulary and task, the held-out texts of separate files, the training rows, and the rows
+    held out from these if no validation file is given."""
     data = recipe.data
     files = data.paths(data.train)
     held_out = (
