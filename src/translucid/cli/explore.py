@@ -109,7 +109,7 @@ def _check_view(view: Path, save: Path | None) -> None:
             "letters, digits and _"
         )
     if save is not None:
-        raise InputError("--view: a saved page has only the built-in views; omit it")
+        raise InputError("--view: a saved page has only the built-in views; omit --view")
 
 
 def _first(own: Lesson | None) -> str:

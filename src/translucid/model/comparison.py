@@ -174,7 +174,7 @@ def _check_tasks(names: Sequence[str], models: Sequence[Model]) -> None:
     for name, task in zip(names, tasks, strict=True):
         if task != tasks[0]:
             raise InputError(
-                f"{name} is for task {task}, but {names[0]} for task {tasks[0]}; compare models "
+                f"{name} is for task {task}, but {names[0]} is for task {tasks[0]}; compare models "
                 "for the same task"
             )
 

@@ -131,8 +131,8 @@ class Model:
     def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
         """The most probable label of each text, as `Label`.
 
-        Imported models may answer differently: multi-label models with `Labels`, those above
-        `threshold` (default 0.5) with their probabilities; models with one score with
+        Imported models may return something else: a multi-label model returns `Labels`, all labels
+        whose probability is above `threshold` (default 0.5); a model with one score returns a
         `LabelScore`.
         """
         task: Classify = expect(with_threshold(self, threshold).task, "classify")

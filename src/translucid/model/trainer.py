@@ -89,7 +89,7 @@ def resume(
     quiet: bool = False,
     **changes: Any,
 ) -> Model:
-    """Resume a run that was stopped, with the same result as without the stop. Returns the best
+    """Resume a run that was stopped, with the same result as without the stop. Return the best
     model.
 
     allow_changes: allow changes to the recipe; `changes` and `overrides` are those of `train`.

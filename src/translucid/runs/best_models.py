@@ -137,8 +137,8 @@ class BestModels:
 
 
 def average(bundles: Sequence[Bundle]) -> Bundle:
-    """A bundle with the mean of all weights, computed in float64, and the newest bundle's other
-    data."""
+    """A bundle whose weights are the means of the bundles' weights, computed in float64; everything
+    else is that of the newest bundle."""
     newest = max(bundles, key=lambda saved: int(saved.facts["step"]))
     states = [saved.network.state_dict() for saved in bundles]
     means = {

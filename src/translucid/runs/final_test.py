@@ -43,7 +43,7 @@ class Rival:
 
 def finish(out: Path, setup: Setup, device: torch.device, say: Say) -> Bundle:
     """Report the best model's validation score, score it on the test data, and compare both with
-    the baselines. Returns the best model."""
+    the baselines. Return the best model."""
     best = model_folder.load(out / "best", str(device))
     chosen = best.network.fits and not setup.network.fits  # best/ is the baseline
     for words in best.facts.get("warnings", ()):

@@ -20,7 +20,7 @@ from translucid.training.distributed import Processes
 
 
 def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
-    """Everything that determines the results of a run, as JSON values. folder: where it was
+    """Everything that determines the results of a run, as JSON values. folder: where the run was
     started."""
     device = pick_device(setup.recipe.training.device, "training.device")
     code = extensions.used(own_names(setup.task.name, setup.network.config))

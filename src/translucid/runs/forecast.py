@@ -62,7 +62,7 @@ class Pace:
         measure_evaluation: Callable[[], float],
         say: Callable[[str], None],
     ) -> None:
-        """done: the first step; spent: seconds of earlier sessions."""
+        """done: the steps of earlier sessions; spent: their duration in seconds."""
         self._training, self._done, self._spent = training, done, spent
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []

@@ -190,8 +190,8 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
         )
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
-            "model.norm = 'batch': each process would use the statistics of its own rows; "
-            "choose layer or rms"
+            "model.norm = 'batch' works only in one process, because each process would use the "
+            "statistics of its own rows; choose layer or rms"
         )
     if processes.sharded and training.optimizer == "muon":
         raise ConfigError(

@@ -40,7 +40,7 @@ WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
 
 @dataclass(frozen=True)
 class Recording:
-    """Record a run for the studio's Train view."""
+    """How to record a run for the studio's Train view."""
 
     probe: str | None = None  # text to follow; default: the first validation example
     began: Callable[[], None] = lambda: None  # called when there is something to show

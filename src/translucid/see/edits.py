@@ -33,8 +33,8 @@ def from_trace(
     """
     if tokens is not None and (not tokens or min(*tokens, *tokens.values()) < 0):
         raise TraceError(
-            f"tokens = {dict(tokens)}: expected positions from 0 on, {{position in this text: "
-            "position in the other}, such as {3: 3}; omit it to replace all"
+            f"tokens = {dict(tokens)}: expected {{position in this text: position in the other}}, "
+            "counted from 0, such as {3: 3}; omit tokens to replace all positions"
         )
     edits: dict[str, Edit] = {}
     lengths: dict[str, Edit] = {}
@@ -105,8 +105,8 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
     axes, along = describe(name).axes, token_axis(name)
     if along is None or value.dim() != len(axes):
         raise TraceError(
-            f"{name} {tuple(value.shape)} has no token axis ({', '.join(axes) or 'a number'}); "
-            "exclude it from the pattern, or omit tokens to replace the whole point"
+            f"{name} has no token axis (its axes are {', '.join(axes) or 'none'}); exclude it "
+            "from the pattern, or omit tokens to replace the whole point"
         )
     sizes = [
         (ours, other)

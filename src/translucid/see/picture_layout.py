@@ -44,8 +44,8 @@ class Axis:
 
 
 def sheet(title: str, width: float) -> tuple[Drawing, float]:
-    """Create a sheet with a title; also returns the y below it. A long title widens the sheet up to
-    WIDEST, then wraps."""
+    """Create a sheet with a title; return it with the y coordinate below the title. A long title
+    widens the sheet up to WIDEST, then wraps."""
     width = max(width, min(text_width(title, TITLE), WIDEST - 2 * EDGE)) + 2 * EDGE
     drawing = Drawing(title, width)
     below = drawing.paragraph(EDGE, EDGE / 2, title, width - 2 * EDGE, TITLE)

@@ -45,7 +45,8 @@ def scale_of(name: str) -> Scale:
 
 
 def token_axis(name: str, axes: Collection[str] = ALONG_TEXT) -> int | None:
-    """The index of a point's first axis among `axes`, by default the token axis."""
+    """The index of a point's token axis or, with `axes`, of its first axis that is one of these;
+    None if there is none."""
     return next((place for place, axis in enumerate(describe(name).axes) if axis in axes), None)
 
 
@@ -214,7 +215,8 @@ class FigureOptions:
 
 
 def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple[int, int]:
-    """The first token to show and the one after the last; adds a note on what is omitted."""
+    """The range of tokens to show: the first, and the one after the last. If tokens are omitted,
+    add a note to `notes`."""
     if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
         raise InputError(
             f"tokens = {tokens}: expected (first, end) with 0 <= first < {size} tokens and "

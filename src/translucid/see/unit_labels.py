@@ -166,8 +166,8 @@ def unit_labels(
 
 
 def area(ranks: Tensor, flags: Tensor) -> Tensor:
-    """Area under the ROC curve, computed from ranks: (tokens, units), (tokens, features) -> (units,
-    features)."""
+    """Area under the ROC curve of each unit for each feature, (units, features). ranks: those of
+    the units' values, (tokens, units); flags: (tokens, features)."""
     have = flags.double()
     positives = have.sum(0)
     negatives = len(have) - positives

@@ -186,7 +186,8 @@ class Task(ABC, Generic[Record, Item]):
         """How to interpret the network's outputs: labels, tags, numbers or tokens."""
         raise InputError(
             f"task {self.name} does not define `outputs`, which interprets the network's outputs; "
-            f"add it to {type(self).__name__}, such as tl.OneLabel(labels) or tl.Values()"
+            f"add to {type(self).__name__} a property `outputs` that returns, for example, "
+            "tl.OneLabel(labels) or tl.Values()"
         )
 
     # ---- override for other data, long examples and baselines ----
@@ -202,7 +203,8 @@ class Task(ABC, Generic[Record, Item]):
     def learn_tokenizers(
         cls, records: Iterable[Record], options: TokenizerConfig
     ) -> dict[str, Tokenizer]:
-        """The tokenizers by name, trained or loaded from `options.folder`. By default, one."""
+        """Train the tokenizers, or load them from `options.folder`; return them by name. By
+        default, there is one."""
         if options.folder is not None:
             return tokenizers_in(Path(options.folder))
         return {"tokenizer": learn((text for r in records for text in r.texts), options)}
@@ -219,7 +221,7 @@ class Task(ABC, Generic[Record, Item]):
         return cls(*resources.tokenizers.values())
 
     def targets(self, item: Item) -> int:
-        """The number of targets of an item. By default, count them with `collate`."""
+        """The number of targets of an item; by default, `collate` counts them."""
         return self.collate([item]).count
 
     def shorten(self, item: Item, max_length: int) -> Item:
@@ -345,7 +347,7 @@ class Task(ABC, Generic[Record, Item]):
 
     def rows_of(self, store: "Store", length: int) -> LazyItems[Item]:
         """Items of a token store, read from disk when they are used."""
-        raise ConfigError(f"data.store is not available for task {self.name}")
+        raise ConfigError(f"data.store is not available for task {self.name}; omit the key")
 
     def check_evaluated(self, items: Sequence[Item], context_length: int | None, file: str) -> None:
         """Raise an error if `evaluate` would read items longer than the model allows."""

@@ -57,7 +57,7 @@ def retrieval(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
 ) -> dict[str, float]:
     """Rank the partner of each text among all texts of the other side; in a tie, the partner ranks
-    last. Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
+    last. Return the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
     pairs: token ids, to recognize equal texts. compare(side, indices): the cosines (indices, pairs)
     between these texts of a side and all texts of the other side.

@@ -49,7 +49,7 @@ class EmbeddingOutputs(Values):
         return "an embedding has no target value; use saliency or model.similarity"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """By default, the dimension with the largest absolute value."""
+        """The dimension `of`; by default, the one with the largest absolute value."""
         if of is None:
             of = int(outputs.abs().argmax())
         number = str(of).removeprefix("dimension ")
@@ -106,8 +106,8 @@ class Neighbour:
 
 @task
 class Embed(TextTask[SimilarPair, EmbedItem]):
-    """Text embeddings, scored by retrieval of each text's partner, or by correlation of cosines
-    with scores."""
+    """Text embeddings, scored by retrieval of each text's partner or, if pairs have similarity
+    scores, by the correlation of cosines with these scores."""
 
     name = "embed"
     metric = "accuracy"

@@ -309,7 +309,7 @@ class Fill(TextTask[Text, FillItem]):
             if before.ids.count(mask_id) != after.ids.count(mask_id):
                 raise InputError(
                     f"a mask is beyond the {text_limit(model):,} tokens that this model reads; "
-                    "shorten the text before it"
+                    "shorten the text before the mask"
                 )
         return in_batches(model, short, self, act, self._batch_tokens(model))
 

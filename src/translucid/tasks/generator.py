@@ -128,7 +128,7 @@ class Generator:
             sampling = self.task.sampling  # from the folder of an imported model
         if trace is not None and len(texts) != 1:
             raise InputError(
-                f"a trace records one text, but got {len(texts)}; call it once per text"
+                f"a trace records one text, but got {len(texts)}; make a call for each text"
             )
         edited = NO_TRACE if trace is None else trace.edits()
         if ensemble and edited is not NO_TRACE:

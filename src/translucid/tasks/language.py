@@ -254,8 +254,8 @@ class Language(Task[Text, LanguageItem]):
     def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         """Prepend the preceding `context` tokens to every row; the targets stay the same.
 
-        Rows are split into shorter ones, so that the model reads no more tokens at once than in
-        training, unless the context alone fills a row.
+        Rows are split into shorter ones, so that with the context the model reads no more tokens
+        at once than in training. This is impossible if the context alone fills a row.
         """
         if not self.context or not items:
             return items

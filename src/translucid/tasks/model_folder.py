@@ -120,7 +120,8 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
 
 
 def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
-    """The registered names in a model that may be defined by user code."""
+    """The names of the task and the positions, which user code may define, with their
+    registries."""
     positions = config.model_dump().get("positions")
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
@@ -188,8 +189,8 @@ def _load(folder: Path) -> Bundle:
     for key in ("layers", "ensemble_size"):  # each layer or member has its own tensors
         if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
             raise InputError(
-                f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
-                f"tensors; do not use this folder unless you know who made it"
+                f"{folder / CONFIG}: model.{key} = {count}, but the folder contains only "
+                f"{len(declared)} tensors; do not use this folder unless you know who made it"
             )
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights)

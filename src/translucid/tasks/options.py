@@ -241,6 +241,7 @@ class Resources:
 
     @property
     def sampling(self) -> SamplingConfig | None:
-        """The sampling settings in that file; None if the model does not sample."""
+        """The sampling settings in an imported model's generation_config.json; None if the model
+        does not sample."""
         settings = self.statistics.get("sampling")
         return SamplingConfig(**settings) if isinstance(settings, Mapping) else None

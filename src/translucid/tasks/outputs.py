@@ -273,7 +273,8 @@ def floats(value: Tensor) -> list[Any]:
 
 
 def place_of(of: int | str, names: Sequence[str], message: str) -> int:
-    """The index of a name, or a checked index. message: precedes the list of names in errors."""
+    """The index of the name `of`; if `of` is an index, check that it is valid. message: what
+    precedes the list of names in errors."""
     listed = f"{message} {', '.join(names)}"
     if isinstance(of, str):
         places = [place for place, name in enumerate(names) if name == of]

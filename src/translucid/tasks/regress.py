@@ -255,7 +255,7 @@ class Regress(Task[Numbers, RegressItem]):
         return answers
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
-        """The prediction, even from a model that diverges."""
+        """The prediction, even if it is not finite because training diverges."""
         return self._answers(model, [self.read_line(text, "text", model)])[0]
 
     def _answers(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:

@@ -41,7 +41,7 @@ class Coverage:
         return ", ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The coverage as a dictionary for JSON."""
         counts: dict[str, Any] = {
             "examples": self.examples,
             "left_out": sum(self.left_out.values()),

@@ -205,7 +205,7 @@ class Captured(Gradients):
 
 @contextmanager
 def _no_waiting() -> Iterator[None]:
-    """Within the block, raise if the CPU synchronises with the GPU, which a graph cannot do. An
+    """Within the block, raise an error if the CPU waits for the GPU, which a graph cannot do. An
     error during the capture itself would leave the random generator unusable."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():

@@ -33,7 +33,7 @@ def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
     chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
     if chosen == set(names):
         raise ConfigError(
-            f"training.freeze = {list(patterns)!r}: no weight is left to train; omit a part, "
+            f"training.freeze = {list(patterns)!r}: no weight is left to train; freeze fewer, "
             "such as the head"
         )
     return chosen

@@ -313,7 +313,7 @@ def state_inputs(
     identity: bool,
     square: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
-    """Write X and its weights as given values. Returns the weights by symbol, and their symbols in
+    """Write X and its weights as given values. Return the weights by symbol, and their symbols in
     formulas."""
     weights = _read_weights(tables, x, identity, square)
     board.state("X", x)

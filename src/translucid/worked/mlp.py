@@ -190,7 +190,9 @@ def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
             f"w is {shape(w)} and b has {many(len(b))}: b needs one number for each row of w"
         )
     if len(c) != len(v):
-        raise InputError(f"v is {shape(v)} and c has {many(len(c))}: c needs one per output")
+        raise InputError(
+            f"v is {shape(v)} and c has {many(len(c))}: c needs one number for each output"
+        )
 
 
 def _activation(name: str) -> ActivationName:

@@ -249,8 +249,8 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
         weights = vector(w, "w")
         if len(weights) != inputs:
             raise InputError(
-                f"x is {shape(points)} and w has {many(len(weights))}: w needs one for each input "
-                f"(column of x), {inputs}"
+                f"x is {shape(points)} and w has {many(len(weights))}: w needs one number for "
+                f"each input (column of x), {inputs}"
             )
         unit.weight.copy_(weights)
     elif not learns:

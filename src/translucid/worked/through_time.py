@@ -176,7 +176,7 @@ def backward(
     rate: Tensor | None,
 ) -> str:
     """Write the gradients from the loss back to the weights and, if a rate is given, one update;
-    returns the result as a sentence."""
+    return the result as a sentence."""
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"

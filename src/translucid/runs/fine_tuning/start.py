@@ -103,7 +103,7 @@ SIZES = ("shape", "vocab", "target_vocab")  # determined by the source
 
 @dataclass(frozen=True)
 class Start:
-    """A source, and the recipe with the keys that it determines."""
+    """A start model, and the recipe with the keys that the start model determines."""
 
     source: StartModel
     recipe: Recipe
@@ -112,7 +112,7 @@ class Start:
 
     @property
     def kept(self) -> bool:
-        """Whether all tokens of the source keep their ids."""
+        """Whether all tokens of the start model keep their ids."""
         return self.recipe.tokenizer.vocabulary != "replace"
 
     @property

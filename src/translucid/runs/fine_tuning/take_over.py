@@ -39,7 +39,7 @@ class StartModel:
 
     @property
     def imported(self) -> bool:
-        """Whether it came from another tool."""
+        """Whether the model came from another tool."""
         return "imported" in self.bundle.facts
 
     def shape_for(self, task: str) -> str:

@@ -32,7 +32,7 @@ class OwnFiles:
 
 
 def own_files(run: Path) -> OwnFiles:
-    """Read files.json; for a run without it, the newest checkpoint."""
+    """Read files.json or, if a run has none, the newest checkpoint."""
     noted: Any = None
     if (run / FILES).is_file():
         noted = read_object(run / FILES)
@@ -102,8 +102,9 @@ def changed(folder: Path, names: Sequence[str], noted: OwnFiles) -> list[str]:
 
 
 def _places(chosen: Recipe, noted: OwnFiles, run: Path) -> Iterator[Path]:
-    """Folders that may contain the files: where the run was started, the current one, and, for a
-    moved project, the parents of the run folder if there are fingerprints."""
+    """Folders that may contain the files: the one in which the run was started, the current one
+    and, if there are fingerprints to check, the parents of the run folder, since the project may
+    have been moved."""
     data = chosen.data.folder
     if noted.folder:
         yield Path(noted.folder, data)

@@ -92,7 +92,7 @@ def baseline_kind(task: str) -> str | None:
 
 
 def keys_by_section() -> dict[str, list[str]]:
-    """All keys of a recipe, with those of all model kinds."""
+    """All keys of a recipe by section, including those of all model kinds."""
     keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
     families = [key for config in MODELS.values() for key in config.model_fields]
     keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
@@ -169,9 +169,9 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
 
 
 def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
-    """Set the default kind, and check the keys, with the smallest possible sizes for those that
-    depend on the data. starts: whether training starts from another model; that model determines
-    the kind if it is not set."""
+    """Set the default kind, check the keys, and return the error messages. Keys that depend on the
+    data have their smallest possible values in this check. starts: whether training starts from
+    another model, which then determines the kind if it is not set."""
     if name is None:
         return []
     task = TASKS[name]

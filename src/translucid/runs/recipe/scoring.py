@@ -103,8 +103,8 @@ class ScoredExamples:
         part: Part = "test",
         loading: Loading | None = None,
     ) -> tuple[Sequence[Any], str]:
-        """The examples of the files, or else the run's own (at least `needed`), and their name.
-        Pairs of files may be nested, as for `train`. loading: collects notes."""
+        """The examples of the files or, without files, those of the run (at least `needed`); and a
+        name for them. Pairs of files may be nested, as for `train`. loading: collects notes."""
         records: Sequence[Any]
         names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
         if names:

@@ -28,7 +28,7 @@ def check_storable(recipe: Recipe) -> None:
         named = " and ".join(able)
         raise ConfigError(f"data.store is only for task {named}, not {recipe.task.kind}")
     if not recipe.data.train:
-        raise ConfigError("data.store: name the text to store as data.train")
+        raise ConfigError("data.store needs data.train: set it to the text files to store")
     if recipe.data.text_column is not None or recipe.data.keep_empty:
         raise ConfigError("data.store requires plain text, without text_column and keep_empty")
 

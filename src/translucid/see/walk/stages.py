@@ -374,8 +374,8 @@ def _cell(part: Part) -> Stage:
 
 
 def _start(part: Part) -> int | None:
-    """The index of the token read first, with an empty memory; None for a decoder that starts from
-    an encoder's state."""
+    """The index of the token that is read first, while the state is still zero; None for a decoder
+    that starts from an encoder's state."""
     if stack_of(part.scope) == "decoder" and part.reading.words.source:
         return None
     return len(part.labels) - 1 if "backward" in part.scope.split(".") else 0
@@ -433,7 +433,7 @@ def at(reading: TextTrace, address: str) -> dict[str, Any]:
 
 
 def stack_of(name: str) -> str:
-    """The stack that a name belongs to, if any."""
+    """The stack that a trace point belongs to: encoder, decoder, or "" for neither."""
     for stack in ("encoder", "decoder"):
         if stack in name.split("."):
             return stack
