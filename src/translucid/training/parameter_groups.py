@@ -33,8 +33,8 @@ def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
     chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
     if chosen == set(names):
         raise ConfigError(
-            f"training.freeze = {list(patterns)!r}: no weight is left to train; freeze fewer, "
-            "such as the head"
+            f"training.freeze = {list(patterns)!r}: no weight is left to train; omit a "
+            "pattern, for example that of the head"
         )
     return chosen
 
