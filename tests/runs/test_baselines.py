@@ -518,7 +518,7 @@ def test_a_new_head_has_no_start_to_beat(tmp_path: Path) -> None:
     tl.train(
         "classify", tmp_path / "x", train=file, test=file, start_from=str(classifier()), **TINY
     )
-    assert "start model" not in (tmp_path / "x/log.txt").read_text("utf-8")
+    assert "start model, test" not in (tmp_path / "x/log.txt").read_text("utf-8")
 
 
 def test_a_wrong_use_of_the_keys_is_refused() -> None:

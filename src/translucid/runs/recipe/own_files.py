@@ -85,9 +85,9 @@ def unchanged(
         again = shlex.join(["translucid", "evaluate", str(run), *paths])
         before = next(_places(chosen, noted, run)) / wrong[0]
         raise InputError(
-            f"{now.data.paths((wrong[0],))[0]} is not the file with which {run} was trained "
-            f"({before}): its content has changed, so scores on it cannot be compared with those "
-            f"of the run. Restore the file, or score the model on it as it is now: {again}"
+            f"{now.data.paths((wrong[0],))[0]} has changed since {run} was trained (the original "
+            f"was {before}), so scores on it cannot be compared with those of the run. Restore the "
+            f"file, or score the model on it as it is now: {again}"
         )
     return now
 
