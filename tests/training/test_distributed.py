@@ -288,7 +288,7 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
         ),
         pytest.param(
             ["model.norm=batch"],
-            "model.norm = 'batch': ",
+            "model.norm = 'batch' ",
             marks=pytest.mark.slow,
         ),
     ],

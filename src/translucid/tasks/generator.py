@@ -586,5 +586,5 @@ def _check_stop(stop: Sequence[str]) -> None:
         raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
     if "" in stop:
         raise InputError(
-            "stop: an empty text would end generation at once; remove it from the list"
+            "stop: an empty text would stop generation at once; omit it"
         )
