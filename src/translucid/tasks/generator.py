@@ -585,6 +585,4 @@ def _check_stop(stop: Sequence[str]) -> None:
     if isinstance(stop, str):
         raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
     if "" in stop:
-        raise InputError(
-            "stop: an empty text would stop generation at once; omit it"
-        )
+        raise InputError("stop: an empty text would stop generation at once; omit it")
