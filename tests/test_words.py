@@ -83,6 +83,7 @@ WORDS = {
     r"\bwishes\b": "constraints",
     r"\bmemory\b": "encoder output; decay; RAM",
     r"\bshortest\b|\bmax_tokens\b|\bsave_aside\b": "min_length, max_length, save_in_background",
+    r'[a-z)]: "[^"]*"\.?$': 'such as "..."; "[default: ...]" if it is the default',
 }
 # As nouns, where the verb is everyday English: in no page, no message, no text of the studio.
 NOUNS = {
@@ -92,6 +93,8 @@ NOUNS = {
     r"\bwishes\b": "constraints",
     r"\bletters\b(?!, digits| and digits)": "characters",
     r"(?<!dot )\bproducts\b": "matrix multiplication",
+    r"\b(as|than) in the source\b|\b(vocabulary|labels|sizes) of the source\b": "start model",
+    r"\bthe source('s vocabulary| has (a head|other|another)| is a multi-label)": "start model",
 }
 # Names that say that something is there, not what it is: of no argument, variable, attribute,
 # function or class. They are refused as a part of a longer name too.

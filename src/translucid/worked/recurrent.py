@@ -54,7 +54,7 @@ def rnn(
 
     Computes h = act(W x + U h + b), one step for each row of x.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W, U, b: of the cell
     h0: The state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
@@ -83,7 +83,7 @@ def lstm(
 
     Shows the forget (f), input (i) and output (o) gates, candidate (g), cell and state per step.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W_f, U_f, b_f: of the forget gate
     W_i, U_i, b_i: of the input gate
     W_g, U_g, b_g: of the candidate
@@ -113,7 +113,7 @@ def gru(
 
     Shows the reset (r) and update (z) gates, candidate (n) and state per step.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W_r, U_r, b_r: of the reset gate
     W_z, U_z, b_z: of the update gate
     W_n, U_n, b_n: of the candidate
