@@ -5,7 +5,8 @@
 Each is trained from a shipped recipe and its seed, on one core in minutes; a run that exists in
 --runs is not trained again. Weights are rounded to float16, and the scores in manifest.json are
 those of the rounded weights. The files that the studio shows are included: the recipe, the curves,
-the best model and, for the two models trained on points in the plane, the points.
+the best model, what the studio records while a text model trains, with rounded numbers, and, for
+the two models trained on points in the plane, the points.
 """
 
 import argparse
@@ -24,12 +25,17 @@ from translucid.core.atomic_files import write_manifest
 from translucid.data.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.models import build
 from translucid.models.mlp import Perceptron, PerceptronConfig
+from translucid.runs.recipe.named import named
+from translucid.runs.recorder import STEPS
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
 from translucid.studio.plane import points
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import WEIGHTS, Bundle
 
 LIMIT = 8_000_000  # bytes of all models together
-KEPT = ("recipe.toml", "metrics.jsonl", "data")
+KEPT = ("recipe.toml", "metrics.jsonl", "data", "studio")
+DIGITS = 5  # of the recorded losses and gradient norms
 NOTE = "weights stored in float16; computed in float32"
 POINTS = 100  # in each of train, valid and test
 PASSES = 20  # maximum passes of the perceptron over its points
@@ -113,10 +119,12 @@ def train(name: str, run: Path) -> None:
         return train_perceptron(made, run)
     if (run / "test.json").is_file():
         return
+    if not made.problem:
+        recipe = named(made.recipe, ["training.device=cpu"]).recipe
+        train_recipe(recipe, run, quiet=True, recording=Recording(made.texts[0]))
+        return
     data = {split: points(made.problem, split, POINTS) for split in ("train", "valid", "test")}
-    tl.train(
-        made.recipe, run, device="cpu", **made.changes, **(data if made.problem else {}), quiet=True
-    )
+    tl.train(made.recipe, run, device="cpu", **made.changes, **data, quiet=True)
 
 
 def train_perceptron(made: Shipped, run: Path) -> None:
@@ -154,6 +162,8 @@ def ship(name: str, run: Path) -> dict[str, Any]:
         elif (run / part).is_file():
             text = (run / part).read_text("utf-8").replace(str(run / "data"), "data")
             (folder / part).write_text(text, "utf-8")
+    if (recorded := folder / "studio" / STEPS).is_file():
+        recorded.write_text(rounded(recorded.read_text("utf-8")), "utf-8")
     held = model_folder.load(run / "best")
     facts = {key: value for key, value in held.facts.items() if key != "example"}
     facts |= {"examples": list(made.texts), "notes": [NOTE]}
@@ -174,6 +184,17 @@ def ship(name: str, run: Path) -> dict[str, Any]:
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         "date": date.today().isoformat(),
     }  # fmt: skip
+
+
+def rounded(lines: str) -> str:
+    """JSON lines whose numbers have few digits."""
+
+    def short(number: str) -> float:
+        return float(f"{float(number):.{DIGITS}g}")
+
+    return "".join(
+        json.dumps(json.loads(line, parse_float=short)) + "\n" for line in lines.splitlines()
+    )
 
 
 def halve(folder: Path) -> None:

@@ -322,6 +322,11 @@ class Handlers:
         problem = query.text("problem", "and")
         return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
 
+    def planes(self, asked: Question) -> Reply:
+        """The outputs of two models with two inputs, over the same part of the plane."""
+        pair = [self.library.model(named(asked.query, name)).model for name in ("a", "b")]
+        return json_reply(plane.outputs([(model.task, model.network) for model in pair]))
+
     def save(self, asked: Question) -> Reply:
         """Save the session: everything the page has shown so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit
 from translucid.parts.attention import INSIDE, MultiHead
@@ -29,7 +30,6 @@ from translucid.studio.layer_inputs import (
 )
 from translucid.studio.page_model import PageModel
 from translucid.studio.query_values import hinted
-from translucid.studio.server.questions import check_cancelled
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
