@@ -3,7 +3,7 @@
 import { choice, slider } from '../parts/controls.js';
 import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
-import { canvas, num, rgb, packedColour, pixelCanvas } from '../ink.js';
+import { canvas, num, planeMap, rgb } from '../ink.js';
 import { rest, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
@@ -194,7 +194,7 @@ function network(now, width, height) {
     ),
   ];
   const { el, ctx } = canvas(width, height);
-  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(shaded(map, shade), x, y - side / 2, side, side);
+  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(planeMap(map, shade), x, y - side / 2, side, side);
   const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
     const frame = s(
       'rect.neuron',
@@ -219,14 +219,6 @@ const sumOf = ([a, b], c) => `tanh(${num(a)} x1 ${plus(b)} x2 ${plus(c)})`;
 const plus = value => `${value < 0 ? '−' : '+'} ${num(Math.abs(value))}`;
 // An input as a map: its own value, from −1 to 1 over the plane.
 const slope = k => range(9).map(j => range(9).map(i => ((k ? j : i) / 8) * 2 - 1));
-const shaded = (grid, ink) =>
-  pixelCanvas(grid.length, grid.length, pixels =>
-    grid.forEach((row, j) =>
-      row.forEach((value, i) => {
-        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
-      }),
-    ),
-  );
 
 // The output as colours over the plane, the points, and the line where the output is one half.
 function drawn(now, size) {
@@ -293,7 +285,7 @@ function ground(now, ctx, side, place) {
     ctx.fill();
     return;
   }
-  ctx.drawImage(shaded(now.grid, colour), 0, 0, side, side);
+  ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
