@@ -479,12 +479,12 @@ async function drawView(stage, { model, run, params, signal }) {
   // into the left column, otherwise seven, five or three.
   function lensSize() {
     const u = unit();
-    const ends = [0, 0];
-    for (const each of now.values)
-      for (const v of each)
-        if (v < ends[0] && v !== -Infinity) ends[0] = v;
-        else if (v > ends[1] && v !== Infinity) ends[1] = v;
-    const long = Math.max(3, ...ends.map(v => brief(v).length));
+    const largest = now.values
+      .flat()
+      .filter(Number.isFinite)
+      .reduce((most, v) => Math.max(most, Math.abs(v)), 0);
+    // Any score may be negative; a cell of the matrix that represents several shows only the largest.
+    const long = Math.max(3, brief(now.point === 'pattern' ? largest : -largest).length);
     const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
     const room = left.clientWidth - labels - 12 * u;
     const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 3 * u <= room / each) ?? 3;
