@@ -483,8 +483,8 @@ async function drawView(stage, { model, run, params, signal }) {
       .flat()
       .filter(Number.isFinite)
       .reduce((most, v) => Math.max(most, Math.abs(v)), 0);
-    // Any score may be negative; a cell of the matrix that represents several shows only the largest.
-    const long = Math.max(3, brief(now.point === 'pattern' ? largest : -largest).length);
+    // Any score may be negative, such as −.31, although a cell that represents several shows a positive one.
+    const long = now.point === 'pattern' ? 3 : Math.max(4, brief(-largest).length);
     const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
     const room = left.clientWidth - labels - 12 * u;
     const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 3 * u <= room / each) ?? 3;
