@@ -162,7 +162,7 @@ def test_a_4k_window_gives_most_of_its_height_to_the_picture(
 
 def test_the_links_of_the_flow_panel_are_in_view(studio: Served, page: Page) -> None:
     sized(page, 1280, 800)
-    page.see(address(studio, "flow", text=LONG))
+    page.see(address(studio, "flow", "b", LONG))
     bottoms = page.inner.evaluate("""() => ['.onward a', '#stage .panel'].map(name =>
         document.querySelector(name).getBoundingClientRect().bottom)""")
     assert bottoms[0] <= bottoms[1]
