@@ -7,6 +7,7 @@ import { canvas, num, planeMap, rgb } from '../ink.js';
 import { rest, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
+import { contour } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
