@@ -152,7 +152,7 @@ class Handlers:
             )
         if count > MOST:
             raise InputError(
-                f"{count:,} numbers; the limit is {MOST:,} per request; use index or pool"
+                f"{count:,} numbers requested, but the limit is {MOST:,}; use index or pool"
             )
         return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 

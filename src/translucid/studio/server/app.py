@@ -156,8 +156,8 @@ class Studio:
 
     async def open(self, request: Request) -> Response:
         """The page, with the cookie for its requests; the page removes the token from its address.
-        With a redirect, the browser would attribute the next request to the page with the link and
-        withhold the cookie."""
+        It is not a redirect, because the browser would then attribute the next request to the page
+        with the link, and withhold the cookie."""
         answer = await self.page(request)
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
@@ -200,7 +200,8 @@ def first_paint() -> tuple[str, str]:
 
 
 async def _unless_gone(request: Request, act: Callable[..., Reply], *arguments: Any) -> Reply:
-    """Call a function on a thread; if the page disconnects, it stops at its next check."""
+    """Call a function on a thread. If the page disconnects, the function stops at its next
+    check."""
     cancelled = threading.Event()
     CANCELLED.set(cancelled)  # in the context of this request, which the thread copies
     work = asyncio.create_task(run_in_threadpool(act, *arguments))

@@ -3,11 +3,11 @@
 import { choice, slider } from '../parts/controls.js';
 import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
-import { canvas, num, rgb } from '../ink.js';
+import { canvas, num, planeMap, rgb } from '../ink.js';
 import { rest, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
-import { contour, shaded } from '../parts/planes.js';
+import { contour } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
@@ -195,7 +195,7 @@ function network(now, width, height) {
     ),
   ];
   const { el, ctx } = canvas(width, height);
-  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(shaded(map, shade), x, y - side / 2, side, side);
+  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(planeMap(map, shade), x, y - side / 2, side, side);
   const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
     const frame = s(
       'rect.neuron',
@@ -286,7 +286,7 @@ function ground(now, ctx, side, place) {
     ctx.fill();
     return;
   }
-  ctx.drawImage(shaded(now.grid, colour), 0, 0, side, side);
+  ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
