@@ -478,7 +478,7 @@ REFUSED = {
         "classify", {"a.tsv": LABELLED, "valid.tsv": ""}, ("valid.tsv: the file is empty",)
     ),
     "no tokens allowed": Bad(
-        "classify", {"a.tsv": LABELLED}, ("data.max_length = 2", "raise it"), ("data.max_length=2",)
+        "classify", {"a.tsv": LABELLED}, ("data.max_length = 2", "raise"), ("data.max_length=2",)
     ),
 }
 

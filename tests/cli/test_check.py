@@ -85,7 +85,7 @@ def test_two_files_after_one_option(folder: Path) -> None:
     finding = lines_of(told, "valid apart from train")
     assert finding.startswith("! ")
     assert "1 of 41 validation examples" in finding
-    assert "(first: valid line 1 = train line 50), 1 by their source" in finding
+    assert "(first: valid line 1 = train line 50), 1 if only the sources are compared" in finding
 
 
 def test_labels_missing_from_training_are_found(folder: Path) -> None:

@@ -204,7 +204,8 @@ def test_too_long_lines_are_reported_and_left_empty(
     answer = command(["translate", folders["one"], "in.txt", "--max-input-length", "4"])
     assert answer.code == 1
     assert (
-        "in.txt:2: 31 tokens, above --max-input-length 4; split the line, or raise it" in answer.err
+        "in.txt:2: 31 tokens, above --max-input-length 4; split the line, or raise the limit"
+        in answer.err
     )
     assert len(answer.out.splitlines()) == 4
 
@@ -462,7 +463,7 @@ def test_int8_difference_is_printed(command: Command, folders: dict[str, str], o
 
 def test_unknown_precisions_are_refused(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
-    message = "--precision int4: not known; choose auto, float32, bfloat16, int8"
+    message = "--precision int4: unknown; choose one of auto, float32, bfloat16, int8"
     assert_refused(command(words, {"in.txt": "the dog\n"}), message)
 
 

@@ -111,7 +111,7 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
     (line,) = told(training, 1.0)
     found = re.search(
-        r"training.minutes = 5 ends it at about step (\d+): set training.steps=\1 ", line
+        r"training.minutes = 5 ends training at about step (\d+): set training.steps=\1 ", line
     )
     assert found
     assert 250 < int(found[1]) < 300
@@ -119,7 +119,7 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     assert "minutes" not in line
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=100, minutes=60), 1.0, 500, 3500.0)
     assert "for 500 steps" in line
-    assert "training.minutes = 60 ends it at about step 589: " in line
+    assert "training.minutes = 60 ends training at about step 589: " in line
 
 
 @pytest.mark.parametrize("factor", [0.25, 1.0, 3.0, 20.0])
@@ -161,7 +161,8 @@ def test_steps_adapt_to_a_machine_that_changes_speed(factor: float) -> None:
 def test_slow_evaluations_are_reported_with_a_remedy() -> None:
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
     share, every = re.search(
-        r"; evaluations take (\d+)% of it, and 20% or less with training.evaluate_every=(\d+)$",
+        r"; evaluations take (\d+)% of that time, or at most 20% with "
+        r"training.evaluate_every=(\d+)$",
         line,
     ).groups()  # type: ignore[union-attr]
     whole, without = simulated(0, 1000, 10, 0.1, 12.0), simulated(0, 1000, 10, 0.1, 0.0)

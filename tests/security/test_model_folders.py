@@ -90,10 +90,8 @@ def test_sizes_are_not_believed(good: Path, tmp_path: Path, key: str, size: int)
         assert "a larger model than" in note
     if key in ("layers", "ensemble_size"):
         tensors = len(declared_sizes(good / "language" / "best" / "model.safetensors"))
-        assert (
-            f"config.json: model.{key} = {size}, but its weights are {tensors} tensors; do not use "
-            in note
-        )
+        words = f"model.{key} = {size}, but the folder contains only {tensors} tensors; do not use "
+        assert f"config.json: {words}" in note
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

@@ -1,11 +1,11 @@
-"""The studio's pictures in docs/images.
+"""Draw the studio's pictures in docs/images.
 
-python -m tests.studio.screens RUNS          draws them anew, with the runs RUNS/demo, RUNS/lstm
-python -m tests.studio.screens RUNS lesson   and RUNS/train; or some of them, by name:
+python -m tests.studio.screens RUNS          draws all, with the runs RUNS/demo, RUNS/lstm and
+python -m tests.studio.screens RUNS lesson   RUNS/train; or only some of them, by name:
     translucid demo --out RUNS/demo
     translucid train toyland-translate-lstm --out RUNS/lstm training.steps=600
-    translucid train toyland-translate-transformer --out RUNS/train \\
-        --studio --probe "The old dog does not like the cat." \\
+    translucid train toyland-translate-transformer --out RUNS/train \
+        --studio --probe "The old dog does not like the cat." \
         training.steps=600 training.evaluate_every=100
 
 python -m tests.studio.screens views OUT     takes pictures of every view of the shipped models, at
@@ -28,11 +28,11 @@ from translucid.studio.library import followed_runs, open_folders
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TEXT = "The old dog does not like the cat."
-MOST = 300_000  # bytes of a file
+MOST = 300_000  # maximum bytes of a picture
 WIDE, LAPTOP = (1920, 1080), (1280, 800)
 RUNS = ("demo", "lstm", "train")  # a, b and c in addresses
 HEAD = "decoder.layers.1.cross_attention.head.0"
-# The file, its size, the view with what is chosen in it.
+# By file: the size of the window, and the view with its selection.
 SCREENS = [
     ("flow", LAPTOP, "flow?pin=tgt:3"),
     ("flow-dark", WIDE, "flow?theme=dark&pin=src:4"),
@@ -121,7 +121,8 @@ def draw(runs: Path, out: Path, names: list[str]) -> None:
 
 
 def kept(picture: bytes, path: Path) -> None:
-    """With all its colours where that is small enough, else with 256 of them."""
+    """Save a picture with all its colours if the file is small enough, otherwise with 256
+    colours."""
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")
     drawn.save(path, optimize=True)
     if path.stat().st_size > MOST:

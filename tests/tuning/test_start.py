@@ -181,7 +181,7 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
         (
             "classify",
             {"tokenizer": {"folder": "x"}},
-            "tokenizer.folder = 'x': the source's vocabulary",
+            "tokenizer.folder = 'x': .*keeps the vocabulary.*replace",
         ),
         ("language", {}, "task language needs a model of shape decoder"),
     ],
@@ -199,13 +199,15 @@ def test_kind_is_that_of_the_source(tmp_path: Path) -> None:
     setup = started(run, data, say=lines.append, model={"weight_dropout": 0.5})
     assert setup.recipe.model["kind"] == "recurrent"
     assert setup.recipe.model["weight_dropout"] == 0.5
-    assert "  model: as in the source, kind=recurrent d_model=16 hidden=16 layers=1" in lines
+    assert "  model: as in the start model, kind=recurrent d_model=16 hidden=16 layers=1" in lines
     check_equal(setup, model_folder.load(run).network, decoder="source", head="seed")
     said = started(run, data, model={"kind": "recurrent", "weight_dropout": 0.5})
     assert said.recipe == setup.recipe
     with pytest.raises(ConfigError, match=r"model.kind = 'transformer': the model .* 'recurrent'"):
         started(run, data, model={"kind": "transformer"})
-    with pytest.raises(ConfigError, match=r"model.heads = 2: .* has 'no such key \(recurrent\)'"):
+    with pytest.raises(
+        ConfigError, match=r"model.heads = 2: .* kind recurrent, which has no such key"
+    ):
         started(run, data, model={"heads": 2})
     with pytest.raises(ConfigError, match=r"model.weight_drop: no such key"):
         started(run, data, model={"weight_drop": 0.5})

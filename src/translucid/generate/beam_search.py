@@ -11,6 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.config import Config, key
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
@@ -196,6 +197,7 @@ def search(
     # The first round in which all texts may end, and the first in which one must.
     earliest, soonest = int(least.max()), int(most.min())
     while len(numbers):
+        check_cancelled()
         rounds += 1
         logits = step(newest, state)[:, -1]
         log_probs = as_log_probs(logits)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.decode_graphs import DecodeGraphs
@@ -214,6 +215,7 @@ def draw(
     rows = list(range(len(prefixes)))
     numbers = numbers.to(tokens.device)
     for step in range(steps):
+        check_cancelled()
         logits = take_step(tokens[:, -1:], state)[:, -1]
         log_probs = as_log_probs(logits)
         if ends:

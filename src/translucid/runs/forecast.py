@@ -67,7 +67,8 @@ class Pace:
         say: Callable[[str], None],
         plan: StepPlan | None = None,
     ) -> None:
-        """done: the first step; spent: seconds of earlier sessions; plan: at the start."""
+        """done: the steps of earlier sessions; spent: their duration in seconds; plan: the
+        plan at the start."""
         self._training, self._done, self._spent = training, done, spent
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
@@ -156,8 +157,8 @@ class Pace:
         if evaluations > TOO_MUCH * whole:
             rarely = (1 - AIMED_AT) / AIMED_AT * forecast.evaluation / forecast.step
             line += (
-                f"; evaluations take {evaluations / whole:.0%} of it, and "
-                f"{AIMED_AT:.0%} or less with training.evaluate_every={_round_up(rarely, steps)}"
+                f"; evaluations take {evaluations / whole:.0%} of that time, or at most "
+                f"{AIMED_AT:.0%} with training.evaluate_every={_round_up(rarely, steps)}"
             )
         if training.minutes is None or training.most_steps is not None:
             return line
@@ -166,7 +167,7 @@ class Pace:
             return line
         reached = forecast.steps_in(time_left, self._done, steps, every)
         return (
-            f"{line}; but training.minutes = {training.minutes:g} ends it at about step "
+            f"{line}; but training.minutes = {training.minutes:g} ends training at about step "
             f"{reached:,}: set training.steps={reached} so that the learning rate decays in time"
         )
 

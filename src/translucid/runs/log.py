@@ -171,7 +171,7 @@ class RunLog:
 
 
 def open_at_end(path: Path) -> TextIO:
-    """Open a file to append lines; removes an incomplete last line left by a full disk or a killed
+    """Open a file to append lines; remove an incomplete last line left by a full disk or a killed
     process."""
     with saving(path):
         unshare(path)

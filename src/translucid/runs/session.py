@@ -40,7 +40,7 @@ WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
 
 @dataclass(frozen=True)
 class Recording:
-    """Record a run for the studio's Train view."""
+    """How to record a run for the studio's Train view."""
 
     probe: str | None = None  # text to follow; default: the first validation example
     began: Callable[[], None] = lambda: None  # called when there is something to show
@@ -220,7 +220,8 @@ class Session:
         end = self.state.plan.end
         match ending:
             case "patience":
-                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+                rounds = f"{training.patience} evaluations (training.patience)"
+                why = f"{metric} did not improve in {rounds}"
             case "minutes":
                 why = f"time limit reached (training.minutes = {training.minutes:g})"
             case "interrupted":

@@ -106,7 +106,7 @@ class PageModel:
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:
-        """Whether this model was fine-tuned from the other, so that their units correspond."""
+        """Whether this model was fine-tuned from the other one, so that their units correspond."""
         start = self.model.facts.get("start")
         return isinstance(start, dict) and start.get("weights") == other.weights
 
@@ -232,7 +232,8 @@ def maps(network: Network) -> dict[str, Any] | None:
 
 
 def examples(opened: PageModel) -> list[str]:
-    """Example texts: from the model's own data if it records them, otherwise from its task."""
+    """Example texts: from the model's own data if the model records them, otherwise from its
+    task."""
     facts = opened.model.facts
     own = facts.get("examples", [facts.get("example")])
     texts = [text for text in own if isinstance(text, str) and text.strip()]

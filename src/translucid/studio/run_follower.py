@@ -106,7 +106,7 @@ class RunFollower:
 
     @property
     def owed(self) -> bool:
-        """Whether a connected page has not yet received the end of the run."""
+        """Whether any connected page has not yet received the end of the run."""
         return not all(list(self.pages.values()))
 
     def about(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class InputNote:
 
 
 def note_of(task: Task[Any, Any], question: Any) -> InputNote:
-    """The note on a text or its words; numbers have none."""
+    """The note on an input: a text or a list of words. For numbers, the note is empty."""
     words = [question] if isinstance(question, str) else question
     if not task.vocabularies or not all(isinstance(word, str) for word in words):
         return InputNote()

@@ -124,7 +124,7 @@ class TrainingConfig(Config):
 
     @property
     def log_pause(self) -> float:
-        """Seconds between two printed lines of progress: none if log_every was changed."""
+        """The minimum seconds between two printed lines of progress; 0 if log_every was changed."""
         return 1.0 if self.log_every == type(self).model_fields["log_every"].default else 0.0
 
     @field_validator("trackers", "freeze", mode="before")

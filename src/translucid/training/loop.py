@@ -283,8 +283,8 @@ def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def look(state: State, watchers: Watchers) -> None:
-    """Call `watchers.looked` with the network as it would be saved now; call this in all
-    processes."""
+    """Call `watchers.looked` with the network as it would be saved now. All processes must call
+    this function."""
     training = state.network.training
     with state.readable() as network:
         network.eval()

@@ -66,7 +66,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def product_dtype(device: torch.device) -> torch.dtype:
-    """The dtype for matrix multiplication: bfloat16 on GPUs that support it, else float32.
+    """The dtype for matrix multiplication: bfloat16 on GPUs that support it, otherwise float32.
 
     In bfloat16, a CPU without bfloat16 instructions takes 20 to 50 times as long, or fails; one
     with them is not faster than in float32.

@@ -1,5 +1,5 @@
 """The training state that a checkpoint stores: weights, their exponential moving average, the
-optimizer, progress. Also random generators."""
+optimizer, progress. Also functions that seed and restore random generators."""
 
 import copy
 import math
@@ -48,7 +48,8 @@ class Average:
 
     @torch.no_grad()
     def move(self, weight: Tensor) -> None:
-        """Update the mean with a weight that is on the GPU; the caller counts the steps."""
+        """Update the mean with `weight` = 1 - d, a tensor on the GPU; the caller counts the
+        steps."""
         apart = torch._foreach_sub(self._own, self._means)
         torch._foreach_mul_(apart, weight)
         torch._foreach_add_(self._means, apart)

@@ -212,9 +212,11 @@ def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list
 
 
 def one_of(option: str, value: str, choices: Any) -> Any:
-    """Refuse a value that is not in this Literal."""
+    """Return the value of an option; raise an error if it is not in the Literal `choices`."""
     if value not in get_args(choices):
-        raise ConfigError(f"{option} {value}: not known; choose {', '.join(get_args(choices))}")
+        raise ConfigError(
+            f"{option} {value}: unknown; choose one of {', '.join(get_args(choices))}"
+        )
     return value
 
 
@@ -239,7 +241,7 @@ def print_difference(
 
 
 def forced_words(force: list[str] | None) -> dict[int, str]:
-    """0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
+    """Parse the values of --force: 0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
     forced: dict[int, str] = {}
     for text in force or ():
         place, equals, word = text.partition("=")

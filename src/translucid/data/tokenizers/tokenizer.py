@@ -53,7 +53,9 @@ class WordPieces:
     """A cache of the ids of words. A word has a space before it, except the first word of a
     sentence."""
 
-    def __init__(self, encode: Callable[[list[str]], Sequence[Encoding]], most: int = MOST) -> None:
+    def __init__(
+        self, encode: Callable[[list[str]], Sequence[tuple[list[int], Encoding]]], most: int = MOST
+    ) -> None:
         self._encode, self._most = encode, most
         self._known: dict[tuple[bool, str], WordIds] = {}
 
@@ -63,8 +65,10 @@ class WordPieces:
         new = [place for place, pieces in known.items() if pieces is None]
         texts = [word if first else f" {word}" for first, word in new]
         made = {
-            place: WordIds(encoding.ids, [place[0] or end > 1 for _, end in encoding.offsets])
-            for place, encoding in zip(new, self._encode(texts) if texts else (), strict=True)
+            place: WordIds(ids, [place[0] or end > 1 for _, end in encoding.offsets])
+            for place, (ids, encoding) in zip(
+                new, self._encode(texts) if texts else (), strict=True
+            )
         }
         if len(self._known) > self._most:
             self._known = {}  # common words are soon cached again
@@ -193,7 +197,7 @@ class Tokenizer(Roles):
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text, without bos and eos, which the task adds."""
-        return self._ids(self._encode(text))
+        return self._ids(text, self._encode(text))
 
     def encode_masked(self, text: str) -> list[int]:
         """Like `encode`, except that the name of the mask token in the text becomes the mask
@@ -224,7 +228,7 @@ class Tokenizer(Roles):
                 checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
             with guarded("tokenizing"):
                 encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
-            ids += map(self._ids, encodings)
+            ids += map(self._ids, chunk, encodings)
         return ids
 
     def encode_document(self, text: str) -> list[int]:
@@ -251,9 +255,10 @@ class Tokenizer(Roles):
 
     @cached_property
     def _word_pieces(self) -> WordPieces:
-        def encode(texts: list[str]) -> Sequence[Encoding]:
+        def encode(texts: list[str]) -> Sequence[tuple[list[int], Encoding]]:
             with guarded("tokenizing"):
-                return self._backend.encode_batch(texts, add_special_tokens=False)
+                encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+            return [*zip(map(self._ids, texts, encodings), encodings, strict=True)]
 
         return WordPieces(encode)
 
@@ -292,11 +297,21 @@ class Tokenizer(Roles):
         with guarded("tokenizing"):
             return self._backend.encode(text, add_special_tokens=False)
 
-    def _ids(self, encoding: Encoding) -> list[int]:
+    def _ids(self, text: str, encoding: Encoding) -> list[int]:
         ids = list(encoding.ids)
+        if self.kind == "word" and UNK in ids:
+            return [
+                self._spaced_differently(text[first:last].strip()) if i == UNK else i
+                for i, (first, last) in zip(ids, self.offsets(text), strict=True)
+            ]
         if self._imported is None or self._imported.tokens is None:
             return ids
         return [i if i < len(self._pieces) else self.unk_id for i in ids]
+
+    def _spaced_differently(self, piece: str) -> int:
+        """The id of a piece that is unknown in its place, but known with a space before it, or
+        without one: " ." or the second piece of "(The"."""
+        return self.vocab.get(f"{WORD_START}{piece}", self.vocab.get(piece, UNK))
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

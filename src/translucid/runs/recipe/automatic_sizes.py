@@ -55,7 +55,7 @@ def size_for(amount: Amount) -> "Size":
 def pick(
     recipe: Recipe, amount: Amount, device: str, size: "Size | None" = None
 ) -> dict[str, dict[str, Any]]:
-    """Settings for this amount of data, or this size, by section and key."""
+    """Settings for this amount of data, or for this model size, by section and key."""
     task = TASKS[recipe.task.kind]
     if recipe.fitted:  # without training steps
         data = max_length(recipe, amount, recipe.training.batch_tokens)

@@ -7,6 +7,7 @@ import { canvas, num, planeMap, rgb } from '../ink.js';
 import { rest, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
+import { contour } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
@@ -320,27 +321,4 @@ function arrow(now, place, side, u) {
   const [x, y] = [place(c), side - place(d)];
   const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
   return s('path.weightarrow', { d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
-}
-// The contour at one half: a line segment for each square that it crosses.
-export function contour(grid, ticks, level = 0.5) {
-  const found = [];
-  for (let j = 0; j + 1 < ticks.length; j++)
-    for (let i = 0; i + 1 < ticks.length; i++) {
-      const corners = [
-        [i, j],
-        [i + 1, j],
-        [i + 1, j + 1],
-        [i, j + 1],
-      ];
-      const cuts = [];
-      corners.forEach(([a, b], k) => {
-        const [c, d] = corners[(k + 1) % 4];
-        const [v, w] = [grid[b][a] - level, grid[d][c] - level];
-        if (v > 0 === w > 0) return;
-        const f = v / (v - w);
-        cuts.push([ticks[a] + f * (ticks[c] - ticks[a]), ticks[b] + f * (ticks[d] - ticks[b])]);
-      });
-      for (let k = 0; k + 1 < cuts.length; k += 2) found.push([cuts[k], cuts[k + 1]]);
-    }
-  return found;
 }
