@@ -57,7 +57,7 @@ def test_a_large_layer_has_no_lines() -> None:
 @pytest.mark.parametrize("name", ["regress", "perceptron"])
 def test_maps_of_flow_are_the_traces_at_their_points(name: str) -> None:
     model = tl.load(f"demo:{name}")
-    found = maps(model.network)  # type: ignore[arg-type]
+    found = maps(model.network)
     assert found
     for first, second in ((0, 0), (GRID - 1, 0), (3, 11), (7, 16)):
         x1, x2 = (
@@ -74,7 +74,7 @@ def test_only_small_networks_with_two_inputs_have_maps() -> None:
     from translucid.models import MLPConfig, build
 
     def found(inputs: int, *hidden: int) -> Any:
-        return maps(build(MLPConfig(inputs=inputs, hidden=hidden)))  # type: ignore[arg-type]
+        return maps(build(MLPConfig(inputs=inputs, hidden=hidden)))
 
     assert found(3, 4) is None
     assert found(2, 8, 9) is None

@@ -201,19 +201,20 @@ def edges(network: Network) -> dict[str, dict[str, Any]]:
     }
 
 
-def maps(network: MLP | Perceptron) -> dict[str, Any] | None:
+def maps(network: Network) -> dict[str, Any] | None:
     """The values of each neuron over the plane, for a small network with two inputs: by point, a
     grid for each neuron, with a row for each value of the second input. The plane of a standardised
     network is the mean plus or minus two standard deviations."""
-    count = 1 if isinstance(network, Perceptron) else sum(network.config.hidden)
-    if network.config.inputs != 2 or count > MAPPED:
+    if not isinstance(network, MLP | Perceptron) or network.config.inputs != 2:
+        return None
+    if isinstance(network, MLP) and sum(network.config.hidden) > MAPPED:
         return None
     low, high = torch.full((2,), LOW), torch.full((2,), HIGH)
     if isinstance(network, MLP) and network.standardise is not None:
         mean, deviation = network.standardise.mean.float(), network.standardise.deviation.float()
         low, high = mean - 2 * deviation, mean + 2 * deviation
-    share = torch.linspace(0, 1, GRID)
-    second, first = torch.meshgrid(share, share, indexing="ij")
+    ticks = torch.linspace(0, 1, GRID)
+    second, first = torch.meshgrid(ticks, ticks, indexing="ij")
     plane = low + torch.stack([first, second], dim=-1).flatten(0, 1) * (high - low)
     traced = Trace(budget_bytes=None)
     with torch.no_grad():
@@ -222,7 +223,7 @@ def maps(network: MLP | Perceptron) -> dict[str, Any] | None:
         "low": low.tolist(), "high": high.tolist(),
         "grids": {
             name: [
-                [[round(each, 3) for each in row] for row in grid]
+                [[round(value, 3) for value in row] for row in grid]
                 for grid in traced[name].float().reshape(GRID, GRID, -1).movedim(-1, 0).tolist()
             ]
             for name in traced
