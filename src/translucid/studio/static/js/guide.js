@@ -50,27 +50,32 @@ function leave() {
   go('lesson', { lesson: null, pin: null });
 }
 
-const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
+const told = () => {
+  const [, id, place] = /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
+  return { id, place: Number(place) };
+};
 // A lesson on this run, or the reason why it does not exist.
 const lessonOf = async (run, id) =>
-  id && run ? api.lesson(run.run, id).catch(error => ({ steps: [], why: api.refusal(error) })) : null;
+  id && run
+    ? api.lesson(run.run, id).catch(error => /** @type {any} */ ({ steps: [], why: api.refusal(error) }))
+    : null;
 // A link to a stop without a view opens the stop's view with its selection and pins; for a station, also its model and
 // sentence.
 export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
-  const [, id, place] = told();
+  const { id, place } = told();
   const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
   if (own) return to('lesson', { m: own.m, text: params.get('text') ?? own.text });
   const step = (await lessonOf(run, id))?.steps[place - 1];
-  return step && there(step) ? stopAt(id, Number(place), step) : null;
+  return step && there(step) ? stopAt(id, place, step) : null;
 }
 export async function guide(view, { run }) {
-  const [, id, place] = told();
+  const { id, place } = told();
   const el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view, run } : null;
+  now = lesson?.steps[place - 1] ? { id, place, lesson, view, run } : null;
   el.hidden = lesson === null;
   if (now === null) {
     link.state.meant = [];
@@ -85,6 +90,7 @@ export async function guide(view, { run }) {
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
 // The first stop of a station, with the station's model and sentence.
+/** @type {(lesson: Pick<ListedLesson, 'id' | 'm' | 'text'>) => string} */
 export const stationAt = ({ id, m, text }) => to('lesson', { lesson: `${id}.1`, m, text, target: null, pin: null });
 async function stationAfter({ id }) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');

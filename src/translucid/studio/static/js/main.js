@@ -459,7 +459,7 @@ addEventListener('keydown', event => {
     '/': () => {
       event.preventDefault();
       document.querySelector('.sentence .rewrite')?.click();
-      document.querySelector('.sentence input')?.select();
+      /** @type {HTMLInputElement | null} */ (document.querySelector('.sentence input'))?.select();
     },
     d: lightOrDark,
     p: projector,
@@ -471,7 +471,7 @@ addEventListener('keydown', event => {
     i: inspector,
     Escape: () => link.state.pins.length && link.unpin(),
   };
-  const view = Object.keys(VIEWS)[event.key - 1];
+  const view = Object.keys(VIEWS)[Number(event.key) - 1];
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (view) go(view, VIEWS[view].linkTo);
   else if (step && !event.defaultPrevented && VIEWS[address().view]?.walksTokens) walkTokens(step);

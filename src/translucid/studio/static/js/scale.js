@@ -5,13 +5,13 @@ const [WIDE, HIGH] = [1920, 1080]; // a larger window shows the same, enlarged
 const PROJECTOR = 1.6;
 const queries = [...document.styleSheets]
   .flatMap(sheet => [...sheet.cssRules])
-  .filter(rule => rule.media)
-  .map(({ media }) => [media, media.mediaText]);
+  .filter(rule => rule instanceof CSSMediaRule)
+  .map(({ media }) => /** @type {const} */ ([media, media.mediaText]));
 
 export function fitScale() {
   const large = Math.max(1, Math.min(window.innerWidth / WIDE, window.innerHeight / HIGH));
   const scale = large * (root.classList.contains('projector') ? PROJECTOR : 1);
-  root.style.setProperty('--scale', scale);
+  root.style.setProperty('--scale', String(scale));
   for (const [media, text] of queries)
     media.mediaText = text.replace(/([\d.]+)px/g, (_, size) => `${Number(size) * scale}px`);
 }

@@ -63,6 +63,7 @@ export function follow(m, changed) {
     more(message);
     return 'more';
   }
+  /** @type {(history: Frame[]) => void} */
   function whole([points, norms]) {
     data.points = points.table();
     data.norms = norms.table().map((row, i) => [norms.steps[i], ...row]);

@@ -28,6 +28,7 @@ const EXACT = 4096; // maximum numbers sent in full precision
 const LEAST = 640; // minimum width of the panes; a narrower window scrolls
 const LIKELY = 8; // likeliest tokens to show per position
 
+/** @type {View} */
 export const flow = {
   name: 'Flow',
   draw: drawView,
@@ -172,7 +173,7 @@ async function drawScene(view) {
   turned();
   runOnce(
     `flow ${run.run}`,
-    bands.map(band => ({ svg: root.lastChild, ...strandsOf(band) })),
+    bands.map(band => ({ svg: /** @type {SVGElement} */ (root.lastChild), ...strandsOf(band) })),
   );
 }
 // The strands of a band as one path, and the length of each.
@@ -201,6 +202,7 @@ const said = pane => {
       ? `${place}, ${pane.label}`
       : `${place}, ${name.toLowerCase()}`;
 };
+/** @type {(view: any, body: Anatomy) => Promise<any>} */
 async function answers({ run, model }, { end, bands }) {
   const band = bands.at(-1);
   const n = band.words.length;

@@ -19,4 +19,5 @@ import { train } from './train.js';
 import { lesson } from './lesson.js';
 import { data } from './data.js';
 
+/** @type {Record<string, View>} */
 export const VIEWS = { flow, attention, recurrent, decode, whatif, compare, train, lesson, data };

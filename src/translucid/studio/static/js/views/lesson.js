@@ -7,6 +7,7 @@ import { counted, num } from '../ink.js';
 import { link as to } from '../route.js';
 import { withTable, grid } from '../parts/table.js';
 
+/** @type {View} */
 export const lesson = {
   name: 'Lesson',
   draw: drawView,

@@ -63,7 +63,7 @@ export async function plane(stage, { model, params, signal }) {
   };
 
   function draw() {
-    const held = panel.contains(document.activeElement) ? document.activeElement.dataset.act : null;
+    const held = panel.querySelector(':focus')?.dataset.act;
     const narrow = stage.clientWidth < 860 * unit();
     const beside = narrow ? 0 : NETWORK * unit();
     const size = Math.min(picture.clientWidth - beside, room());
@@ -297,6 +297,7 @@ function ground(now, ctx, side, place) {
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
+  /** @type {(place: number[]) => number} */
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
   const square = [
     [LOW, LOW],
