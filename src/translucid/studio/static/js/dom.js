@@ -58,21 +58,24 @@ export const ABOVE = { 'text-anchor': 'middle' };
 
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
-const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'));
+/** @type {CanvasRenderingContext2D | null} */
+let pen = null;
 // The width of the widest word, in px. A word may be a list of pieces; most: the longest piece in characters.
 /** @type {(words: (string | string[])[], rem: number, font?: Font) => number} */
 export function widest(words, rem, { family = 'serif', weight = 400, most = Infinity } = {}) {
   const face = getComputedStyle(document.documentElement).getPropertyValue(
     { mono: '--numbers', names: '--names', serif: '--words' }[family],
   );
-  pen.font = `${weight} ${rem * 16 * unit()}px ${face}`;
+  pen ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'));
+  const measure = pen;
+  measure.font = `${weight} ${rem * 16 * unit()}px ${face}`;
   /** @type {(word: string | string[]) => string} */
   const written = word =>
     [word]
       .flat()
       .map(piece => short(String(piece), most))
       .join('');
-  return words.reduce((wide, word) => Math.max(wide, pen.measureText(written(word)).width), 0);
+  return words.reduce((wide, word) => Math.max(wide, measure.measureText(written(word)).width), 0);
 }
 
 // MathML from the server, parsed as XML.

@@ -600,6 +600,13 @@ interface Header {
   why?: string;
 }
 type Raw = Uint8Array | Uint16Array | Float32Array;
+type Bytes = Uint8Array<ArrayBuffer>;
+// A part of a tensor; -Infinity: no value.
+interface Cut {
+  shape: number[];
+  axes: string[];
+  values: Float32Array;
+}
 type TensorOptions = { index?: string | number; pool?: string | number; as?: string };
 
 // ---- the panes of Flow: anatomy.js, parts/layout.js
@@ -662,6 +669,15 @@ interface ExactRow {
   weights: Numbers;
   cols: string[];
   colKeys: string[];
+}
+interface RibbonBands {
+  pitch: number;
+  one: number;
+  got: number[];
+  tops: number[];
+  mids: number[];
+  bands: { i: number; j: number; from: number; to: number; thick: number }[];
+  floor: number;
 }
 interface RibbonOptions {
   rows: string[];

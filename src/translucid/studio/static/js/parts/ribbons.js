@@ -30,53 +30,54 @@ function bent(xl, xr, bar, a, b, t) {
 /** @type {(words: string[]) => number} */
 const side = words => widest(words, 1.125, { weight: 600, most: 11 });
 
-/** @type {(weights: number[][], o: RibbonOptions) => HTMLElement} */
-function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
-  const u = unit();
-  const nq = rows.length;
-  const nk = cols.length;
-  const pitch = H / nq;
-  const bar = 5 * u;
-  const xl = side(rows) + 8 * u;
-  const xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
-  const least = Math.min(22 * u, (H / nk) * (H / nk > 20 * u ? 0.92 : 0.6));
-  const air = Math.min(6 * u, (H / nk) * 0.25);
+// Heights in px: of a query's bar (one), of what each key gets (got, in bars), the tops and middles of the keys' bars,
+// and a band for every weight above the floor: from its top on the left to its top on the right.
+/** @type {(weights: number[][], height: number, u: number) => RibbonBands} */
+export function bandsOf(weights, height, u) {
+  const nk = weights[0].length;
+  const pitch = height / weights.length;
+  const got = range(nk).map(j => weights.reduce((sum, row) => sum + row[j], 0));
+  const least = Math.min(22 * u, (height / nk) * (height / nk > 20 * u ? 0.92 : 0.6));
+  const air = Math.min(6 * u, (height / nk) * 0.25);
   let one = pitch * 0.66;
   /** @type {(size: number) => number[]} */
   const slots = size => got.map(v => Math.max(least, v * size + air));
-  while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
+  /** @type {(list: number[]) => number} */
+  const total = list => list.reduce((a, b) => a + b, 0);
+  while (total(slots(one)) > height && one > 1) one *= 0.97;
   const heights = slots(one);
-  const free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk);
-  /** @type {number[]} */
-  const mids = [];
-  let y = 0;
-  const tops = heights.map((v, j) => {
-    mids.push(y + (v + free) / 2);
-    const top = y + (v + free - got[j] * one) / 2;
-    y += v + free;
-    return top;
-  });
+  const free = Math.max(0, (height - total(heights)) / nk);
+  const starts = range(nk).map(j => total(heights.slice(0, j)) + j * free);
+  const mids = starts.map((y, j) => y + (heights[j] + free) / 2);
+  const tops = mids.map((middle, j) => middle - (got[j] * one) / 2);
   const strongest = [...weights.flat()].sort((a, b) => b - a);
   const floor = Math.max(THIN, strongest[CURVES] ?? 0);
-  const cursor = [...tops];
-  /** @type {{ i: number; j: number; el: SVGPathElement }[]} */
-  const paths = [];
+  const reached = [...tops];
+  /** @type {RibbonBands['bands']} */
+  const bands = [];
   weights.forEach((row, i) => {
-    let a = (i + 0.5) * pitch - one / 2;
-    row.forEach((w, j) => {
-      const t = w * one;
-      const b = cursor[j];
-      if (w > floor)
-        paths.push({
-          i,
-          j,
-          el: s('path.ribbon', { d: bent(xl, xr, bar, a, b, t), 'data-same': `${i}.${j}` }),
-        });
-      a += t;
-      cursor[j] += t;
+    let from = (i + 0.5) * pitch - one / 2;
+    row.forEach((weight, j) => {
+      const thick = weight * one;
+      if (weight > floor) bands.push({ i, j, from, to: reached[j], thick });
+      from += thick;
+      reached[j] += thick;
     });
   });
+  return { pitch, one, got, tops, mids, bands, floor };
+}
+/** @type {(weights: number[][], o: RibbonOptions) => HTMLElement} */
+function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
+  const u = unit();
+  const bar = 5 * u;
+  const xl = side(rows) + 8 * u;
+  const xr = W - side(cols) - 8 * u;
+  const { pitch, one, got, tops, mids, bands, floor } = bandsOf(weights, H, u);
+  const paths = bands.map(({ i, j, from, to, thick }) => ({
+    i,
+    j,
+    el: s('path.ribbon', { d: bent(xl, xr, bar, from, to, thick), 'data-same': `${i}.${j}` }),
+  }));
   const left = rows.map((_, i) =>
     s('rect.slot', { x: xl, y: (i + 0.5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }),
   );

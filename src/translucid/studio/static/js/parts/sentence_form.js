@@ -34,14 +34,11 @@ export function sentenceForm(run, model, act, leave) {
     if (found && text === field.value) show(found, text, caret);
   });
   function show({ unknown, completions, begun }, text, caret) {
-    const typing = completions.length && document.activeElement === field;
+    const typing = completions.length > 0 && document.activeElement === field;
     const odd = unknown.filter(each => !(typing && each.to === caret)); // the word is not complete yet
-    const starts = odd.map(({ from, to }) => from + text.slice(from, to).search(/\S|$/)); // after the space
-    const pieces = odd.flatMap(({ to }, i) => [
-      text.slice(odd[i - 1]?.to ?? 0, starts[i]),
-      h('u', text.slice(starts[i], to)),
-    ]);
-    marks.replaceChildren(...pieces, text.slice(odd.at(-1)?.to ?? 0));
+    marks.replaceChildren(
+      ...markedPieces(text, odd).map(({ piece, isUnknown }) => (isUnknown ? h('u', piece) : piece)),
+    );
     aligned();
     hints.replaceChildren(
       ...odd.map(each => h('span.unknowns', `“${each.text}” is unknown, read as <unk>. Instead: `, instead(each))),
@@ -83,7 +80,21 @@ export function sentenceForm(run, model, act, leave) {
     hints,
   );
 }
-const named = (word, text) =>
+// The pieces of a text; unknown ones begin after the space before them.
+/** @type {(text: string, unknown: { from: number; to: number }[]) => { piece: string; isUnknown: boolean }[]} */
+export function markedPieces(text, unknown) {
+  let end = 0;
+  const pieces = unknown.flatMap(({ from, to }) => {
+    const start = from + text.slice(from, to).search(/\S|$/);
+    const known = { piece: text.slice(end, start), isUnknown: false };
+    end = to;
+    return [known, { piece: text.slice(start, to), isUnknown: true }];
+  });
+  return [...pieces, { piece: text.slice(end), isUnknown: false }];
+}
+// What a replacement of an unknown text does, for its button.
+/** @type {(word: string, text: string) => string} */
+export const named = (word, text) =>
   word === ''
     ? 'Remove'
     : word.trim() !== text
