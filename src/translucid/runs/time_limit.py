@@ -1,10 +1,11 @@
 """Choose the sizes and settings of a network that fit a time limit.
 
 Networks of growing size train a few steps on the run's batches and are discarded. The largest one
-that completes ENOUGH_STEPS is chosen. If time is short, batches are smaller, and since few epochs
-cannot overfit, dropout is lower and the learning rate higher. `steps` becomes the number of steps
-that fit, so that the learning rate schedule ends in time. The constants were fitted to runs on
-seven data sets; docs/explanation/results.md has the method and the scores.
+that reads ENOUGH_TOKENS for each weight of its layers, in ENOUGH_STEPS or more, is chosen. If time
+is short, batches are smaller, and since few epochs cannot overfit, dropout is lower and the
+learning rate higher. `steps` becomes the number of steps that fit, so that the learning rate
+schedule ends in time. The constants were fitted to runs on seven data sets;
+docs/explanation/results.md has the method and the scores.
 """
 
 import math
@@ -33,9 +34,14 @@ SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, non
 DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
 USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
 EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
-ENOUGH_STEPS = 800  # a larger network is worthwhile if it completes this many
-MANY_STEPS = 800  # a larger batch is worthwhile if this many steps remain
-SMALL_BATCH, TRIAL_BATCH = 512, 1024  # tokens: the smallest chosen, and the one measured on a CPU
+ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for each weight,
+ENOUGH_STEPS = 300  # in this many steps
+SMALL_BATCH, LARGE_BATCH = (
+    512,
+    2048,
+)  # tokens: the batches measured on a CPU, the first the smallest
+CRITICAL_BATCH = 2048  # tokens: with this batch, a step is worth half a step with a huge batch
+STEPS_PER_EPOCH = 100  # at least, if batches are chosen to fit the time
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
 FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
@@ -60,6 +66,11 @@ class SizeFit:
     def taken(self) -> int:
         """The number of steps to train."""
         return min(self.steps, self.in_time)
+
+    @property
+    def batch(self) -> int:
+        """Tokens per batch."""
+        return int(self.picks["training"]["batch_tokens"])
 
     def minutes(self, steps: int) -> int:
         """The time limit in minutes that this many steps need."""
@@ -137,30 +148,46 @@ class _Trial:
 
     def enough(self, size: SizeFit) -> int:
         """The number of steps that a size must complete; all, if the user has set them."""
-        return size.steps if self._set("steps") else min(size.steps, ENOUGH_STEPS)
+        if self._set("steps"):
+            return size.steps
+        enough = math.ceil(ENOUGH_TOKENS * size.size.weights / size.batch)
+        return min(size.steps, max(enough, ENOUGH_STEPS))
 
     def fit(self, size: Size) -> SizeFit:
-        """Measure a size with small batches, and choose its batch size."""
+        """Measure a size with two batches, and choose its batch size."""
         if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
             return self._measured(size)
-        trial = min(size.batch_tokens, TRIAL_BATCH)
-        first = self._measured(replace(size, batch_tokens=trial))
+        low, high = self.smallest_batch, max(LARGE_BATCH, 2 * self.smallest_batch)
+        first, second = (self._measured(replace(size, batch_tokens=b)) for b in (low, high))
+        per_token = max((second.seconds - first.seconds) / (high - low), first.seconds / low / 100)
+        per_step = max(first.seconds - low * per_token, 0.0)
+
+        def fitted(batch: int) -> SizeFit:
+            seconds = per_step + batch * per_token
+            return self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
+
+        whole = fitted(size.batch_tokens)
+        if whole.in_time >= whole.steps:
+            return whole
+        # Of all batches b, this one has the most useful tokens per second: with S steps per second,
+        # S * b / (1 + b / CRITICAL_BATCH).
+        best = math.sqrt(per_step / per_token * CRITICAL_BATCH)
+        most = min(math.sqrt(2) * best, self._epoch / STEPS_PER_EPOCH)  # rounded to halvings
         batch = size.batch_tokens
-        while True:
-            seconds = first.seconds * batch / trial
-            fitted = self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
-            wanted = min(fitted.steps, MANY_STEPS)
-            if batch // 2 < self.smallest_batch or fitted.in_time >= wanted:
-                return fitted
+        while batch > most and batch // 2 >= low:
             batch //= 2
+        return fitted(batch)
+
+    @property
+    def _epoch(self) -> float:
+        """The tokens of an epoch, about."""
+        return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:
         """Measure the chosen size again, for longer. If only a few epochs fit, lower its dropout
         and raise its learning rate."""
         measured = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
-        batch = measured.picks["training"]["batch_tokens"]
-        tokens = self.amount.words * automatic_sizes.PIECES_PER_WORD
-        epochs = measured.taken * batch / max(tokens, 1)
+        epochs = measured.taken * measured.batch / self._epoch
         if measured.in_time >= measured.steps or epochs > SOME_EPOCHS:
             return measured
         dropout = 0.0 if epochs <= FEW_EPOCHS else min(measured.size.dropout, LITTLE)
