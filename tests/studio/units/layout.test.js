@@ -70,7 +70,7 @@ test('the compressed areas of a range are outside the window', () => {
   const one = band('src', 400);
   heights([one], 900, 1);
   const [above, below] = pieces(one, 0, 400);
-  assert.ok(above[1] <= one.y0 && below[0] >= one.y0 + one.rows * one.pitch);
+  assert.ok(one.y0 - above[1] > 2 && below[0] - one.y0 - one.rows * one.pitch > 2);
   assert.deepEqual(pieces(one, one.first, one.first + one.rows), []);
   assert.equal(pieces(one, 0, 10).length, 1);
 });

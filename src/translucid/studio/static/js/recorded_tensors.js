@@ -52,7 +52,7 @@ function pooledAlong(shape, values, axis, each) {
   return { shape: shape.with(axis, count), values: found };
 }
 // The bytes of a frame: a header in JSON, then the values, as frames.js reads them.
-/** @type {(frame: Pick<Frame, 'at' | 'scale'>, cut: Cut, whole: number[], form: string, index: Header['index']) => Bytes} */
+/** @type {Encode} */
 export function encoded(frame, cut, whole, form, index) {
   const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1;
   const hi = frame.scale === 'unit' ? 1 : most;

@@ -607,6 +607,13 @@ interface Cut {
   axes: string[];
   values: Float32Array;
 }
+type Encode = (
+  frame: Pick<Frame, 'at' | 'scale'>,
+  cut: Cut,
+  whole: number[],
+  form: string,
+  index: Header['index'],
+) => Bytes;
 type TensorOptions = { index?: string | number; pool?: string | number; as?: string };
 
 // ---- the panes of Flow: anatomy.js, parts/layout.js
