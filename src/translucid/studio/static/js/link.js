@@ -8,6 +8,8 @@ import { onLook } from './dom.js';
 const marks = new Map(); // key -> Set of { el, keys }
 /** @type {Set<(what: 'hover' | 'pin') => void>} */
 const listeners = new Set();
+/** @type {Map<() => void, { el: Element; been: boolean }>} */
+const followers = new Map(); // what follow() was given
 /** @type {{ hover: string[]; pins: string[]; meant: string[] }} */
 export const state = { hover: [], pins: [], meant: [] }; // meant: what a lesson refers to
 /** @type {Set<Mark>} */
@@ -27,11 +29,13 @@ export function mark(el, ...keys) {
 }
 /** @type {(root: Node | null) => void} */
 export function forget(root) {
-  // remove the marks within root
+  // remove the marks within root, and end what follows there
   for (const [key, entries] of marks) {
     for (const entry of entries) if (root === null || root.contains(entry.el)) entries.delete(entry);
     if (!entries.size) marks.delete(key);
   }
+  for (const [act, { el, been }] of followers)
+    if (root === null || root.contains(el) || (been && !el.isConnected)) unfollow(act);
 }
 /** @type {(...boxes: Element[]) => void} */
 export function clear(...boxes) {
@@ -176,12 +180,20 @@ export function wordInRow(keys, rows, row) {
 // Call f now and at every change while the element is on the page.
 /** @type {(el: Element, f: () => void) => void} */
 export function follow(el, f) {
-  let been = false;
-  const stop = onChange(() => {
+  const act = () => {
     if (el.isConnected) {
-      been = true;
+      followers.set(act, { el, been: true });
       f();
-    } else if (been) stop();
-  });
+    } else if (followers.get(act)?.been) unfollow(act);
+  };
+  followers.set(act, { el, been: false });
+  listeners.add(act);
   f();
 }
+/** @type {(act: () => void) => void} */
+function unfollow(act) {
+  followers.delete(act);
+  listeners.delete(act);
+}
+// How many marks and listeners there are: for the tests.
+export const held = () => ({ marks: marks.size, listeners: listeners.size });

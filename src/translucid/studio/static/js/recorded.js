@@ -94,8 +94,8 @@ export function recorded({ answers, points }) {
     const training = path.match(/^(\/api\/train\/\w+\/probes)\?(.*)$/);
     if (training) {
       const there = answers.filter(([, at]) => at.startsWith(`${training[1]}?`));
-      const known_ = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
-      const wanted = new URLSearchParams(training[2]).getAll('step').map(step => known_.get(Number(step)));
+      const tablesByStep = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
+      const wanted = new URLSearchParams(training[2]).getAll('step').map(step => tablesByStep.get(Number(step)));
       if (wanted.every(Boolean))
         return { status: 200, kind: 'application/octet-stream', bytes: await new Blob(wanted).arrayBuffer() };
     }

@@ -480,7 +480,7 @@ type Checked = Found & { lessons: ListedLesson[] };
 type Check = (value: string, found: Checked & { view: string }) => string;
 interface View {
   name: string;
-  draw(stage: HTMLElement, shown: Shown): Promise<void>;
+  draw(el: HTMLElement, shown: Shown): Promise<void>;
   lacks?(model: Model, all: Model[]): string | false | null | undefined;
   busy?(found: Found): string | undefined;
   keys?: string[][]; // [key, what it does]
@@ -490,8 +490,23 @@ interface View {
   linkTo?: Changes;
   withoutModel?: boolean;
 }
+// A view on the page: mount.js
+interface Mounted {
+  drawn: Promise<void>;
+  stop(): void;
+  remove(): void;
+}
 type Changes = Record<string, string | number | boolean | null | undefined>;
 
+// A picture's numbers as a table: the first cell of a row is its name.
+type Name = string | string[];
+type TableCell = Name | number | null | undefined;
+interface Table {
+  corner?: string;
+  columns: Name[];
+  rows: TableCell[][];
+  note?: string;
+}
 // Makers of elements: h('p.quiet', { title }, 'text').
 type MakeHtml = <K extends keyof HTMLElementTagNameMap>(
   named: K | `${K}.${string}`,

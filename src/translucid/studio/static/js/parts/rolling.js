@@ -36,8 +36,13 @@ export function rolling(box, name, { falls = false } = {}) {
     down.hidden = !falls || box.scrollTop + box.clientHeight > box.scrollHeight - 2;
   };
   box.addEventListener('scroll', look);
-  const watch = new ResizeObserver(() => (box.isConnected ? look() : watch.disconnect()));
+  const anew = new MutationObserver(look);
+  const watch = new ResizeObserver(() => {
+    if (box.isConnected) return look();
+    watch.disconnect();
+    anew.disconnect();
+  });
   watch.observe(box);
-  new MutationObserver(look).observe(box, { childList: true }); // what is in it is drawn anew
+  anew.observe(box, { childList: true }); // what is in it is drawn anew
   return h('div.rolling', box, left, right, down);
 }

@@ -139,7 +139,7 @@ async function drawScene(view) {
   const all = bands.flatMap(band => band.panes);
   view.bands = bands;
   for (const pane of all) pane.say = said(pane);
-  const [tiles, weights, said_] = await Promise.all([
+  const [tiles, weights, predicted] = await Promise.all([
     tilesOf(run, view.points, bands),
     weightsOf(run, bands),
     answers(view, body),
@@ -156,7 +156,7 @@ async function drawScene(view) {
     edges: view.model.edges,
     tiles,
     weights,
-    said: said_,
+    said: predicted,
     selected,
     width: Math.max(box.clientWidth, LEAST * unit()),
     height,

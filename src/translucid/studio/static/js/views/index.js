@@ -1,6 +1,7 @@
 // The views of the studio, in the order of the navigation bar. A view is described by one object:
 //   name         in the bar
-//   draw(stage, { all, model, run, catalogue, params, signal })  fills the stage; signal: aborted when it is left
+//   draw(el, { all, model, run, catalogue, params, signal })  fills its own element (mount.js); signal: aborted when the
+//                view is left, and ends every listener outside el, timer, observer and socket
 //   lacks(model, all)  why a model has no such view, or ''
 //   busy({ model, params })  the message while it computes
 //   keys         what its keys do: [['↑ ↓', 'previous or next layer'], ...]; keysTitle: of their list

@@ -64,7 +64,7 @@ export async function plane(stage, { model, params, signal }) {
 
   function draw() {
     const held = panel.querySelector(':focus')?.dataset.act;
-    const narrow = stage.clientWidth < 860 * unit();
+    const narrow = isNarrow();
     const beside = narrow ? 0 : NETWORK * unit();
     const size = Math.min(picture.clientWidth - beside, room());
     const kept = keepFocus(picture);
@@ -82,7 +82,8 @@ export async function plane(stage, { model, params, signal }) {
       digits: kind === 'mlp' ? 4 : 0,
     });
   }
-  const room = () => (stage.clientWidth < 860 * unit() ? 440 * unit() : stage.clientHeight - 24 * unit());
+  const isNarrow = () => document.documentElement.clientWidth < 860 * unit();
+  const room = () => (isNarrow() ? 440 * unit() : stage.clientHeight - 8 * unit());
   const button = (act, name, onclick, more = {}) => h('button.edit', { 'data-act': act, onclick, ...more }, name);
   function controls() {
     const running = timer !== 0;

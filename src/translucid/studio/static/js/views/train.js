@@ -52,7 +52,7 @@ async function drawView(stage, { model, params, signal }) {
   const trail = follow(model.m, changed);
   const { data } = trail;
   const press = event => {
-    if (event.key === ' ' && (event.target === document.body || event.target === stage)) {
+    if (event.key === ' ' && event.target.contains(stage)) {
       event.preventDefault();
       pause();
     }
