@@ -216,6 +216,9 @@ MISTAKES = {
     "metric": (('{"pearson": float', '{"person": float'),
                "mine.py:{} in evaluate: returned numbers for person, rmse, but must return one for "
                "'pearson'", "def evaluate"),
+    "no number": (('"rmse": float(rmse)', '"rmse": "0.5"'),
+               "mine.py:{} in evaluate: returned rmse = '0.5' (str), but must return numbers only",
+               "def evaluate"),
 }  # fmt: skip
 
 

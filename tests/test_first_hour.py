@@ -155,4 +155,4 @@ def test_missing_values_are_named_in_the_error(tmp_path: Path) -> None:
         answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
         assert answer.returncode == 2
         assert "a.csv:11: column 2 ('rooms') is" in answer.stderr
-        assert "a missing value: fill it in" in answer.stderr
+        assert "value is missing: fill it in" in answer.stderr

@@ -419,7 +419,7 @@ def test_explain_uses_colour_only_on_terminals(tmp_path: Path, folders: dict[str
             ["--beam-size", "3", "--beam-groups", "2"],
             "beam_size 3 is not a multiple of beam_groups 2; try beam_size = 4",
         ),
-        (["--min-length", "5", "--max-length", "5"], "leaves no room below max_length 5"),
+        (["--min-length", "5", "--max-length", "5"], "too large for max_length 5"),
         (["--device", "gpu"], "--device gpu: no such device; choose auto, cpu"),
         (["--ensemble", "nowhere"], "nowhere: no such file or folder"),
     ],

@@ -289,8 +289,8 @@ def test_a_better_baseline_becomes_the_best_model(tmp_path: Path) -> None:
     trained(tmp_path, "named", *files, *SHORT, "model.kind=mlp")
     free, kind = tmp_path / "free", tmp_path / "named"
     assert (
-        "free/best is the linear baseline, because it is better than the network: valid r_squared "
-        in printed
+        "! free/best is the linear baseline, because it is better than the network: valid "
+        "r_squared " in printed
     )
     assert "The network is in free/network; to force the network, set model.kind=mlp" in printed
     assert "Use the baseline" not in printed

@@ -18,9 +18,9 @@ from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.runs.time_limit import (
-    CRITICAL_BATCH,
     ENOUGH_TOKENS,
     FASTER,
+    MANY_STEPS,
     SMALL_BATCH,
     STEPS_PER_EPOCH,
     USED,
@@ -96,10 +96,10 @@ def test_the_largest_size_that_reads_enough_tokens_is_chosen(clocked: Any) -> No
     _, lines, filled = chosen(minutes=minutes, words=words)
     assert tried == [64, 64, 64, 64, 128, 128, 256, 256, 512, 512, 256]
     assert filled.model["d_model"] == 256
-    assert filled.training.batch_tokens == SMALL_BATCH
-    assert filled.training.steps == pytest.approx(steps, abs=1)
+    fewer = filled.training.batch_tokens / SMALL_BATCH
+    assert filled.training.steps == pytest.approx(steps / fewer, abs=1)
     assert filled.training.warmup == filled.training.steps // 20
-    assert filled.training.steps * second <= 60 * USED * minutes
+    assert filled.training.steps * second * fewer <= 60 * USED * minutes
     assert re.fullmatch(r"in 60 minutes here: d_model=256 layers=3, .* a step, [\d,]+ of the "
                         r"[\d,]+ steps intended for this data", lines[0])  # fmt: skip
     assert re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])
@@ -110,21 +110,18 @@ def test_the_largest_size_that_reads_enough_tokens_is_chosen(clocked: Any) -> No
 
 
 @pytest.mark.parametrize("per_step", [0.0, 0.2, 1.0, 5.0, 50.0])
-def test_batches_fit_the_time_of_a_step(per_step: float, clocked: Any) -> None:
-    """The batch has the most useful tokens per second, of all halvings of the largest."""
+def test_the_batch_is_the_largest_with_many_steps(per_step: float, clocked: Any) -> None:
     full = automatic_sizes.size_for(Amount(60, 10**7, 100)).batch_tokens
 
     def clock(d_model: int, batch: int) -> float:
         return (d_model / 64) ** 9 * (per_step + batch / 1024)
 
-    def useful(batch: int) -> float:
-        return batch / (1 + batch / CRITICAL_BATCH) / clock(64, batch)
-
     clocked(clock, 0.0)
     _, _, filled = chosen()
     halvings = [full >> halved for halved in range(10) if full >> halved >= SMALL_BATCH]
+    many = [batch for batch in halvings if 60 * USED * 60 / clock(64, batch) >= MANY_STEPS]
     assert filled.model["d_model"] == 64
-    assert filled.training.batch_tokens == max(halvings, key=useful)
+    assert filled.training.batch_tokens == max(many, default=SMALL_BATCH)
     assert filled.training.steps == int(60 * USED * 60 / clock(64, filled.training.batch_tokens))
 
 

@@ -87,7 +87,7 @@ def test_sizes_are_not_believed(good: Path, tmp_path: Path, key: str, size: int)
     outcome, note, seconds = attempt(lambda: tl.load(folder), seconds=5, bytes_more=600 << 20)
     assert (outcome, seconds < 2) == ("refused", True), note
     if size == 10**9 and key not in ("layers", "ensemble_size"):  # and before memory is taken
-        assert "a larger model than the weights" in note
+        assert "a larger model than" in note
     if key in ("layers", "ensemble_size"):
         tensors = len(declared_sizes(good / "language" / "best" / "model.safetensors"))
         assert (

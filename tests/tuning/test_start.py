@@ -30,6 +30,7 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.core.weights import own_tensors
 from translucid.interop.importing import load
 from translucid.models import Network, build
+from translucid.runs.fine_tuning.take_over import open_source
 from translucid.runs.recipe import recipe, toml
 from translucid.runs.setup import Setup
 from translucid.tasks import model_folder
@@ -228,6 +229,20 @@ def test_a_recurrent_source_carries_its_state_without_being_called_recurrent(
     assert going_on.recipe.training.carry_state
     with pytest.raises(ConfigError, match="a transformer has no state to carry"):
         started(language_model(), lines, "language", training={"carry_state": True})
+
+
+def test_error_for_a_run_whose_best_model_is_its_baseline_names_the_network(tmp_path: Path) -> None:
+    tl.train(
+        "classify", tmp_path / "run", train=REVIEWS, model={"kind": "linear"}, device="cpu",
+        quiet=True,
+    )  # fmt: skip
+    words = "a linear model for task classify; only recurrent networks and Transformers"
+    with pytest.raises(ConfigError, match=rf"{words} can be fine-tuned$"):
+        open_source(str(tmp_path / "run"), "classify")
+    shutil.copytree(classifier() / "best", tmp_path / "run/network")
+    with pytest.raises(ConfigError, match=rf"{words} .* in .*network$"):
+        open_source(str(tmp_path / "run"), "classify")
+    open_source(str(tmp_path / "run/network"), "classify")
 
 
 def test_missing_source_is_refused(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def begin(
     steps: int,
     trace: NoTrace = NO_TRACE,
 ) -> tuple[Any, Tensor]:
-    """Let the model read the prefixes except their last tokens. Returns the state, and the prefixes
-    (rows, length), left-padded with -1."""
+    """Let the model read the prefixes except their last tokens. Return the state after them, and
+    the prefixes as a tensor (rows, length), left-padded with -1."""
     prefix = as_rows(prefixes, model)
     rows, length = prefix.shape
     state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
@@ -68,11 +68,11 @@ def find(
     trace: NoTrace = NO_TRACE,
     graphs: DecodeGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best continuations of each prefix, best first.
+    """Return the best continuations of each prefix, best first.
 
     inputs: the sources of an encoder-decoder. never: forbidden tokens, such as unused rows of the
-    vocabulary. ends: further end tokens besides `eos`. trace: passed to the model in every
-    step. graphs: CUDA graphs to reuse in later searches.
+    vocabulary. ends: further end tokens besides `eos`. trace: passed to the model in every step.
+    graphs: CUDA graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
@@ -120,7 +120,8 @@ def captured(
     never: tuple[int, ...] = (),
     ends: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """Search with CUDA graphs, if no constraint depends on earlier tokens."""
+    """Search with CUDA graphs. The search must have no constraint that depends on earlier
+    tokens."""
     tensors = graphs.search(
         model,
         as_rows(prefixes, model),
@@ -145,8 +146,8 @@ def limits(
     inputs: GenerationInputs | None,
     config: GenerationConfig,
 ) -> tuple[Tensor, Tensor]:
-    """The minimum and maximum number of tokens (rows,) after each prefix. They do not depend on the
-    other rows of the batch."""
+    """The minimum and maximum number of tokens after each prefix, both (rows,). The limits of a row
+    do not depend on the other rows of the batch."""
     prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
     sources = None if inputs is None else inputs.source_lengths
     least, most = config.limits(prefix_lengths if sources is None else sources)
@@ -193,10 +194,11 @@ def draw(
 ) -> Iterator[Written]:
     """Sample texts token by token.
 
-    numbers: (rows, tokens), random numbers between 0 and 1. A text ends with `eos` or one of `ends`
-    (not before `least` tokens), if `stop(row, token)` is true, or after `most` tokens or the last
-    random number, then with one of `forced_end_ids` if given. trace: passed to the model in every
-    step.
+    numbers: random numbers between 0 and 1, (rows, tokens).
+    A text ends with `eos` or one of `ends`, but not before `least` tokens; or when `stop(row,
+    token)` is true; or after `most` tokens or the last random number. In the last case, it ends
+    with one of `forced_end_ids`, if given.
+    trace: passed to the model in every step.
     """
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
@@ -228,7 +230,8 @@ def draw(
             )
             allowed = constraints.force_end(allowed, forced_end_ids, last)
         chosen = pick(allowed, numbers[rows, step], sampling)
-        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # nothing is allowed
+        # If no token is allowed, the text ends.
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
         written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
         yield written

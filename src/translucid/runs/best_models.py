@@ -13,7 +13,7 @@ import torch
 from translucid.core.atomic_files import remove, write_text, write_whole
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import inside
-from translucid.runs.folder import NETWORK, VALID_PREDICTIONS
+from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.runs.recipe.baseline import FittedBaseline
 from translucid.tasks import model_folder
 from translucid.tasks.base import Score, Task
@@ -97,7 +97,7 @@ class BestModels:
 
     def try_baseline(self, baseline: FittedBaseline, say: Callable[[str], None]) -> None:
         """If the baseline scores better, save it as best/, and move the network to network/."""
-        best, network = self._folder / "best", self._folder / NETWORK
+        best, network = self._folder / "best", self._folder / model_folder.NETWORK
         now = model_folder.load(best)
         if now.network.fits:  # in an earlier session
             self._keep_predictions(baseline.score("valid"))
@@ -115,14 +115,14 @@ class BestModels:
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
         say(
-            f"{best} is the {baseline.kind} baseline, because it is better than the network: valid "
-            f"{metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in {network}; to "
-            f"force the network, set model.kind={kind}"
+            f"! {best} is the {baseline.kind} baseline, because it is better than the network: "
+            f"valid {metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in "
+            f"{network}; to force the network, set model.kind={kind}"
         )
 
     def restore_network(self) -> None:
         """Move the network back to best/, so that training can continue."""
-        network = self._folder / NETWORK
+        network = self._folder / model_folder.NETWORK
         if network.exists():
             if (predictions := network / VALID_PREDICTIONS).is_file():
                 write_text(self._folder / VALID_PREDICTIONS, predictions.read_text("utf-8"))

@@ -281,7 +281,7 @@ def resume_run(
             session.restore(checkpoint)
             if changed:  # perhaps to more steps
                 session.extend()
-            run_log.say(f"resumed at step {checkpoint.step:,} of {chosen.training.steps:,}")
+            run_log.say(f"resumed at step {checkpoint.step:,} of {session.state.plan.end:,}")
             if session.state.finished:
                 run_log.say(
                     "all steps are done; to train longer: translucid resume "

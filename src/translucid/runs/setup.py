@@ -70,6 +70,7 @@ class Setup:
     start: dict[str, Any] | None = None  # record of the model that training starts from
     packing: Packing | None = None  # how several items share a row
     baseline: FittedBaseline | None = None  # in the main process, unless switched off
+    seconds: float = 0.0  # that the set-up took
 
     @cached_property
     def baselines(self) -> list[Baseline]:
@@ -224,7 +225,7 @@ def set_up(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, coverage, known.task.first_text(examples.valid, valid),
         examples.columns, _example(known.task, examples.valid, valid), start, packed,
-        fitted,
+        fitted, time.monotonic() - began,
     )  # fmt: skip
 
 

@@ -36,12 +36,8 @@ USED = 0.9  # fraction of the time; the rest is for saving, the test and slower 
 EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
 ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for each weight,
 ENOUGH_STEPS = 300  # in this many steps
-SMALL_BATCH, LARGE_BATCH = (
-    512,
-    2048,
-)  # tokens: the batches measured on a CPU, the first the smallest
-CRITICAL_BATCH = 2048  # tokens: with this batch, a step is worth half a step with a huge batch
-STEPS_PER_EPOCH = 100  # at least, if batches are chosen to fit the time
+SMALL_BATCH, LARGE_BATCH = 512, 2048  # tokens: measured on a CPU; none smaller is chosen
+MANY_STEPS, STEPS_PER_EPOCH = 800, 100  # a larger batch is worthwhile with this many
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
 FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
@@ -154,11 +150,13 @@ class _Trial:
         return min(size.steps, max(enough, ENOUGH_STEPS))
 
     def fit(self, size: Size) -> SizeFit:
-        """Measure a size with two batches, and choose its batch size."""
+        """Measure a size with two batches and without dropout, and choose its batch size."""
         if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
             return self._measured(size)
         low, high = self.smallest_batch, max(LARGE_BATCH, 2 * self.smallest_batch)
-        first, second = (self._measured(replace(size, batch_tokens=b)) for b in (low, high))
+        first, second = (
+            self._measured(replace(size, batch_tokens=batch, dropout=0.0)) for batch in (low, high)
+        )
         per_token = max((second.seconds - first.seconds) / (high - low), first.seconds / low / 100)
         per_step = max(first.seconds - low * per_token, 0.0)
 
@@ -169,12 +167,10 @@ class _Trial:
         whole = fitted(size.batch_tokens)
         if whole.in_time >= whole.steps:
             return whole
-        # Of all batches b, this one has the most useful tokens per second: with S steps per second,
-        # S * b / (1 + b / CRITICAL_BATCH).
-        best = math.sqrt(per_step / per_token * CRITICAL_BATCH)
-        most = min(math.sqrt(2) * best, self._epoch / STEPS_PER_EPOCH)  # rounded to halvings
         batch = size.batch_tokens
-        while batch > most and batch // 2 >= low:
+        while batch // 2 >= low:
+            if batch <= self._epoch / STEPS_PER_EPOCH and fitted(batch).in_time >= MANY_STEPS:
+                break
             batch //= 2
         return fitted(batch)
 
@@ -184,16 +180,13 @@ class _Trial:
         return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:
-        """Measure the chosen size again, for longer. If only a few epochs fit, lower its dropout
-        and raise its learning rate."""
-        measured = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
-        epochs = measured.taken * measured.batch / self._epoch
-        if measured.in_time >= measured.steps or epochs > SOME_EPOCHS:
-            return measured
-        dropout = 0.0 if epochs <= FEW_EPOCHS else min(measured.size.dropout, LITTLE)
-        rate = FASTER * measured.size.learning_rate
-        size = replace(measured.size, dropout=dropout, learning_rate=rate)
-        return self._fitted(size, measured.seconds, measured.evaluation)
+        """If only a few epochs fit, lower the dropout of the chosen size and raise its learning
+        rate. Then measure it again, for longer."""
+        size, epochs = chosen.size, chosen.taken * chosen.batch / self._epoch
+        if chosen.in_time < chosen.steps and epochs <= SOME_EPOCHS:
+            dropout = 0.0 if epochs <= FEW_EPOCHS else min(size.dropout, LITTLE)
+            size = replace(size, dropout=dropout, learning_rate=FASTER * size.learning_rate)
+        return self._measured(size, CHECK_STEPS, CHECK_TIME * self.budget)
 
     def _measured(
         self, size: Size, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS

@@ -116,7 +116,8 @@ class RunFollower:
         with suppress(TranslucidError, OSError, ValueError):
             check_tree(self.folder / "recipe.toml")
             chosen = recipe.read(self.folder / "recipe.toml")
-            kind, steps = chosen.task.kind, chosen.training.steps
+            kind, training = chosen.task.kind, chosen.training
+            steps = training.steps if training.most_steps is None else 0  # 0: it may change
             criterion = TASKS[kind].criterion(chosen.training.best_metric)
         layers = header.get("layers")
         if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):

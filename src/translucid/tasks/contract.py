@@ -5,6 +5,7 @@ Error messages name the file, line and method.
 
 import inspect
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -73,6 +74,9 @@ def _has_metric(task: Task[Any, Any], method: str, score: Score) -> None:
     if task.metric not in score.numbers:
         numbers, metric = f"numbers for {', '.join(score.numbers)}", f"one for {task.metric!r}"
         _refuse(type(task), method, numbers, f"{metric}, the metric of the task")
+    for name, value in score.numbers.items():
+        if not isinstance(value, Real):
+            _refuse(type(task), method, f"{name} = {_kind(value)}", "numbers only, such as 0.5")
 
 
 def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:

@@ -313,7 +313,7 @@ class Language(Task[Text, LanguageItem]):
         if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
             raise InputError(
                 "carry_state = true: this model has no state to carry; omit the key, or set "
-                "context to the number of tokens before each row"
+                "context to the number of earlier tokens that the model should see before each row"
             )
         ids = torch.tensor([i for item in items for i in item.ids], dtype=torch.long)
         targets = torch.tensor([i for item in items for i in item.targets], dtype=torch.long)

@@ -41,6 +41,7 @@ from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
 
 FORMAT = 2
+NETWORK = "network"  # in a run folder, if best/ is the baseline
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 LARGEST = 1 << 62  # larger than any tensor's size
 

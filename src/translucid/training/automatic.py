@@ -44,8 +44,8 @@ def with_compilation(
     if not isinstance(model, TransformerConfig):
         if config.compile is True:
             raise ConfigError(
-                "training.compile = true: only the layers of a transformer are compiled, and this "
-                f"is model.kind = {model.kind}; set it to false"
+                "training.compile = true: only the layers of a transformer can be compiled, but "
+                f"model.kind = {model.kind}; set training.compile = false"
             )
         return config.model_copy(update={"compile": False})
     if config.compile is True:

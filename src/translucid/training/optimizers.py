@@ -165,7 +165,9 @@ def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     return matrices, [p for p in trained if id(p) not in chosen]
 
 
-def rate(step: int, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2) -> float:
+def rate(
+    step: float, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2
+) -> float:
     """The fraction of the peak learning rate at a step (from 0): linear warmup, then the schedule.
 
     constant: no decay. linear, cosine: down to 0 at the last step. inverse_sqrt: 1 / sqrt(step).

@@ -65,7 +65,10 @@ def attention(
     """
     if heads is not None:
         if not all(table is None for table in (q, k, v)):
-            raise Missing("heads needs x, because each head projects a part of it", ("x",))
+            raise Missing(
+                "heads needs x, because each head computes its own queries, keys and values from x",
+                ("x",),
+            )
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
             identity=identity, causal=causal, unscaled=unscaled, digits=digits,

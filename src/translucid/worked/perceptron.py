@@ -214,7 +214,7 @@ def _points(
         if data.lower() not in DATA:
             raise Missing(
                 f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
-                "one row each, and target",
+                "with one row per point, and target",
                 ("x", "target"),
             )
         return CORNERS, DATA[data.lower()]

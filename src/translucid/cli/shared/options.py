@@ -64,7 +64,7 @@ Out = Annotated[
     Path | None,
     in_output(metavar="FILE", help="Output file; run the same command again to resume."),
 ]
-Quiet = Annotated[bool, in_output("--quiet", help="Print only results, warnings and errors.")]
+Quiet = Annotated[bool, in_output("--quiet", help="Print only warnings and errors.")]
 Device = Annotated[
     str, in_model(metavar="NAME", help="auto (a GPU if available), cpu, cuda or cuda:1.")
 ]

@@ -164,7 +164,7 @@ class InertUnpickler(pickle._Unpickler):
         """Count copied values, since short instructions may copy a long list again and again."""
         self._copied += sum(len(v) for v in values if isinstance(v, Sized))
         if self._copied > self._most:
-            raise pickle.UnpicklingError(f"it copies more than {self._most:,} values")
+            raise pickle.UnpicklingError(f"the pickle copies more than {self._most:,} values")
 
     def _reduce(self) -> None:
         """REDUCE and NEWOBJ: call a known function, or make a `Foreign`."""

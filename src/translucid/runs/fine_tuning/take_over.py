@@ -18,6 +18,7 @@ from translucid.models.adapters import merge
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.tasks import model_folder
 from translucid.tasks.label_scores import FUNCTION
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
@@ -74,9 +75,13 @@ def open_source(path: str, task: str) -> StartModel:
         )
     held = load(place)
     if not isinstance(held.network.config, SequenceConfig):
+        network, advice = model_folder.place(place).parent / model_folder.NETWORK, ""
+        if network.is_dir() and isinstance(load(network).network.config, SequenceConfig):
+            advice = f"; the network of this run is in {network}"  # best/ is its baseline
         raise ConfigError(
-            f"training.start_from = {path!r}: a model for task {held.task}; only text models can "
-            "be fine-tuned, since the inputs of others are columns of their own table"
+            f"training.start_from = {path!r}: a {held.network.config.model_dump()['kind']} model "
+            f"for task {held.task}; only recurrent networks and Transformers can be fine-tuned"
+            f"{advice}"
         )
     source = StartModel(path, held, digest_of(held.network))
     merge(held.network)  # its adapters are part of it

@@ -69,7 +69,8 @@ def pick(
         return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.traits.suggested.items()}
     if recipe.model["kind"] == "mlp":  # no text
-        return suggested
+        keys = suggested.get("training", {})
+        return suggested | {"training": keys | _most_steps(recipe, keys)}
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(
         exclude_unset=True
@@ -85,6 +86,7 @@ def pick(
         "evaluate_every": max(steps // 10, 1),
         "patience": PATIENCE,
     }
+    training |= _most_steps(recipe, training)
     if device == "cuda":
         training["precision"] = "bfloat16"
     tokenizer: dict[str, Any] = {}
@@ -143,7 +145,16 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
         "steps": steps, "batch_tokens": batch, "learning_rate": rate,
         "warmup": steps // 10, "evaluate_every": max(steps // 10, 1),
     }  # fmt: skip
-    return training | ({"precision": "bfloat16"} if device == "cuda" else {})
+    training |= {"precision": "bfloat16"} if device == "cuda" else {}
+    return training | _most_steps(recipe, training)
+
+
+def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
+    """With a time limit, the number of steps may change during training, unless the user set it."""
+    fixed = "steps" in recipe.training.model_fields_set
+    if recipe.training.minutes is None or fixed or "steps" not in training:
+        return {}
+    return {"most_steps": training["steps"]}
 
 
 PATIENCE = 5  # of about ten evaluations

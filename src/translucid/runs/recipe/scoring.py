@@ -7,6 +7,7 @@ from typing import Any
 
 from translucid.core.config import unknown_key
 from translucid.core.errors import ConfigError, InputError
+from translucid.core.spelling import quoted
 from translucid.data.readers.loading import Loading
 from translucid.runs.recipe.examples import Part, load_held_out, read_records
 from translucid.runs.recipe.own_files import unchanged
@@ -129,7 +130,7 @@ class ScoredExamples:
         if run is None:
             raise InputError(
                 "this model is not in a run folder, so it has no test data; pass a file in the "
-                "format of the training data (on the command line with --data)"
+                "format of the training data, as in: translucid evaluate MODEL FILE"
             )
         chosen = of_run(run)
         held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train
@@ -144,7 +145,7 @@ class ScoredExamples:
             loading.add(read)
         if not records:
             raise InputError(
-                f"the recipe of {run} names no {NAMES[part]} data; give a file in the format of "
-                "training (on the command line with --data)"
+                f"the recipe of {run} names no {NAMES[part]} data; pass a file in the format of "
+                f"the training data, as in: translucid evaluate {quoted(str(run))} FILE"
             )
         return records
