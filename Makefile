@@ -15,8 +15,9 @@ MARKED := not slow and not thorough
 AGAIN  :=
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
-# Formats and lints the studio's page; package.json has its version.
+# These format and lint the studio's page, and check its types; package.json has their versions.
 BIOME  := node_modules/.bin/biome
+TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
 .PHONY: help test demo lint style types page tests alone clean
@@ -36,7 +37,7 @@ alone: $(READY)  ## run every test file in a process of its own (half an hour); 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
-lint: style page types  ## ruff (rules and format) and mypy; biome for the studio's page
+lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 
 style: $(READY)
 	$(BIN)/ruff check
@@ -47,8 +48,8 @@ types: $(READY)
 
 page:
 	@if ! command -v npm > /dev/null; then echo "The studio's JavaScript is not checked: there is no npm."; \
-	elif ! $(MAKE) --silent $(BIOME); then echo "The studio's JavaScript is not checked: npm could not install biome."; \
-	else $(BIOME) ci --error-on-warnings; fi
+	elif ! $(MAKE) --silent $(BIOME); then echo "The studio's JavaScript is not checked: npm could not install biome and tsc."; \
+	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json && $(TSC) -p jsconfig.strict.json; fi
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

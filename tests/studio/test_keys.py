@@ -413,7 +413,7 @@ BOXES = """() => {
   const seen = el => el.checkVisibility({ visibilityProperty: true }) && el.getClientRects().length;
   const all = selector => [...document.querySelectorAll(selector)].filter(seen).map(box);
   return { outer: all('body > *:not(.skip):not(noscript)'), bar: all('.bar > *:not(.unseen)'),
-           view: all('#stage > div > *') };
+           view: all('#stage > .mounted > * > *') };
 }"""
 
 

@@ -3,6 +3,7 @@ that it can read; numbers that overflow are refused."""
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -83,6 +84,72 @@ def test_a_view_that_is_left_while_it_is_drawn_draws_nothing(
         leaf.turn(f"{studio.address}{shown['hash']}")
         assert leaf.inner.evaluate(SHOWN) == shown, (old, new)
     assert waited > len(pairs), "no view was left while it waited"
+
+
+# What outlives an element: listeners of the window and the document, timers that repeat, observers
+# and sockets. An observer of removed elements counts until it is disconnected.
+COUNTED = """(() => {
+  const alive = new Map(), add = (kind, by) => alive.set(kind, (alive.get(kind) ?? 0) + by);
+  const listening = new Map(); // a listener may be added twice, and counts once
+  const { addEventListener: on, removeEventListener: off } = EventTarget.prototype;
+  const lasts = [window, document];
+  const counts = target => lasts.includes(target) || target instanceof MediaQueryList;
+  const name = (kind, more) => `${kind} ${more === true || more?.capture === true}`;
+  const gone = (act, key) => listening.get(act)?.delete(key) && add(`listener ${key}`, -1);
+  EventTarget.prototype.addEventListener = function (kind, act, more) {
+    const key = name(kind, more);
+    if (counts(this) && act && !listening.get(act)?.has(key)) {
+      if (!listening.has(act)) listening.set(act, new Set());
+      listening.get(act).add(key);
+      add(`listener ${key}`, 1);
+      if (more?.signal) on.call(more.signal, 'abort', () => gone(act, key));
+    }
+    return on.call(this, kind, act, more);
+  };
+  EventTarget.prototype.removeEventListener = function (kind, act, more) {
+    if (counts(this)) gone(act, name(kind, more));
+    return off.call(this, kind, act, more);
+  };
+  const [every, clear] = [window.setInterval, window.clearInterval];
+  const timers = new Set();
+  window.setInterval = (...given) => { const id = every(...given); timers.add(id); return id; };
+  window.clearInterval = id => { timers.delete(id); clear(id); };
+  for (const kind of ['ResizeObserver', 'MutationObserver', 'IntersectionObserver']) {
+    const observing = new Set();
+    window[kind] = class extends window[kind] {
+      observe(...given) { observing.add(this); super.observe(...given); }
+      disconnect() { observing.delete(this); super.disconnect(); }
+    };
+    alive.set(kind, observing);
+  }
+  const sockets = new Set();
+  window.WebSocket = class extends WebSocket {
+    constructor(...given) {
+      super(...given);
+      sockets.add(this);
+      on.call(this, 'close', () => sockets.delete(this));
+    }
+  };
+  window.alive = async () => {
+    const { held } = await import('/static/js/link.js');
+    const counted = Object.fromEntries([...alive].map(([kind, n]) => [kind, n.size ?? n]));
+    return { ...counted, timers: timers.size, sockets: sockets.size, ...held() };
+  };
+})()"""
+
+
+@pytest.mark.slow
+def test_views_that_are_left_leave_nothing_behind(studio: Served, own_page: Page) -> None:
+    """Each view is opened and left 20 times: no more is alive than after the first time."""
+    own_page.inner.at_once.add_init_script(COUNTED)
+    place = partial(address, studio, "translate-lstm", text="the dog sees a cat .")
+    own_page.see(place("flow"))
+    alive = []
+    for _ in range(20):
+        for view in [*KEYS.values(), "flow"]:
+            own_page.turn(place(view))
+        alive.append(own_page.inner.evaluate("alive()"))
+    assert alive[-1] == alive[0]
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ EXPORT = re.compile(
     r"export(?<=^export)\s+((?:async\s+)?(?:function\*?|class|const)\s+(\w+))", re.M
 )
 LISTED = re.compile(r"export(?<=^export)\s+\{([^}]*)\};?[^\S\n]*$", re.M)
+COMMENT = re.compile(r"\s*(//\s.*|/\*\*.*\*/)")
 LEFT = re.compile(r"^(import|export)\b.*|\bimport\s*\(.*", re.M)
 
 
@@ -96,7 +97,7 @@ def as_function(name: str, sources: dict[str, str]) -> str:
             f"{name}: the bundle does not support {left.group().strip()[:80]!r}; write "
             "`import {{ a }} from '...'`, `export const a`, `export function a` or `export {{ a }}`"
         )
-    lines = [line for line in body.splitlines() if not line.lstrip().startswith("// ")]
+    lines = [line for line in body.splitlines() if not COMMENT.fullmatch(line)]
     if not any(line.count("`") % 2 for line in lines):  # a multi-line string keeps its spaces
         lines = [line.lstrip() for line in lines]
     body = "\n".join(lines)

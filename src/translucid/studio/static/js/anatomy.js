@@ -4,6 +4,7 @@ import { capital } from './dom.js';
 
 const ROWS = new Set(['length', 'queries', 'keys']);
 const CELLS = new Set(['lstm', 'gru', 'rnn']);
+/** @type {Record<string, string>} */
 const NAMES = {
   embedding: 'embedding',
   characters: 'characters',
@@ -25,6 +26,7 @@ const NAMES = {
   gru: 'GRU cell',
   rnn: 'RNN cell',
 };
+/** @type {Record<string, string>} */
 const SHORT = {
   embedding: 'emb.',
   positions: 'pos.',
@@ -33,6 +35,7 @@ const SHORT = {
   states: 'st.',
   characters: 'char.',
 };
+/** @type {Record<string, string>} */
 const LETTERS = {
   forget: 'f',
   input: 'i',
@@ -44,6 +47,7 @@ const LETTERS = {
   update: 'z',
 };
 // The points that can represent a part, best first.
+/** @type {Record<string, string[]>} */
 const SPEAKS = {
   embedding: ['scaled', 'lookup'],
   characters: ['sum', 'output'],
@@ -70,28 +74,51 @@ const ENDS = [
   'output.dense.activation',
 ];
 
+/** @type {Record<string, string>} */
+const ANSWERS = {
+  target_tokens: 'next token',
+  next_tokens: 'next token',
+  masked_tokens: 'token',
+  tags: 'tag',
+  label: 'class',
+};
+
+/** @type {(family: string) => boolean} */
 export const isRecurrent = family => ['rnn', 'rnn_relu', 'lstm', 'gru'].includes(family);
+/** @type {(at: string) => string} */
 export const scopeOf = at => at.slice(0, at.lastIndexOf('.'));
-export const pointOf = at => at.slice(at.lastIndexOf('.') + 1);
-export const partOf = scope => scope.split('.').at(-1).split('_').at(-1);
+/** @type {(at: string) => string} */
+export const pointOf = at => lastOf(at, '.');
+/** @type {(text: string, sign: string) => string} */
+const lastOf = (text, sign) => text.slice(text.lastIndexOf(sign) + 1);
+/** @type {(scope: string) => string} */
+export const partOf = scope => lastOf(lastOf(scope, '.'), '_');
+/** @type {(at: string) => string} */
 export const entryOf = at => `${partOf(scopeOf(at))}.${pointOf(at)}`;
 // The catalogue's entry for a point, with this model's formula.
+/** @type {(catalogue: Catalogue, points: Map<string, Point>, at: string) => Entry} */
 export const entryAt = (catalogue, points, at) => {
   const entry = catalogue[entryOf(at)];
   const formula = points.get(at)?.formula;
   return formula ? { ...entry, formula } : entry;
 };
+/** @type {(scope: string) => number | null} */
 export const layerOf = scope => {
   const found = scope.match(/layers\.(\d+)/);
   return found ? Number(found[1]) : null;
 };
+/** @type {(point: Point) => boolean} */
 export const byRows = point => ROWS.has(point.axes[0]) && point.shape.length <= 2;
+/** @type {(pane: { at: string }) => boolean} */
 export const ofHead = pane => /(^|\.)(head|ngrams|linear)\.\w+$/.test(pane.at);
+/** @type {(scope: string) => boolean} */
 const crosses = scope => /(^|\.)(cross_attention|alignment)$/.test(scope);
 // The kind of an attention pattern: cross, encoder or decoder.
+/** @type {(at: string) => 'cross' | 'encoder' | 'decoder'} */
 export const attentionKind = at =>
   crosses(scopeOf(at)) ? 'cross' : at.split('.').includes('encoder') ? 'encoder' : 'decoder';
 
+/** @type {(scope: string) => { place: string; name: string }} */
 export function title(scope) {
   // "Decoder layer 2", "Cross-attention"
   const words = scope.split('.').filter(word => !/^(members|layers|\d+|recurrent|forward|backward)$/.test(word));
@@ -99,7 +126,7 @@ export function title(scope) {
   const layer = layerOf(scope);
   const way = scope.match(/\.(forward|backward)\./)?.[1];
   const member = scope.match(/^members\.(\d+)/);
-  const last = scope.split('.').at(-1);
+  const last = lastOf(scope, '.');
   const before = scope.split('.').at(-2) ?? '';
   const residual = last.endsWith('_residual')
     ? last.slice(0, -9)
@@ -115,9 +142,11 @@ export function title(scope) {
   return { place: capital(place), name: capital(name) };
 }
 
+/** @type {(run: Run, model: Model, also?: { opened?: Opened; member?: number }) => Anatomy} */
 export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const prefix = run.points.some(point => point.at.startsWith('members.')) ? `members.${member}.` : '';
   const members = new Set(run.points.map(point => point.at.match(/^members\.(\d+)\./)?.[1]).filter(Boolean)).size;
+  /** @type {LocalPoint[]} */
   const own = run.points
     .filter(point => !point.at.startsWith('members.') || point.at.startsWith(prefix))
     .map(point => ({ ...point, local: point.at.startsWith(prefix) ? point.at.slice(prefix.length) : point.at }));
@@ -131,12 +160,10 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   const end = endPoint && {
     at: endPoint.at,
     point: endPoint,
-    kind:
-      { target_tokens: 'next token', next_tokens: 'next token', masked_tokens: 'token', tags: 'tag', label: 'class' }[
-        model.outputs
-      ] ?? 'number',
+    kind: ANSWERS[model.outputs ?? ''] ?? 'number',
   };
   if (!sides.length) return { bands: [columns(own, features, run, model.standardised)], end, members };
+  /** @type {Band[]} */
   const bands = sides.map(side => {
     const last = side === sides.at(-1);
     const mine = own.filter(
@@ -171,37 +198,44 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
 // One layer is open; the others are one plate each. In a deep model, only the layers near the open one have their own
 // plate; the others share one per group.
 const DEEP = 7; // maximum layers without groups
+/** @type {(points: LocalPoint[], side: string, wanted?: number) => Pick<Band, 'panes' | 'layers' | 'open'>} */
 function panes(points, side, wanted) {
   const layers = [...new Set(points.map(point => layerOf(point.local)).filter(layer => layer !== null))];
-  const open = layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
+  const open = wanted !== undefined && layers.includes(wanted) ? wanted : (layers.at(-1) ?? null);
   const each = layers.length > 36 ? 12 : 6;
+  /** @type {(layer: number) => number} */
   const groupOf = layer => Math.floor(layer / each);
+  /** @type {(layer: number) => number[]} */
   const together = layer =>
-    layers.length > DEEP && groupOf(layer) !== groupOf(open)
+    layers.length > DEEP && groupOf(layer) !== groupOf(open ?? 0)
       ? layers.filter(other => groupOf(other) === groupOf(layer))
       : [layer];
+  /** @type {Map<string, LocalPoint[]>} */
   const scopes = new Map();
   for (const point of points) {
     const scope = scopeOf(point.at);
-    if (!scopes.has(scope)) scopes.set(scope, []);
-    scopes.get(scope).push(point);
+    scopes.set(scope, [...(scopes.get(scope) ?? []), point]);
   }
+  /** @type {Pane[]} */
   const found = [];
+  /** @type {Map<number, Pane>} */
   const plates = new Map();
   for (const [scope, all] of scopes) {
     const local = scopeOf(all[0].local);
     const layer = layerOf(local);
     if (layer !== null && layer !== open) {
       const inside = together(layer);
-      const [first, last] = [inside[0], inside.at(-1)];
-      if (!plates.has(first)) {
+      const [first, last] = [inside[0], inside[inside.length - 1]];
+      let plate = plates.get(first);
+      if (!plate) {
         const short = first === last ? String(first) : `${first}–${last}`;
-        const plate = {
+        plate = {
           kind: 'plate',
           among: layers.length <= DEEP ? undefined : inside.length > 1 ? 'group' : 'near',
           side,
-          layer: first > open ? first : last, // the one that it opens
+          layer: open !== null && first > open ? first : last, // the one that it opens
           scope,
+          at: '',
           points: [],
           label: `${first === last ? 'layer' : 'layers'} ${short}`,
           short,
@@ -210,16 +244,19 @@ function panes(points, side, wanted) {
         plates.set(first, plate);
         found.push(plate);
       }
-      plates.get(first).points.push(...all);
-    } else found.push(...ofScope(scope, local, all, side, layer, layers.length));
+      plate.points.push(...all);
+    } else found.push(...ofScope(scope, local, all, side, layer));
   }
-  for (const plate of plates.values()) plate.at = (plate.points.findLast(byRows) ?? plate.points.at(-1)).at;
+  for (const plate of plates.values())
+    plate.at = (plate.points.findLast(byRows) ?? plate.points[plate.points.length - 1]).at;
+  /** @type {(pane: Pane) => number} */
   const last = pane => Number(pane.kind === 'vector' && ofHead(pane)); // a single vector comes behind
   return { panes: found.filter(pane => pane.at).sort((a, b) => last(a) - last(b)), layers, open };
 }
+/** @type {(scope: string, local: string, all: LocalPoint[], side: string, layer: number | null) => Pane[]} */
 function ofScope(scope, local, all, side, layer) {
   const part = partOf(local);
-  const last = local.split('.').at(-1);
+  const last = lastOf(local, '.');
   const way = local.match(/\.(forward|backward)\./)?.[1];
   const group = layer === null ? null : `layer ${layer}${way ? `, ${way}` : ''}`;
   const base = { side, layer, scope, points: all, group, stream: STREAM.has(part) && last !== 'norm' };
@@ -253,7 +290,7 @@ function ofScope(scope, local, all, side, layer) {
   const at =
     (SPEAKS[part] ?? []).map(name => all.find(point => pointOf(point.at) === name)).find(Boolean) ??
     all.findLast(byRows) ??
-    all.at(-1);
+    all[all.length - 1];
   const label = NAMES[last] ?? last.replaceAll('_', ' ');
   if (pointOf(at.at) === 'pattern')
     return [
@@ -281,6 +318,7 @@ function ofScope(scope, local, all, side, layer) {
   ];
 }
 // A model that reads numbers: each layer is a column.
+/** @type {(points: LocalPoint[], features: string[], run: Run, standardised?: boolean) => Band} */
 function columns(points, features, run, standardised) {
   const shown = points.filter(
     point =>

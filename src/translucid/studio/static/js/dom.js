@@ -5,39 +5,46 @@ const MML = 'http://www.w3.org/1998/Math/MathML';
 
 // h('p.quiet.small', { title }, 'text', other): a tag with classes, optional attributes, and content. Attributes and
 // content that are null, undefined or false are omitted.
+/** @type {(given: any) => boolean} */
 const isAttributes = given => given?.constructor === Object;
+/** @type {(value: unknown) => boolean} */
 const isLeftOut = value => value === undefined || value === null || value === false;
 
+/** @type {<E extends Element>(el: E, classes: string[], given: Given) => E} */
 function made(el, classes, given) {
-  const { class: more, ...attributes } = isAttributes(given[0]) ? given[0] : {};
+  const { class: more, ...attributes } = /** @type {Attributes} */ (isAttributes(given[0]) ? given[0] : {});
   const all = [...classes, more].filter(Boolean).join(' ');
   if (all) el.setAttribute('class', all);
   for (const [key, value] of Object.entries(attributes)) {
     if (isLeftOut(value)) continue;
-    if (key.startsWith('on')) el.addEventListener(key.slice(2), value);
-    else if (key === 'style')
+    if (typeof value === 'function') el.addEventListener(key.slice(2), /** @type {EventListener} */ (value));
+    else if (key === 'style' && typeof value === 'string')
       // in a notebook, sizes are relative to the box
-      el.style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
+      /** @type {any} */ (el).style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
     else if (key === 'width' || key === 'height')
-      // biome-ignore lint/complexity/useMathMinMax: it may be a text, as 100%; and no room is no error
-      el.setAttribute(key, value < 0 ? 0 : value);
-    else el.setAttribute(key, value === true ? '' : value);
+      el.setAttribute(key, String(Number(value) < 0 ? 0 : value)); // it may be a text, as 100%; and no room is no error
+    else el.setAttribute(key, value === true ? '' : String(value));
   }
   const content = isAttributes(given[0]) ? given.slice(1) : given;
-  el.append(...content.flat(4).filter(each => !isLeftOut(each)));
+  el.append(.../** @type {any[]} */ (content).flat(4).filter(each => !isLeftOut(each)));
   return el;
 }
+/** @type {(create: (tag: string) => Element) => (named: string, ...given: Given) => any} */
 const maker =
   create =>
   (named, ...given) => {
     const [tag, ...classes] = named.split('.');
     return made(create(tag), classes, given);
   };
+/** @type {MakeHtml} */
 export const h = maker(tag => document.createElement(tag));
+/** @type {MakeSvg} */
 export const s = maker(tag => document.createElementNS(SVG, tag));
+/** @type {(named: string, ...given: Given) => MathMLElement} */
 export const m = maker(tag => document.createElementNS(MML, tag));
 
 // Call look on hover or focus, and away when it ends.
+/** @type {<E extends Element>(el: E, look: () => void, away: () => void) => E} */
 export function onLook(el, look, away) {
   for (const kind of ['mouseenter', 'focus']) el.addEventListener(kind, look);
   for (const kind of ['mouseleave', 'blur']) el.addEventListener(kind, away);
@@ -51,22 +58,28 @@ export const ABOVE = { 'text-anchor': 'middle' };
 
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
-const pen = document.createElement('canvas').getContext('2d');
+/** @type {CanvasRenderingContext2D | null} */
+let pen = null;
 // The width of the widest word, in px. A word may be a list of pieces; most: the longest piece in characters.
+/** @type {(words: (string | string[])[], rem: number, font?: Font) => number} */
 export function widest(words, rem, { family = 'serif', weight = 400, most = Infinity } = {}) {
   const face = getComputedStyle(document.documentElement).getPropertyValue(
-    { mono: '--numbers', names: '--names' }[family] ?? '--words',
+    { mono: '--numbers', names: '--names', serif: '--words' }[family],
   );
-  pen.font = `${weight} ${rem * 16 * unit()}px ${face}`;
+  pen ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'));
+  const measure = pen;
+  measure.font = `${weight} ${rem * 16 * unit()}px ${face}`;
+  /** @type {(word: string | string[]) => string} */
   const written = word =>
     [word]
       .flat()
       .map(piece => short(String(piece), most))
       .join('');
-  return words.reduce((wide, word) => Math.max(wide, pen.measureText(written(word)).width), 0);
+  return words.reduce((wide, word) => Math.max(wide, measure.measureText(written(word)).width), 0);
 }
 
 // MathML from the server, parsed as XML.
+/** @type {(markup: string | null | undefined, display?: boolean) => Element | null} */
 export function formula(markup, display = true) {
   if (!markup) return null;
   const parsed = new DOMParser().parseFromString(markup, 'application/xml');
@@ -107,19 +120,24 @@ const ICONS = {
   pause: 'M4.4 3h2.4v10H4.4zM9.2 3h2.4v10H9.2z',
   edit: 'M10.9 2.7a1.3 1.3 0 0 1 1.8 0l.6.6c.5.5.5 1.3 0 1.8L6 12.4l-3 .9a.3.3 0 0 1-.4-.4l.9-3 7.4-7.2Z',
 };
+/** @type {(name: keyof typeof ICONS) => SVGSVGElement} */
 export const icon = name =>
   s(
     'svg.icon',
     { viewBox: '0 0 16 16', 'aria-hidden': 'true' },
     s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }),
   );
+/** @type {(word: string) => boolean} */
 export const special = word => /^<\/?\w+>$/.test(word);
 
 // A modal dialog; Escape and a click outside close it.
+/** @type {(title: string, ...body: Content[]) => HTMLDialogElement} */
 export function dialog(title, ...body) {
-  const shut = h('button.edit', { onclick: () => box.close() }, 'Close');
+  const shut = h('button.edit', 'Close');
+  /** @type {HTMLDialogElement} */
   const box = h('dialog.over', { 'aria-label': title }, h('header', h('h2', title), shut), body);
-  const before = document.activeElement;
+  const before = /** @type {HTMLElement | null} */ (document.activeElement);
+  shut.addEventListener('click', () => box.close());
   box.addEventListener('click', event => {
     if (event.target === box) box.close();
   });
@@ -133,23 +151,31 @@ export function dialog(title, ...body) {
   return box;
 }
 
+/** @type {(text: string) => string} */
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
+/** @type {(list: number[]) => number} */
 export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+/** @type {(i: number, count: number) => number} */
 export const nearestIndex = (i, count) => Math.min(count - 1, Math.max(0, i));
+/** @type {(n: number) => number[]} */
 export const range = n => Array.from({ length: n }, (_, i) => i);
 // Which labels are shown: every n-th, always the highlighted one, and none that would overlap it.
+/** @type {(i: number, every: number, lit?: number | null) => boolean} */
 export const isLabelled = (i, every, lit) =>
   i === lit || (i % every === 0 && (lit === null || lit === undefined || Math.abs(i - lit) >= every));
+/** @type {(places: number[], gap: number, lit?: number | null) => Set<number>} */
 export function spacedLabels(places, gap, lit) {
   // the same for labels at unequal distances
-  const seen = new Set(lit === null || lit === undefined ? [] : [lit]);
+  const known = typeof lit === 'number' ? [lit] : null;
+  const seen = new Set(known ?? []);
   let last = -Infinity;
   places.forEach((y, i) => {
-    if (i === lit || (y - last >= gap && (!(lit >= 0) || lit === null || Math.abs(y - places[lit]) >= gap))) {
+    if (i === lit || (y - last >= gap && (!known || Math.abs(y - places[known[0]]) >= gap))) {
       seen.add(i);
       last = y;
     }
   });
   return seen;
 }
+/** @type {(word: string, most?: number) => string} */
 export const short = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

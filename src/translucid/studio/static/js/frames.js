@@ -1,33 +1,42 @@
 // Tensors from the server: a header in JSON, then raw numbers. See studio/tensors.py.
 const NOTHING = 255;
 export class Frame {
+  /** @param {Header} header @param {Raw} raw */
   constructor(header, raw) {
     Object.assign(this, header);
+    this.shape = header.shape;
+    this.dtype = header.dtype;
+    this.lo = header.lo;
+    this.hi = header.hi;
     this.raw = raw;
   }
   get size() {
     return this.shape.reduce((a, b) => a * b, 1);
   }
+  /** @type {(at: number) => number} */
   number(at) {
     // flat index -> number; NaN: no value
     if (this.dtype !== 'u8') return this.dtype === 'f16' ? half(this.raw[at]) : this.raw[at];
     return this.raw[at] === NOTHING ? NaN : this.lo + (this.raw[at] / 254) * (this.hi - this.lo);
   }
+  /** @type {(...index: number[]) => number[]} */
   row(...index) {
     // all numbers below a leading index
     const [first, below] = this.place(index);
     return Array.from({ length: below }, (_, i) => this.number(first + i));
   }
+  /** @type {(index: number[]) => [number, number]} */
   place(index) {
     // the first flat index below a leading index, and the count
     const below = this.shape.slice(index.length).reduce((a, b) => a * b, 1);
     const first = index.reduce((sum, i, axis) => sum * this.shape[axis] + i, 0);
     return [first * below, below];
   }
+  /** @type {(...index: number[]) => number[][]} */
   table(...index) {
     // rows and columns below a leading index
     const rows = [];
-    const columns = this.shape.at(-1);
+    const columns = this.shape.at(-1) ?? 1;
     const [first, below] = this.place(index);
     for (let at = first; at < first + below; ) {
       const row = new Array(columns);
@@ -51,20 +60,25 @@ for (let bits = 0; bits < 1 << 16; bits++) {
         ? sign * 2 ** (power - 15) * (1 + rest / 1024)
         : sign * 2 ** -14 * (rest / 1024);
 }
+/** @type {(bits: number) => number} */
 const half = bits => halves[bits];
 const KINDS = { u8: Uint8Array, f16: Uint16Array, f32: Float32Array };
+/** @type {(buffer: ArrayBuffer) => (Frame & Header)[]} */
 export function frames(buffer) {
+  /** @type {(Frame & Header)[]} */
   const found = [];
   const view = new DataView(buffer);
   const decoder = new TextDecoder();
   for (let at = 0; at < buffer.byteLength; ) {
     const length = view.getUint32(at, true);
+    /** @type {Header} */
     const header = JSON.parse(decoder.decode(new Uint8Array(buffer, at + 4, length)));
     const Kind = KINDS[header.dtype];
     const count = header.shape.reduce((a, b) => a * b, 1);
     const start = at + 4 + length;
     const end = start + 8 * Math.ceil((count * Kind.BYTES_PER_ELEMENT) / 8);
-    found.push(new Frame({ ...header, from: at, end }, new Kind(buffer, start, count))); // from, end: its bytes
+    const frame = new Frame({ ...header, from: at, end }, new Kind(buffer, start, count)); // from, end: its bytes
+    found.push(/** @type {Frame & Header} */ (frame));
     at = end;
   }
   return found;

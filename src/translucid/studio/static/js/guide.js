@@ -1,6 +1,7 @@
 // The lesson's strip above the status bar, in any view. Its numbers come from the current run, its nouns highlight what
 // they name, and each stop is an address. Space returns to the stop, then continues.
 import { isPlainKey } from './keyboard.js';
+import { applies, bestFirst, countApplying, nearestStop, reasons, skippedBefore, stopNamed } from './lesson_stops.js';
 import { h, icon, special, onLook } from './dom.js';
 import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
@@ -25,52 +26,49 @@ export function stopAt(id, place, step) {
 function move(place) {
   location.hash = stopAt(now.id, place, now.lesson.steps[place - 1]);
 }
-const there = step => step.lacks === undefined;
-const seek = (from, by) => {
-  for (let k = from + by; k >= 1 && k <= now.lesson.steps.length; k += by) if (there(now.lesson.steps[k - 1])) return k;
-  return null;
-};
 const away = () => {
   const step = now.lesson.steps[now.place - 1];
-  return there(step) && step.address.split('?')[0] !== now.view;
+  return applies(step) && step.address.split('?')[0] !== now.view;
 };
 function on() {
   if (away()) return move(now.place);
-  const next = seek(now.place, 1);
+  const next = nearestStop(now.lesson.steps, now.place, 1);
   if (next !== null) return move(next);
   remember(now.id);
   if (now.after) location.hash = stationAt(now.after);
   else leave();
 }
 function back() {
-  const before = seek(now.place, -1);
+  const before = nearestStop(now.lesson.steps, now.place, -1);
   if (before !== null) move(before);
 }
 function leave() {
   go('lesson', { lesson: null, pin: null });
 }
 
-const told = () => /^([\w-]+)\.(\d+)$/.exec(address().params.get('lesson') ?? '') ?? [];
+const told = () => stopNamed(address().params.get('lesson'));
 // A lesson on this run, or the reason why it does not exist.
 const lessonOf = async (run, id) =>
-  id && run ? api.lesson(run.run, id).catch(error => ({ steps: [], why: api.refusal(error) })) : null;
+  id && run
+    ? api.lesson(run.run, id).catch(error => /** @type {any} */ ({ steps: [], why: api.refusal(error) }))
+    : null;
 // A link to a stop without a view opens the stop's view with its selection and pins; for a station, also its model and
 // sentence.
 export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
-  const [, id, place] = told();
+  const { id, place } = told();
   const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
   if (own) return to('lesson', { m: own.m, text: params.get('text') ?? own.text });
   const step = (await lessonOf(run, id))?.steps[place - 1];
-  return step && there(step) ? stopAt(id, Number(place), step) : null;
+  return step && applies(step) ? stopAt(id, place, step) : null;
 }
 export async function guide(view, { run }) {
-  const [, id, place] = told();
+  const { id, place } = told();
   const el = box();
   const held = el.contains(document.activeElement) ? document.activeElement.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson?.steps[place - 1] ? { id, place: Number(place), lesson, view, run } : null;
+  now = lesson?.steps[place - 1] ? { id, place, lesson, view, run } : null;
   el.hidden = lesson === null;
   if (now === null) {
     link.state.meant = [];
@@ -78,13 +76,14 @@ export async function guide(view, { run }) {
     return;
   }
   const step = lesson.steps[now.place - 1];
-  now.instead = there(step) ? null : step.in_sentence ? another(lesson) : await instead(lesson, run);
-  now.after = seek(now.place, 1) === null ? await stationAfter(lesson) : null;
-  link.state.meant = there(step) && !away() ? step.light : [];
+  now.instead = applies(step) ? null : step.in_sentence ? another(lesson) : await instead(lesson, run);
+  now.after = nearestStop(now.lesson.steps, now.place, 1) === null ? await stationAfter(lesson) : null;
+  link.state.meant = applies(step) && !away() ? step.light : [];
   el.replaceChildren(...drawn(step));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
 // The first stop of a station, with the station's model and sentence.
+/** @type {(lesson: Pick<ListedLesson, 'id' | 'm' | 'text'>) => string} */
 export const stationAt = ({ id, m, text }) => to('lesson', { lesson: `${id}.1`, m, text, target: null, pin: null });
 async function stationAfter({ id }) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
@@ -93,18 +92,17 @@ async function stationAfter({ id }) {
 }
 function drawn(step) {
   const { id, place, lesson } = now;
-  const last = seek(place, 1) === null;
+  const last = nearestStop(lesson.steps, place, 1) === null;
   const off = away();
-  const answer = there(step) && step.task ? task(now.run, id, place) : null;
-  const skipped = [];
-  for (let k = place - 1; k >= 1 && !there(lesson.steps[k - 1]); k--) skipped.unshift(lesson.steps[k - 1]);
+  const answer = applies(step) && step.task ? task(now.run, id, place) : null;
+  const skipped = skippedBefore(lesson.steps, place);
   return [
     h(
       'button.back',
       {
         'aria-label': 'Back to the previous stop',
         title: 'Back (Shift and Space)',
-        disabled: seek(place, -1) === null,
+        disabled: nearestStop(lesson.steps, place, -1) === null,
         onclick: back,
       },
       icon('prev'),
@@ -117,14 +115,14 @@ function drawn(step) {
     h(
       'div.text',
       { 'aria-live': 'polite' },
-      there(step)
+      applies(step)
         ? [
             h('p.says', pieces(step.say)),
             h(
               'p.task',
               h('b', 'Do: '),
               pieces(step.do),
-              skipped.length ? h('span.quiet', ` Skipped: ${missed(skipped)}.`) : '',
+              skipped.length ? h('span.quiet', ` Skipped: ${reasons(skipped)}.`) : '',
             ),
             answer?.line,
           ]
@@ -187,9 +185,8 @@ async function instead(lesson, run) {
   const tours = await Promise.all(
     listed.filter(each => !each.start && each.id !== lesson.id).map(each => api.lesson(run.run, each.id)),
   );
-  const able = each => each.steps.filter(there).length;
-  const [best] = tours.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length);
-  const first = best?.steps.findIndex(there) ?? -1;
+  const [best] = bestFirst(tours);
+  const first = best?.steps.findIndex(applies) ?? -1;
   return h(
     'p.task',
     own
@@ -202,20 +199,10 @@ async function instead(lesson, run) {
       : [
           'For this model: ',
           h('a', { href: stopAt(best.id, first + 1, best.steps[first]) }, best.name),
-          ` (${able(best)} of ${best.steps.length} stops).`,
+          ` (${countApplying(best.steps)} of ${best.steps.length} stops).`,
         ],
   );
 }
-const missed = steps =>
-  [...new Set(steps.map(step => step.lacks))]
-    .map(
-      why =>
-        `${steps
-          .filter(step => step.lacks === why)
-          .map(step => step.title.toLowerCase())
-          .join(', ')}: ${why}`,
-    )
-    .join('; ');
 
 // ---- a task: a button that checks what the page shows, and the result
 // Tasks that are done (lesson.stop) and lessons that are finished (lesson), which the browser remembers.

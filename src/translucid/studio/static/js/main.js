@@ -20,6 +20,7 @@ import { tables } from './parts/table.js';
 import { keysTable, pythonLine, exactValue } from './keys.js';
 import { keepFocus, isPlainKey } from './keyboard.js';
 import { KEYS, save, saver } from './save.js';
+import { mount } from './mount.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
@@ -27,6 +28,8 @@ const byId = id => document.getElementById(id);
 let shows = new AbortController(); // aborted when its view is left
 let now = null; // what is being drawn
 let shown = null; // what the view was drawn from
+/** @type {Mounted | null} */
+let mounted = null; // the view on the page
 let stood = null; // the address that was drawn last
 let trouble = null; // the error on the way to a different address
 
@@ -370,10 +373,11 @@ async function drawOn(stage, signal) {
     bar(view, found.model, found.all);
     await guide(view, found);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
+    mounted?.remove();
     link.forget(stage);
     link.state.hover = []; // what was under the pointer is gone
     rest(null);
-    const box = h('div', { class: `stage view-${view}` });
+    const box = h('div');
     stage.className = `view-${view}`;
     stage.replaceChildren(h('h2.unseen', VIEWS[view].name), box);
     stage.inert = false;
@@ -383,7 +387,10 @@ async function drawOn(stage, signal) {
     read();
     const blank = setTimeout(() => box.append(h('p.quiet.computing', { role: 'status' }, busy(view, found))), 200);
     signal.addEventListener('abort', () => clearTimeout(blank));
-    await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
+    if (signal.aborted) return;
+    mounted = mount(VIEWS[view], stage, found);
+    signal.addEventListener('abort', mounted.stop);
+    await mounted.drawn.finally(() => clearTimeout(blank));
     late();
     if (signal.aborted) return; // it waited for something other than an answer
     box.remove();
@@ -448,7 +455,7 @@ addEventListener('keydown', event => {
     '/': () => {
       event.preventDefault();
       document.querySelector('.sentence .rewrite')?.click();
-      document.querySelector('.sentence input')?.select();
+      /** @type {HTMLInputElement | null} */ (document.querySelector('.sentence input'))?.select();
     },
     d: lightOrDark,
     p: projector,
@@ -460,7 +467,7 @@ addEventListener('keydown', event => {
     i: inspector,
     Escape: () => link.state.pins.length && link.unpin(),
   };
-  const view = Object.keys(VIEWS)[event.key - 1];
+  const view = Object.keys(VIEWS)[Number(event.key) - 1];
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (view) go(view, VIEWS[view].linkTo);
   else if (step && !event.defaultPrevented && VIEWS[address().view]?.walksTokens) walkTokens(step);

@@ -5,9 +5,11 @@ import * as link from './link.js';
 
 const TURN = 280; // ms
 const RUN = 400; // ms, all bands together
+/** @type {Set<() => void>} */
 const moving = new Set();
 export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
+/** @type {(el: Element, frames: any, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
 function play(el, frames, timing, after = () => {}) {
   const motion = el.animate(frames, { duration: TURN, easing: 'ease-in-out', fill: 'backwards', ...timing });
   const end = () => {
@@ -27,20 +29,25 @@ for (const kind of ['pointerdown', 'keydown']) addEventListener(kind, stopAll, t
 
 // Empty a box for a new picture; call the result once that is drawn. Marks of the same name (data-same) move, all else
 // cross-fades.
+/** @type {(box: Element) => () => void} */
 export function clearFor(box) {
   link.forget(box);
   box.querySelector(':scope > .old')?.remove();
   const old = h('div.old', { 'aria-hidden': 'true', inert: true }, [...box.childNodes]);
+  /** @type {(el: Element) => object} */
   const shape = el => ({ d: `path("${el.getAttribute('d')}")` });
-  const named = within => [...within.querySelectorAll('path[data-same]')].map(el => [el.dataset.same, el]);
+  /** @type {(within: Element) => [string | undefined, Element][]} */
+  const named = within => Array.from(within.querySelectorAll('path[data-same]'), el => [el.dataset.same, el]);
   return () => {
     if (isCalm() || !old.firstChild || !box.isConnected) return;
     const before = new Map(named(old));
-    for (const [name, el] of named(box))
-      if (before.has(name)) {
-        play(el, [shape(before.get(name)), shape(el)]);
-        before.get(name).remove();
+    for (const [name, el] of named(box)) {
+      const from = before.get(name);
+      if (from) {
+        play(el, [shape(from), shape(el)]);
+        from.remove();
       }
+    }
     for (const el of box.children) play(el, { opacity: [0, 1] });
     box.toggleAttribute('data-turning', true);
     box.append(old);
@@ -54,6 +61,7 @@ export function clearFor(box) {
 // Once when a view is opened or its text changes: a light runs along these strands, [{ svg, d, length }], one after the
 // other.
 let opened = '';
+/** @type {(key: string, strands: { svg: SVGElement; d: string; length: number }[]) => void} */
 export function runOnce(key, strands) {
   if (key === opened) return;
   opened = key;

@@ -1,10 +1,13 @@
 // The environment of an embedded studio: a notebook's box, or a file without a server. In a bundle
 // (studio/page_bundle.py), the modules' document, location, history, fetch and addEventListener are those created here,
 // so each box has its own state, keys, address and styles.
+import { hasModifier } from './keyboard.js';
+
 const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
+/** @type {(el: HTMLElement, given: any) => any} */
 function makePlace(el, { ask, address, onaddress = () => {}, height, around, whole = false, style, markup }) {
   const page = el.ownerDocument;
   const events = new EventTarget();
@@ -63,8 +66,8 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     },
   };
   const target = kind => (OURS.has(kind) ? events : root);
-  const addEventListener = (kind, ...more) => target(kind).addEventListener(kind, ...more);
-  const removeEventListener = (kind, ...more) => target(kind).removeEventListener(kind, ...more);
+  const addEventListener = (kind, act, also) => target(kind).addEventListener(kind, act, also);
+  const removeEventListener = (kind, act, also) => target(kind).removeEventListener(kind, act, also);
   const document = {
     title: '',
     documentElement: root,
@@ -116,14 +119,13 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   // Links stay within the box.
   root.addEventListener('click', event => {
     const to = event.target.closest?.('a[href^="#/"]');
-    if (!to || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!to || hasModifier(event) || event.shiftKey) return;
     event.preventDefault();
     location.hash = to.getAttribute('href');
   });
-  for (const kind of ['keydown', 'keyup', 'keypress']) {
+  for (const kind of /** @type {const} */ (['keydown', 'keyup', 'keypress'])) {
     root.addEventListener(kind, event => {
-      if (!event.ctrlKey && !event.metaKey && !event.altKey && !(event.shiftKey && event.key === 'Enter'))
-        event.stopPropagation();
+      if (!hasModifier(event) && !(event.shiftKey && event.key === 'Enter')) event.stopPropagation();
     });
   }
   // If the focused element is redrawn, keys still go to this box; a page has them from the first picture on.

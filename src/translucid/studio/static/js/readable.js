@@ -12,19 +12,22 @@ export function noteOnText() {
   return said;
 }
 // from, to: models. changes: of the address.
+/** @type {(view: string, from: Model, to: Model, changes?: Changes) => Promise<void>} */
 export async function toModel(view, from, to, changes = {}) {
   const { params } = address();
   const text = params.get('text');
+  /** @type {Changes} */
   const own = { at: null, off: null, i: null, head: null, unit: null, walk: null, ...changes };
   if (from.task !== to.task) own.target = null;
   const why = text === null || to.unopened ? '' : await unreadable(to, text);
-  if (why) {
+  if (why && text) {
     const shown = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
     note = `${to.name} cannot read “${shown}” (${why}), so it reads its own example instead.`;
     Object.assign(own, { text: null, target: null, pin: null });
   }
   go(view, own);
 }
+/** @type {(model: Model, text: string) => Promise<string>} */
 async function unreadable({ m }, text) {
   try {
     const { tokens, unknown } = await api.run({ m, text });

@@ -2,21 +2,26 @@
 import { h, special } from './dom.js';
 import { gradient, num } from './ink.js';
 
+const box = () => /** @type {HTMLElement} */ (document.getElementById('readout'));
+/** @type {Reading | null} */
 let resting = null;
+/** @type {Reading | null} */
 let shown = null;
+/** @type {(told: Reading | null) => void} */
 export function rest(told) {
   resting = told;
   readout(told);
 }
+/** @type {(told?: Reading | null) => void} */
 export function readout(told = resting) {
   // { at: [words...], path, value, scale, digits }
-  const foot = document.getElementById('readout');
+  const foot = box();
   shown = told;
   if (!told) {
     foot.replaceChildren();
     return;
   }
-  const { scale, value } = told;
+  const { scale, value = NaN } = told;
   const parts = [h('div.where', h('div.at', told.at), h('div.path', told.path ?? ''))];
   if (scale) {
     const digits = scale.max < 10 ? 1 : 0;
@@ -39,16 +44,18 @@ export function readout(told = resting) {
       ),
     );
   } else parts.push(h('div'));
-  parts.push(h('div.value', value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3)));
+  parts.push(
+    h('div.value', told.value === undefined ? '' : Number.isNaN(value) ? 'masked' : num(value, told.digits ?? 3)),
+  );
   foot.replaceChildren(...parts);
 }
 export const current = () => shown;
 // A short notice in place of the name, for a moment.
-let quiet = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let quiet;
+/** @type {(text: string) => void} */
 export function notice(text) {
-  const path =
-    document.getElementById('readout').querySelector('.path') ??
-    document.getElementById('readout').appendChild(h('div.path'));
+  const path = box().querySelector('.path') ?? box().appendChild(h('div.path'));
   const before = path.textContent;
   path.textContent = text;
   path.classList.add('notice');
@@ -60,9 +67,11 @@ export function notice(text) {
     }
   }, 2500);
 }
+/** @type {(text: string) => HTMLElement} */
 export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);
 
 // Copy a text and say so in the status bar, or say that the browser does not allow it.
+/** @type {(text: string, what?: string) => Promise<void>} */
 export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);

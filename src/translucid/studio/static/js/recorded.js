@@ -1,9 +1,9 @@
-// The entry of a saved session: requests are answered from the recorded answers. The file contains whole tensors, which
-// are cut here like in studio/tensors.py.
+// The entry of a saved session: requests are answered from the recorded answers, and from whole tensors, which
+// recorded_tensors.js cuts.
 import { frames } from './frames.js';
+import { tensors } from './recorded_tensors.js';
 import { mount } from './place.js';
 
-const NOTHING = 255;
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 const sorted = value =>
@@ -22,96 +22,6 @@ function keyOf(method, path, body) {
   return `${method} ${at}?${given} ${body ? JSON.stringify(sorted(JSON.parse(body))) : ''}`;
 }
 
-// ---- cutting
-function chosen(frame, index) {
-  // along the leading axes; * is all, 10:30 is 10 to 29
-  const { shape } = frame;
-  const left = [];
-  const axes = [];
-  let starts = [0];
-  shape.forEach((size, axis) => {
-    const at = index[axis] ?? '*';
-    const some = at === '*' || at.includes(':');
-    const [from, to] = at === '*' ? [0, size] : some ? at.split(':').map(Number) : [Number(at), Number(at) + 1];
-    if (to > size) throw new Error(`index: ${frame.at} has shape ${shape.join(', ')}`);
-    if (some) {
-      left.push(to - from);
-      axes.push(frame.axes[axis]);
-    }
-    const all = Array.from({ length: to - from }, (_, i) => from + i);
-    starts = starts.flatMap(start => all.map(i => start * size + i));
-  });
-  return { shape: left, axes, values: Float32Array.from(starts, at => frame.raw[at]) };
-}
-function pooled({ shape, axes, values }, sizes) {
-  // the largest magnitude of neighbours; empty only if none is finite
-  for (let axis = Math.max(0, shape.length - 2); axis < shape.length; axis++) {
-    const size = shape[axis];
-    const most = sizes.at(axis - shape.length) ?? sizes[0];
-    const each = Math.ceil(size / most);
-    if (size <= most) continue;
-    const inner = shape.slice(axis + 1).reduce((a, b) => a * b, 1);
-    const outer = shape.slice(0, axis).reduce((a, b) => a * b, 1);
-    const count = Math.ceil(size / each);
-    const found = new Float32Array(outer * count * inner).fill(-Infinity);
-    for (let o = 0; o < outer; o++)
-      for (let i = 0; i < size; i++)
-        for (let k = 0; k < inner; k++) {
-          const value = values[(o * size + i) * inner + k];
-          const to = (o * count + Math.floor(i / each)) * inner + k;
-          if (Number.isFinite(value) && (!Number.isFinite(found[to]) || Math.abs(value) > Math.abs(found[to])))
-            found[to] = value;
-        }
-    shape = shape.with(axis, count);
-    values = found;
-  }
-  return { shape, axes, values };
-}
-function packed(frame, cut, whole, form, index) {
-  const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1;
-  const hi = frame.scale === 'unit' ? 1 : most;
-  const lo = frame.scale === 'signed' ? -hi : 0;
-  const small = form === 'u8';
-  const numbers = small
-    ? Uint8Array.from(cut.values, v =>
-        Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING,
-      )
-    : cut.values;
-  let head = JSON.stringify({
-    at: frame.at,
-    axes: cut.axes,
-    shape: cut.shape,
-    whole,
-    dtype: small ? 'u8' : 'f32',
-    scale: frame.scale,
-    lo,
-    hi,
-    index,
-  });
-  head += ' '.repeat((8 - ((head.length + 4) % 8)) % 8);
-  const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
-  const out = new Uint8Array(4 + head.length + body.length + ((8 - (body.length % 8)) % 8));
-  new DataView(out.buffer).setUint32(0, head.length, true);
-  out.set(new TextEncoder().encode(head), 4);
-  out.set(body, 4 + head.length);
-  return out;
-}
-function tensors(points, given) {
-  const index = given.get('index') ? given.get('index').split(',') : [];
-  const pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
-  const parts = given.getAll('at').map(name => {
-    const frame = points.get(name);
-    const cut = chosen(frame, index);
-    return packed(
-      frame,
-      pooled(cut, pool),
-      cut.shape,
-      given.get('as') ?? 'u8',
-      index.map(at => (at === '*' ? null : at.includes(':') ? at.split(':').map(Number) : Number(at))),
-    );
-  });
-  return new Blob(parts).arrayBuffer();
-}
 // The file contains no weights: for terms that were not recorded, it shows the value and how to get the terms.
 function bare(points, at) {
   const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
@@ -184,8 +94,8 @@ export function recorded({ answers, points }) {
     const training = path.match(/^(\/api\/train\/\w+\/probes)\?(.*)$/);
     if (training) {
       const there = answers.filter(([, at]) => at.startsWith(`${training[1]}?`));
-      const known_ = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
-      const wanted = new URLSearchParams(training[2]).getAll('step').map(step => known_.get(Number(step)));
+      const tablesByStep = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
+      const wanted = new URLSearchParams(training[2]).getAll('step').map(step => tablesByStep.get(Number(step)));
       if (wanted.every(Boolean))
         return { status: 200, kind: 'application/octet-stream', bytes: await new Blob(wanted).arrayBuffer() };
     }

@@ -3,46 +3,58 @@ export function address() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
   return { view: path || 'flow', named: path !== '', params: new URLSearchParams(query) };
 }
+/** @type {(view: string, changes?: Changes) => string} */
 export function link(view, changes = {}) {
   const { params } = address();
   for (const [key, value] of Object.entries(changes))
-    value === null || value === undefined ? params.delete(key) : params.set(key, value);
+    value === null || value === undefined ? params.delete(key) : params.set(key, String(value));
   return written(view, params);
 }
+/** @type {Set<string>} */
 const made = new Set(); // addresses that the page itself has written
+/** @type {(hash: string) => boolean} */
 export const isOwn = hash => made.has(hash);
+/** @type {(view: string, params: URLSearchParams) => string} */
 export function written(view, params) {
   const query = params.toString().replaceAll('%3A', ':').replaceAll('%2C', ',');
   const to = `#/${view}${query ? `?${query}` : ''}`;
   made.add(to);
   return to;
 }
+/** @type {(view: string, changes?: Changes) => void} */
 export function go(view, changes = {}) {
   location.hash = link(view, changes);
 }
+/** @type {(changes: Changes) => void} */
 export function settle(changes) {
   history.replaceState(null, '', link(address().view, changes));
 } // no redraw
 
 // ---- checks of the values in a link: each returns '' or what is allowed. Invalid keys are ignored, with a note.
 export const anything = () => '';
+/** @type {(...names: string[]) => (value: string) => string} */
 export const among =
   (...names) =>
   value =>
     names.includes(value) ? '' : `choose ${names.join(', ')}`;
+/** @type {(least: number, most: number) => (value: string) => string} */
 export const between = (least, most) => value =>
   /^\d+(\.\d+)?$/.test(value) && Number(value) >= least && Number(value) <= most ? '' : `${least} to ${most}`;
 // most: the number of items, if known.
+/** @type {(what: string, most?: number) => (value: string) => string} */
 export const countedFrom0 = (what, most) => value =>
   /^\d+$/.test(value) && (most === undefined || Number(value) < most)
     ? ''
     : most === undefined
       ? `${what} are counted 0, 1, 2`
       : `${what} 0 to ${most - 1} are there`;
+/** @type {(text: string) => string[]} */
 export const listed = text => text.split(',').filter(Boolean);
+/** @type {(value: string, check: (value: string) => string) => string} */
 const firstFault = (value, check) => listed(value).map(check).find(Boolean) ?? '';
 
 // Keys of a link in any view.
+/** @type {Record<string, Check>} */
 const SHARED = {
   text: anything,
   target: anything,
@@ -69,7 +81,9 @@ const SHARED = {
       ? ''
       : `stops are ${lessons.map(each => `${each.id}.1 to ${each.id}.${each.steps}`).join(', ')}`,
 };
+/** @type {(value: string, tokens: Tokens) => string} */
 function pinned(value, { source, target, features }) {
+  /** @type {Record<string, number>} */
   const count = { src: (source.length ? source : features).length, tgt: target.length };
   return listed(value).every(key => /^(src|tgt):\d+$/.test(key) && Number(key.slice(4)) < count[key.slice(0, 3)])
     ? ''
@@ -77,6 +91,7 @@ function pinned(value, { source, target, features }) {
 }
 // The invalid keys of a link with what is allowed. found: { all, model, run, params, lessons }; absent: why the view is
 // not available.
+/** @type {(view: string, found: Checked, absent: any, views: Record<string, View>) => string[]} */
 export function unusable(view, found, absent, views) {
   const checks = Object.assign({}, SHARED, ...Object.values(views).map(each => each.linkParts));
   const wrong = [...found.params]

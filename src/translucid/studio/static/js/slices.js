@@ -12,24 +12,35 @@ const NEAR = 32; // blocks of keys that the window attends to
 const FAR = 32; // of all words among each other
 const PLATES = 7; // more of them are placed as close together as possible
 
+/** @type {(run: Run, names: string[], options: TensorOptions) => Promise<Frame[]>} */
 async function batches(run, names, options) {
   // at most 64 points per request
   const parts = [];
   for (let k = 0; k < names.length; k += 64) parts.push(api.tensors(run.run, names.slice(k, k + 64), options));
   return (await Promise.all(parts)).flat();
 }
+/** @type {(pane: Pane) => boolean} */
 const isAttention = pane => pane.kind === 'self' || pane.kind === 'cross';
+/** @type {(points: Points, at: string) => Point} */
+const pointAt = (points, at) => /** @type {Point} */ (points.get(at));
+/** @type {(point: Point) => number} */
 const size = point => point.shape.reduce((a, b) => a * b, 1);
+/** @type {(frame: Frame, point: Point) => number[][]} */
 const flat = (frame, point) =>
   frame.shape.length === 2 ? frame.table() : byRows(point) ? frame.row().map(value => [value]) : [frame.row()];
-const stepOf = frame => (frame.shape.length > 1 ? Math.ceil(frame.whole.at(-1) / frame.shape.at(-1)) : 1);
+/** @type {(frame: Frame) => number} */
+const stepOf = frame =>
+  frame.shape.length > 1 ? Math.ceil(frame.whole[frame.whole.length - 1] / frame.shape[frame.shape.length - 1]) : 1;
 
 // The tiles of all bands: at -> { rows, scale, step: numbers per column, far: pooled rows }.
+/** @type {(run: Run, points: Points, bands: Band[]) => Promise<Tiles>} */
 export async function tilesOf(run, points, bands) {
+  /** @type {Map<string, any>} */
   const found = new Map();
   await Promise.all(bands.map(band => (band.long ? cut : whole)(run, points, band, found)));
   return found;
 }
+/** @type {(band: Band) => Map<string, number>} */
 function namesOf(band) {
   // at -> number of visible columns
   const plates = band.panes.filter(pane => pane.kind === 'plate').length;
@@ -41,19 +52,23 @@ function namesOf(band) {
   }
   return found;
 }
+/** @type {(run: Run, points: Points, band: Band, found: Tiles) => Promise<void>} */
 function whole(run, points, band, found) {
   const names = [...namesOf(band).keys()];
-  const large = names.some(at => size(points.get(at)) > WHOLE);
+  const large = names.some(at => size(pointAt(points, at)) > WHOLE);
   return keep(run, points, names, large ? { pool: POOL } : {}, found);
 }
+/** @type {(run: Run, points: Points, names: string[], options: TensorOptions, found: Tiles) => Promise<void>} */
 async function keep(run, points, names, options, found) {
   for (const frame of await batches(run, names, options))
-    found.set(frame.at, { rows: flat(frame, points.get(frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
+    found.set(frame.at, { rows: flat(frame, pointAt(points, frame.at)), scale: scaleOf(frame), step: stepOf(frame) });
 }
+/** @type {(run: Run, points: Points, band: Band, found: Tiles) => Promise<void>} */
 async function cut(run, points, band, found) {
+  /** @type {Map<number | '' | null, string[]>} */
   const groups = new Map(); // columns -> names; '': no columns; null: no rows
   for (const [at, columns] of namesOf(band)) {
-    const point = points.get(at);
+    const point = pointAt(points, at);
     const key = !byRows(point)
       ? null
       : point.shape[0] !== band.words.length
@@ -74,7 +89,7 @@ async function cut(run, points, band, found) {
         batches(run, names, { pool: columns ? `${band.blocks},${columns}` : band.blocks }),
       ]);
       near.forEach((frame, k) => {
-        const point = points.get(frame.at);
+        const point = pointAt(points, frame.at);
         found.set(frame.at, {
           rows: flat(frame, point),
           scale: scaleOf(far[k]),
@@ -88,6 +103,7 @@ async function cut(run, points, band, found) {
 
 // Attention weights averaged over heads: at -> { rows, first, stepRows, keys: the words of each column, far: the same
 // for all words }. Keys of the window are separate, the others in blocks.
+/** @type {(run: Run, bands: Band[]) => Promise<Map<string, Weights>>} */
 export async function weightsOf(run, bands) {
   const found = new Map();
   const source = bands.find(band => band.key === 'src');
@@ -95,8 +111,9 @@ export async function weightsOf(run, bands) {
     bands.flatMap(band =>
       band.panes.filter(isAttention).map(async pane => {
         const keys = pane.kind === 'cross' ? (source ?? band) : band;
-        const lead = pane.points.find(point => point.at === pane.at).shape.length === 3 ? '*,' : '';
+        const lead = pane.points.find(point => point.at === pane.at)?.shape.length === 3 ? '*,' : '';
         const rows = band.long ? `${band.first}:${band.first + band.rows}` : '*';
+        /** @type {(options: TensorOptions) => Promise<Frame>} */
         const ask = options => api.tensor(run.run, pane.at, options);
         const [all, near, far] = await Promise.all([
           ask(
@@ -117,6 +134,7 @@ export async function weightsOf(run, bands) {
   );
   return found;
 }
+/** @type {(frame: Frame) => Averaged} */
 function mean(frame) {
   const heads = frame.shape.length === 3 ? frame.shape[0] : 1;
   const [n, m] = frame.shape.slice(-2);
@@ -132,18 +150,22 @@ function mean(frame) {
   return {
     rows,
     stepRows: Math.ceil(down / n),
-    keys: range(m).map(j => [j * each, Math.min(across, (j + 1) * each)]),
+    keys: range(m).map(j => /** @type {[number, number]} */ ([j * each, Math.min(across, (j + 1) * each)])),
   };
 }
 // A block that overlaps the window counts only if its words in the window do not explain its weight.
+/** @type {(blocks: Averaged, exact: Averaged, band: Band) => Averaged} */
 function merged(blocks, exact, { first, rows: count }) {
   const last = first + count;
   const kept = blocks.keys.map((_, j) => j).filter(j => blocks.keys[j][0] < first || blocks.keys[j][1] > last);
-  const inside = ([from, to], row) =>
-    row.slice(Math.max(0, from - first), Math.max(0, to - first)).reduce((a, b) => Math.max(a, b), 0);
+  /** @type {(key: number[], row: Numbers) => number} */
+  const inside = ([from, to], row) => Math.max(0, ...row.slice(Math.max(0, from - first), Math.max(0, to - first)));
   return {
     ...blocks,
-    keys: [...kept.map(j => blocks.keys[j]), ...range(count).map(k => [first + k, first + k + 1])],
+    keys: [
+      ...kept.map(j => blocks.keys[j]),
+      ...range(count).map(k => /** @type {[number, number]} */ ([first + k, first + k + 1])),
+    ],
     rows: blocks.rows.map((row, i) => [
       ...kept.map(j => (inside(blocks.keys[j], exact.rows[i]) >= 0.9 * row[j] ? 0 : row[j])),
       ...exact.rows[i],

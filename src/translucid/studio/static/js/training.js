@@ -6,34 +6,46 @@ import { frames } from './frames.js';
 const MOST = { points: 4000, norms: 800 }; // maximum points kept; then neighbours are merged
 const AGAIN = [1000, 2000, 4000, 8000]; // ms before the next try
 const OVER = new Set(['finished', 'interrupted', 'failed']);
+/** @type {(list: (number | null)[]) => number[]} */
 export const numbers = list => list.map(value => value ?? NaN);
 
+/** @type {Map<string, TrainingData>} */
 const trainings = new Map(); // model -> what was received of its training, kept if the server stops
+/** @type {Set<(m: string) => void>} */
 const listeners = new Set();
+/** @type {() => TrainingData} */
 const empty = () => ({ about: null, points: [], norms: [], valid: [], probes: [], bad: [], state: '', why: '' });
 
 // Called whenever a training run changes.
+/** @type {(act: (m: string) => void) => void} */
 export const onTraining = act => listeners.add(act);
 // The state shown beside the name of a run that has no model yet.
+/** @type {(m: string) => string} */
 export function stateOf(m) {
   const { state = '', lost = false } = trainings.get(m) ?? {};
   if (lost && !OVER.has(state)) return 'the server does not respond';
+  /** @type {Record<string, string>} */
   const words = { training: 'in training', interrupted: 'stopped and saved', stopped: 'ended' };
   return words[state] ?? (state || 'no model yet');
 }
 // The folder of a run as a command takes it.
+/** @type {(m: string) => string} */
 export const folderOf = m => quoted(trainings.get(m)?.about?.folder ?? '');
 
+/** @type {(m: string, changed: (what: string) => void) => { data: TrainingData; close(): void; first?: any }} */
 export function follow(m, changed) {
   const data = trainings.get(m) ?? empty();
   trainings.set(m, data);
+  /** @type {(what: string) => void} */
   const heard = what => {
     changed(what);
     for (const act of listeners) act(m);
   };
+  /** @type {Socket | null} */
   let socket = null;
   let tries = 0;
-  let timer = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   let left = false;
   function open() {
     socket = api.training(m);
@@ -41,7 +53,7 @@ export function follow(m, changed) {
     socket.addEventListener('message', event => {
       tries = 0;
       data.lost = false;
-      heard(take(event.data));
+      heard(take(/** @type {MessageEvent} */ (event).data));
     });
     socket.addEventListener('close', () => {
       if (left) return;
@@ -50,6 +62,7 @@ export function follow(m, changed) {
       if (!OVER.has(data.state)) timer = setTimeout(open, AGAIN[Math.min(tries++, AGAIN.length - 1)]);
     });
   }
+  /** @type {(told: ArrayBuffer | string) => string} */
   function take(told) {
     if (typeof told !== 'string') {
       whole(frames(told));
@@ -63,6 +76,7 @@ export function follow(m, changed) {
     more(message);
     return 'more';
   }
+  /** @type {(history: Frame[]) => void} */
   function whole([points, norms]) {
     data.points = points.table();
     data.norms = norms.table().map((row, i) => [norms.steps[i], ...row]);
@@ -74,6 +88,7 @@ export function follow(m, changed) {
       why: points.why ?? '',
     });
   }
+  /** @type {(news: News) => void} */
   function more({ points, norms, valid, probes, bad, state, why }) {
     data.points = joined(data.points.concat(points.map(numbers)), MOST.points);
     data.norms = data.norms.concat(norms.map(numbers));
@@ -91,11 +106,12 @@ export function follow(m, changed) {
     close() {
       left = true;
       clearTimeout(timer);
-      socket.close();
+      socket?.close();
     },
   };
 }
 // Merge two neighbours: their mean, with the minimum and maximum of both.
+/** @type {(points: CurvePoint[], most: number) => CurvePoint[]} */
 export function joined(points, most) {
   if (points.length <= most) return points;
   const found = [];
@@ -113,17 +129,22 @@ export function joined(points, most) {
   }
   return found;
 }
+/** @type {(data: TrainingData) => number} */
 export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at(-1)?.[0] ?? 0);
 
 // Quote a path for a shell, like Python's shlex.quote.
+/** @type {(path: string) => string} */
 const quoted = path => (/[^\w@%+=:,./-]/.test(path) ? `'${path.replaceAll("'", `'"'"'`)}'` : path);
 
 // The state of the run in words.
-export function standing(data, { about } = data) {
+/** @type {(data: TrainingData) => [string, string]} */
+export function standing(data) {
+  const about = /** @type {About} */ (data.about);
   const step = last(data).toLocaleString('en');
   const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
   const again = `translucid explore ${quoted(about.folder)}`;
   const resume = `translucid resume ${quoted(about.folder)}`;
+  /** @type {Record<string, [string, string]>} */
   const ends = {
     training: [`Training: step ${step}${all}`, ''],
     finished: [`Finished after step ${step}${all}`, ''],

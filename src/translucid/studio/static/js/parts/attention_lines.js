@@ -5,7 +5,9 @@ import * as link from '../link.js';
 export const FAINT = 0.004;
 const SLIGHT = 5e-4;
 // The strongest lines, at most `most`, and the number of the others.
+/** @type {(weights: Numbers[], most: number) => Lines} */
 export function strongest(weights, most) {
+  /** @type {Line[]} */
   const all = [];
   weights.forEach((row, i) =>
     row.forEach((w, j) => {
@@ -16,10 +18,11 @@ export function strongest(weights, most) {
   return { lines: drawn.sort((a, b) => a[0] - b[0]), left: all.length - drawn.length };
 }
 // The strongest few of each row.
+/** @type {(weights: Numbers[], few: number) => Lines} */
 export function topOfEach(weights, few) {
   const lines = weights.flatMap((row, i) =>
     [...row]
-      .map((w, j) => [w, i, j])
+      .map((w, j) => /** @type {Line} */ ([w, i, j]))
       .sort((a, b) => b[0] - a[0])
       .slice(0, few)
       .filter(([w]) => w >= SLIGHT),
@@ -27,6 +30,7 @@ export function topOfEach(weights, few) {
   return { lines: lines.sort((a, b) => a[0] - b[0]), left: 0 };
 }
 // Many lines on canvas, behind those of the window.
+/** @type {(ctx: CanvasRenderingContext2D, lines: Lines, curve: Curve, ink: string) => void} */
 export function faint(ctx, { lines }, curve, ink) {
   ctx.save();
   ctx.strokeStyle = ink;
@@ -37,6 +41,7 @@ export function faint(ctx, { lines }, curve, ink) {
   }
   ctx.restore();
 }
+/** @type {(d: string, weight: number, keys: string[], size: { u: number; pitch: number }) => SVGPathElement} */
 function line(d, weight, keys, { u, pitch }) {
   return link.mark(
     s('path.attention-line', {
@@ -48,14 +53,17 @@ function line(d, weight, keys, { u, pitch }) {
     ...keys,
   );
 }
+/** @type {(lines: Lines, curve: Curve, look: LineLook) => SVGPathElement[]} */
 export const drawn = ({ lines }, curve, { u, pitch, query, key }) =>
   lines.map(([w, i, j]) => line(curve(i, j), w, query(i) === key(j) ? [query(i)] : [query(i), key(j)], { u, pitch }));
 // Within one band: keys on the left, queries on the right.
+/** @type {(ends: { xa: number; xb: number; yQuery: Along; yKey: Along }) => Curve} */
 export function across({ xa, xb, yQuery, yKey }) {
   const mid = (xb - xa) / 2;
   return (i, j) => `M${xa} ${yKey(j)}C${xa + mid} ${yKey(j)} ${xb - mid} ${yQuery(i)} ${xb} ${yQuery(i)}`;
 }
 // From the encoder's strands at the top of the pane to the rows of the decoder.
+/** @type {(ends: { tick: Along; top: number; right: number; yQuery: Along }) => Curve} */
 export function letDown({ tick, top, right, yQuery }) {
   return (i, j) => {
     const x = tick(j);

@@ -5,8 +5,9 @@ import { UNIT_SCALE, css, num, signed } from '../ink.js';
 import { withTable } from './table.js';
 import { readout, word as said } from '../readout.js';
 
+// rows: [{ word, p, on }]
+/** @type {(rows: any[], also?: { rest?: number; others?: number; onpick?: any }) => HTMLElement} */
 export function bars(rows, { rest, others, onpick } = {}) {
-  // rows: [{ word, p, on }]
   const el = h(
     'div.bars',
     { role: 'list', 'aria-label': 'Probabilities' },
@@ -133,7 +134,8 @@ export function shifts(rows, { difference = true } = {}) {
   }));
 }
 // Attention weights by word; the largest of many.
-export function looks({ words, weights, side }, most = 10) {
+/** @type {(looks: Looks, most?: number) => any} */
+export function looks({ words, weights = [], side }, most = 10) {
   const chosen = new Set(
     weights
       .map((w, i) => [w, i])

@@ -3,6 +3,7 @@ import { h } from '../dom.js';
 
 // A choice as buttons, the chosen one pressed. options: [key or [key, text, attributes], ...]; kind: its class; label:
 // text before the buttons.
+/** @type {MakeChoice} */
 export const choice = (name, options, chosen, choose, { kind = 'seg', label } = {}) =>
   h(
     `div.${kind}`,
@@ -14,21 +15,27 @@ export const choice = (name, options, chosen, choose, { kind = 'seg', label } = 
     }),
   );
 // A drop-down list. options: [[value, text], ...]
+/** @type {MakeSelect} */
 export const select = (name, options, chosen, choose) =>
   h(
     'select',
     { 'aria-label': name, onchange: event => choose(event.target.value) },
     options.map(([value, text]) => h('option', { value, selected: String(value) === String(chosen ?? '') }, text)),
   );
+/** @type {(name: string, models: Model[], chosen: Model, choose: (model: any) => unknown) => HTMLSelectElement} */
 export const modelSelect = (name, models, chosen, choose) => {
+  /** @type {[string, string][]} */
   const options = models.map(each => [each.m, each.name]);
   return select(name, options, chosen.m, m => choose(models.find(each => each.m === m)));
 };
 // range: [least, most, step]; text: the value for screen readers.
+/** @type {MakeSlider} */
 export const slider = (name, [min, max, step], value, { text, ...more }) =>
   h('input', { type: 'range', min, max, step, value, 'aria-label': name, 'aria-valuetext': text, ...more });
+/** @type {(label: Content, input: Content) => HTMLElement} */
 export const field = (label, input) => h('label.field', h('span.quiet', label), input);
 // kicker: small text above the title; title: text or a heading; beside: content on the right.
+/** @type {(kicker: Content, title: Content, beside?: Content) => HTMLElement} */
 export function panelHead(kicker, title, beside) {
   const lines = [h('div.kicker', kicker), title instanceof Element ? title : h('h2', title)];
   return beside ? h('header.row', h('div', lines), beside) : h('header', lines);

@@ -155,8 +155,8 @@ export function curve(o) {
     if (found === null) return;
     const [px, py] = [x(found[0]), y(found[1])];
     line.setAttribute('d', `M${px} ${box.y}V${box.y + box.h}`);
-    dot.setAttribute('cx', px);
-    dot.setAttribute('cy', Number.isFinite(py) ? py : box.y);
+    dot.setAttribute('cx', String(px));
+    dot.setAttribute('cy', String(Number.isFinite(py) ? py : box.y));
   }
   function pick(step) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';

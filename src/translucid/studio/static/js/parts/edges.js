@@ -8,6 +8,7 @@ import { readout } from '../readout.js';
 const WIDEST = 5; // units
 const HIT = 9; // units, for the pointer
 // lines: [{ d, value, from, to, path }]
+/** @type {(lines: { d: string; value: number; from: string; to: string; path: string }[]) => SVGGElement} */
 export function edges(lines) {
   const u = unit();
   const max = lines.reduce((most, { value }) => Math.max(most, Math.abs(value)), 0) || 1;
@@ -16,11 +17,13 @@ export function edges(lines) {
     const size = Math.abs(value) / max;
     return s('path.edge', { d, stroke: css(value, scale), 'stroke-width': (0.75 + (WIDEST - 0.75) * size) * u });
   });
+  /** @type {SVGPathElement | null} */
   let lit = null;
   const leave = () => {
     lit?.classList.remove('lit');
     readout();
   };
+  /** @type {(k: number) => void} */
   const look = k => {
     lit?.classList.remove('lit');
     lit = drawn[k];

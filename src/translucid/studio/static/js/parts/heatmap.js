@@ -186,6 +186,7 @@ function pointed(box, svg, light, o, g) {
     put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);
     light(row, col);
   };
+  /** @type {(place: number[]) => string[]} */
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);
   svg.append(rowBand, colBand, cross);
   walks(svg, {

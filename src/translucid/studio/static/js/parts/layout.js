@@ -6,24 +6,32 @@ import { paintRow } from '../ink.js';
 export const PAD = 7; // padding of a pane, above and below its rows
 // A band has a row per word (band.rows of them, from word band.first). In a long text they are a window, and the other
 // words are compressed above and below it, band.per px each.
+/** @type {(band: Band, i: number) => number} */
 export const yRow = (band, i) => band.y0 + (i + 0.5) * band.pitch;
+/** @type {(band: Band, word: number) => boolean} */
 export const isNear = (band, word) => word >= band.first && word < band.first + band.rows;
+/** @type {(band: Band, word: number) => number} */
 const above = (band, word) => band.y + word * band.per;
+/** @type {(band: Band, word: number) => number} */
 const below = (band, word) => band.y0 + band.rows * band.pitch + band.gap + (word - band.first - band.rows) * band.per;
+/** @type {(band: Band, word: number) => number} */
 export function yWord(band, word) {
   // its middle; fractions are positions between two words
   return isNear(band, Math.floor(word))
     ? yRow(band, word - band.first)
     : (word < band.first ? above : below)(band, word + 0.5);
 }
+/** @type {(band: Band, from: number, to: number) => [number, number][]} */
 export function pieces(band, from, to) {
   // the compressed areas of these words: [[top, bottom], ...]
   const last = band.first + band.rows;
+  /** @type {[number, number][]} */
   const found = [];
   if (from < band.first) found.push([above(band, from), above(band, Math.min(to, band.first))]);
   if (to > last) found.push([below(band, Math.max(from, last)), below(band, to)]);
   return found;
 }
+/** @type {(band: Band, py: number) => number} */
 export function wordAt(band, py) {
   const { first, rows, y, y0, pitch, per, gap } = band;
   const foot = y0 + rows * pitch;
@@ -35,6 +43,7 @@ export function wordAt(band, py) {
         : first + rows + (py - foot - gap) / per;
   return Math.min(band.words.length - 1, Math.max(0, Math.floor(word)));
 }
+/** @type {<E extends Element>(el: E, band: Band, i: number) => E} */
 export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
 
 // ---- heights: rows of short texts use the available room; in long texts, the window comes first
@@ -43,6 +52,7 @@ const WINDOW = 20; // maximum rows of a window
 const LEAST = 5; // minimum rows of a window
 const ROW = 16; // height of a row, in units
 const PRESSED = 1.75; // height of a compressed row, in px
+/** @type {(bands: Band[], height: number, u: number) => number} */
 export function heights(bands, height, u) {
   const top = 52 * u;
   const between = 84 * u;
@@ -82,6 +92,7 @@ export function heights(bands, height, u) {
   });
   return Math.max(height, y - between + foot);
 }
+/** @type {(band: Band, tall: number, u: number) => Partial<Band>} */
 function pressed(band, tall, u) {
   const n = band.words.length;
   const rows = Math.max(LEAST, Math.min(WINDOW, Math.floor((tall - 60 * u) / (ROW * u))));
@@ -91,20 +102,23 @@ function pressed(band, tall, u) {
   return { rows, gap, per, pitch: ROW * u, blocks: Math.min(most, 1024), each: Math.ceil(n / Math.min(most, 1024)) };
 }
 // The first word of the window: around the pinned word, in steps of half a window.
+/** @type {(band: Band) => number} */
 export function windowOf(band) {
   const half = Math.floor(band.rows / 2);
   const pin = link.pinned(band.key) ?? 0;
   return Math.min(band.words.length - band.rows, Math.max(0, Math.floor(pin / half) * half - Math.floor(half / 2)));
 }
+/** @type {(band: Band) => void} */
 function open(band) {
   band.first = windowOf(band);
-  const edges = (band.first > 0) + (band.first + band.rows < band.words.length);
+  const edges = Number(band.first > 0) + Number(band.first + band.rows < band.words.length);
   band.per = (band.tall - band.rows * band.pitch - edges * band.gap) / (band.words.length - band.rows);
   band.y0 = band.y + band.first * band.per + (band.first ? band.gap : 0);
   if (band.first + band.rows === band.words.length) band.gap = 0;
 }
 
 // Per kind: width in units at 1280 px and in a wide stage, share of the remaining width, largest width.
+/** @type {Record<string, [number, number, number, number]>} */
 const SIZES = {
   tile: [50, 74, 0.14, 120],
   wide: [58, 90, 0.3, 170],
@@ -119,9 +133,12 @@ const SIZES = {
   column: [56, 84, 0.5, 158],
 };
 const TIGHTEST = 0.55; // panes beside plates shrink to this share of their width
+/** @type {(pane: Pane) => [number, number, number, number]} */
 const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : (pane.among ?? pane.kind)];
 
+/** @type {(panes: Pane[], from: number, to: number, room: { u: number; roomy: boolean }) => void} */
 export function place(panes, from, to, { u, roomy }) {
+  /** @type {(pane: Pane, next: Pane) => boolean} */
   const joined = (pane, next) => pane.group !== null && pane.group !== undefined && pane.group === next.group;
   let gaps = panes
     .slice(1)
@@ -139,6 +156,7 @@ export function place(panes, from, to, { u, roomy }) {
     );
   for (const pane of panes) pane.w = sizeOf(pane)[roomy ? 1 : 0] * u;
   for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
+  /** @type {(list: number[]) => number} */
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   // With little room, only the first group has its full name: layers 0–5, 6–11, 12–17.
@@ -173,14 +191,18 @@ export function place(panes, from, to, { u, roomy }) {
   });
 }
 
+/** @type {(pane: Pane) => boolean} */
 const isGroup = pane => pane.among === 'group';
+/** @type {(text: string, weight?: number) => number} */
 const named = (text, weight = 400) => widest([text], 0.875, { family: 'names', weight });
 // Full names if they fit, otherwise short ones, otherwise none; the selected one first.
+/** @type {(svg: Element, panes: Pane[], y: number, u: number, selected: string, from: number, to: number) => void} */
 export function labels(svg, panes, y, u, selected, from, to) {
   const taken = [
     [-Infinity, from],
     [to, Infinity],
   ];
+  /** @type {(pane: Pane) => number} */
   const rank = pane =>
     pane.at === selected
       ? 0
@@ -212,6 +234,7 @@ export function labels(svg, panes, y, u, selected, from, to) {
     }
   }
 }
+/** @type {(svg: Element, pane: Pane, text: string, y: number, selected: string) => void} */
 function write(svg, pane, text, y, selected) {
   svg.append(
     s(
@@ -228,6 +251,7 @@ function write(svg, pane, text, y, selected) {
 }
 
 // ---- a long text: the compressed words above and below the window, and the highlighted word
+/** @type {(ctx: CanvasRenderingContext2D, rows: Numbers[], band: Band, place: PressPlace) => void} */
 export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
   rows.forEach((row, b) => {
@@ -239,7 +263,9 @@ export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   ctx.globalAlpha = 1;
 }
 // One area for all compressed strands; the pointer's position determines the word.
+/** @type {<E extends SVGElement>(band: Band, area: E, wordUnder: (event: MouseEvent) => number) => E} */
 export function pressable(band, area, wordUnder) {
+  /** @type {(event: MouseEvent) => string} */
   const key = event => `${band.key}:${wordUnder(event)}`;
   area.addEventListener('mousemove', event => {
     const now = key(event);
@@ -250,6 +276,7 @@ export function pressable(band, area, wordUnder) {
   return area;
 }
 // The highlighted word outside the window gets a temporary label, with its strand and cells.
+/** @type {(drawing: Drawing, band: Band, tiles: { x: number; width: number }[]) => void} */
 export function floats({ back, front, u, x0, xWord }, band, tiles) {
   const under = s('g');
   const over = s('g.floats');

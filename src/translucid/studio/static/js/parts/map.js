@@ -64,7 +64,7 @@ export function map(o) {
   };
   const look = found => {
     const key = o.rowKey?.(found.row);
-    for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, value);
+    for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, String(value));
     pointer.setAttribute('visibility', 'visible');
     if (key && link.state.hover[0] !== key) link.hover([key]);
     readout(o.read(found.row, found.column, found.of));

@@ -57,11 +57,13 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
 
   const placed = pin =>
     pin?.startsWith(`${side}:`) && Number(pin.split(':')[1]) < n ? Number(pin.split(':')[1]) : null;
+  /** @type {(pin: string, kind: string) => [number | null, string]} */
+  const lightOf = (pin, kind) => [placed(pin), kind];
   const light = () => {
     const all = [
       ...new Map([
-        ...link.state.pins.map(pin => [placed(pin), 'pinned']),
-        ...link.state.hover.map(over => [placed(over), 'lit']),
+        ...link.state.pins.map(pin => lightOf(pin, 'pinned')),
+        ...link.state.hover.map(over => lightOf(over, 'lit')),
       ]),
     ].filter(([i]) => i !== null);
     const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));

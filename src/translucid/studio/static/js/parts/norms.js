@@ -119,9 +119,9 @@ export function norms(o) {
     const value = column[i + 1];
     const [a, b] = span(j);
     cell.style.display = '';
-    cell.setAttribute('x', a);
-    cell.setAttribute('width', b - a);
-    cell.setAttribute('y', box.y + i * ch);
+    cell.setAttribute('x', String(a));
+    cell.setAttribute('width', String(b - a));
+    cell.setAttribute('y', String(box.y + i * ch));
     o.oncursor(column[0]);
     readout({
       at: `${layers[i]}: norm of its gradient at step ${column[0].toLocaleString('en')}`,

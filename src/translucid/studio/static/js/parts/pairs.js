@@ -13,7 +13,7 @@ const cell = (each, kind) =>
   );
 
 // one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: the key of a position.
-export function pairs(one, two, { reads, keyOf, labels, dashed }) {
+export function pairs(one, two, { reads, keyOf, labels, dashed = false }) {
   const words = list => list.map(each => each.word);
   const places = !two
     ? one.map((_, i) => [i, null])

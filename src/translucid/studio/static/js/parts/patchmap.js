@@ -124,11 +124,12 @@ export function patchmap({ run, other, found, state }) {
     const needed = outline && (state.recovered || state.cell);
     asks.hidden = !needed;
     if (!needed) return;
-    const pick = (name, options, ...more) =>
+    const pick = (name, options, chosen, choose) =>
       select(
         name,
         options.map(([value, text]) => [value, shown(text)]),
-        ...more,
+        chosen,
+        choose,
       );
     const set = answer => {
       state.answer = answer.map(each => String(each ?? ''));

@@ -1,18 +1,9 @@
 // A function of two inputs as colours over the plane, with a contour.
 import { h, s, unit, ABOVE } from '../dom.js';
-import { canvas, num, packedColour, pixelCanvas, rgb } from '../ink.js';
+import { canvas, num, planeMap, rgb } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
-// A grid of values, the lowest row first, with one pixel per value.
-export const shaded = (grid, ink) =>
-  pixelCanvas(grid.length, grid.length, pixels =>
-    grid.forEach((row, j) =>
-      row.forEach((value, i) => {
-        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
-      }),
-    ),
-  );
 // The contour at one half: a line segment for each square that it crosses.
 export function contour(grid, ticks, level = 0.5) {
   const found = [];
@@ -48,7 +39,7 @@ export function planePicture({ name, grid, ticks, point, scale, centre, level },
   const place = (value, axis) => ((value - ticks[axis][0]) / (ticks[axis][last] - ticks[axis][0])) * side;
   const { el, ctx } = canvas(side, side);
   ctx.drawImage(
-    shaded(grid, value => rgb(value - centre, scale)),
+    planeMap(grid, value => rgb(value - centre, scale)),
     0,
     0,
     side,

@@ -12,6 +12,7 @@ const TOP = 4;
 const THIN = 0.003;
 
 // weights: rows of numbers; rowKeys, colKeys: a key for each row and column
+/** @type {(weights: number[][], o: RibbonOptions) => HTMLElement} */
 export function ribbons(weights, o) {
   return withTable(
     Math.max(o.rows.length, o.cols.length) > MANY ? few(weights, o) : all(weights, o),
@@ -20,56 +21,63 @@ export function ribbons(weights, o) {
   );
 }
 // A curved band of thickness t from a on the left to b on the right.
+/** @type {(xl: number, xr: number, bar: number, a: number, b: number, t: number) => string} */
 function bent(xl, xr, bar, a, b, t) {
   const c = (xr - xl) / 2;
   const there = `M${xl + bar} ${a}C${xl + c} ${a} ${xr - c} ${b} ${xr - bar} ${b}`;
   return `${there}V${b + t}C${xr - c} ${b + t} ${xl + c} ${a + t} ${xl + bar} ${a + t}Z`;
 }
+/** @type {(words: string[]) => number} */
 const side = words => widest(words, 1.125, { weight: 600, most: 11 });
 
+// Heights in px: of a query's bar (one), of what each key gets (got, in bars), the tops and middles of the keys' bars,
+// and a band for every weight above the floor: from its top on the left to its top on the right.
+/** @type {(weights: number[][], height: number, u: number) => RibbonBands} */
+export function bandsOf(weights, height, u) {
+  const nk = weights[0].length;
+  const pitch = height / weights.length;
+  const got = range(nk).map(j => weights.reduce((sum, row) => sum + row[j], 0));
+  const least = Math.min(22 * u, (height / nk) * (height / nk > 20 * u ? 0.92 : 0.6));
+  const air = Math.min(6 * u, (height / nk) * 0.25);
+  let one = pitch * 0.66;
+  /** @type {(size: number) => number[]} */
+  const slots = size => got.map(v => Math.max(least, v * size + air));
+  /** @type {(list: number[]) => number} */
+  const total = list => list.reduce((a, b) => a + b, 0);
+  while (total(slots(one)) > height && one > 1) one *= 0.97;
+  const heights = slots(one);
+  const free = Math.max(0, (height - total(heights)) / nk);
+  const starts = range(nk).map(j => total(heights.slice(0, j)) + j * free);
+  const mids = starts.map((y, j) => y + (heights[j] + free) / 2);
+  const tops = mids.map((middle, j) => middle - (got[j] * one) / 2);
+  const strongest = [...weights.flat()].sort((a, b) => b - a);
+  const floor = Math.max(THIN, strongest[CURVES] ?? 0);
+  const reached = [...tops];
+  /** @type {RibbonBands['bands']} */
+  const bands = [];
+  weights.forEach((row, i) => {
+    let from = (i + 0.5) * pitch - one / 2;
+    row.forEach((weight, j) => {
+      const thick = weight * one;
+      if (weight > floor) bands.push({ i, j, from, to: reached[j], thick });
+      from += thick;
+      reached[j] += thick;
+    });
+  });
+  return { pitch, one, got, tops, mids, bands, floor };
+}
+/** @type {(weights: number[][], o: RibbonOptions) => HTMLElement} */
 function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   const u = unit();
-  const nq = rows.length;
-  const nk = cols.length;
-  const pitch = H / nq;
   const bar = 5 * u;
   const xl = side(rows) + 8 * u;
   const xr = W - side(cols) - 8 * u;
-  const got = cols.map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
-  const least = Math.min(22 * u, (H / nk) * (H / nk > 20 * u ? 0.92 : 0.6));
-  const air = Math.min(6 * u, (H / nk) * 0.25);
-  let one = pitch * 0.66;
-  const slots = size => got.map(v => Math.max(least, v * size + air));
-  while (slots(one).reduce((a, b) => a + b, 0) > H && one > 1) one *= 0.97;
-  const heights = slots(one);
-  const free = Math.max(0, (H - heights.reduce((a, b) => a + b, 0)) / nk);
-  const mids = [];
-  let y = 0;
-  const tops = heights.map((v, j) => {
-    mids.push(y + (v + free) / 2);
-    const top = y + (v + free - got[j] * one) / 2;
-    y += v + free;
-    return top;
-  });
-  const strongest = [...weights.flat()].sort((a, b) => b - a);
-  const floor = Math.max(THIN, strongest[CURVES] ?? 0);
-  const cursor = [...tops];
-  const paths = [];
-  weights.forEach((row, i) => {
-    let a = (i + 0.5) * pitch - one / 2;
-    row.forEach((w, j) => {
-      const t = w * one;
-      const b = cursor[j];
-      if (w > floor)
-        paths.push({
-          i,
-          j,
-          el: s('path.ribbon', { d: bent(xl, xr, bar, a, b, t), 'data-same': `${i}.${j}` }),
-        });
-      a += t;
-      cursor[j] += t;
-    });
-  });
+  const { pitch, one, got, tops, mids, bands, floor } = bandsOf(weights, H, u);
+  const paths = bands.map(({ i, j, from, to, thick }) => ({
+    i,
+    j,
+    el: s('path.ribbon', { d: bent(xl, xr, bar, from, to, thick), 'data-same': `${i}.${j}` }),
+  }));
   const left = rows.map((_, i) =>
     s('rect.slot', { x: xl, y: (i + 0.5) * pitch - one / 2, width: bar, height: one, rx: 1.5 }),
   );
@@ -124,6 +132,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
 
 // For many words: the selected row, its strongest keys, and the rest as one bar. o.exactly(row): a promise of the row
 // in full precision, { word, key, weights, cols, colKeys }, if `weights` is pooled or rounded.
+/** @type {(weights: number[][], o: RibbonOptions) => HTMLElement} */
 function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exactly }) {
   const u = unit();
   const svg = s('svg.ribbons.focused', {
@@ -132,17 +141,18 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     role: 'img',
     'aria-label': `The selected token and the ${TOP} tokens it attends to most`,
   });
+  /** @type {number | null} */
   let asked = null;
+  /** @type {(row: ExactRow) => void} */
   const draw = ({ word: who, key: own, weights: given, cols: words, colKeys: keys }) => {
     const order = range(words.length)
       .sort((j, k) => given[k] - given[j])
       .slice(0, TOP)
       .filter((j, k) => k === 0 || given[j] > 5e-4);
     const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
-    const ends = [
-      ...order.map(j => [words[j], given[j], keys[j]]),
-      [`${words.length - order.length} more`, Math.max(0, rest), null],
-    ].filter(([, w], k) => w > 0 || k < order.length);
+    /** @type {[word: string, weight: number, key: string | null][]} */
+    const ends = [...order.map(j => /** @type {[string, number, string]} */ ([words[j], given[j], keys[j]]))];
+    if (rest > 0) ends.push([`${words.length - order.length} more`, rest, null]);
     const xl = widest([short(who, 11)], 1.125, { weight: 600 }) + 10 * u;
     const xr = W - 158 * u;
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
@@ -180,8 +190,9 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
       y += room[k] + free;
     });
   };
+  /** @type {(place: number) => Promise<void>} */
   const ask = latest(async place => {
-    const found = await exactly(place).catch(() => null);
+    const found = await exactly?.(place).catch(() => null);
     if (found && place === asked) draw(found);
   });
   link.follow(svg, () => {
@@ -195,6 +206,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
   });
   return h('div.ribbonbox', svg, h('p.kicker', `The ${TOP} strongest tokens; the others together.`));
 }
+/** @type {(word: string, x: number, y: number, anchor: string, key: string, looks?: boolean) => SVGTextElement} */
 function text(word, x, y, anchor, key, looks = true) {
   const el = s(
     'text',

@@ -38,6 +38,7 @@ function columns(depths) {
 export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
 
 // take(row, column): on click, besides pinning; chosen: the framed cell; told: the status bar's content.
+/** @type {(table: any, o: any) => HTMLElement} */
 export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
@@ -144,7 +145,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     step: ([r, c], down, across) => [nearestIndex(r + down, nR), nearestIndex(c + across, nC)],
     look: ([r, c]) => {
       for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
-        frame.setAttribute(key, value);
+        frame.setAttribute(key, String(value));
       link.hover([keyOf(r)]);
       readout(told ? told(r, c) : reading(table, r, c, scale));
     },

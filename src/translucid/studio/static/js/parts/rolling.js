@@ -2,15 +2,19 @@
 import { h, icon } from '../dom.js';
 
 // Scroll a box until an element is visible.
+/** @type {(box: Element | null, el: Element | null) => void} */
 export function rollTo(box, el) {
   if (!box || !el) return;
   const [outer, inner] = [box.getBoundingClientRect(), el.getBoundingClientRect()];
+  /** @type {(low: number, high: number, first: number, last: number) => number} */
   const past = (low, high, first, last) => (low < first || high > last ? (low + high - first - last) / 2 : 0);
   box.scrollLeft += past(inner.left, inner.right, outer.left, outer.right);
   box.scrollTop += past(inner.top, inner.bottom, outer.top, outer.bottom);
 }
+/** @type {(box: HTMLElement, name: string, also?: { falls?: boolean }) => HTMLElement} */
 export function rolling(box, name, { falls = false } = {}) {
   // falls: it may also be higher than its box
+  /** @type {(across: number, along: number, sign: 'prev' | 'next', side: string) => HTMLButtonElement} */
   const way = (across, along, sign, side) =>
     h(
       'button',
@@ -32,8 +36,13 @@ export function rolling(box, name, { falls = false } = {}) {
     down.hidden = !falls || box.scrollTop + box.clientHeight > box.scrollHeight - 2;
   };
   box.addEventListener('scroll', look);
-  const watch = new ResizeObserver(() => (box.isConnected ? look() : watch.disconnect()));
+  const anew = new MutationObserver(look);
+  const watch = new ResizeObserver(() => {
+    if (box.isConnected) return look();
+    watch.disconnect();
+    anew.disconnect();
+  });
   watch.observe(box);
-  new MutationObserver(look).observe(box, { childList: true }); // what is in it is drawn anew
+  anew.observe(box, { childList: true }); // what is in it is drawn anew
   return h('div.rolling', box, left, right, down);
 }

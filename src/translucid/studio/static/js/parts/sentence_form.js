@@ -4,6 +4,7 @@ import { h, icon } from '../dom.js';
 import * as api from '../api.js';
 
 // act(text) reads the sentence, leave() is Escape.
+/** @type {(run: Run, model: Model, act: (text: string) => void, leave: () => void) => HTMLElement} */
 export function sentenceForm(run, model, act, leave) {
   const numbers = run.tokens.features.length > 0;
   const field = h('input', {
@@ -18,30 +19,31 @@ export function sentenceForm(run, model, act, leave) {
   const marks = h('div.marks', { 'aria-hidden': 'true' });
   const hints = h('div.hints', { role: 'status' });
   const aligned = () => (marks.scrollLeft = field.scrollLeft);
+  /** @type {(from: number, to: number, text: string) => void} */
   const put = (from, to, text) => {
     field.setRangeText(text, from, to, 'end');
     field.focus();
     help();
   };
-  const offer = (label, ...change) => h('button.chip', { type: 'button', onclick: () => put(...change) }, label);
+  /** @type {(label: string, from: number, to: number, text: string) => HTMLElement} */
+  const offer = (label, from, to, text) =>
+    h('button.chip', { type: 'button', onclick: () => put(from, to, text) }, label);
   const help = api.latest(async () => {
     const text = field.value;
-    const caret = field.selectionStart;
+    const caret = field.selectionStart ?? text.length;
     const found = await api.words(model.m, text, caret).catch(error => {
       const why = api.refusal(error); // a saved file has no model
       hints.replaceChildren(document.activeElement === field ? h('span.quiet', why) : '');
     });
     if (found && text === field.value) show(found, text, caret);
   });
+  /** @type {(found: InputHelp, text: string, caret: number) => void} */
   function show({ unknown, completions, begun }, text, caret) {
-    const typing = completions.length && document.activeElement === field;
+    const typing = completions.length > 0 && document.activeElement === field;
     const odd = unknown.filter(each => !(typing && each.to === caret)); // the word is not complete yet
-    const starts = odd.map(({ from, to }) => from + text.slice(from, to).search(/\S|$/)); // after the space
-    const pieces = odd.flatMap(({ to }, i) => [
-      text.slice(odd[i - 1]?.to ?? 0, starts[i]),
-      h('u', text.slice(starts[i], to)),
-    ]);
-    marks.replaceChildren(...pieces, text.slice(odd.at(-1)?.to ?? 0));
+    marks.replaceChildren(
+      ...markedPieces(text, odd).map(({ piece, isUnknown }) => (isUnknown ? h('u', piece) : piece)),
+    );
     aligned();
     hints.replaceChildren(
       ...odd.map(each => h('span.unknowns', `“${each.text}” is unknown, read as <unk>. Instead: `, instead(each))),
@@ -49,6 +51,7 @@ export function sentenceForm(run, model, act, leave) {
     );
     if (!hints.hasChildNodes()) hints.append(idle());
   }
+  /** @type {(unknown: InputHelp['unknown'][number]) => HTMLElement[]} */
   const instead = ({ from, to, text, replacements }) =>
     replacements.map(word => offer(named(word, text), from, to, word));
   const idle = () =>
@@ -83,7 +86,21 @@ export function sentenceForm(run, model, act, leave) {
     hints,
   );
 }
-const named = (word, text) =>
+// The pieces of a text; unknown ones begin after the space before them.
+/** @type {(text: string, unknown: { from: number; to: number }[]) => { piece: string; isUnknown: boolean }[]} */
+export function markedPieces(text, unknown) {
+  let end = 0;
+  const pieces = unknown.flatMap(({ from, to }) => {
+    const start = from + text.slice(from, to).search(/\S|$/);
+    const known = { piece: text.slice(end, start), isUnknown: false };
+    end = to;
+    return [known, { piece: text.slice(start, to), isUnknown: true }];
+  });
+  return [...pieces, { piece: text.slice(end), isUnknown: false }];
+}
+// What a replacement of an unknown text does, for its button.
+/** @type {(word: string, text: string) => string} */
+export const named = (word, text) =>
   word === ''
     ? 'Remove'
     : word.trim() !== text

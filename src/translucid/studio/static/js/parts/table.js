@@ -6,11 +6,14 @@ import { isPlainKey } from '../keyboard.js';
 
 const ROWS = 100; // more is cut, and told
 const COLUMNS = 64;
+/** @type {(cell: TableCell) => Content} */
 const written = cell => (typeof cell !== 'number' ? (cell ?? '') : Number.isNaN(cell) ? 'masked' : num(cell, 3));
+/** @type {(word: string | string[]) => HTMLElement} */
 const name = word =>
   h('span', { class: special(String(word)) ? 'special' : null }, Array.isArray(word) ? word.join('') : word);
 
 // told: { corner, columns: [names], rows: [[name, cells...]], note }
+/** @type {(told: Table) => HTMLElement[]} */
 function table({ corner = '', columns, rows, note }) {
   const wide = columns.slice(0, COLUMNS);
   const long = rows.slice(0, ROWS);
@@ -30,7 +33,7 @@ function table({ corner = '', columns, rows, note }) {
         long.map(([first, ...cells]) =>
           h(
             'tr',
-            h('th', { scope: 'row' }, name(first)),
+            h('th', { scope: 'row' }, name(/** @type {Name} */ (first))),
             cells
               .slice(0, COLUMNS)
               .map(cell => h('td', { class: typeof cell === 'number' ? 'n' : null }, written(cell))),
@@ -42,6 +45,7 @@ function table({ corner = '', columns, rows, note }) {
   ];
 }
 // A small table; heads: [text, attributes] for each column, with an empty text for an unnamed column.
+/** @type {(kind: string, heads: [text: string, more?: Attributes][], rows: Content) => HTMLElement} */
 export const headed = (kind, heads, rows) =>
   h(
     'table',
@@ -55,9 +59,11 @@ export const headed = (kind, heads, rows) =>
     ),
     h('tbody', rows),
   );
+/** @type {(count: number, most: number, what: string) => string} */
 const left = (count, most, what) => (count > most ? `The first ${most} of ${count} ${what} are shown. ` : '');
 
 // The same as tab-separated text, for a spreadsheet.
+/** @type {(told: Table) => string} */
 const lines = ({ corner = '', columns, rows }) =>
   [[corner, ...columns], ...rows]
     .map(row =>
@@ -67,6 +73,7 @@ const lines = ({ corner = '', columns, rows }) =>
     )
     .join('\n');
 // Rows of numbers with names at both sides.
+/** @type {(rows: Name[] | null, columns: Name[] | null, values: number[][], corner?: string) => Table} */
 export const grid = (rows, columns, values, corner) => ({
   corner,
   columns: columns ?? values[0].map((_, j) => String(j)),
@@ -74,6 +81,7 @@ export const grid = (rows, columns, values, corner) => ({
 });
 
 // A sum, one line per step, numbers in one column. kind: an additional class.
+/** @type {(rows: Content[][], kind?: string) => HTMLElement} */
 export const sumTable = (rows, kind) =>
   h(
     'table.sumtable',
@@ -93,14 +101,17 @@ export const sumTable = (rows, kind) =>
   );
 
 // ---- every picture has a table with the same numbers
+/** @type {WeakMap<Element, () => Table | Promise<Table>>} */
 const made = new WeakMap(); // element -> what makes its table, perhaps later
 
+/** @type {<E extends HTMLElement | SVGElement>(el: E, title: string, make: () => Table | Promise<Table>) => E} */
 export function withTable(el, title, make) {
   // make() -> { corner, columns, rows, note } or a promise of it
   el.dataset.table = title;
   made.set(el, make);
   return el;
 }
+/** @type {() => HTMLElement[]} */
 const pictures = () =>
   [...document.querySelectorAll('[data-table]')].filter(el => made.has(el) && el.getClientRects().length);
 
@@ -111,6 +122,7 @@ export async function tables() {
     dialog('Tables', h('p', 'This view has no picture and therefore no table.'));
     return;
   }
+  /** @type {(el: Element) => number} */
   const area = el => el.clientWidth * el.clientHeight;
   let chosen =
     all.findLast(el => el.contains(document.activeElement)) ??
@@ -122,25 +134,30 @@ export async function tables() {
     {
       'aria-label': 'Picture',
       onchange: event => {
-        chosen = all[event.target.value];
+        chosen = all[Number(event.target.value)];
         show();
       },
     },
     all.map((el, i) => h('option', { value: i, selected: el === chosen }, el.dataset.table)),
   );
+  /** @type {Table | null} */
   let now = null;
   async function show() {
     const mine = chosen;
     now = null;
     let found;
     try {
-      found = await made.get(mine)();
+      found = await /** @type {() => Table} */ (made.get(mine))();
     } catch (error) {
-      found = { columns: [], rows: [], note: `This table cannot be shown: ${error.message}` };
+      found = {
+        columns: [],
+        rows: [],
+        note: `This table cannot be shown: ${error instanceof Error ? error.message : error}`,
+      };
     }
     if (mine !== chosen) return;
     now = found;
-    here.setAttribute('aria-label', mine.dataset.table);
+    here.setAttribute('aria-label', mine.dataset.table ?? '');
     here.replaceChildren(...table(found));
   }
   const box = dialog(

@@ -218,7 +218,7 @@ export function terms(run, root) {
     const within = new Set(sums.flatMap(leaves));
     const alone = leaves(expression).filter(one => !within.has(one));
     const known = [...new Map(alone.map(one => [one.address, one])).values()].sort(
-      (a, b) => computed(b) - computed(a), // what leads on comes first
+      (a, b) => Number(computed(b)) - Number(computed(a)), // what leads on comes first
     );
     return [
       written,

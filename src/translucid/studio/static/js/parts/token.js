@@ -6,9 +6,10 @@ import { word } from '../readout.js';
 
 export const UNKNOWN = 'not in the vocabulary: the model reads <unk>';
 
+/** @type {(text: string, row: number[] | null, scale: Scale | null, key: string, unknown?: boolean) => HTMLElement} */
 export function token(text, vector, scale, key, unknown = false) {
   const { el, ctx } = canvas(60, 4);
-  if (vector) paintRow(ctx, vector, { x: 0, y: 0, width: 60, height: 4, scale });
+  if (vector && scale) paintRow(ctx, vector, { x: 0, y: 0, width: 60, height: 4, scale });
   const chip = h(
     'button',
     {
@@ -25,17 +26,21 @@ export function token(text, vector, scale, key, unknown = false) {
 
 // ---- a row of a decoder reads one token and writes the next, so its name has both: the row that reads 'schläft'
 // attends to 'not' because it writes 'nicht'
+/** @type {(run: Run, side: Side, i: number) => string | undefined} */
 const written = ({ tokens }, side, i) => (side === 'target' ? tokens.follows[i] : undefined);
 
 // side: 'source' or 'target'. The short name, as in the labels of a matrix: schläft → nicht.
+/** @type {(run: Run, side: Side, i: number) => Content[]} */
 export function rowName(run, side, i) {
   const writes = written(run, side, i);
   return [word(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', word(writes)])];
 }
 // The same in words, for a panel.
+/** @type {(run: Run, side: Side, i: number) => Content[]} */
 function rowInWords(run, side, i) {
   const writes = written(run, side, i);
   const read = word(run.tokens[side][i] ?? '·');
   return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', word(writes)];
 }
+/** @type {(run: Run, side: Side, i: number, key: string) => Content[]} */
 export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', word(key)];

@@ -5,6 +5,7 @@ import { cancelAll } from '../api.js';
 const all = new Set(); // messages of what is computed, the oldest first
 let end = () => {};
 // Returns what to call when it is over.
+/** @type {(message: string) => () => void} */
 export function waiting(message) {
   const one = { message };
   if (!all.size) end = began();

@@ -94,7 +94,7 @@ function element(el, given) {
     opacity: faint,
     'fill-rule': style.fillRule === 'evenodd' ? 'evenodd' : null,
   };
-  return hollow(attrs) ? [] : [s(el.localName, attrs)];
+  return hollow(attrs) ? [] : [s(/** @type {any} */ (el.localName), attrs)];
 }
 // Text on the alphabetic baseline: few programs support others, or paint-order.
 function lettered(el, style, faint) {

@@ -46,6 +46,7 @@ const PIECES = {
   weights: () => mi('softmax', { class: 'fn' }),
 };
 
+/** @type {View} */
 export const attention = {
   name: 'Attention',
   draw: drawView,
@@ -135,7 +136,7 @@ async function drawView(stage, { model, run, params, signal }) {
   function drawLeft() {
     const { small, layer, head } = now;
     const one = small.names.length * small.heads === 1;
-    left.parentNode.classList.toggle('many', small.heads > MANY);
+    left.parentElement?.classList.toggle('many', small.heads > MANY);
     left.append(
       choice(
         'Which attention',
@@ -221,7 +222,8 @@ async function drawView(stage, { model, run, params, signal }) {
     const told = at.kind === 'encoder' ? rows : rows.map((each, i) => [each, ' → ', now.follows[i] ?? '']);
     const lw = Math.min(190, Math.ceil(widest(told, 1.125, { weight: 600, most: 16 }) / u) + 16);
     const W = mid.clientWidth;
-    const H = mid.clientHeight - mid.firstChild.offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
+    const H =
+      mid.clientHeight - /** @type {HTMLElement} */ (mid.firstChild).offsetHeight - 8 * u - (now.pooled ? 24 * u : 0);
     const flat = (W - lw * u) / cols.length;
     const lean = headRoom(cols, flat, 1.125);
     const over = lean.slant ? Math.max(0, widest(cols.slice(-2), 1.125, { most: 14 }) * 0.74 - flat / 2) + 4 * u : 0;
@@ -366,7 +368,10 @@ async function drawView(stage, { model, run, params, signal }) {
         : null,
     ]);
     const u = unit();
-    const used = [...right.children].reduce((sum, el) => sum + (el === flows ? 0 : el.offsetHeight), 0);
+    const used = /** @type {HTMLElement[]} */ ([...right.children]).reduce(
+      (sum, el) => sum + (el === flows ? 0 : el.offsetHeight),
+      0,
+    );
     const high = right.clientHeight - used - 4 * 12 * u - 34 * u;
     const long = Math.max(now.rows.length, now.cols.length) > 20 ? 26 * u : 0;
     flows.append(
@@ -555,7 +560,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const layers = now.small.names.length;
     const moments = momentsHere().filter(id => !missing(id));
     const round = (v, n) => (v + n) % n;
-    const turnHead = by => change({ head: round((at.head ?? -1 * (by > 0)) + by, heads) });
+    const turnHead = by => change({ head: round((at.head ?? (by > 0 ? -1 : 0)) + by, heads) });
     if (event.key === '[' || event.key === ']') turnHead(event.key === ']' ? 1 : -1);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
       event.preventDefault();

@@ -26,6 +26,7 @@ const LONG = 96; // words; beyond, neighbours share a cell
 const LOW = 320; // units of height of a picture in a narrow window
 const MOST = 40; // words along an axis of a picture
 
+/** @type {View} */
 export const compare = {
   name: 'Compare',
   draw: drawView,

@@ -20,6 +20,7 @@ const hasUnits = ({ axes }) =>
   axes.filter(axis => ALONG.includes(axis)).length === 1 &&
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
 
+/** @type {View} */
 export const data = { name: 'Data', draw: drawView };
 
 async function drawView(stage, { model, run, params }) {

@@ -23,6 +23,7 @@ const FIRST = 8; // tokens that a large model shows first
 const LARGE = 2e7; // parameters
 const LONG = 256; // tokens of a text
 
+/** @type {View} */
 export const decode = {
   name: 'Decode',
   draw: drawView,

@@ -30,6 +30,7 @@ const GROUPS = 160; // more for a deep model
 const COLUMN = 96; // a column of a network of numbers, with the lines to it
 const LIKELY = 8; // likeliest tokens to show per position
 
+/** @type {View} */
 export const flow = {
   name: 'Flow',
   draw: drawView,
@@ -140,7 +141,7 @@ async function drawScene(view) {
   const all = bands.flatMap(band => band.panes);
   view.bands = bands;
   for (const pane of all) pane.say = said(pane);
-  const [tiles, weights, said_] = await Promise.all([
+  const [tiles, weights, predicted] = await Promise.all([
     tilesOf(run, view.points, bands),
     weightsOf(run, bands),
     answers(view, body),
@@ -158,7 +159,7 @@ async function drawScene(view) {
     maps: view.model.maps,
     tiles,
     weights,
-    said: said_,
+    said: predicted,
     selected,
     width: Math.max(box.clientWidth, least(bands, body.end) * unit()),
     height,
@@ -175,7 +176,7 @@ async function drawScene(view) {
   turned();
   runOnce(
     `flow ${run.run}`,
-    bands.map(band => ({ svg: root.lastChild, ...strandsOf(band) })),
+    bands.map(band => ({ svg: /** @type {SVGElement} */ (root.lastChild), ...strandsOf(band) })),
   );
 }
 const least = (bands, end) =>
@@ -208,6 +209,7 @@ const said = pane => {
       ? `${place}, ${pane.label}`
       : `${place}, ${name.toLowerCase()}`;
 };
+/** @type {(view: any, body: Anatomy) => Promise<any>} */
 async function answers({ run, model }, { end, bands }) {
   const band = bands.at(-1);
   const n = band.words.length;

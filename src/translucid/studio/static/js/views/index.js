@@ -1,6 +1,7 @@
 // The views of the studio, in the order of the navigation bar. A view is described by one object:
 //   name         in the bar
-//   draw(stage, { all, model, run, catalogue, params, signal })  fills the stage; signal: aborted when it is left
+//   draw(el, { all, model, run, catalogue, params, signal })  fills its own element (mount.js). signal is aborted when
+//                the view is left, and ends listeners outside el, timers, observers and sockets
 //   lacks(model, all)  why a model has no such view, or ''
 //   busy({ model, params })  the message while it computes
 //   keys         what its keys do: [['↑ ↓', 'previous or next layer'], ...]; keysTitle: of their list
@@ -19,4 +20,5 @@ import { train } from './train.js';
 import { lesson } from './lesson.js';
 import { data } from './data.js';
 
+/** @type {Record<string, View>} */
 export const VIEWS = { flow, attention, recurrent, decode, whatif, compare, train, lesson, data };

@@ -6,7 +6,9 @@ import { readout, rest } from '../readout.js';
 import { counted, num } from '../ink.js';
 import { link as to } from '../route.js';
 import { withTable, grid } from '../parts/table.js';
+import { applies, bestFirst, countApplying } from '../lesson_stops.js';
 
+/** @type {View} */
 export const lesson = {
   name: 'Lesson',
   draw: drawView,
@@ -25,21 +27,20 @@ async function drawView(stage, context) {
     listed.some(each => each.start) ? start(context, listed) : '',
     ...listed.filter(each => !each.start).map(each => api.lesson(run.run, each.id)),
   ]);
-  const able = each => each.steps.filter(step => step.lacks === undefined).length;
-  found.sort((a, b) => able(b) / b.steps.length - able(a) / a.steps.length); // what suits this model comes first
   stage.append(
     first,
     h(
       'div.tours',
-      found.map(each => tour(each, able(each), model)),
+      bestFirst(found).map(each => tour(each, model)),
     ),
   );
   rest({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
 }
-function tour(each, count, model) {
-  const first = each.steps.findIndex(step => step.lacks === undefined);
+function tour(each, model) {
+  const count = countApplying(each.steps);
+  const first = each.steps.findIndex(applies);
   const all = each.steps.length;
-  const others = each.steps.filter(step => step.lacks !== undefined);
+  const others = each.steps.filter(step => !applies(step));
   const who = others.every(step => step.in_sentence) ? 'this sentence' : model.name;
   const told =
     count === all
@@ -61,8 +62,8 @@ function tour(each, count, model) {
       each.steps.map((step, k) =>
         h(
           'li',
-          { class: step.lacks === undefined ? null : 'lacking' },
-          step.lacks === undefined
+          { class: applies(step) ? null : 'lacking' },
+          applies(step)
             ? h('a', { href: stopAt(each.id, k + 1, step) }, step.title)
             : [h('span', step.title), count ? h('span.why', step.lacks) : ''],
         ),

@@ -64,8 +64,8 @@ export async function plane(stage, { model, params, signal }) {
   };
 
   function draw() {
-    const held = panel.contains(document.activeElement) ? document.activeElement.dataset.act : null;
-    const narrow = stage.clientWidth < 860 * unit();
+    const held = panel.querySelector(':focus')?.dataset.act;
+    const narrow = isNarrow();
     const beside = narrow ? 0 : NETWORK * unit();
     const size = Math.min(picture.clientWidth - beside, room());
     const kept = keepFocus(picture);
@@ -83,7 +83,8 @@ export async function plane(stage, { model, params, signal }) {
       digits: kind === 'mlp' ? 4 : 0,
     });
   }
-  const room = () => (stage.clientWidth < 860 * unit() ? 440 * unit() : stage.clientHeight - 24 * unit());
+  const isNarrow = () => document.documentElement.clientWidth < 860 * unit();
+  const room = () => (isNarrow() ? 440 * unit() : stage.clientHeight - 8 * unit());
   const button = (act, name, onclick, more = {}) => h('button.edit', { 'data-act': act, onclick, ...more }, name);
   function controls() {
     const running = timer !== 0;
@@ -290,6 +291,7 @@ function ground(now, ctx, side, place) {
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
+  /** @type {(place: number[]) => number} */
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
   const square = [
     [LOW, LOW],

@@ -39,6 +39,7 @@ const ROWS = {
 const EXACT = 4096;
 const LISTED = 24;
 
+/** @type {View} */
 export const recurrent = {
   name: 'Recurrent',
   draw: drawView,
@@ -54,7 +55,7 @@ export const recurrent = {
 async function drawView(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const scopes = scopesOf(points);
-  const at = startAt(params, scopes, points);
+  const at = startAt(params, scopes);
   const left = h('div');
   const mid = h('div');
   const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One step as a sum' });
@@ -187,7 +188,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         read: (g, row, i) => reads(g, row, i),
       }),
     );
-    const high = H - say.offsetHeight - roll.lastChild.offsetHeight - 34 * u;
+    const high = H - say.offsetHeight - /** @type {HTMLElement} */ (roll.lastChild).offsetHeight - 34 * u;
     const whose =
       at.unit === null
         ? `all ${now.data.units} units, a line for each`

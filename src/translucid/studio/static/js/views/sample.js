@@ -77,7 +77,7 @@ export async function sample(stage, { run, params, signal }) {
   async function draw() {
     const given = asked();
     settle({ ...Object.fromEntries(DIALS.map(({ key }) => [key, given[key] ?? null])), step: state.step });
-    const found = await api.draws(run.run, given).catch(error => ({ error: error.message }));
+    const found = await api.draws(run.run, given).catch(error => /** @type {any} */ ({ error: error.message }));
     if (!stage.isConnected) return;
     if (found.error) {
       texts.replaceChildren(h('p.quiet', found.error));

@@ -14,6 +14,7 @@ import { headRoom, heatmap } from '../parts/heatmap.js';
 const CALM = 5000; // ms between two words of the resting read-out
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
+/** @type {View} */
 export const train = {
   name: 'Train',
   draw: (stage, found) => (found.model.plane ? plane : drawView)(stage, found),
@@ -38,7 +39,8 @@ async function drawView(stage, { model, params, signal }) {
   stage.append(root);
   hold.hidden = true;
   let parts = null;
-  let paused = false;
+  /** @type {{ at: number } | null} */
+  let paused = null;
   let chosen = params.get('step') === null ? null : Number(params.get('step'));
   let asked = 0;
   let drawn = '';
@@ -50,7 +52,7 @@ async function drawView(stage, { model, params, signal }) {
   const trail = follow(model.m, changed);
   const { data } = trail;
   const press = event => {
-    if (event.key === ' ' && (event.target === document.body || event.target === stage)) {
+    if (event.key === ' ' && event.target.contains(stage)) {
       event.preventDefault();
       pause();
     }
@@ -84,7 +86,7 @@ async function drawView(stage, { model, params, signal }) {
     trail.first?.();
   }
   function pause() {
-    paused = paused ? false : { at: last(data) };
+    paused = paused ? null : { at: last(data) };
     hold.setAttribute('aria-pressed', String(Boolean(paused)));
     state();
     show();
@@ -230,7 +232,7 @@ async function drawView(stage, { model, params, signal }) {
       text: `step ${step}`,
       oninput: event => choose(data.probes[Number(event.target.value)][0]),
     });
-    const focused = document.activeElement?.type === 'range' && side.contains(document.activeElement);
+    const focused = side.querySelector('input[type="range"]:focus') !== null;
     if (!big) big = h('div.bigtile');
     side.replaceChildren(
       h('header', h('h3', 'One text during training'), h('p.asked.word', about.probe)),

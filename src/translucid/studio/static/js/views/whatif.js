@@ -33,6 +33,7 @@ const pieces = (text, mask) => {
 };
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 
+/** @type {View} */
 export const whatif = {
   name: 'What-if',
   draw: drawView,
@@ -113,7 +114,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     drawChanges();
     link.forget(list);
     const at = list.scrollTop;
-    const back = keepFocus(list.parentNode);
+    const back = keepFocus(/** @type {Element} */ (list.parentNode));
     const groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
     if (state.sorted)
       list.replaceChildren(
@@ -570,7 +571,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       });
   }
   onKeys(signal, event => {
-    if (event.key === 'o') document.activeElement?.closest('[role="switch"]')?.click();
+    if (event.key === 'o')
+      /** @type {HTMLElement | null} */ (document.activeElement?.closest('[role="switch"]'))?.click();
     if (event.key !== 'Backspace') return;
     event.preventDefault();
     restore();
