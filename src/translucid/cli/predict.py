@@ -144,6 +144,8 @@ def _answer(
         if not shown and not plain:
             for note in source.loading.notes:
                 typer.echo(f"{inputs.name}: {note}", err=True)
+        if not shown and held.task.prediction_note:
+            typer.echo(held.task.prediction_note, err=True)
         shown = True
         asked = [row for row in rows if row.question is not None]
         for row in asked:
@@ -160,7 +162,7 @@ def _answer(
         except RowError as error:
             where = f"{inputs.name}:{asked[error.row].line}"
             raise InputError(f"{where}: {error.fact}") from None
-        if held.task.vocabularies:  # numbers have no notes
+        if held.task.notes_inputs:  # numbers have no notes
             pairs = zip(columns, noted, strict=True)
             columns = [in_columns(source, new, note, as_json=as_json) for new, note in pairs]
         new = iter(columns)
@@ -197,9 +199,9 @@ def _open(held: "Model", inputs: Inputs) -> "InputRows":
             kind = format_for(file, roles, held.task.label_names, data.rule.lines)
     chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
     chosen["input"] = data.input_columns
-    return SOURCES[kind](
-        file, roles, chosen, replace(data.rule, format=kind), Loading(expected=held.data_columns)
-    )
+    loading = Loading(expected=held.data_columns)
+    mixed = held.task.notes_inputs and not held.task.vocabularies
+    return SOURCES[kind](file, roles, chosen, replace(data.rule, format=kind), loading, mixed=mixed)
 
 
 def _count(held: "Model", inputs: Inputs, out: Path | None) -> int | None:

@@ -5,8 +5,8 @@ compares or tokenizes records works for every kind. Records of your own tasks de
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 
 class Record:
@@ -36,8 +36,8 @@ class Record:
         return ()
 
     @property
-    def values(self) -> tuple[float, ...]:
-        """The numeric inputs of the record."""
+    def values(self) -> tuple[Any, ...]:
+        """The cells of the input columns, for rows of a table."""
         return ()
 
     @property
@@ -71,7 +71,8 @@ class Record:
     @property
     def whole_key(self) -> Hashable:
         """A key that is equal for two records that differ only in their line numbers."""
-        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "line")  # type: ignore[arg-type]
+        mine = (f for f in fields(self) if f.compare and f.name != "line")  # type: ignore[arg-type]
+        return tuple(getattr(self, f.name) for f in mine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +170,56 @@ class SimilarPair(Record):
         return (self.source, self.target)
 
 
+@dataclass(frozen=True)
+class Header:
+    """The file of a table row, and its input columns: names, or numbers from 1."""
+
+    file: str
+    columns: tuple[int | str, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Numbers(Record):
-    """Numeric inputs and targets of one regression example."""
+class LabelledRow(Record):
+    """The input cells of a table row, and its class."""
 
     sides: ClassVar[tuple[str, ...]] = ()
 
-    inputs: tuple[float, ...]
-    targets: tuple[float, ...]
+    inputs: tuple[Any, ...]
+    label: str
     line: int
+    header: Header | None = field(default=None, compare=False, repr=False)
 
     @property
-    def values(self) -> tuple[float, ...]:
+    def values(self) -> tuple[Any, ...]:
+        return self.inputs
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @property
+    def asked(self) -> str:
+        return ",".join("" if value is None else str(value) for value in self.inputs)
+
+    @property
+    def answer(self) -> str | None:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Record):
+    """Inputs and targets of one regression example. Inputs are numbers, or the cells of a table
+    that has other columns, too."""
+
+    sides: ClassVar[tuple[str, ...]] = ()
+
+    inputs: tuple[Any, ...]
+    targets: tuple[float, ...]
+    line: int
+    header: Header | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
         return self.inputs
 
     @property
@@ -189,7 +228,9 @@ class Numbers(Record):
 
     @property
     def asked(self) -> str:
-        return " ".join(f"{value:.6g}" for value in self.inputs)
+        if all(isinstance(value, float) for value in self.inputs):
+            return " ".join(f"{value:.6g}" for value in self.inputs)
+        return ",".join("" if value is None else str(value) for value in self.inputs)
 
     @property
     def answer(self) -> str | None:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from translucid.tasks.options import SpanDecoding
     from translucid.tasks.regress import Regress
     from translucid.tasks.score import Coverage
+    from translucid.tasks.table import Table
     from translucid.tasks.tag import Tag
 
 Options = ParamSpec("Options")
@@ -190,10 +191,10 @@ class Model:
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
-        task: Regress = expect(self.task, "regress")
+        task: Regress | Table = expect(self.task, "regress", "table")
         named = self.data_columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
-        return task.predict(self.network, items)
+        return list(task.predict(self.network, items))  # type: ignore[arg-type]
 
     def _questions(self, rows: list[dict[str, Any]]) -> list[Any]:
         """The inputs of the task from rows of a table."""
@@ -305,7 +306,7 @@ class Model:
         from translucid.tasks.vocabulary import check_labels
 
         data = self.evaluation_settings(**options).data
-        loading = Loading(expected=self._bundle.columns)
+        loading = Loading(expected=self.data_columns)
         examples = ScoredExamples(self._bundle, self.folder)
         records, name = examples.records(files, data, limit, say, loading=loading)
         check_labels(records, self._bundle.labels, name, self.task.label_noun)
@@ -335,7 +336,7 @@ class Model:
         data = self.evaluation_settings().data
         examples = ScoredExamples(self._bundle, self.folder)
         records, _ = examples.records(files, data, limit, lambda line: None, limit, part)
-        return [(record.asked, record.answer) for record in records]
+        return [(self.task.text_of(record), record.answer) for record in records]
 
     def hardest_examples(
         self, *files: str | Sequence[str], limit: int | None = None
@@ -508,7 +509,7 @@ class Model:
     @property
     def data_columns(self) -> dict[str, Columns]:
         """The columns of the training data by role: names or numbers."""
-        return self._bundle.columns
+        return self.task.columns_read(self._bundle.columns)
 
     def default_target(self, text: str) -> str | None:
         """The default target of `trace`, `explain` and `gradients`: the model's own translation."""
