@@ -323,16 +323,14 @@ class Columns:
         return [remark for remark in found if remark]
 
     def described(self, row: Sequence[object]) -> tuple[str, ...]:
-        """The features of a row with their values, as `age = 41 → 0.73` or `city=Bonn → 1`."""
+        """Labels of the features of a row: `age = 41`, `city=Bonn`."""
         names: list[str] = []
         for column, cell in zip(self.used, self.cells_of(row, None, "the row"), strict=True):
-            text, values = column.text(cell), self._features(column, cell, "the row")
-            shown = "(missing)" if text is None else text
-            for name, value in zip(column.names, values, strict=True):
-                plain = name == title(column.column)
-                names.append(
-                    f"{name} = {shown} → {value:.3g}" if plain else f"{name} → {value:.3g}"
-                )
+            check_single(cell, title(column.column))
+            text = column.text(cell) or "(missing)"
+            first, *others = column.names
+            known = first == title(column.column) or column.kind == "date"
+            names += [f"{first} = {text}" if known else first, *others]
         return tuple(names)
 
     def parse(self, line: str, where: str) -> list[str]:
@@ -348,9 +346,10 @@ class Columns:
 
     def line(self, row: Sequence[object], header: Sequence[Id]) -> str:
         """A row as one line that `parse` reads."""
-        cells = [text_of(cell) or "" for cell in self.cells_of(row, header, "the row")]
+        cells = self.cells_of(row, header, "the row")
+        texts = [c.text(cell) or "" for c, cell in zip(self.used, cells, strict=True)]
         buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="").writerow(cells)
+        csv.writer(buffer, lineterminator="").writerow(texts)
         return buffer.getvalue()
 
     def report(self) -> list[str]:

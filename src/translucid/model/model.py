@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
+Input = str | Sequence[Any] | Mapping[str, Any]  # a text; for models of tables, also a row
 
 
 def _generates(
@@ -363,16 +364,19 @@ class Model:
 
     def trace(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         keep: str | Sequence[str] = "*",
         edit: Mapping[str, Edit] | None = None,
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Reading:
-        """Every intermediate value of one forward pass, by name and as figures."""
+        """Every intermediate value of one forward pass, by name and as figures.
+
+        text: for models that read rows of a table, also a row as a list or a dict."""
         from translucid.see.reading import read
 
+        text = self._typed(text)
         return read(
             self.network, self.task, text, self._target(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
@@ -380,7 +384,7 @@ class Model:
 
     def explain(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         layer: int | None = None,
@@ -395,6 +399,7 @@ class Model:
         """
         from translucid.see.walk.page import Explanation
 
+        text = self._typed(text)
         self.task.check_line(text, "the text", self.network)
         try:
             reading = self.trace(text, target, budget_bytes=budget_bytes)
@@ -405,7 +410,7 @@ class Model:
 
     def gradients(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         of: int | None = None,
@@ -425,7 +430,7 @@ class Model:
 
     def saliency(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         of: int | str | None = None,
@@ -447,7 +452,7 @@ class Model:
 
     def saliency_map(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         method: Method = "gradient",
@@ -518,7 +523,11 @@ class Model:
     def _target(self, text: str, target: str | None) -> str | None:
         return self.default_target(text) if target is None else target
 
-    def _example(self, text: str, target: str | None) -> Example:
+    def _typed(self, text: Input) -> str:
+        return text if isinstance(text, str) else self.task.text_of_row(text)
+
+    def _example(self, text: Input, target: str | None) -> Example:
+        text = self._typed(text)
         return self.task.example(text, self._target(text, target))
 
     # ---- saving ----

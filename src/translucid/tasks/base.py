@@ -378,6 +378,10 @@ class Task(ABC, Generic[Record, Item]):
         """The input text of the first example; empty if there is none."""
         return self.text_of(records[0]) if records else ""
 
+    def text_of_row(self, row: Any) -> str:
+        """A row passed from Python as a person would type it."""
+        raise InputError(f"{row!r:.60} is not a text; pass a text, as in model.predict")
+
     def text_of(self, record: Record) -> str:
         """The input of a record as a person would type it."""
         return record.asked

@@ -12,7 +12,7 @@ from torch import nn
 
 from translucid.core.errors import InputError
 from translucid.data.column_kinds import Choices, learn
-from translucid.data.features import Columns
+from translucid.data.features import Columns, title
 from translucid.data.readers.loading import Columns as ByRole
 from translucid.data.records import LabelledRow, Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -70,14 +70,13 @@ class RowTask(Task[Record, Item]):
             question = self.columns.parse(question, where)
         if isinstance(question, Mapping):
             named = {str(name): value for name, value in question.items()}
-            header = list(named)
             ids = [str(column) for column in self.columns.ids]
             if lacking := [name for name in ids if name not in named]:
                 raise InputError(
                     f"{where}: the column {lacking[0]!r} is missing; this model reads "
                     f"{', '.join(ids)}; pass None if the value is missing"
                 )
-            return [named[name] for name in ids] if header else []
+            return [named[name] for name in ids]
         if not isinstance(question, list | tuple):
             raise InputError(
                 f"{where}: {question!r:.60} is not a row; pass a list of cells, or a dict with the "
@@ -115,6 +114,11 @@ class RowTask(Task[Record, Item]):
             return super().text_of(record)
         return self.columns.line(record.inputs, record.header.columns)
 
+    def text_of_row(self, row: Any) -> str:
+        if self.columns is None:
+            return super().text_of_row(row)
+        return self.columns.line(self.row_of(row, "the row"), self.columns.ids)
+
     def reading_report(self) -> list[str]:
         return [] if self.columns is None else self.columns.report()
 
@@ -125,6 +129,12 @@ class RowTask(Task[Record, Item]):
 
     def shorten(self, item: Any, max_length: int) -> Any:
         return item  # half a row has no meaning
+
+
+def where_of(record: AnyRow, place: int) -> str:
+    """The file, line and column of a cell, for messages."""
+    column = place + 1 if record.header is None else record.header.columns[place]
+    return f"{_place(record)}: {title(column)}"
 
 
 def _place(record: AnyRow) -> str:

@@ -32,7 +32,7 @@ START = datetime(2000, 1, 1)  # the day 0 of dates as numbers; a Saturday
 
 def text_of(cell: object) -> str | None:
     """A cell as text, the same for CSV, JSON and Parquet; None if its value is missing."""
-    if cell is None:
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):  # of pandas
         return None
     if isinstance(cell, bool):
         return "true" if cell else "false"
