@@ -99,6 +99,14 @@ def predict(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    threshold: Annotated[
+        str | None,
+        o.in_output(
+            metavar="LABEL=P",
+            help="For task table: predict LABEL if its probability is at least P [default: as "
+            "trained, decoding.thresholds].",
+        ),
+    ] = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
@@ -107,7 +115,7 @@ def predict(
 
     Example: translucid predict demo:regress "0 1"
     """
-    _answer(model, file, None, as_json, probabilities, out, device)
+    _answer(model, file, None, as_json, probabilities, out, device, of_label=threshold)
 
 
 def _answer(
@@ -121,9 +129,10 @@ def _answer(
     *,
     spans: str | None = None,
     threshold: float | None = None,
+    of_label: str | None = None,
 ) -> None:
     from translucid.data.predictions import TextLines
-    from translucid.model.model import with_spans, with_threshold
+    from translucid.model.model import with_spans, with_threshold, with_thresholds
     from translucid.tasks.model_folder import check_task
     from translucid.tasks.options import SpanDecoding
 
@@ -135,6 +144,8 @@ def _answer(
         held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
+    if of_label is not None:
+        held = with_thresholds(held, _label_threshold(of_label))
     source = _open(held, inputs)
     plain = isinstance(source, TextLines)
     shown = False
@@ -173,7 +184,7 @@ def _answer(
 
     options = {"json": as_json, "probabilities": probabilities}
     options |= inputs.data.model_dump(exclude_unset=True)
-    options |= o.typed(spans=spans, threshold=threshold)
+    options |= o.typed(spans=spans, threshold=of_label if threshold is None else threshold)
     prompt(inputs, held)
     with noting(held) as notes:
         answer_lines(
@@ -181,6 +192,19 @@ def _answer(
             chunk=CHUNK, verb="answered", read=source.rows,
             count=_count(held, inputs, out), as_it_comes=True,
         )  # fmt: skip
+
+
+def _label_threshold(typed: str) -> dict[str, float]:
+    label, _, number = typed.rpartition("=")
+    try:
+        threshold = float(number)
+    except ValueError:
+        threshold = -1.0
+    if not label or not 0 <= threshold <= 1:
+        raise InputError(
+            f"--threshold {typed}: must be a label and a probability from 0 to 1, such as yes=0.3"
+        )
+    return {label: threshold}
 
 
 def _open(held: "Model", inputs: Inputs) -> "InputRows":

@@ -86,10 +86,16 @@ class _Learner:
         name = title(column)
         for cell, at in zip(cells, places, strict=True):
             check_single(cell, f"{at}: {name}")
-        every = [text_of(cell) for cell in cells]
+        every = [self._text(cell) for cell in cells]
         self.texts = [text for text in every if text is not None]
         self.where = [at for text, at in zip(every, places, strict=True) if text is not None]
         self.base: dict[str, Any] = {"column": column, "missing": len(every) - len(self.texts)}
+
+    def _text(self, cell: object) -> str | None:
+        text, mark = text_of(cell), self.choices.decimal
+        if text is not None and mark is not None and isinstance(cell, float):
+            return text.replace(".", mark)
+        return text
 
     def learn(self) -> Any:
         kind = self.choices.kinds.get(title(self.column))

@@ -136,6 +136,11 @@ class YesNoColumn(_Column):
     def summary(self) -> str:
         return f"{self.yes} or {self.no}"
 
+    def text(self, cell: object) -> str | None:
+        if isinstance(cell, bool):
+            return self.yes if cell else self.no
+        return text_of(cell)
+
     def values(self, text: str) -> list[float]:
         if text.lower() not in (self.yes.lower(), self.no.lower()):
             raise ValueError(f"{self.yes} or {self.no} is needed")

@@ -228,9 +228,10 @@ class Numbers(Record):
 
     @property
     def asked(self) -> str:
-        if all(isinstance(value, float) for value in self.inputs):
-            return " ".join(f"{value:.6g}" for value in self.inputs)
-        return ",".join("" if value is None else str(value) for value in self.inputs)
+        values = (
+            f"{value:.6g}" if isinstance(value, float) else str(value) for value in self.inputs
+        )
+        return " ".join(values)
 
     @property
     def answer(self) -> str | None:

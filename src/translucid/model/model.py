@@ -603,6 +603,16 @@ def with_spans(model: Model, spans: SpanDecoding | None) -> Model:
     return twin
 
 
+def with_thresholds(model: Model, thresholds: Mapping[str, float]) -> Model:
+    """A copy of a classifier of table rows with different decoding.thresholds."""
+    expect(model.task, "table")
+    twin = copy(model)
+    decoding = model._bundle.decoding | {"thresholds": dict(thresholds)}
+    twin._bundle = replace(model._bundle, decoding=decoding)
+    twin.task = task_of(twin._bundle)
+    return twin
+
+
 def load(
     folder: str | Path, device: str = "cpu", *, say: Callable[[str], None] = lambda line: None,
     verify: bool = True,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError, RowError
 from translucid.data.features import Columns
-from translucid.data.readers.cells import as_number
+from translucid.data.readers.cells import as_number, is_plain_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
 from translucid.models.linear import LinearNumbers
@@ -128,12 +128,12 @@ class Regress(RowTask[Numbers, RegressItem]):
     @classmethod
     def measure(cls, train: Sequence[Numbers], data: DataConfig) -> dict[str, Any]:
         """The means and deviations of numbers; for a table with other cells, its columns."""
-        mixed = not all(isinstance(cell, float) for record in train for cell in record.inputs)
+        mixed = not all(is_plain_number(cell) for record in train for cell in record.inputs)
         read: dict[str, Any] = {}
         if mixed or data.column_kinds:
             read["columns"] = cls.learn_columns(train, data).as_json()
         elif data.standardise:
-            read["inputs"] = asdict(Scale.of([record.inputs for record in train], "input"))
+            read["inputs"] = asdict(Scale.of([_numbers_of(record) for record in train], "input"))
         if data.standardise:
             read["targets"] = asdict(Scale.of([record.targets for record in train], "output"))
         return read
@@ -254,10 +254,7 @@ class Regress(RowTask[Numbers, RegressItem]):
     def encode(self, record: Numbers) -> RegressItem:
         if self.columns is not None:
             return RegressItem(self.features_of(record), record.targets, record.line)
-        for place, cell in enumerate(record.inputs):
-            if not isinstance(cell, float):
-                as_number(cell, where_of(record, place))  # raises an error
-        return RegressItem(record.inputs, record.targets, record.line)
+        return RegressItem(_numbers_of(record), record.targets, record.line)
 
     def held_out_items(self, records: Sequence[Numbers], row: int) -> list[RegressItem]:
         return [replace(self.encode(one), remarks=self.remarks_of(one)) for one in records]
@@ -381,6 +378,12 @@ class Regress(RowTask[Numbers, RegressItem]):
     @property
     def outputs(self) -> Values:
         return Values(self.target_scale)
+
+
+def _numbers_of(record: Numbers) -> tuple[float, ...]:
+    """The inputs of a record that has only numbers; raises an error at another cell."""
+    cells = enumerate(record.inputs)
+    return tuple(as_number(cell, where_of(record, place)) for place, cell in cells)
 
 
 def _columns(network: nn.Module) -> tuple[int, int]:

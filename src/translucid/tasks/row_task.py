@@ -12,7 +12,7 @@ from torch import nn
 
 from translucid.core.errors import InputError
 from translucid.data.column_kinds import Choices, learn
-from translucid.data.features import Columns, title
+from translucid.data.features import Columns
 from translucid.data.readers.loading import Columns as ByRole
 from translucid.data.records import LabelledRow, Numbers
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -134,7 +134,7 @@ class RowTask(Task[Record, Item]):
 def where_of(record: AnyRow, place: int) -> str:
     """The file, line and column of a cell, for messages."""
     column = place + 1 if record.header is None else record.header.columns[place]
-    return f"{_place(record)}: {title(column)}"
+    return f"{_place(record)}: column {column!r}"
 
 
 def _place(record: AnyRow) -> str:

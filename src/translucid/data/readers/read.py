@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.core.errors import InputError
-from translucid.data.readers.cells import as_label, as_list, as_number, as_text, is_plain_number
+from translucid.data.readers.cells import as_label, as_list, as_number, as_text
 from translucid.data.readers.columns import Places, cell, note_rows, open_rows, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
@@ -266,15 +266,14 @@ def read_numbers(
 ) -> Iterator[Numbers]:
     """Read inputs and numeric targets for regression. By default, the last column is the target and
     all others are inputs. The first line is a header if none of its cells is a number. mixed:
-    inputs that are not numbers are kept as they are; otherwise they are errors."""
+    inputs are kept as they are; otherwise those that are not numbers are errors."""
     loading = _begin(loading, path)
     opened = open_rows(path, inputs, targets, rule, loading, ignored=ignored)
     for line, x, targets_, header in _rows(path, opened, loading, "output"):
         titles = [opened[0].title(place) for place in (*opened[1], *opened[2])]
         where = [f"{path}:{line}: {title}" for title in titles]
         read = tuple(
-            cell if mixed and not is_plain_number(cell) else as_number(cell, at)
-            for cell, at in zip(x, where, strict=False)
+            cell if mixed else as_number(cell, at) for cell, at in zip(x, where, strict=False)
         )
         y = tuple(as_number(cell, at) for cell, at in zip(targets_, where[len(x) :], strict=True))
         yield Numbers(read, y, line, header)

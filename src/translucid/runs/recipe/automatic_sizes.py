@@ -68,6 +68,8 @@ def pick(
         data = max_length(recipe, amount, tuning["batch_tokens"])
         return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.traits.suggested.items()}
+    if recipe.task.class_weights is not None:  # the loss is not weighted on validation data
+        suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
         return suggested
     size = size_for(amount) if size is None else size
