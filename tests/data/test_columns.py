@@ -191,4 +191,5 @@ def test_a_row_as_text_is_read_as_the_row() -> None:
     columns = learned(["1,5", "2,5", "7", ""])
     for row in (["2,5", 0.5], ["", 1.5], [7, 0.5]):
         line = columns.line(row, columns.ids)
+        assert columns.remarks(columns.parse(columns.example(), "here")) == []
         assert columns.encode(columns.parse(line, "here"), "here") == columns.encode(row, "here")

@@ -61,7 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         write(folder / f"{part}.csv", customers(count, part))
     done = run(
         "train", "table", "--train", "train.csv", "--test", "test.csv", "--out", "run",
-        "data.label_column=churned", "training.steps=40", "training.evaluate_every=20",
+        "data.label_column=churned", "training.steps=12", "training.evaluate_every=6",
         "training.baseline=true", "training.keep_baseline=true", "training.device=cpu", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -17,15 +17,23 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.readers.quantities import Decimal, Notation, Order, days, moment, text_of
+from translucid.data.readers.quantities import (
+    START,
+    Decimal,
+    Notation,
+    Order,
+    days,
+    moment,
+    text_of,
+)
 
 Id = int | str  # a column: its name, or its number from 1 if it has none
 EXTREME = 1e15  # the largest number of deviations from the mean
@@ -62,6 +70,11 @@ class _Column(Config):
         """A cell as text; None if its value is missing."""
         return text_of(cell)
 
+    @property
+    def typical(self) -> object:
+        """A usual value, for an example."""
+        raise NotImplementedError
+
     def values(self, text: str) -> list[float]:
         """The features of a value; ValueError if it cannot be read."""
         raise NotImplementedError
@@ -84,6 +97,10 @@ class NumberColumn(_Column):
     @property
     def own(self) -> tuple[str, ...]:
         return (title(self.column),)
+
+    @property
+    def typical(self) -> object:
+        return float(f"{self.mean:.3g}")
 
     @property
     def summary(self) -> str:
@@ -133,6 +150,10 @@ class YesNoColumn(_Column):
         return (f"{title(self.column)}={self.yes}",)
 
     @property
+    def typical(self) -> object:
+        return self.yes
+
+    @property
     def summary(self) -> str:
         return f"{self.yes} or {self.no}"
 
@@ -156,6 +177,10 @@ class CategoryColumn(_Column):
     def own(self) -> tuple[str, ...]:
         names = (*self.categories, *(("(other)",) if self.other else ()))
         return tuple(f"{title(self.column)}={name}" for name in names)
+
+    @property
+    def typical(self) -> object:
+        return self.categories[0]
 
     @property
     def summary(self) -> str:
@@ -197,9 +222,13 @@ class DateColumn(_Column):
         return tuple(f"{title(self.column)}: {part}" for part in ("day", *parts))
 
     @property
+    def typical(self) -> object:
+        return (START + timedelta(days=int(self.mean))).date()
+
+    @property
     def summary(self) -> str:
-        ends = (np.datetime64("2000-01-01") + int(end) for end in (self.least, self.most))
-        return " to ".join(map(str, ends))
+        ends = (START + timedelta(days=end) for end in (self.least, self.most))
+        return " to ".join(end.date().isoformat() for end in ends)
 
     def values(self, text: str) -> list[float]:
         when = moment(text, self.order) or moment(text, "ymd")
@@ -356,6 +385,10 @@ class Columns:
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="").writerow(texts)
         return buffer.getvalue()
+
+    def example(self) -> str:
+        """A row of usual values as one line."""
+        return self.line([column.typical for column in self.used], self.ids)
 
     def report(self) -> list[str]:
         """A line on each column: its kind, what it has learned, missing values."""

@@ -151,6 +151,8 @@ class Regress(RowTask[Numbers, RegressItem]):
         columns: Columns | None = None,
     ) -> None:
         self.input_scale, self.target_scale, self.columns = inputs, targets, columns
+        if columns is not None:
+            self.samples = (columns.example(),)
 
     def line_form(self, network: nn.Module) -> str:
         if self.columns is not None:

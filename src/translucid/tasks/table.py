@@ -53,12 +53,13 @@ class Table(RowTask[LabelledRow, TableItem]):
         asks_about=("input",),
         baseline={"model": {"kind": "linear"}},
         suggested={
-            "model": {"dropout": 0.1},
+            "model": {"hidden": (128, 128), "dropout": 0.3},
             "training": {
-                "steps": 2000,
+                "steps": 600,
                 "learning_rate": 3e-3,
+                "weight_decay": 1.0,
                 "batch_tokens": 128,
-                "evaluate_every": 100,
+                "evaluate_every": 30,
                 "patience": 8,
                 "best_metric": "loss",
             },
@@ -121,6 +122,7 @@ class Table(RowTask[LabelledRow, TableItem]):
         """class_weights: of each label in the loss; empty: all 1. thresholds: the probability from
         which a label is predicted."""
         self.columns: Columns = columns
+        self.samples = (columns.example(),)
         self.labels, self.smoothing, self.class_weights = list(labels), smoothing, class_weights
         self.thresholds = dict(thresholds or {})
         for label in self.thresholds:

@@ -71,6 +71,10 @@ def pick(
     if recipe.task.class_weights is not None:  # the loss is not weighted on validation data
         suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
+        training = suggested.get("training", {})
+        if "steps" in training:
+            passes = TABLE_EPOCHS * amount.examples // training["batch_tokens"]
+            training["steps"] = max(training["steps"], passes)
         return suggested
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(
@@ -148,6 +152,7 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
     return training | ({"precision": "bfloat16"} if device == "cuda" else {})
 
 
+TABLE_EPOCHS = 10  # of large tables, at least
 PATIENCE = 5  # of about ten evaluations
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
 ADAPTER_RATE = 5e-4  # adapters start at zero and are small, so they need larger steps
