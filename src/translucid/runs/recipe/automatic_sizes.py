@@ -71,10 +71,10 @@ def pick(
     if recipe.task.class_weights is not None:  # the loss is not weighted on validation data
         suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
-        training = suggested.get("training", {})
-        if "steps" in training:
-            passes = TABLE_EPOCHS * amount.examples // training["batch_tokens"]
-            training["steps"] = max(training["steps"], passes)
+        rows = suggested.get("training", {})
+        if "steps" in rows:
+            passes = TABLE_EPOCHS * amount.examples // rows["batch_tokens"]
+            rows["steps"] = max(rows["steps"], passes)
         return suggested
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(
