@@ -38,6 +38,8 @@ CONLLU = "".join(
 WALKS = {
     "regress": Walk("houses.csv", "area,rooms,price\n" + rows(30, "{n},{m},{y}\n"), "predict",
                     "70 2\n", "70 2", ["model.hidden=[4]"]),
+    "table": Walk("churn.csv", "age,city,churned\n" + rows(30, "2{n},Ulm,yes\n3{n},Bonn,no\n"),
+                  "predict", "70,Ulm\n", "70,Bonn", ["model.hidden=[4]"]),
     "tag": Walk("treebank.conllu", CONLLU, "tag", "Ada sleeps\n", "Ada sleeps", NET),
     "classify": Walk("reviews.tsv", "text\tlabel\n" + rows(15, "fine {n}\tup\ndull {n}\tdown\n"),
                      "classify", "a fine film\n", "a fine film", NET),
