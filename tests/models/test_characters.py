@@ -26,7 +26,7 @@ def tagger(**options: object) -> Network:
         (CHARACTERS[:, :2], r"\(1, 2, 2\), but ids .*\(1, 3\).*\(batch, length, characters\)"),
         (CHARACTERS[..., :0], r"\(1, 3, 0\).* at least one character"),
         (IDS, r"characters .*\(1, 3\), but ids .*\(1, 3\)"),
-        (CHARACTERS + 200, "characters .*300.* 0 and 256"),
+        (CHARACTERS + 200, "characters .*300.* 0 to 256"),
         (CHARACTERS - 1, "characters .*-1"),
     ],
 )

@@ -18,10 +18,11 @@ from translucid.runs.recipe.recipe import Recipe
 from translucid.runs.run import train_recipe
 from translucid.runs.setup import set_up
 from translucid.runs.time_limit import (
-    ENOUGH_STEPS,
+    ENOUGH_TOKENS,
     FASTER,
     MANY_STEPS,
     SMALL_BATCH,
+    STEPS_PER_EPOCH,
     USED,
     Picks,
     fit,
@@ -72,7 +73,9 @@ def test_with_enough_time_the_size_fits_the_data(clocked: Any) -> None:
     tried = clocked(lambda d_model, batch: 1e-6, 0.0)
     _, lines, filled = chosen()
     by_data = automatic_sizes.pick(filled, Amount(60, 10**7, 100), "cpu")
-    assert tried == [64, 64, 128, 256, 512, 512], "the chosen size is measured again"
+    assert tried == [64, 64, 64, 64, 128, 128, 256, 256, 512, 512, 512], (
+        "the chosen size is measured again"
+    )
     assert filled.model["d_model"] == by_data["model"]["d_model"] == 512
     for key in ("steps", "batch_tokens", "learning_rate"):
         assert getattr(filled.training, key) == by_data["training"][key]
@@ -82,39 +85,53 @@ def test_with_enough_time_the_size_fits_the_data(clocked: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_largest_size_that_completes_enough_steps_is_chosen(clocked: Any) -> None:
+def test_the_largest_size_that_reads_enough_tokens_is_chosen(clocked: Any) -> None:
     """A step takes time in proportion to d_model² and to its tokens."""
     words, minutes = 10**7, 60.0
-    second = 60 * USED * minutes / (1.1 * ENOUGH_STEPS)  # of d_model=256 with the smallest batch
+    size = automatic_sizes.SIZES[1]
+    assert size.d_model == 256
+    steps = 1.1 * ENOUGH_TOKENS * size.weights / SMALL_BATCH
+    second = 60 * USED * minutes / steps  # of d_model=256 with the smallest batch
     tried = clocked(lambda d_model, batch: second * (d_model / 256) ** 2 * batch / SMALL_BATCH, 0.0)
     _, lines, filled = chosen(minutes=minutes, words=words)
-    assert tried == [64, 64, 128, 256, 512, 256]
+    assert tried == [64, 64, 64, 64, 128, 128, 256, 256, 512, 512, 256]
     assert filled.model["d_model"] == 256
-    assert filled.training.batch_tokens == SMALL_BATCH
-    assert filled.training.steps == pytest.approx(1.1 * ENOUGH_STEPS, abs=1)
+    fewer = filled.training.batch_tokens / SMALL_BATCH
+    assert filled.training.steps == pytest.approx(steps / fewer, abs=1)
     assert filled.training.warmup == filled.training.steps // 20
-    assert filled.training.steps * second <= 60 * USED * minutes
+    assert filled.training.steps * second * fewer <= 60 * USED * minutes
     assert re.fullmatch(r"in 60 minutes here: d_model=256 layers=3, .* a step, [\d,]+ of the "
                         r"[\d,]+ steps intended for this data", lines[0])  # fmt: skip
-    longer = int(re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])[1])  # type: ignore[index]
+    assert re.fullmatch(r"  --minutes (\d+) would be enough for all of them", lines[1])
     larger = int(re.fullmatch(
         r"  --minutes (\d+) would be enough for the next size, d_model=512 layers=4", lines[2])[1])  # type: ignore[index]  # fmt: skip
     _, _, filled = chosen(minutes=larger, words=words)
     assert filled.model["d_model"] == 512, "the printed limit is enough"
-    assert longer > larger
 
 
-def test_batches_shrink_until_enough_steps_fit(clocked: Any) -> None:
+@pytest.mark.parametrize("per_step", [0.0, 0.2, 1.0, 5.0, 50.0])
+def test_the_batch_is_the_largest_with_many_steps(per_step: float, clocked: Any) -> None:
     full = automatic_sizes.size_for(Amount(60, 10**7, 100)).batch_tokens
-    for halved in (0, 1, 2):
-        # Of the smallest size, slightly more than MANY_STEPS fit with this batch.
-        second = 60 * USED * 60 / (1.05 * MANY_STEPS)
-        clocked(lambda d_model, batch, s=second, h=halved:
-                s * (d_model / 64) ** 9 * batch / (full >> h), 0.0)  # fmt: skip
-        _, _, filled = chosen()
-        assert filled.model["d_model"] == 64
-        assert filled.training.batch_tokens == full >> halved
-        assert filled.training.steps == pytest.approx(1.05 * MANY_STEPS, abs=2)
+
+    def clock(d_model: int, batch: int) -> float:
+        return (d_model / 64) ** 9 * (per_step + batch / 1024)
+
+    clocked(clock, 0.0)
+    _, _, filled = chosen()
+    halvings = [full >> halved for halved in range(10) if full >> halved >= SMALL_BATCH]
+    many = [batch for batch in halvings if 60 * USED * 60 / clock(64, batch) >= MANY_STEPS]
+    assert filled.model["d_model"] == 64
+    assert filled.training.batch_tokens == max(many, default=SMALL_BATCH)
+    assert filled.training.steps == int(60 * USED * 60 / clock(64, filled.training.batch_tokens))
+
+
+def test_small_data_is_read_in_many_steps(clocked: Any) -> None:
+    """Steps take almost as long with small batches as with large ones."""
+    clocked(lambda d_model, batch: 2.0 + batch * 1e-9, 0.0)
+    _, _, filled = chosen(words=10**5)
+    epoch = 10**5 * automatic_sizes.PIECES_PER_WORD
+    batch = filled.training.batch_tokens
+    assert batch <= epoch / STEPS_PER_EPOCH < 2 * batch
 
 
 def test_few_epochs_have_no_dropout_and_a_higher_learning_rate(clocked: Any) -> None:
@@ -134,7 +151,7 @@ def test_few_epochs_have_no_dropout_and_a_higher_learning_rate(clocked: Any) -> 
 def test_smallest_size_on_a_slow_machine(clocked: Any) -> None:
     tried = clocked(lambda d_model, batch: 60.0, 0.0)
     _, _, filled = chosen(minutes=60)
-    assert tried == [64, 64, 64], "one layer, two layers, and the first again"
+    assert tried == [64] * 5, "one layer and two layers with two batches each, the first again"
     assert (filled.model["d_model"], filled.model["layers"]) == (64, 1)
     assert filled.training.steps == int(60 * USED)
 

@@ -77,7 +77,8 @@ def test_a_large_model_shows_its_first_tokens_first(studio: Served, page: Page) 
     page.inner.route("**/api/model/a", larger)
     searches = asked(page, "/decode?")
     page.see(address(studio, "decode", "the dog"))
-    page.wait("() => [...document.querySelectorAll('.hyps .rank')].some(el => el.innerText === 'greedy')")
+    page.wait("""() => [...document.querySelectorAll('.hyps .rank')]
+        .some(el => el.innerText === 'greedy')""")
     assert [re.sub(r".*\?", "", one) for one in searches] == [
         "beam_size=4&max_length=8", "beam_size=4", "beam_size=1"
     ]  # fmt: skip

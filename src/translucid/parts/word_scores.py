@@ -169,11 +169,12 @@ class TagScores(WordScores):
         codes, features = self.codes(ids, characters), self.features(characters)
         logits = trace("words", F.embedding(codes % self.rows, self.table("words"))) + self.bias
         logits = logits + trace("characters", self._score("characters", features))
-        for name, backward in (("next", False), ("previous", True)):
-            scores = trace(name, self._score(name, features))
+        following = trace("next", self._score("next", features))
+        before = trace("previous", self._score("previous", features))
+        for scores, backward in ((following, False), (before, True)):
             place, there = neighbour(counted, backward=backward)
-            scores = scores.gather(1, place[..., None].expand_as(scores))
-            logits = logits + scores * there[..., None]
+            moved = scores.gather(1, place[..., None].expand_as(scores))
+            logits = logits + moved * there[..., None]
         return trace("logits", logits)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:

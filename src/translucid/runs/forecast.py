@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from statistics import median
 from typing import Any
 
 import torch
@@ -197,11 +198,11 @@ def step_seconds(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
     device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
 ) -> float:  # fmt: skip
-    """Measure the time of a step at learning rate 0. steps, seconds: the maximum to measure, not
-    counting the first step."""
+    """The median time of a step at learning rate 0: steps are slow when their shape is new. steps,
+    seconds: the maximum to measure, not counting the first step."""
     taken: list[float] = []
     for step in trial_steps(network, recipe, task, items, device, repeat(0.0, steps + 1)):
         taken.append(step.seconds)
         if len(taken) > 1 and sum(taken) >= seconds:
             break
-    return sum(taken[1:]) / len(taken[1:])
+    return median(taken[1:])

@@ -1,10 +1,11 @@
 """Choose the sizes and settings of a network that fit a time limit.
 
 Networks of growing size train a few steps on the run's batches and are discarded. The largest one
-that completes ENOUGH_STEPS is chosen. If time is short, batches are smaller, and since few epochs
-cannot overfit, dropout is lower and the learning rate higher. `steps` becomes the number of steps
-that fit, so that the learning rate schedule ends in time. The constants were fitted to runs on
-seven data sets; docs/explanation/results.md has the method and the scores.
+that reads ENOUGH_TOKENS for each weight of its layers, in ENOUGH_STEPS or more, is chosen. If time
+is short, batches are smaller, and since few epochs cannot overfit, dropout is lower and the
+learning rate higher. `steps` becomes the number of steps that fit, so that the learning rate
+schedule ends in time. The constants were fitted to runs on seven data sets;
+docs/explanation/results.md has the method and the scores.
 """
 
 import math
@@ -33,9 +34,10 @@ SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, non
 DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
 USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
 EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
-ENOUGH_STEPS = 800  # a larger network is worthwhile if it completes this many
-MANY_STEPS = 800  # a larger batch is worthwhile if this many steps remain
-SMALL_BATCH, TRIAL_BATCH = 512, 1024  # tokens: the smallest chosen, and the one measured on a CPU
+ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for each weight,
+ENOUGH_STEPS = 300  # in this many steps
+SMALL_BATCH, LARGE_BATCH = 512, 2048  # tokens: measured on a CPU; none smaller is chosen
+MANY_STEPS, STEPS_PER_EPOCH = 800, 100  # a larger batch is worthwhile with this many
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
 FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
@@ -60,6 +62,11 @@ class SizeFit:
     def taken(self) -> int:
         """The number of steps to train."""
         return min(self.steps, self.in_time)
+
+    @property
+    def batch(self) -> int:
+        """Tokens per batch."""
+        return int(self.picks["training"]["batch_tokens"])
 
     def minutes(self, steps: int) -> int:
         """The time limit in minutes that this many steps need."""
@@ -137,36 +144,49 @@ class _Trial:
 
     def enough(self, size: SizeFit) -> int:
         """The number of steps that a size must complete; all, if the user has set them."""
-        return size.steps if self._set("steps") else min(size.steps, ENOUGH_STEPS)
+        if self._set("steps"):
+            return size.steps
+        enough = math.ceil(ENOUGH_TOKENS * size.size.weights / size.batch)
+        return min(size.steps, max(enough, ENOUGH_STEPS))
 
     def fit(self, size: Size) -> SizeFit:
-        """Measure a size with small batches, and choose its batch size."""
+        """Measure a size with two batches and without dropout, and choose its batch size."""
         if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
             return self._measured(size)
-        trial = min(size.batch_tokens, TRIAL_BATCH)
-        first = self._measured(replace(size, batch_tokens=trial))
+        low, high = self.smallest_batch, max(LARGE_BATCH, 2 * self.smallest_batch)
+        first, second = (
+            self._measured(replace(size, batch_tokens=batch, dropout=0.0)) for batch in (low, high)
+        )
+        per_token = max((second.seconds - first.seconds) / (high - low), first.seconds / low / 100)
+        per_step = max(first.seconds - low * per_token, 0.0)
+
+        def fitted(batch: int) -> SizeFit:
+            seconds = per_step + batch * per_token
+            return self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
+
+        whole = fitted(size.batch_tokens)
+        if whole.in_time >= whole.steps:
+            return whole
         batch = size.batch_tokens
-        while True:
-            seconds = first.seconds * batch / trial
-            fitted = self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
-            wanted = min(fitted.steps, MANY_STEPS)
-            if batch // 2 < self.smallest_batch or fitted.in_time >= wanted:
-                return fitted
+        while batch // 2 >= low:
+            if batch <= self._epoch / STEPS_PER_EPOCH and fitted(batch).in_time >= MANY_STEPS:
+                break
             batch //= 2
+        return fitted(batch)
+
+    @property
+    def _epoch(self) -> float:
+        """The tokens of an epoch, about."""
+        return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:
-        """Measure the chosen size again, for longer. If only a few epochs fit, lower its dropout
-        and raise its learning rate."""
-        measured = self._measured(chosen.size, CHECK_STEPS, CHECK_TIME * self.budget)
-        batch = measured.picks["training"]["batch_tokens"]
-        tokens = self.amount.words * automatic_sizes.PIECES_PER_WORD
-        epochs = measured.taken * batch / max(tokens, 1)
-        if measured.in_time >= measured.steps or epochs > SOME_EPOCHS:
-            return measured
-        dropout = 0.0 if epochs <= FEW_EPOCHS else min(measured.size.dropout, LITTLE)
-        rate = FASTER * measured.size.learning_rate
-        size = replace(measured.size, dropout=dropout, learning_rate=rate)
-        return self._fitted(size, measured.seconds, measured.evaluation)
+        """If only a few epochs fit, lower the dropout of the chosen size and raise its learning
+        rate. Then measure it again, for longer."""
+        size, epochs = chosen.size, chosen.taken * chosen.batch / self._epoch
+        if chosen.in_time < chosen.steps and epochs <= SOME_EPOCHS:
+            dropout = 0.0 if epochs <= FEW_EPOCHS else min(size.dropout, LITTLE)
+            size = replace(size, dropout=dropout, learning_rate=FASTER * size.learning_rate)
+        return self._measured(size, CHECK_STEPS, CHECK_TIME * self.budget)
 
     def _measured(
         self, size: Size, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS

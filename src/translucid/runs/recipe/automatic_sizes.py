@@ -173,6 +173,11 @@ class Size:
     batch_tokens: int
     epochs: int
 
+    @property
+    def weights(self) -> int:
+        """The number of weights in the layers of a transformer encoder of this size, about."""
+        return 12 * self.d_model**2 * self.layers
+
 
 SIZES = (
     Size(100_000, 128, 2, 0.3, 2000, 2e-3, 2048, 40),
