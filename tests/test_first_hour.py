@@ -149,12 +149,12 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     assert len(table.stdout.splitlines()) == 10
 
 
-def test_missing_values_are_named_in_the_error(tmp_path: Path) -> None:
+def test_missing_targets_are_named_in_the_error(tmp_path: Path) -> None:
     for cell in ("", "NA", "?"):
         (tmp_path / "a.csv").write_text(
-            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n", "utf-8"
+            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,2,{cell}\n", "utf-8"
         )
         answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
         assert answer.returncode == 2
-        assert "a.csv:11: column 2 ('rooms') is" in answer.stderr
+        assert "a.csv:11: column 3 ('price') is" in answer.stderr
         assert "a missing value: fill it in" in answer.stderr

@@ -120,17 +120,17 @@ class _Learner:
         return self._date({"date": None, "date-dmy": "dmy", "date-mdy": "mdy"}[kind])
 
     def _detected(self, different: int) -> Any:
-        if (found := self._yes_no()) is not None:
-            return found
+        if (two := self._yes_no()) is not None:
+            return two
         numbers = sum(map(as_number, self.texts))
         codes = sum(CODE.fullmatch(text) is not None for text in self.texts)
         dates = sum(any(moment(t, o) for o in ORDERS) for t in self.texts)
         if dates >= MOSTLY * len(self.texts):
             return self._date(None)
         if numbers >= MOSTLY * len(self.texts) and not codes:
-            found = self._number()
+            column = self._number()
             return (
-                self._ignored("an identifier: numbers the rows") if self._numbers_rows() else found
+                self._ignored("an identifier: numbers the rows") if self._numbers_rows() else column
             )
         if different == len(self.texts) >= FEW_ROWS:
             return self._ignored("an identifier or text: every value is different")
@@ -191,19 +191,19 @@ class _Learner:
             if not any(moment(text, one) for one in ORDERS):
                 self._wrong(text, at, "date")
         try:
-            found = order or order_of(self.texts)
+            written = order or order_of(self.texts)
         except ValueError as error:
             self._refuse(f"{error}; set data.column_kinds to date-dmy or date-mdy for this column")
-        if found is None:
+        if written is None:
             self._refuse("has dates in different notations; write all of them as 2024-03-31")
-        when = [moment(text, found) for text in self.texts]
+        when = [moment(text, written) for text in self.texts]
         for one, text, at in zip(when, self.texts, self.where, strict=True):
             if one is None:
                 self._wrong(text, at, "date")
         values = np.array([days(one) for one in when if one is not None])
         mean, deviation = self._scale(values)
         return DateColumn(
-            **self.base, order=found, clock=bool((values % 1).any()), mean=mean,
+            **self.base, order=written, clock=bool((values % 1).any()), mean=mean,
             deviation=deviation, least=float(values.min()), most=float(values.max()),
         )  # fmt: skip
 

@@ -347,14 +347,14 @@ class Columns:
     def remarks(self, row: Sequence[object], where: str = "the row") -> list[str]:
         """What is unlike the training data in a row: unknown categories, values out of range,
         missing values where there were none."""
-        found = []
+        remarks = []
         for column, cell in zip(self.used, self.cells_of(row, None, where), strict=True):
             text = column.text(cell)
             if text is not None:
-                found.append(column.remark(text))
+                remarks.append(column.remark(text))
             elif not column.missing:
-                found.append(f"{title(column.column)} is missing, which no training row is")
-        return [remark for remark in found if remark]
+                remarks.append(f"{title(column.column)} is missing, which no training row is")
+        return [remark for remark in remarks if remark]
 
     def described(self, row: Sequence[object]) -> tuple[str, ...]:
         """Labels of the features of a row: `age = 41`, `city=Bonn`."""
@@ -369,14 +369,14 @@ class Columns:
 
     def parse(self, line: str, where: str) -> list[str]:
         """The cells of a line: separated by commas, tabs or semicolons, as in CSV."""
-        found: list[str] = []
+        cells: list[str] = []
         for mark in (",", "\t", ";", " "):
-            found = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
-            if len(found) in (len(self.ids), len(self.columns)):
-                return found
-        found = next(csv.reader(io.StringIO(line)), [])
-        self.cells_of(found, None, where)
-        return found
+            cells = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
+            if len(cells) in (len(self.ids), len(self.columns)):
+                return cells
+        cells = next(csv.reader(io.StringIO(line)), [])
+        self.cells_of(cells, None, where)
+        return cells
 
     def line(self, row: Sequence[object], header: Sequence[Id]) -> str:
         """A row as one line that `parse` reads."""

@@ -114,14 +114,14 @@ def notation_of(texts: Sequence[str], decimal: Decimal | None) -> Notation:
 
 def moment(text: str, order: Order) -> datetime | None:
     """A date, perhaps with a time, whose day, month and year come in this order."""
-    found = PARTS[order].match(text)
-    if found is None:
+    parts = PARTS[order].match(text)
+    if parts is None:
         return None
-    clock = CLOCK.fullmatch(text, found.end())
-    if clock is None and found.end() < len(text):
+    clock = CLOCK.fullmatch(text, parts.end())
+    if clock is None and parts.end() < len(text):
         return None
     try:
-        day = datetime(int(found["y"]), int(found["m"]), int(found["d"]))
+        day = datetime(int(parts["y"]), int(parts["m"]), int(parts["d"]))
         hour, minute, second = (int((clock and clock[part]) or 0) for part in (1, 2, 4))
         if clock is None or (hour < 24 and minute < 60 and second < 60):
             return day + timedelta(hours=hour, minutes=minute, seconds=second)
