@@ -1,11 +1,12 @@
-"""Attack the program with hostile model folders, run folders, requests and races, and count.
+"""Attack Translucid with hostile model folders, run folders, requests and races, and count the
+results.
 
     python bench/attack.py [--models 600] [--seed 0] [--json]
 
-tried, refused by a named error, harmless (loaded and used, since the change does not matter), hung,
-escaped (something outside was read as its own or written), deleted, unexpected (any other error).
-The exit status is 1 if any of the last four is not zero. What is promised stands in
-docs/explanation/security.md.
+Outcomes: refused (by an error that names the cause), harmless (loaded and used, since the change
+does not matter), hung, escaped (something outside the folder was used as if it were part of it, or
+was written), deleted (something outside), unexpected (any other error). The exit status is 1 if any
+of the last four occurs. docs/explanation/security.md states what is promised.
 """
 
 import argparse
@@ -48,7 +49,7 @@ COMMAND = [sys.executable, "-m", "translucid"]
 
 
 def command(*words: str) -> None:
-    """The command line in this process, in silence."""
+    """Run a command line in this process, without its output."""
     from translucid.cli import main
     from translucid.core.errors import TranslucidError
 
@@ -69,7 +70,8 @@ def command(*words: str) -> None:
 
 @contextmanager
 def canary(place: Path, good: Path) -> Iterator[Callable[[], str | None]]:
-    """A folder beside the attack that nobody may touch; gives what happened to it."""
+    """Create a folder beside the attack that must stay untouched; the block receives a function
+    that returns what happened to it, or None."""
     shutil.copytree(good, place / "precious", symlinks=True)
     (place / "precious" / "thesis.txt").write_text("years of work\n")
     before = snapshot(place / "precious")
@@ -90,11 +92,12 @@ def attack_models(good: Path, count: int | None, seed: int) -> Tally:
 
 
 def attack_foreign(place: Path, count: int, by_hand: int | None, seed: int) -> list[victims.Table]:
-    """Files of other tools: each is opened in a process of its own, with its time and memory."""
+    """Open hostile files of other tools, each in its own process, which measures time and
+    memory."""
     good = place / "good"
     foreign_models.write_models(good)
     for name, model in foreign_models.GOOD.items():
-        foreign_models.ask(good / name / model.path)  # what is imported on the way, once for all
+        foreign_models.ask(good / name / model.path)  # imports the modules once, for all children
     cases = list(hand_made(good))
     if by_hand is not None and by_hand < len(cases):
         cases = random.Random(seed).sample(cases, by_hand)
@@ -108,7 +111,7 @@ def attack_foreign(place: Path, count: int, by_hand: int | None, seed: int) -> l
 
 
 def attack_file(good: Path, place: Path, case: HostileFile) -> victims.Ending:
-    """place: a folder that is made for this one, and removed."""
+    """Open one hostile file. place: a folder that is created for it and removed afterwards."""
     folder = place / "model"
     try:
         shutil.copytree(good / case.format, folder)
@@ -152,7 +155,8 @@ def attack_histories(count: int | None, seed: int) -> Tally:
 
 
 def attack_server(count: int) -> Tally:
-    """Connections that never end, forged names and pages, odd paths."""
+    """Send requests to the studio: connections that never end, forged origins and hosts, unusual
+    paths."""
     import http.client
     import threading
 
@@ -204,7 +208,8 @@ def attack_server(count: int) -> Tally:
 
 
 def attack_races(good: Path, count: int) -> Tally:
-    """Processes that all want one folder: one may have it, and what it leaves is whole."""
+    """Start processes that all use the same folder: at most one may get it, and its files must be
+    complete."""
     tally = Tally("races for a run folder")
     words = ["--train", "a.csv", "model.hidden=[4]", "training.steps=300", "training.device=cpu"]
     for number in range(count):

@@ -1,4 +1,4 @@
-"""One attack after another: how each ended, and whether anything outside was touched."""
+"""Run one attack after another: how each ends, and whether it touches anything outside."""
 
 import hashlib
 import os
@@ -15,20 +15,20 @@ from typing import Any
 
 BAD = ("hung", "escaped", "deleted", "unexpected")
 OUTCOMES = ("refused", "harmless", *BAD)
-WAITING = 20  # times the processor time by the clock on the wall: the machine may be busy
+WAITING = 20  # limit of wall-clock time, as a multiple of processor time: the machine may be busy
 
 
 class Hung(BaseException):
-    """It worked too long, or waited for what never came."""
+    """The attack used too much processor time, or waited too long."""
 
 
 @dataclass
 class Tally:
-    """Of one kind of attack."""
+    """The outcomes of one kind of attack."""
 
     kind: str
     counts: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0  # the longest
+    seconds: float = 0.0  # of the slowest attack
     bad: list[str] = field(default_factory=list)
 
     def add(self, name: str, outcome: str, note: str = "", took: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class Tally:
 
 @contextmanager
 def at_most(seconds: float, bytes_more: int) -> Iterator[None]:
-    """Within this processor time, and with so much memory beyond what is in use."""
+    """Limit the processor time of the block, and the memory in addition to what is in use."""
 
     def stop(number: int, frame: Any) -> None:
         raise Hung
@@ -73,7 +73,7 @@ def at_most(seconds: float, bytes_more: int) -> Iterator[None]:
 def attempt(
     action: Callable[[], Any], *, seconds: float = 5.0, bytes_more: int = 2 << 30
 ) -> tuple[str, str, float]:
-    """How it ended, in a word and in a line, and how much processor time it took."""
+    """Run an action; return the outcome as one word, a note on it, and the processor time."""
     from translucid.core.errors import TranslucidError
 
     began = time.process_time()
@@ -85,7 +85,7 @@ def attempt(
         outcome, note = "refused", str(error)
     except Hung:
         outcome, note = "hung", f"more than {seconds} s of work, or {WAITING} times that of waiting"
-    except BaseException as error:  # whatever it is, it was not meant
+    except BaseException as error:  # any other exception is a fault of Translucid
         if isinstance(error, KeyboardInterrupt):
             raise
         outcome, note = "unexpected", f"{type(error).__name__}: {error}"
@@ -93,7 +93,8 @@ def attempt(
 
 
 def snapshot(place: Path) -> dict[str, str]:
-    """All that stands in a folder, by name and content; links and pipes are not opened."""
+    """The contents of a folder by name: hashes of files and targets of links. Links and pipes are
+    not opened."""
     found = {}
     for folder, folders, files in os.walk(place):
         for name in [*folders, *files]:
@@ -109,7 +110,7 @@ def snapshot(place: Path) -> dict[str, str]:
 
 
 def harm(before: dict[str, str], after: dict[str, str]) -> str | None:
-    """What happened to a place that nobody should have touched."""
+    """What an attack did to a folder that it must not touch: "deleted", "escaped", or None."""
     if before.keys() - after.keys():
         return "deleted"
     return "escaped" if before != after else None

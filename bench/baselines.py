@@ -1,11 +1,13 @@
-"""What needs no network, on the data sets of docs/explanation/results.md: the test scores to beat.
+"""Test scores of methods without a network, on the data sets of docs/explanation/results.md: the
+scores that a network has to beat.
 
     python bench/baselines.py --data FOLDER
 
-FOLDER holds the sets by name (sst2, trec, ewt-pos, uner-ewt, wnut17), each with train, valid and
-test; without it, `data` in the folder that TRANSLUCID_SHARED names. Classification: the majority
-class, and naive Bayes over words and pairs of neighbours, add one. Tags: the most frequent tag of
-each word, the most frequent tag of all where the word is new. Nothing is tuned.
+FOLDER contains the data sets by name (sst2, trec, ewt-pos, uner-ewt, wnut17), each with train,
+valid and test; the default is `data` in the folder that TRANSLUCID_SHARED names. Classification:
+the majority class, and naive Bayes over words and pairs of neighbours, with add-one smoothing.
+Tagging: the most frequent tag of each word, or the most frequent tag overall for a new word.
+Nothing is tuned.
 """
 
 import argparse
@@ -24,13 +26,14 @@ CLASSES, TAGS = ("sst2", "trec"), ("ewt-pos", "uner-ewt", "wnut17")
 
 
 def features(text: str) -> list[str]:
-    """Words and pairs of neighbours, with the ends of the text."""
+    """The words and pairs of neighbours of a text; its beginning and end count as neighbours."""
     words = text.split()
     return words + [f"{a} {b}" for a, b in pairwise(["<s>", *words, "</s>"])]
 
 
 class NaiveBayes:
-    """Multinomial, add one: argmax of log p(label) + Σ log p(feature | label)."""
+    """Multinomial naive Bayes with add-one smoothing: argmax of log p(label) + Σ log p(feature |
+    label)."""
 
     def __init__(self, train: Sequence[Labelled]) -> None:
         self.labels = Counter(record.label for record in train)
@@ -51,7 +54,7 @@ class NaiveBayes:
 
 
 def classes(train: Sequence[Labelled], test: Sequence[Labelled]) -> dict[str, float]:
-    """Accuracies in percent."""
+    """Accuracies of the classification baselines, in percent."""
     gold = [record.label for record in test]
     bayes = NaiveBayes(train)
     (majority, _), *_ = bayes.labels.most_common(1)
@@ -62,7 +65,7 @@ def classes(train: Sequence[Labelled], test: Sequence[Labelled]) -> dict[str, fl
 
 
 def tags(train: Sequence[Tagged], test: Sequence[Tagged]) -> dict[str, float]:
-    """F1 of spans where tags have spans, and accuracy, in percent."""
+    """Accuracy of the tagging baseline, and span F1 if the tags mark spans, in percent."""
     usual: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for record in train:
         for word, tag in zip(record.words, record.tags, strict=True):

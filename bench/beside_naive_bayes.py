@@ -1,12 +1,12 @@
-"""A trained classifier and naive Bayes together: what a small ensemble of the two is right about.
+"""Combine a trained classifier with naive Bayes, as a small ensemble, and score it.
 
     translucid classify RUN valid.tsv --probabilities --out answers.valid.tsv   # and test.tsv
     python bench/beside_naive_bayes.py --data FOLDER --answers answers.valid.tsv answers.test.tsv
 
-FOLDER holds train.tsv, valid.tsv and test.tsv (label, text). The class is the largest
-log p(class) of the network + w · log p(class, words) of naive Bayes; w is the one of WEIGHTS that
-is right most often on the validation data, and the test data is scored once with it. Mesnil et
-al. 2014, https://arxiv.org/abs/1412.5335, found such a pair better than either.
+FOLDER contains train.tsv, valid.tsv and test.tsv (label, text). The predicted class maximises log
+p(class) of the network + w · log p(class, words) of naive Bayes. The weight w in WEIGHTS with the
+highest validation accuracy is chosen, and the test data is scored once with it. Mesnil et al. 2014,
+https://arxiv.org/abs/1412.5335, found that such an ensemble is better than either model.
 """
 
 import argparse
@@ -24,7 +24,8 @@ WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 def log_probs(answers: Path, labels: Sequence[str]) -> list[dict[str, float]]:
-    """The last columns of a table that `classify --probabilities` wrote, in the labels' order."""
+    """Log-probabilities of the labels, read from the last columns of a table that `classify
+    --probabilities` wrote; in the order of the labels."""
     rows = (line.split("\t")[-len(labels) :] for line in answers.read_text("utf-8").splitlines())
     return [
         {label: math.log(max(float(p), 1e-9)) for label, p in zip(labels, row, strict=True)}
@@ -35,7 +36,7 @@ def log_probs(answers: Path, labels: Sequence[str]) -> list[dict[str, float]]:
 def accuracy(
     network: Sequence[dict[str, float]], bayes: NaiveBayes, records: Sequence[Labelled], w: float
 ) -> float:
-    """In percent."""
+    """Accuracy of the ensemble in percent. w: the weight of naive Bayes."""
     predicted = []
     for own, record in zip(network, records, strict=True):
         known = [feature for feature in features(record.text) if feature in bayes.known]

@@ -57,7 +57,8 @@ def best_of(file: Path, keep: int) -> dict[str, list[str]]:
 
 
 def drawn(name: str, point: int, best: dict[str, list[str]]) -> list[str]:
-    """The settings of a point, given or drawn; none for point 0, the automatic choice."""
+    """The settings of a point: those given, or drawn at random; none for point 0, the automatic
+    choice."""
     if point and best:
         return best[name][point - 1].split()
     chance = random.Random(f"{name} {point}")

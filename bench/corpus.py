@@ -1,9 +1,10 @@
-"""A corpus larger than one wants to hold in memory: build its token store, and train from it.
+"""Train from a corpus that is larger than the memory: build its token store, and read it.
 
     python bench/corpus.py --gigabytes 2 [--folder SOMEWHERE] [--processes 2]
 
-Makes up the text, builds the store, opens it again, reads shuffled batches as training does, and
-reports rates and resident memory. Removes what it wrote. Needs 2.2 times the text's size on disk.
+Generates the text, builds the store, opens it again, reads shuffled batches as training does, and
+reports rates and resident memory. Removes its files at the end. Needs disk space of 2.2 times the
+size of the text.
 """
 
 import argparse
@@ -18,12 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Heavy imports stand inside functions: processes that encode import this file, too.
+# Heavy imports are inside functions, because the processes that encode import this file, too.
 
 
 def generate(path: Path, size: int) -> None:
-    """Lines of 5 to 60 toyland words, the common ones more often. A hundred thousand lines are made
-    up and written again and again in random order: to a tokenizer that is as good as new text."""
+    """Write lines of 5 to 60 Toyland words, drawn by frequency. A hundred thousand lines are
+    generated, then repeated in random order: for a tokenizer, that is as good as new text."""
     import numpy as np
 
     from translucid.data.toyland import Toyland
@@ -47,7 +48,7 @@ def generate(path: Path, size: int) -> None:
 
 
 class Memory:
-    """The most memory that this process and its children were seen to hold."""
+    """The largest observed memory of this process and its children."""
 
     def __init__(self) -> None:
         self.parent = self.largest_child = self.together = 0.0
@@ -69,7 +70,7 @@ def resident(process: int) -> float:
         return int(Path(f"/proc/{process}/statm").read_text("utf-8").split()[1]) * os.sysconf(
             "SC_PAGE_SIZE"
         )
-    except (OSError, IndexError):  # it ended meanwhile
+    except (OSError, IndexError):  # the process has ended in the meantime
         return 0.0
 
 
@@ -167,7 +168,8 @@ def measure(
 
 
 def read(store_folder: Path, batches: int, steps: int) -> dict[str, Any]:
-    """As training does: rows, plan, shuffled batches; then steps of a small Transformer."""
+    """Read rows, plan and shuffled batches as training does; then train a small Transformer for
+    some steps."""
     import torch
 
     from translucid.data.batching import plan_batches

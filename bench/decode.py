@@ -1,15 +1,15 @@
-"""How fast text is written, ours beside transformers and ctranslate2, in one run.
+"""Compare the speed of text generation in Translucid, transformers and ctranslate2.
 
     python bench/decode.py --where cpu --rounds 5 --out cpu.json [--only "int8 batch 32"]
     python bench/decode.py --table docs/explanation/speed.md cpu.json gpu.json
 
-All have models of the same sizes, the same sources, beams and numbers of tokens. In every round
-each of them runs once, so that what else the machine does meets all alike; what counts is the
-best round of each. A target stands beside each workload: so many times as fast as another, or so
-many tokens of the best translations in a second. Needs the packages of the extra `bench`.
+All tools run models of the same sizes on the same sources, with the same beams and numbers of
+tokens. In every round, each of them runs once, so that other load on the machine affects all alike;
+the best round of each counts. Each workload has a target: a multiple of another tool's speed, or a
+number of tokens of the best translations per second. Needs the packages of the extra `bench`.
 
-On a busy machine, keep it to one processor (`taskset -c 0 python bench/decode.py ...`): then time
-is counted that the processor spent on it, not on others.
+On a busy machine, run it on one processor (`taskset -c 0 python bench/decode.py ...`): then the
+processor time is measured, without that of other processes.
 """
 
 import argparse
@@ -31,10 +31,10 @@ from peers import CONTESTANTS, THREADS, CannotYet, Run, Workload, ours
 
 @dataclass(frozen=True)
 class Race:
-    """A workload, and how fast it should be."""
+    """A workload, and its target speed."""
 
     work: Workload
-    times: dict[str, float]  # at least so many times as fast as these
+    times: dict[str, float]  # by tool: the least multiple of its speed
     rate: float | None = None  # tokens per second
 
 
@@ -77,7 +77,7 @@ def translation(batch: int, beams: int, tokens: int = 64) -> Workload:
 
 
 def language(batch: int) -> Workload:
-    """GPT-2, the smallest."""
+    """A GPT-2 of the smallest size."""
     return Workload(
         task="write", precision="bf16", device="cuda", batch=batch, beams=1, given=8, tokens=128,
         vocab=50_257, d_model=768, layers=12, heads=12, d_ff=3072,
@@ -88,7 +88,7 @@ def language(batch: int) -> Workload:
 
 
 def measure(race: Race, rounds: int) -> dict[str, Any]:
-    """Seconds of every contestant in every round, the first, which warms up, left out."""
+    """Measure one workload: seconds of every tool in every round, after a round that warms up."""
     work = race.work
     runs, cannot = line_up(work)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
@@ -107,7 +107,8 @@ def measure(race: Race, rounds: int) -> dict[str, Any]:
 
 
 def line_up(work: Workload) -> tuple[dict[str, Run], dict[str, str]]:
-    """Who runs, each having run once, and why the others do not."""
+    """The tools that can run a workload, after one run each; and the reasons why the others
+    cannot."""
     runs, cannot = {}, {}
     for name, make in CONTESTANTS.items():
         try:
@@ -133,13 +134,13 @@ def clocked(run: Run, work: Workload) -> float:
 
 
 def settle(work: Workload) -> None:
-    """Nothing of an earlier run is still under way."""
+    """Wait until no earlier run is still in progress."""
     if work.device == "cuda":
         torch.cuda.synchronize()
 
 
 def measure_memory(work: Workload) -> dict[str, Any]:
-    """The most that ours holds beyond its weights, beside the size of the caches."""
+    """The peak memory of Translucid beyond its weights, and the size of the caches."""
     run = ours(work)
     settle(work)
     torch.cuda.empty_cache()
@@ -153,7 +154,8 @@ def measure_memory(work: Workload) -> dict[str, Any]:
 
 
 def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, Any]:
-    """All races; `out` has those that are over, should the rest not come to an end."""
+    """Measure all workloads. The results so far are written to `out` after each one, in case a
+    later one fails."""
     if where == "cpu":
         torch.set_num_threads(THREADS)
     chosen = [race for race in races(where) if only in race.work.name]
@@ -186,7 +188,7 @@ def machine(where: str) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """As Linux names it; an ARM processor has no name there, only its features."""
+    """The name of the processor as Linux states it; for ARM, Linux only states its features."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,4 +1,4 @@
-"""What decode.py measured, as tables in a page, and where a target was missed."""
+"""Write the results of decode.py as tables into a page, and list missed targets."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,8 @@ NAMES = ("ours", "transformers", "ctranslate2")
 
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:
-    """Replace what stands between the marks of each place, or add them at the end."""
+    """Replace the text between the marks of each machine, or add the marks at the end of the
+    page."""
     text = page.read_text("utf-8") if page.exists() else "# Speed\n"
     for result in results:
         start = START.format(where=place(result))
@@ -23,8 +24,8 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
 
 
 def place(result: dict[str, Any]) -> str:
-    """A machine's place in the page: an x86 processor and another, one thread and several have each
-    a table."""
+    """The name of a machine's table on the page. There is one table each for x86 and ARM
+    processors, and for one thread and several."""
     if result["where"] != "cpu":
         return str(result["where"])
     cpu = "cpu" if result["device"] == "aarch64" else "cpu of x86"
@@ -77,7 +78,7 @@ def memory_line(memory: dict[str, Any]) -> str:
 
 
 def missed(results: list[dict[str, Any]]) -> list[str]:
-    """Where a target was not reached."""
+    """One line for each workload that missed its target."""
     found = []
     for race in (race for result in results for race in result["races"]):
         rates = race["tokens_per_s"]

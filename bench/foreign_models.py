@@ -1,6 +1,8 @@
-"""A tiny model in every format of other tools, as people have them: what hostile files are made of.
+"""A tiny model in every format of other tools, as users have them: the starting point of hostile
+files.
 
-They are written by the tests' own means, so that a reader of ours is not tried on what it wrote.
+The tests' own code writes them, so that Translucid's readers are not tested on what Translucid
+wrote.
 """
 
 import json
@@ -19,10 +21,10 @@ TEXT = "the cat sleeps in a b c"
 
 @dataclass(frozen=True)
 class Good:
-    """A good model: how to write it into a folder, and what of the folder is opened."""
+    """A good model: how to write it into a folder, and which file of the folder to open."""
 
     write: Callable[[Path], Any]
-    path: str = ""  # in the folder; not given: the folder itself
+    path: str = ""  # in the folder; empty: open the folder itself
 
 
 def _family(name: str) -> Callable[[Path], None]:
@@ -35,7 +37,7 @@ def _family(name: str) -> Callable[[Path], None]:
 
 
 def _whole_tokenizer(folder: Path) -> None:
-    """With a tokenizer.json instead of a sentencepiece model."""
+    """Write a Llama model with a tokenizer.json instead of a sentencepiece model."""
     from translucid.interop.tokenizers import read_tokenizers
 
     _family("llama")(folder)
@@ -177,20 +179,20 @@ GOOD: dict[str, Good] = {
 
 
 def write_models(place: Path) -> None:
-    """All of them, in folders named by their format."""
+    """Write all good models, each into a folder named by its format."""
     for name, good in GOOD.items():
         (place / name).mkdir(parents=True)
         good.write(place / name)
 
 
 def ask(path: Path) -> None:
-    """Open a model and let it read a text: what it computes must be numbers."""
+    """Open a model and run it on a text; raise an error if the outputs are not finite."""
     from translucid.interop.importing import load
     from translucid.models.transformer_config import TransformerConfig
     from translucid.tasks.options import Resources
     from translucid.tasks.registry import TASKS
 
-    held = load(path, verify=False)  # what transformers takes is not ours to bound
+    held = load(path, verify=False)  # transformers itself may use any time and memory
     for tokenizer in held.tokenizers.values():
         tokenizer.decode(tokenizer.encode(TEXT))
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
@@ -202,4 +204,4 @@ def ask(path: Path) -> None:
     with torch.inference_mode():
         output = held.network(**inputs)
     if not torch.as_tensor(output).isfinite().all():
-        raise ArithmeticError("it was opened, and computes no numbers")
+        raise ArithmeticError("the model was opened, but its outputs are not finite")

@@ -1,6 +1,7 @@
 # ruff: noqa: E501
-"""Hostile bytes by hand: pickles and zips of torch, safetensors, GGUF, CTranslate2, llama2.c, YAML
-and TOML. Each either makes a file, or changes the bytes of a good one."""
+"""Hostile bytes, written by hand: pickles and zips of torch, safetensors, GGUF, CTranslate2,
+llama2.c, YAML and TOML. Each entry either makes a file, or changes the bytes of a good one.
+"""
 
 import io
 import json
@@ -23,8 +24,8 @@ def _text(text: str) -> bytes:
 
 
 def _doubled(first: bytes, join: bytes) -> bytes:
-    """An object that contains the one before twice, that one too, and so on. join: makes a new one
-    of two that are on the stack."""
+    """A pickle of an object that contains another one twice, which contains another one twice, and
+    so on. join: the instructions that make one object of the two on top of the stack."""
     code = first + b"q\x00"
     for i in range(DOUBLINGS):
         code += b"h" + bytes([i]) + b"h" + bytes([i]) + join + b"q" + bytes([i + 1])
@@ -40,7 +41,7 @@ NESTED_LISTS = b"".join(
 
 
 def _entry(value: bytes, key: bytes = b"") -> bytes:
-    """A checkpoint that has a value under every key that a reader looks at."""
+    """A checkpoint with this value under every key that a reader uses."""
     names = ("model", "model_state", "args", "cfg", "opt", "vocab", "generator")
     body = b"".join(_text(name) + b"h\xfe" for name in names)
     return b"\x80\x02" + value + b"q\xfe0}(" + body + key + b"u."
@@ -116,7 +117,7 @@ def _zip(entries: dict[str, bytes], how: int = zipfile.ZIP_STORED) -> bytes:
 
 
 def _packed(name: str) -> bytes:
-    """Ordinary entries, one of which is 100 MB of zeros in 100 KB."""
+    """A zip with ordinary entries and one that packs 100 MB of zeros into 100 KB."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
         for each in ("a/data.pkl", "a/byteorder", "a/version", "a/data/0"):
@@ -145,7 +146,7 @@ def _encrypted() -> bytes:
 
 
 def _views() -> bytes:
-    """Thousands of tensors that all have the same megabyte."""
+    """A checkpoint with thousands of tensors that all view the same megabyte."""
     identity = (b"(" + _text("storage") + b"ctorch\nFloatStorage\n" + _text("0") + _text("cpu")
                 + b"J" + struct.pack("<i", 1 << 18) + b"t")  # fmt: skip
     one = (b"ctorch._utils\n_rebuild_tensor_v2\n(" + identity + b"QK\x00J"
@@ -211,7 +212,7 @@ def _with(header: dict[str, Any], **new: Any) -> dict[str, Any]:
 
 
 def _again(header: dict[str, Any]) -> dict[str, Any]:
-    """A tensor that has the bytes of another."""
+    """Add a tensor that uses the bytes of another."""
     first = _tensors(header)[0]
     return header | {"again": header[first]}
 
@@ -226,7 +227,7 @@ def _double_key(header: dict[str, Any]) -> bytes:
 
 
 def _shifted(header: dict[str, Any]) -> dict[str, Any]:
-    """Four bytes further, with a hole before."""
+    """Move all tensors by four bytes, which leaves a gap before the first."""
     return {
         name: value if name == "__metadata__" else
         value | {"data_offsets": [n + 4 for n in value["data_offsets"]]}
@@ -347,7 +348,7 @@ CTRANSLATE2: dict[str, Change] = {
 
 
 def llama2c_headers() -> dict[str, Change]:
-    """Every size of the header, wrong in every way."""
+    """Changes of the header: every size, with every kind of wrong value."""
 
     def patched(place: int, value: int) -> Change:
         return lambda raw: raw[:place] + struct.pack("<i", value) + raw[place + 4 :]

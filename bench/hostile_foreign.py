@@ -1,5 +1,6 @@
-"""Files of other tools that somebody made to hurt, or that are damaged: each is one change to a
-good model (bench/foreign_models.py). The dangerous ones are written by hand, the others drawn."""
+"""Files of other tools that are hostile or damaged: each is one change to a good model
+(bench/foreign_models.py). The dangerous ones are written by hand, the others are random.
+"""
 
 import json
 import os
@@ -26,18 +27,18 @@ from bench.hostile_json import CONFIGS, JSON_TEXTS, TOKENIZERS, VOCABULARIES
 from bench.hostile_models import KINDS, MISSING, ODD, places, replaced
 
 Change = Callable[[Path], None]
-FULLY = ("safetensors", "Marian", "WordPiece, classifier", "CTranslate2")  # every config.json text
+FULLY = ("safetensors", "Marian", "WordPiece, classifier", "CTranslate2")  # try all hostile JSON
 
 
 @dataclass(frozen=True)
 class HostileFile:
     format: str
     name: str
-    change: Change  # of a copy of the good model's folder
-    must_refuse: bool = False  # to open it is wrong
+    change: Change  # applied to a copy of the good model's folder
+    must_refuse: bool = False  # opening the file without an error is a fault
 
 
-TORCH = {  # where the formats have what torch.save wrote
+TORCH = {  # by format: the file that torch.save wrote
     "torch weights": "pytorch_model.bin", "fairseq": "checkpoint_best.pt", "JoeyNMT": "100.ckpt",
     "OpenNMT-py": "model.pt", "mapping file": "translator.pt",
 }  # fmt: skip
@@ -54,7 +55,7 @@ HARMLESS = {("sharded safetensors", "40,000 empty tensors")}
 
 
 def hand_made(good: Path) -> Iterator[HostileFile]:
-    """What was thought of."""
+    """The changes that were written by hand."""
     for format, file in TORCH.items():
         for name, make in torch_files().items():
             yield HostileFile(format, f"torch: {name}", partial(_made, file=file, make=make),
@@ -100,7 +101,7 @@ def _json_files(good: Path) -> Iterator[HostileFile]:
 
 
 def mutants(good: Path, count: int, seed: int) -> Iterator[HostileFile]:
-    """Damage that was drawn: of every format, every file."""
+    """Random damage, to the formats in turn and to any of their files."""
     chance = random.Random(seed)
     formats = list(GOOD)
     for number in range(count):
@@ -150,12 +151,12 @@ def _odd_value(folder: Path, file: str, chance: random.Random) -> None:
 
 
 def _damaged(folder: Path, file: str, chance: random.Random) -> None:
-    """Cut off, with bytes changed, inserted, left out, doubled or zero."""
+    """Damage a file: cut it off, or change, insert, remove, repeat or clear some bytes."""
     path = folder / file
     raw = bytearray(path.read_bytes())
     if not raw:
         return
-    # Most of what matters stands in the first bytes, and for zips in the last.
+    # The first bytes matter most; in zips, also the last.
     reach = chance.choice([len(raw), min(len(raw), 600), min(len(raw), 80)])
     at = chance.randrange(reach)
     at = len(raw) - 1 - at if chance.random() < 0.15 else at

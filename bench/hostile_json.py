@@ -1,5 +1,7 @@
 # ruff: noqa: E501
-"""Hostile JSON by hand: whole texts, and values in configurations, tokenizers and vocabularies."""
+"""Hostile JSON, written by hand: whole texts, and values in configurations, tokenizers and
+vocabularies.
+"""
 
 import json
 from collections.abc import Callable
@@ -41,7 +43,7 @@ def _model(**values: Any) -> Change:
 
 
 def _piece(piece: str) -> Change:
-    """One more piece of the vocabulary, in place of the last."""
+    """Replace the last piece of the vocabulary by this one."""
 
     def change(held: Any) -> Any:
         vocab = held["model"]["vocab"]
@@ -170,7 +172,7 @@ _LINES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _spm(piece: bytes) -> Callable[[bytes], bytes]:
-    """One more piece in a sentencepiece model, in front."""
+    """Add a piece at the beginning of a sentencepiece model."""
 
     def varint(n: int) -> bytes:
         out = b""

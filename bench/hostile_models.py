@@ -1,6 +1,6 @@
-"""Model folders that somebody made to hurt, or that are broken: each is one change to a good one.
+"""Model folders that are hostile or damaged: each is one change to a good one.
 
-Digests are made right again after every change, as an attacker would.
+Digests are corrected after every change, as an attacker would do.
 """
 
 import json
@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[list[str], str]] = {  # what trains it, and what it is a
 
 
 def train_models(folder: Path, run: Callable[..., Any]) -> None:
-    """One small model of every task, in folders named by it."""
+    """Train one small model of every task, in folders named by the tasks."""
     for name, text in FILES.items():
         (folder / name).write_text(text)
     for task, (words, _) in MODELS.items():
@@ -45,13 +45,13 @@ def train_models(folder: Path, run: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True)
 class Hostile:
-    """One folder to make."""
+    """One hostile model folder."""
 
     name: str
     task: str
-    change: Callable[[Path], None]  # of a copy of the good model
-    sealed: bool = True  # its digests are made right again
-    escapes: bool = False  # it names or links to something outside: to load it is to escape
+    change: Callable[[Path], None]  # applied to a copy of the good model
+    sealed: bool = True  # correct its digests after the change
+    escapes: bool = False  # it refers to something outside, so loading it counts as escaped
 
     def make(self, good: Path, place: Path) -> None:
         shutil.copytree(good / self.task / "best", place)
@@ -66,7 +66,7 @@ def seal(folder: Path) -> None:
     names = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     names = [p for p in names if p.name not in (MANIFEST, CARD) and p.stat().st_size < 1 << 30]
     wanted = {p.relative_to(folder).as_posix(): digest_of(p) for p in names}
-    if stat.S_ISREG((folder / MANIFEST).lstat().st_mode):  # else it is the attack itself
+    if stat.S_ISREG((folder / MANIFEST).lstat().st_mode):  # otherwise the manifest is the attack
         (folder / MANIFEST).write_text(json.dumps(wanted, indent=2) + "\n")
 
 
@@ -82,7 +82,8 @@ MISSING = object()
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value, its own included; of long lists the first."""
+    """The path of every value in a JSON value, starting with the whole value; of long lists, only
+    the first elements."""
     yield at
     if isinstance(value, dict | list):
         inner = value.items() if isinstance(value, dict) else enumerate(value[:1])
@@ -112,7 +113,7 @@ def json_change(file: str, at: tuple[Any, ...], new: Any) -> Callable[[Path], No
 
 
 def _mend_tokenizer(path: Path) -> None:
-    """A tokenizer has a digest of its own."""
+    """Correct the digest that a tokenizer contains."""
     from translucid.core.atomic_files import digest_of
 
     meta = path.with_name("tokenizer_meta.json")
@@ -287,7 +288,7 @@ def _swap(folder: Path, file: str, make: Callable[[Path], None]) -> None:
 
 def _socket(path: Path) -> None:
     here = os.getcwd()
-    os.chdir(path.parent)  # the name of a socket may have 108 bytes
+    os.chdir(path.parent)  # the path of a socket may have at most 108 bytes
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
@@ -296,7 +297,7 @@ def _socket(path: Path) -> None:
 
 
 def _elsewhere(path: Path) -> None:
-    """A link to the good file itself, so that nothing else is amiss."""
+    """Replace the file by a link to the good file, so that nothing else is wrong."""
     path.symlink_to(path.parents[1] / "precious" / path.name)
 
 
@@ -359,7 +360,8 @@ def _name_of_tokenizer(folder: Path, name: str) -> None:
 
 
 def hostile_models(good: Path, count: int | None = None, seed: int = 0) -> list[Hostile]:
-    """All of them, or so many: those of every kind that are few, and a sample of the many."""
+    """All hostile model folders; with `count`, all of the rare kinds and a sample of the frequent
+    ones."""
     few = [*weight_cases(), *file_cases(good), *text_cases(good)]
     many = list(json_cases(good))
     if count is None:

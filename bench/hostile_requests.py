@@ -1,4 +1,4 @@
-"""What may be sent to the studio, or lie in a run folder that it shows, to hurt it."""
+"""Hostile requests to the studio, and hostile records in a run folder that it shows."""
 
 import json
 import os
@@ -24,7 +24,8 @@ FILES: dict[str, list[dict[str, Any]]] = {
 
 
 def write_history(folder: Path, name: str = "", text: bytes = b"") -> None:
-    """A record as training leaves it, but for one file."""
+    """Write the records of a training run. name: the file that gets `text` instead of its
+    records."""
     (folder / "studio").mkdir(parents=True, exist_ok=True)
     (folder / "recipe.toml").write_text('[task]\nkind = "regress"\n')
     for file, lines in FILES.items():
@@ -33,7 +34,7 @@ def write_history(folder: Path, name: str = "", text: bytes = b"") -> None:
 
 
 def hostile_histories() -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Names, and what makes the folder."""
+    """Yield a name and a function that writes the run folder, for each hostile record."""
     for file, lines in FILES.items():
         for number, line in enumerate(lines):
             for at in places(line):
@@ -55,7 +56,7 @@ def _pipe(folder: Path, file: str) -> None:
 
 
 def ask_all(folder: Path) -> None:
-    """All that the Train view asks of a run."""
+    """Make all requests of the Train view for a run."""
     from translucid.studio.handlers import Handlers
     from translucid.studio.library import Library
     from translucid.studio.run_follower import RunFollower, is_run
@@ -69,7 +70,7 @@ def ask_all(folder: Path) -> None:
 
 
 def slow_heads(port: int, count: int) -> list[socket.socket]:
-    """Connections that say nothing, or a byte now and then, without end."""
+    """Connections whose headers never end: they have sent nothing, or part of a request."""
     links = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(count)]
     for number, link in enumerate(links):
         link.sendall([b"", b"GET / HT", b"GET / HTTP/1.1\r\nx: "][number % 3])
@@ -77,7 +78,8 @@ def slow_heads(port: int, count: int) -> list[socket.socket]:
 
 
 def closed_within(links: list[socket.socket], seconds: float) -> int:
-    """How many the other side has let go of, while a byte comes every half second."""
+    """The number of connections that the server closes within this time, while each sends a byte
+    every half second."""
     closed: set[int] = set()
     until = time.monotonic() + seconds
     while len(closed) < len(links) and time.monotonic() < until:

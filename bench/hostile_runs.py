@@ -1,4 +1,4 @@
-"""Run folders that somebody made to hurt: each is one change to a good one, which is resumed."""
+"""Run folders that are hostile: each is one change to a good one, which is then resumed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ OWN = (
 class HostileRun:
     name: str
     change: Callable[[Path], None]
-    escapes: bool = False  # to go on with it is to follow what leads out
+    escapes: bool = False  # resuming it without an error counts as escaped
 
 
 def newest(run: Path) -> Path:
@@ -57,7 +57,7 @@ def swap(run: Path, name: str, make: Callable[[Path], None]) -> None:
 
 
 def link(path: Path) -> None:
-    """To a folder or file of somebody else's."""
+    """Create a link to a folder or file outside the run."""
     outside = path
     while outside.name != "run":
         outside = outside.parent
@@ -65,7 +65,7 @@ def link(path: Path) -> None:
     path.symlink_to(target / "thesis.txt" if "." in path.name.lstrip(".") else target)
 
 
-STATE = {  # as checkpoints have it; the places are what matters
+STATE = {  # the structure of a checkpoint's state.json; the values do not matter
     "state": dict.fromkeys(("step", "batches", "skipped", "seconds", "finished", "best", "waited",
                             "target_sum", "average_steps")),
     "place": dict.fromkeys(("batches", "epoch", "index")), "kept": {}, "metrics": 0,

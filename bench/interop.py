@@ -1,25 +1,25 @@
-"""Opening models of other tools, and decoding with them, beside transformers in one run.
+"""Compare Translucid with transformers in opening models of other tools and decoding with them.
 
     python bench/interop.py --out bench/results/interop-DATE.json [--gb 1.0] [--only memory]
     python bench/interop.py --load FOLDER
 
-memory   a random Llama of so many gigabytes (float32, one safetensors file, then four shards, then
-         in bfloat16, which becomes float32): seconds until the libraries are imported, until it is
-         open and until it has read eight tokens (some of what is open may still be on disk), from
-         the start of the process until then on the clock, and the peak of resident memory above
-         that of the libraries
-decode   a random GPT-2 of the smallest size, saved by transformers and opened here, and a network
-         of ours with the same weights that was never imported: greedy tokens in a second, and
-         whether all write the same
-load     a folder of a language model in Hugging Face's layout, as people open it, with its
-         tokenizer, in float32: `tl.load` here, AutoTokenizer and AutoModelForCausalLM there, whose
-         modules are imported before
-trace    a random model of SmolLM2's size reads 2,048 tokens: one layer is kept; then everything,
-         which is above the budget and refused: seconds, peak
+memory   opens a random Llama of this many gigabytes (float32, one safetensors file; then four
+         shards; then bfloat16, which becomes float32) and reports seconds until the libraries are
+         imported, until the model is open, and until it has read eight tokens (parts of an open
+         model may still be on disk); the wall-clock time of the whole process; and the peak of
+         resident memory above that of the libraries
+decode   decodes greedily with a random GPT-2 of the smallest size, saved by transformers and opened
+         by Translucid, and with a network of Translucid with the same weights that was never
+         imported; reports tokens per second, and whether all texts are equal
+load     opens a folder of a language model in Hugging Face's layout with its tokenizer, in float32:
+         `tl.load`, compared with AutoTokenizer and AutoModelForCausalLM, whose modules are imported
+         before
+trace    traces 2,048 tokens in a random model of SmolLM2's size: one layer; then all trace points,
+         which exceeds the memory budget and is rejected; reports seconds and peak memory
 
-Each is measured in processes of their own, in turn, so that what else the machine does meets all
-alike; what counts is the best round, by the time that the processor spent (threads: 1); of opening
-a model all rounds are kept. Needs the package transformers.
+Each is measured in separate processes, in turn, so that other load on the machine affects all
+alike. The best round by processor time counts (one thread); for opening a model, all rounds are
+stored. Needs the package transformers.
 """
 
 import argparse
@@ -46,13 +46,13 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_si
 
 
 def peak() -> int:
-    """The most memory that this process has had, in bytes; Linux."""
+    """The largest resident memory that this process has used, in bytes (Linux only)."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def write_llama(folder: Path, gigabytes: float, shards: int, dtype: str = "float32") -> None:
-    """Random weights; layers as many as it takes."""
+    """Write a Llama model with random weights, with as many layers as this size requires."""
     import torch
     from safetensors.torch import save_file
 
@@ -91,17 +91,17 @@ def write_gpt2(folder: Path) -> None:
     torch.manual_seed(0)
     config = GPT2Config(eos_token_id=1, bos_token_id=1, pad_token_id=0)
     model = GPT2LMHeadModel(config)
-    for parameter in model.parameters():  # so that not all tokens are alike
+    for parameter in model.parameters():  # so that the generated tokens differ
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.08)
     model.save_pretrained(folder)
 
 
-# What runs in a process of its own; each prints one JSON object.
+# These functions each run in their own process and print one JSON object.
 
 
 def started() -> float:
-    """When this process began, in seconds since 1970."""
+    """The time at which this process started, in seconds since 1970."""
     ticks = int(Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19])
     boot = next(
         line for line in Path("/proc/stat").read_text("utf-8").splitlines() if "btime" in line
@@ -141,7 +141,7 @@ def open_transformers(folder: Path) -> dict[str, Any]:
 
 def load_ours(folder: Path) -> dict[str, Any]:
     import translucid as tl
-    import translucid.model.model  # by itself `tl.load` imports it when it is called
+    import translucid.model.model  # otherwise `tl.load` would import it when called
 
     return opened(lambda: tl.load(folder).network, lambda model, ids: model(ids))
 
@@ -271,7 +271,7 @@ def in_turn(jobs: list[str], folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def loaded(folder: Path) -> dict[str, Any]:
-    """Medians, with the best round and the worst."""
+    """The median, best and worst of all rounds."""
     return {
         job: {
             key: [f(r[key] for r in done) for f in (median, min, max)]

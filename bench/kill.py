@@ -1,13 +1,13 @@
-"""Kill training runs a thousand times, damage their checkpoints ten thousand times, and count.
+"""Kill training runs a thousand times, damage their checkpoints ten thousand times, and check the
+results.
 
     python bench/kill.py --kills 1000 --damages 10000 --seed 0 [--minutes 8]
 
-A run is killed (SIGKILL) and resumed until it is done, again and again. After every kill its newest
-checkpoint must be whole and no older than the last completed save, and its model, if there was
-one, must load. At the end everything it computed must be bit for bit what an undisturbed run
-computed. Then single bits are flipped in the files of its newest checkpoint and of its best model,
-and files are cut short: all of it must be noticed. The first thing that is not as promised ends
-the program.
+A run is killed (SIGKILL) and resumed until it is complete, again and again. After every kill, its
+newest checkpoint must be whole and no older than the last completed save, and its model, if it had
+one, must load. At the end, all results must be bit for bit those of an undisturbed run. Then single
+bits are flipped in the files of its newest checkpoint and of its best model, and files are
+truncated: Translucid must notice all of it. The first violation ends the program.
 """
 
 import argparse
@@ -38,10 +38,10 @@ CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncat
 class Aim:
     """When to kill.
 
-    time: after so many seconds; operation: before the n-th touch of a file of the run; renames:
-    between the two that replace a folder, the n-th time; save: before the checkpoint of step n
-    takes its place. As soon as it is seen: aside, the n-th half folder; line, the n-th of
-    metrics.jsonl; checkpoint, that of step n.
+    time: after this many seconds. operation: before the n-th change to a file of the run. renames:
+    between the two renames that replace a folder, the n-th time. save: before the checkpoint of
+    step n is renamed to its final name. The others, as soon as it is seen: aside, the n-th
+    half-written folder; line, the n-th line of metrics.jsonl; checkpoint, that of step n.
     """
 
     moment: Moment
@@ -50,17 +50,18 @@ class Aim:
 
 @dataclass
 class Life:
-    """How a process ended, and what was seen on disk before it did, also in earlier lives."""
+    """How a process ended, and which files were seen on disk before, also in earlier processes of
+    the run."""
 
     code: int  # negative: the signal that ended it
     said: str
-    saved: int | None = None  # step of the newest checkpoint that was in its place
-    models: frozenset[str] = frozenset()  # which of best/ and last/ were in their places
-    resumed: bool = False  # or begun
+    saved: int | None = None  # step of the newest complete checkpoint that was seen
+    models: frozenset[str] = frozenset()  # which of best/ and last/ were seen
+    resumed: bool = False  # False: the run was started
 
     @property
     def trained(self) -> bool:
-        """Whether it was done with starting."""
+        """Whether the process got as far as training."""
         begun = not self.resumed or "starting over" in self.said
         return ("parameters on" if begun else "resumed at step") in self.said
 
@@ -77,11 +78,11 @@ def steps(run: Path) -> list[int]:
 
 
 class Server:
-    """A process that imports everything once and then forks those that train: a process that is
-    to be killed lives as long as it trains, not as long as imports take."""
+    """A process that imports everything once and then forks the processes that train, so that these
+    spend their time on training and not on imports."""
 
     def __init__(self, folder: Path) -> None:
-        self.said = folder / "said"  # what the newest process printed
+        self.said = folder / "said"  # the output of the newest process
         self._pid = 0
         path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
@@ -96,7 +97,7 @@ class Server:
         self, words: Sequence[str], run: Path, aim: Aim | None = None, *,
         largest_file: int = 0, before: Life | None = None,
     ) -> Life:  # fmt: skip
-        """Run the command line with these words in a new process, and kill it as aimed."""
+        """Run a command line in a new process, and kill it as `aim` says."""
         self._start(words, run, aim, largest_file)
         watch = Watch(run, aim)
         life = replace(before or Life(0, ""), resumed=words[0] == "resume")
@@ -139,14 +140,14 @@ class Server:
 
 
 class Watch:
-    """Looks from outside for the moment to kill."""
+    """Watches the files of a run for the moment to kill."""
 
     def __init__(self, run: Path, aim: Aim | None) -> None:
         self._run, self._began = run, time.monotonic()
         self._moment = aim.moment if aim is not None else None
         self._number = aim.number if aim is not None else 0
         self._halves: set[Path] = set()
-        # What is seen in passing is gone soon: do not sleep.
+        # These files exist only briefly, so do not sleep.
         self.pause = 0.0 if self._moment in ("aside", "line", "checkpoint") else 0.001
 
     def now(self) -> bool:
@@ -165,20 +166,21 @@ class Watch:
 
 
 def hidden(run: Path, pattern: str = ".*") -> list[Path]:
-    """What a save writes before it is done."""
+    """Files and folders that a save has not finished writing."""
     places = (run, run / "state", run / "checkpoints")
     return [path for place in places for path in place.glob(pattern)]
 
 
 def serve() -> None:
-    """The server's side: for every line a process, its number, and how it ended."""
+    """Run the server: for every order on a line, fork a process, print its number, then how it
+    ended."""
     from importlib import import_module
 
     from translucid.cli import main as command_line
 
     for name in ("translucid.runs.run", "translucid.cli.train", "torch._dynamo"):
-        import_module(name)  # or each process does
-    gc.freeze()  # what all of them share need not be looked through, and so copied, by each
+        import_module(name)  # otherwise each process would import it
+    gc.freeze()  # so that garbage collection in the forks does not copy shared memory
     pid = 0
     for line in sys.stdin:
         order = json.loads(line)
@@ -189,19 +191,20 @@ def serve() -> None:
             _become(order)
             try:
                 command_line(order["words"])
-            except SystemExit as end:  # taking the interpreter apart takes longer than the run
+            except SystemExit as end:  # shutting down the interpreter takes longer than the run
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(int(end.code or 0))
         print(pid, flush=True)
-        # It keeps its number until the next order: no stranger can be killed in its place.
+        # Do not reap the process yet: its number stays in use, so no other process can be killed.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         assert ended is not None
         print(ended.si_status * (1 if ended.si_code == os.CLD_EXITED else -1), flush=True)
 
 
 def _become(order: dict[str, Any]) -> None:
-    """In the new process: its own output, its limit, and its end, if it is to be exact."""
+    """Prepare the new process: redirect its output, limit its files, and install the hook that
+    kills it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(said, 1)
@@ -213,7 +216,8 @@ def _become(order: dict[str, Any]) -> None:
 
 
 def _ending(moment: str, number: int, run: str) -> Callable[[str, tuple[Any, ...]], None]:
-    """Python tells such a hook before it touches a file."""
+    """An audit hook, which Python calls before a file is touched, that kills the process at this
+    moment."""
     left = number
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -259,7 +263,7 @@ RUNS = {
 
 
 def write_files(folder: Path) -> None:
-    """Made-up sentences with a label that can be learnt."""
+    """Write generated sentences with a label that can be learned from them."""
     rng = random.Random(7)
     words = ["day", "night", "dog", "house", "tree", "road", "good", "bad", "long", "old"]
     for part in ("train", "valid", "test"):
@@ -277,7 +281,8 @@ def train_words(data: Path, run: Path, more: Sequence[str]) -> list[str]:
 
 
 def again(words: Sequence[str], run: Path) -> list[str]:
-    """What to type after a kill: before it wrote its recipe, a run begins as it began."""
+    """The command to run after a kill: `resume`, or the original one if the run has not written its
+    recipe."""
     return ["resume", str(run)] if (run / "recipe.toml").exists() else list(words)
 
 
@@ -285,7 +290,8 @@ def again(words: Sequence[str], run: Path) -> list[str]:
 
 
 def check_after_kill(run: Path, life: Life) -> None:
-    """Nothing is lost beyond the last completed save, and a model that was there still is."""
+    """Check that nothing is lost after the last completed save, and that a model that was there
+    still loads."""
     from translucid.runs.checkpoints import Checkpoints
     from translucid.tasks import model_folder
 
@@ -299,11 +305,11 @@ def check_after_kill(run: Path, life: Life) -> None:
 
 
 def where(run: Path, life: Life, evaluate_every: int) -> set[str]:
-    """In the middle of what the run was killed, as far as its files show."""
+    """What the run was doing when it was killed, as far as its files show."""
     from translucid.runs.checkpoints import Checkpoints
 
     found = set() if steps(run) else {"before the first save"}
-    if not life.trained:  # what else is there was left by an earlier life
+    if not life.trained:  # other files are from earlier processes
         return found | {"while starting"}
     if hidden(run):
         found.add("inside a save")
@@ -322,7 +328,8 @@ def where(run: Path, life: Life, evaluate_every: int) -> set[str]:
 
 
 def same_bits(one: Path, other: Path) -> int:
-    """How many bits of tensors were compared; all that the runs computed must be equal."""
+    """Check that two runs have equal results, and return the number of bits of tensors that were
+    compared."""
     from safetensors.torch import load_file
 
     from translucid.core.atomic_files import digests
@@ -358,10 +365,10 @@ class Damage:
 
     kind: Literal["flip", "truncation"]
     file: Path
-    place: int  # of the bit, or in bytes
+    place: int  # number of the bit, or the new length in bytes
 
     def do(self) -> bytes:
-        """What was in the file before."""
+        """Apply the damage, and return the former contents of the file."""
         before = self.file.read_bytes()
         if self.kind == "flip":
             after = bytearray(before)
@@ -373,7 +380,8 @@ class Damage:
 
 
 def some_damage(folder: Path, rng: random.Random) -> Damage:
-    """To a file of the folder; a model's card is for people, and not looked at."""
+    """Random damage to a file of the folder, except the model card, which Translucid does not
+    read."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "README.md")
     file = rng.choice(files)
     size = file.stat().st_size
@@ -383,7 +391,7 @@ def some_damage(folder: Path, rng: random.Random) -> Damage:
 
 
 def noticed(run: Path, damage: Damage) -> bool:
-    """Whether the run goes back to the checkpoint before and says why; or the model is refused."""
+    """Whether the run returns to the previous checkpoint and says why, or the model is rejected."""
     from translucid.core.errors import InputError
     from translucid.runs.checkpoints import Checkpoints
     from translucid.tasks import model_folder
@@ -411,7 +419,7 @@ def kill_often(
     for name, more in RUNS.items():
         twins[name] = folder / f"undisturbed {name}"
         server.finish(train_words(folder, twins[name], more), twins[name])
-        began = time.monotonic()  # once more: the first one found nothing in the caches
+        began = time.monotonic()  # again, because the first run had cold caches
         server.finish(train_words(folder, folder / "again", more), folder / "again")
         lives[name] = time.monotonic() - began
         same_bits(twins[name], folder / "again")

@@ -1,10 +1,9 @@
-"""Two measurements of the lab side by side: the verdict of every claim, and the sizes behind it.
+"""Compare two measurements of the lab: the verdict of every claim, and its effect sizes.
 
     python bench/lab_compare.py docs/lab/results.json runs/lab/results.json
 
-A row for each claim: the old verdict, the new one (marked where it changed), and the effect sizes
-that its rule looked at, old -> new. Those of a rule that keeps no numbers are the intervals that it
-gives as its reason.
+Prints a row for each claim: the old verdict, the new one (marked if it changed), and the effect
+sizes of its rule, old -> new. If a rule stores no numbers, these are the intervals in its reason.
 """
 
 import json
@@ -16,18 +15,18 @@ from typing import Any
 
 INTERVAL = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?) \[[^\]]*\d[^\]]*\]")  # 0.198 [0.184, 0.212]
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-SHOWN = 4  # effect sizes of a claim
+SHOWN = 4  # maximum effect sizes to print for a claim
 
 
 def findings(path: Path) -> dict[str, dict[str, Any]]:
-    """By claim, in the order of the file."""
+    """The findings by claim, in the order of the file."""
     results = json.loads(path.read_text("utf-8"))["results"]
     return {key: found for each in results for key, found in each["findings"].items()}
 
 
 def effects(finding: dict[str, Any]) -> dict[str, float]:
-    """What the rule has compared, with its bar; of older results numbers by name, and without names
-    by their place in the reason."""
+    """The effect sizes of a finding: what its rule compared, with the bar. For older results, its
+    numbers by name or, without names, by their position in the reason."""
     if made := finding.get("comparisons"):
         return {f"#{at} ({each['bar']:.3g})": float(dict(_flat(each["value"], "value"))["value"])
                 for at, each in enumerate(made, 1)}  # fmt: skip

@@ -1,9 +1,11 @@
-"""Freeze the lab's rules: write down the hash of each, and the day since when it is that one.
+"""Freeze the lab's rules: write down the hash of each rule, and the day since which it has this
+hash.
 
     python bench/lab_freeze.py
 
-A rule whose hash is unchanged keeps its day. To be run before the measurement that counts, with
-seeds that no rule has seen; a rule that is changed afterwards gets a later day than the verdict.
+A rule whose hash is unchanged keeps its day. Run this before the measurement that counts, with
+seeds that were not used to write the rules; if a rule is changed afterwards, its day is later than
+that of its verdict.
 """
 
 import json

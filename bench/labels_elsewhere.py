@@ -1,13 +1,13 @@
-"""A classifier of ours, exported to ONNX and to Hugging Face's layout, and what it says there.
+"""Export a classifier to ONNX and to Hugging Face's layout, and compare its labels there.
 
     python bench/labels_elsewhere.py RUN --test FILE [--out scores.json] [--int8]
 
-Every text of FILE (in the format of the run's training data) is labelled three times: here, by
-onnxruntime and by transformers, each with the tokenizer of its own folder. Printed are how many
-labels agree, the largest difference of a logit, and the accuracy of each; it ends with 1 where a
-label differs. A format that cannot hold the model is named with the reason: to leave for Hugging
-Face as BERT, a classifier is trained with model.pooling=first model.head_dense=tanh. Needs the
-packages onnx, onnxruntime and transformers.
+Every text of FILE (in the format of the run's training data) is labelled three times: by
+Translucid, by onnxruntime and by transformers, each with the tokenizer of its own folder. Prints
+how many labels agree, the largest difference of a logit, and the accuracy of each. The exit status
+is 1 if a label differs. If a format cannot express the model, the reason is printed: for an export
+to Hugging Face's BERT, train with model.pooling=first model.head_dense=tanh. Needs the packages
+onnx, onnxruntime and transformers.
 """
 
 import argparse
@@ -79,7 +79,8 @@ ELSEWHERE: dict[str, Callable[[Path, Sequence[str]], Logits]] = {
 def compare(
     model: tl.Model, test: str, folder: Path, *, int8: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """By format: texts, labels that agree, accuracies, the largest difference; or why it cannot."""
+    """By format: the number of texts, of labels that agree, accuracies and the largest difference;
+    or why the format cannot express the model."""
     records = list(model.task.read([test], model.evaluation_settings().data, Loading()))
     texts, gold = [r.text for r in records], [r.label for r in records]
     ours = here(model, texts)

@@ -1,11 +1,12 @@
-"""Train the models that come with the package, and write them into it.
+"""Train the models that are part of the package, and write them into it.
 
     python bench/make_shipped.py [--runs FOLDER] [NAME ...]
 
-Each is trained by a shipped recipe and its seed, on one core in minutes; a run that is in --runs
-already is not trained again. Weights are rounded to float16, and the scores in manifest.json are
-those of the rounded weights. What a run needs to be looked at stays: its recipe, its curves, its
-best model; for the two that are trained on points in the plane, the points.
+Each is trained from a shipped recipe and its seed, on one core in minutes; a run that exists in
+--runs is not trained again. Weights are rounded to float16, and the scores in manifest.json are
+those of the rounded weights. The files that the studio shows are included: the recipe, the curves,
+the best model, what the studio records while a text model trains, with rounded numbers, and, for
+the two models trained on points in the plane, the points.
 """
 
 import argparse
@@ -24,31 +25,36 @@ from translucid.core.atomic_files import write_manifest
 from translucid.data.shipped_models import BEGIN, FOLDER, is_shipped_name
 from translucid.models import build
 from translucid.models.mlp import Perceptron, PerceptronConfig
+from translucid.runs.recipe.named import named
+from translucid.runs.recorder import STEPS
+from translucid.runs.run import train_recipe
+from translucid.runs.session import Recording
 from translucid.studio.plane import points
 from translucid.tasks import model_folder
 from translucid.tasks.model_folder import WEIGHTS, Bundle
 
-LIMIT = 8_000_000  # bytes of all of them together
-KEPT = ("recipe.toml", "metrics.jsonl", "data")
+LIMIT = 8_000_000  # bytes of all models together
+KEPT = ("recipe.toml", "metrics.jsonl", "data", "studio")
+DIGITS = 5  # of the recorded losses and gradient norms
 NOTE = "weights stored in float16; computed in float32"
-POINTS = 100  # of each of train, valid and test
-PASSES = 20  # of the perceptron over its points, at most
+POINTS = 100  # in each of train, valid and test
+PASSES = 20  # maximum passes of the perceptron over its points
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model that is made here; texts: what it is asked first."""
+    """A model to train for the package. texts: example inputs."""
 
     title: str
-    recipe: str | None  # None: the perceptron's own rule
+    recipe: str | None  # None: trained by the perceptron rule
     texts: tuple[str, ...]
     changes: dict[str, Any] = field(default_factory=dict)
-    problem: str = ""  # of those on points in the plane
-    limits: str = ""  # what it cannot do, beyond what all of them cannot
+    problem: str = ""  # and or xor, for models trained on points in the plane
+    limits: str = ""  # what this model cannot do, in addition to the limits of all models
 
     @property
     def trained_on(self) -> str:
-        """What it has seen, and so what it may be asked."""
+        """The kind of data that the model was trained on, and can therefore read."""
         if self.problem:
             return (
                 f"{POINTS} points around the four corners of a square, labelled by "
@@ -107,20 +113,22 @@ MODELS = {
 
 
 def train(name: str, run: Path) -> None:
-    """The run of a model, unless it is there and done."""
+    """Train a model, unless its run exists and is complete."""
     made = MODELS[name]
     if made.recipe is None:
         return train_perceptron(made, run)
     if (run / "test.json").is_file():
         return
+    if not made.problem:
+        recipe = named(made.recipe, ["training.device=cpu"]).recipe
+        train_recipe(recipe, run, quiet=True, recording=Recording(made.texts[0]))
+        return
     data = {split: points(made.problem, split, POINTS) for split in ("train", "valid", "test")}
-    tl.train(
-        made.recipe, run, device="cpu", **made.changes, **(data if made.problem else {}), quiet=True
-    )
+    tl.train(made.recipe, run, device="cpu", **made.changes, **data, quiet=True)
 
 
 def train_perceptron(made: Shipped, run: Path) -> None:
-    """By its own rule, until it makes no mistake: at once."""
+    """Train by the perceptron rule until no point is wrong, which takes a moment."""
     shutil.rmtree(run, ignore_errors=True)
     (run / "data").mkdir(parents=True)
     for split in ("train", "test"):
@@ -144,7 +152,7 @@ def train_perceptron(made: Shipped, run: Path) -> None:
 
 
 def ship(name: str, run: Path) -> dict[str, Any]:
-    """Put the run's best model into the package; what the manifest says of it."""
+    """Copy the run's best model into the package; return its entry in the manifest."""
     made, folder = MODELS[name], FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -154,6 +162,8 @@ def ship(name: str, run: Path) -> dict[str, Any]:
         elif (run / part).is_file():
             text = (run / part).read_text("utf-8").replace(str(run / "data"), "data")
             (folder / part).write_text(text, "utf-8")
+    if (recorded := folder / "studio" / STEPS).is_file():
+        recorded.write_text(rounded(recorded.read_text("utf-8")), "utf-8")
     held = model_folder.load(run / "best")
     facts = {key: value for key, value in held.facts.items() if key != "example"}
     facts |= {"examples": list(made.texts), "notes": [NOTE]}
@@ -176,8 +186,19 @@ def ship(name: str, run: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def rounded(lines: str) -> str:
+    """JSON lines whose numbers have few digits."""
+
+    def short(number: str) -> float:
+        return float(f"{float(number):.{DIGITS}g}")
+
+    return "".join(
+        json.dumps(json.loads(line, parse_float=short)) + "\n" for line in lines.splitlines()
+    )
+
+
 def halve(folder: Path) -> None:
-    """The weights in float16, whose values are finite still."""
+    """Convert the weights to float16; raise an error if a value becomes infinite."""
     tensors = load_file(str(folder / WEIGHTS))
     halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
     for name, tensor in halves.items():

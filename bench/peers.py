@@ -1,8 +1,8 @@
-"""What decodes in the race of decode.py: ours, transformers, ctranslate2.
+"""The tools that decode.py compares: Translucid, transformers, ctranslate2.
 
-A contestant is made for a workload and returns a function without arguments that does it once:
-every row gets exactly the tokens asked for, since no one may write the end. All have random
-weights of the same sizes; how long they take does not depend on them.
+Each is set up for a workload and returns a function without arguments that runs it once: every row
+gets exactly the requested number of tokens, because the end token is forbidden. All have random
+weights of the same sizes, which do not affect the speed.
 """
 
 import os
@@ -26,13 +26,13 @@ Run = Callable[[], list[list[int]]]  # the tokens of the best hypothesis of each
 
 PAD, EOS = 0, 1
 WORDS = 2  # ids from here on are words
-# Processors that every run uses; a process may be kept from some of them.
+# The number of processors that this process may use.
 THREADS = len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """So many texts of so many tokens, translated or written on by a model of these sizes."""
+    """A batch of texts to translate or to continue, and the sizes of the model."""
 
     task: Literal["translate", "write"]
     precision: Precision
@@ -40,7 +40,7 @@ class Workload:
     batch: int
     beams: int
     given: int  # tokens of each source, or of each prompt
-    tokens: int  # of each result
+    tokens: int  # of each generated text
     vocab: int
     d_model: int
     layers: int  # of the encoder, and of the decoder
@@ -57,12 +57,13 @@ class Workload:
         return torch.bfloat16 if self.precision == "bf16" else torch.float32
 
     def texts(self) -> Tensor:
-        """What is given to everyone: (batch, given)."""
+        """The input of all tools: (batch, given)."""
         chance = torch.Generator().manual_seed(0)
         return torch.randint(WORDS, self.vocab - 1, (self.batch, self.given), generator=chance)
 
     def cache_bytes(self) -> int:
-        """Keys and values of all beams, and of the sources, which the beams of one share."""
+        """Bytes of the keys and values: of all beams, and of the sources, which all beams of a
+        source share."""
         positions = self.batch * self.beams * (self.tokens + 1)
         if self.task == "translate":
             positions += self.batch * self.given
@@ -70,7 +71,7 @@ class Workload:
 
 
 class CannotYet(Exception):
-    """This contestant does not do this workload; the message says why."""
+    """The tool cannot run this workload; the message states the reason."""
 
 
 # Ours
@@ -98,7 +99,7 @@ def ours_model(
 
 
 def ours(work: Workload) -> Run:
-    """The library's own entry point, which counts the end as a token."""
+    """Translucid's public function, which counts the end token as a token."""
     precision = "bfloat16" if work.precision == "bf16" else work.precision
     model = prepare(ours_model(*_sizes(work), work.device), precision)
     texts = work.texts().to(work.device)
@@ -179,7 +180,7 @@ def transformers(work: Workload) -> Run:
 
 
 class Words:
-    """As much of a tokenizer as the conversion asks for."""
+    """The part of a tokenizer's interface that the conversion uses."""
 
     eos_token, unk_token = "1", "2"
 
@@ -187,7 +188,7 @@ class Words:
         self._vocab = vocab
 
     def get_vocab(self) -> dict[str, int]:
-        """The padding stands last, where Marian has it."""
+        """The vocabulary, with the padding token last, as in Marian."""
         return {str(i): i for i in range(self._vocab - 1)} | {"<pad>": self._vocab - 1}
 
 
@@ -195,7 +196,7 @@ class Words:
 def converted(
     vocab: int, d_model: int, layers: int, heads: int, d_ff: int, precision: Precision
 ) -> Any:
-    """The Marian model of the race, as ctranslate2 stores and loads it."""
+    """The Marian model of the comparison, as ctranslate2 stores and loads it."""
     from ctranslate2 import Translator
     from ctranslate2.converters.transformers import MarianMTLoader
 

@@ -1,12 +1,13 @@
-"""Several processes: do they compute what one computes, what do they send, how far does it go?
+"""Training in several processes: is the result that of one process, how much data do the processes
+send, and how far does it scale?
 
     python bench/scale.py --out scale.json          1, 2 and 4 processes of this machine (gloo)
     python bench/scale.py --forecast                tokens per second of 1 to 1,024 GPUs, computed
 
-The processes train a small translation model with the product's own loop. What they exchange is
-counted twice: as bytes of collectives, where torch hands them to gloo, and as bytes that TCP has
-sent, as the kernel counts them (Linux). Both are compared with theory, which knows the shapes of
-the parameters and the number of processes alone.
+The processes train a small translation model with Translucid's own loop. Their traffic is counted
+twice: as bytes of collective operations, where torch passes them to gloo, and as bytes sent over
+TCP, as counted by the kernel (Linux). Both are compared with theory, which uses only the shapes of
+the parameters and the number of processes.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from translucid.training.loop import Watchers, train
 from translucid.training.state import State
 
 COUNTS, FLOAT = (1, 2, 4), 4
-STEPS, FIRST = 8, 3  # steps, and from which on they are counted: before, DDP makes its buckets
+STEPS, FIRST = 8, 3  # steps, and the first one counted: before it, DDP creates its buckets
 RECIPE: dict[str, Any] = {
     "task": {"kind": "translate"},
     "data": {"toyland": 200},
@@ -54,48 +55,51 @@ RECIPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-# What is exchanged, by theory
+# The traffic by theory
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of the buffers of a step that each process hands to a collective."""
+    """Bytes per step of the buffers that each process passes to each kind of collective
+    operation."""
 
     all_reduce: int = 0
-    all_gather: int = 0  # of the whole, not of the shard
+    all_gather: int = 0  # of the whole tensors, not of the shards
     reduce_scatter: int = 0
 
     def sent(self, processes: int, *, gloo: bool = False) -> float:
-        """What each process sends by ring algorithms: a collective of b bytes passes on N - 1 of
-        its N parts, once to gather and once to reduce. gloo reduces and scatters by an all-reduce,
-        of which each process keeps its part."""
+        """The bytes that each process sends with ring algorithms: a process sends N - 1 of the N
+        parts of a buffer once to gather and once to reduce. gloo implements reduce-scatter as an
+        all-reduce of which each process keeps its part."""
         ring = (processes - 1) / processes
         reducing = 2 if gloo else 1
         return ring * (2 * self.all_reduce + self.all_gather + reducing * self.reduce_scatter)
 
 
 def theory(network: nn.Module, parallel: str, processes: int) -> Traffic:
-    """Of a step, from the shapes of the parameters alone."""
+    """The traffic of one step, from the shapes of the parameters alone."""
     if parallel == "ddp":
         return Traffic(all_reduce=FLOAT * sum(p.numel() for p in network.parameters()))
-    # Rows are shared out evenly, the last ones filled up.
+    # Rows are distributed evenly; the last shard is padded.
     padded = {
         name: FLOAT * math.ceil(p.shape[0] / processes) * processes * p[0].numel()
         for name, p in network.named_parameters()
     }
-    # The outermost group stays gathered from the forward pass to the backward pass, that of a layer
-    # is gathered for either. Cross-attention is called twice, for keys and values and in its layer.
+    # The outermost parameters stay gathered from the forward to the backward pass; those of a layer
+    # are gathered once for each. Cross-attention is called twice: for keys and values, and in its
+    # layer.
     outermost = sum(size for name, size in padded.items() if ".layers." not in name)
     cross = sum(size for name, size in padded.items() if ".cross_attention." in name)
     whole = sum(padded.values())
     return Traffic(all_gather=2 * whole - outermost + 2 * cross, reduce_scatter=whole)
 
 
-# What is exchanged, counted
+# The traffic as counted
 
 
 class Collectives(TorchDispatchMode):
-    """Counts the bytes of every collective, by its name; those of one number as `flags`."""
+    """Counts the bytes of collective operations by name; operations on a single number count as
+    `flags`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,14 +123,15 @@ KINDS = {
 
 
 def bytes_sent() -> int:
-    """By all TCP connections of this process so far, as the kernel counts them."""
+    """The bytes that all TCP connections of this process have sent so far, as counted by the
+    kernel."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
         try:
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
                 continue
             connection = socket.socket(fileno=os.dup(int(name)))
-        except OSError:  # closed meanwhile
+        except OSError:  # closed in the meantime
             continue
         with connection:
             internet = connection.family in (socket.AF_INET, socket.AF_INET6)
@@ -141,7 +146,7 @@ def bytes_sent() -> int:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one process has seen of a run."""
+    """The results of one process of a run."""
 
     losses: list[float]
     weights: dict[str, Tensor]
@@ -150,7 +155,7 @@ class Trained:
 
 
 def trained(parallel: str, processes: Processes) -> Trained:
-    """Train with the product's own loop, counting what each step exchanges."""
+    """Train with Translucid's own loop, and count the traffic of each step."""
     setup = set_up(parse(RECIPE, [f"training.parallel={parallel}"]), lambda _: None)
     alone, count = processes.alone, processes.count
     expected = Traffic() if alone else theory(setup.network, parallel, count)
@@ -159,7 +164,7 @@ def trained(parallel: str, processes: Processes) -> Trained:
     collectives, losses, marks = Collectives(), list[float](), list[dict[str, int]]()
 
     def mark(step: int, seconds: float) -> None:
-        processes.wait()  # until all have sent; its own bytes are among the flags
+        processes.wait()  # until all processes have sent; the wait itself counts as flags
         marks.append(dict(collectives.bytes) | {"sent": bytes_sent()})
 
     # Stopped before the last step, so that nothing is evaluated.
@@ -176,7 +181,7 @@ def trained(parallel: str, processes: Processes) -> Trained:
 
 
 def work(parallel: Any, out: Path) -> None:
-    """What torchrun starts; the first process leaves what it has seen."""
+    """Run by torchrun in each process; the first one writes its results to `out`."""
     with joined(parallel, torch.device("cpu")) as processes:
         run = trained(parallel, processes)
         if processes.main:
@@ -231,32 +236,32 @@ def measured_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-# How far it goes
+# The forecast
 
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Bytes per second and seconds; of each GPU, in one direction."""
+    """Bytes per second and latencies in seconds, for each GPU and in one direction."""
 
     in_node: float = 450e9  # NVLink
     between: float = 50e9  # 400 Gb/s of InfiniBand for each GPU
     node: int = 8  # GPUs of a machine
-    efficiency: float = 0.8  # of the wire that a collective gets
+    efficiency: float = 0.8  # fraction of the bandwidth that a collective operation uses
     hop: float = 10e-6  # latency of a message between machines
-    tcp_hop: float = 30e-6  # of one that the CPUs exchange over TCP
-    local_hop: float = 10e-6  # and within a machine
+    tcp_hop: float = 30e-6  # latency of a TCP message between the CPUs of two machines
+    local_hop: float = 10e-6  # latency of a TCP message within a machine
     bucket: float = 25e6  # bytes that DDP sends at a time
 
 
 @dataclass(frozen=True)
 class Model:
-    """As measured on one GPU (docs/explanation/speed.md)."""
+    """A model and its speed on one GPU (docs/explanation/speed.md)."""
 
     name: str
     parameters: int
-    tokens: int  # targets of a step
+    tokens: int  # target tokens per step
     rate: float  # target tokens per second
-    flags: int = 1  # exchanges of one number in a step, over TCP
+    flags: int = 1  # exchanges of a single number per step, over TCP
 
     @property
     def step(self) -> float:
@@ -270,8 +275,8 @@ MODELS = (
 
 
 def communication(model: Model, gpus: int, wires: Interconnect) -> float:
-    """Seconds to sum the gradients: within each machine, then between machines, where each GPU
-    carries its part of them, then within again. Bandwidth by ring, latency by tree."""
+    """Seconds to sum the gradients: within each machine; then between machines, where each GPU
+    sends its part; then within each machine again. Bandwidth of a ring, latency of a tree."""
     size = FLOAT * model.parameters
     local, machines = min(gpus, wires.node), math.ceil(gpus / wires.node)
     inside = 2 * (local - 1) / local * size / (wires.in_node * wires.efficiency)
@@ -281,7 +286,7 @@ def communication(model: Model, gpus: int, wires: Interconnect) -> float:
 
 
 def agreement(model: Model, gpus: int, wires: Interconnect) -> float:
-    """Seconds to ask all processes whether they are to stop: gloo's ring, twice through all."""
+    """Seconds for all processes to agree whether to stop: two rounds of gloo's ring."""
     between = 1 / wires.node if gpus > wires.node else 0.0
     hop = between * wires.tcp_hop + (1 - between) * wires.local_hop
     return model.flags * 2 * (gpus - 1) * hop
@@ -290,11 +295,12 @@ def agreement(model: Model, gpus: int, wires: Interconnect) -> float:
 def rate(
     model: Model, gpus: int, *, captured: bool, wires: Interconnect, backward: float = 2 / 3
 ) -> float:
-    """Target tokens per second of so many GPUs, each with the batch that one was measured with.
+    """Target tokens per second of this many GPUs, each with the batch size of the measurement on
+    one GPU.
 
-    Kernel by kernel, gradients are sent while the rest of the backward pass computes (a fraction
-    `backward` of the step), and the CPUs agree while the GPUs wait. A captured step sends them
-    after it, and the CPUs agree while the GPUs compute the next one.
+    Without CUDA graphs, gradients are sent while the rest of the backward pass computes (a fraction
+    `backward` of the step), and the CPUs agree while the GPUs wait. With CUDA graphs (captured),
+    gradients are sent after the step, and the CPUs agree while the GPUs compute the next one.
     """
     sending, agreeing = communication(model, gpus, wires), agreement(model, gpus, wires)
     if captured:

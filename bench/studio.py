@@ -1,11 +1,12 @@
-"""How fast the studio's page is, with a text of 512 tokens in a model of 12 layers with 12 heads.
+"""Measure the speed of the studio's page with a text of 512 tokens in a model of 12 layers with 12
+heads.
 
     python bench/studio.py [--width 192] [--tokens 512]
 
-Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and walks
-through its views. Prints the table of docs/explanation/studio.md: the time to the first paint, the
-time of each view at first and again, its bytes and nodes, and the delay of a hover. Needs the
-packages of the extras `web` and `dev`, and a Chromium.
+Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and visits
+its views. Prints the table of docs/explanation/studio.md: the time to the first paint; for each
+view, the time to draw it for the first time and again, and its bytes and nodes; and the delay of a
+hover. Needs the packages of the extras `web` and `dev`, and Chromium.
 """
 
 import argparse
@@ -36,7 +37,7 @@ WORDS = ["the", "old", "dog", "does", "not", "like", "a", "cat", "and", "one", "
 VIEWS = ("flow", "attention", "decode", "whatif")
 READY = "view => (document.documentElement.dataset.ready ?? '').startsWith(view)"
 MOVED = "async () => (await import('/static/js/api.js')).moved"
-# A hover: the event with all that answers it, then the frame that shows it.
+# A hover: the event with all its handlers, then the frame that shows the result.
 HOVER = """async () => {
     const svg = document.querySelector('#stage .matrix svg, #stage .panel .heat svg');
     const hit = svg.querySelector('.hit') ?? svg, box = hit.getBoundingClientRect(), times = [];
@@ -65,8 +66,8 @@ def save_model(folder: Path, width: int, tokens: int) -> None:
 
 
 class Work:
-    """Seconds that pass, and seconds of processor that the server and the page's thread take: on a
-    machine that does other things too, the second tells what a quiet one would need."""
+    """Elapsed seconds, and seconds of processor time of the server and of the page's main thread.
+    On a busy machine, the processor time tells how long a quiet one would take."""
 
     def __init__(self, page: Any, server: int) -> None:
         self.page, self.server = page, server
@@ -86,7 +87,8 @@ def server_time(pid: int) -> float:
 
 
 def walk(work: Work, view: str, address: str = "") -> tuple[float, float, int, int, int]:
-    """Seconds and work until a view is drawn, requests and bytes for it, nodes of the page."""
+    """Open a view: elapsed seconds and processor time until it is drawn, its requests and bytes,
+    and the nodes of the page."""
     page = work.page
     before = {"asked": 0, "bytes": 0} if address else page.evaluate(MOVED)
     begun = work.now()
@@ -159,7 +161,7 @@ def tell(
     firsts = {"flow": (*flow, hover(work))}
     for view in VIEWS[1:]:
         firsts[view] = (*walk(work, view), hover(work) if view == "attention" else " | ")
-    for view in VIEWS:  # what was asked once is kept: this is the drawing alone
+    for view in VIEWS:  # all answers are cached now, so this measures only the drawing
         took, worked, asked, moved, nodes, hovered = firsts[view]
         again = walk(work, view)[1]
         print(f"| {view} | {took:.2f} s | {worked:.2f} s | {again:.2f} s | "

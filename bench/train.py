@@ -1,14 +1,14 @@
-"""How fast models are trained: ours, through `translucid train`, beside transformers and
-torch.nn.Transformer, in one run.
+"""Compare the training speed of Translucid, through `translucid train`, with transformers and
+torch.nn.Transformer.
 
     python bench/train.py --where gpu --out gpu-train.json [--only "GPT-2"] [--data FOLDER]
     python bench/train.py --table docs/explanation/speed.md gpu-train.json
 
-Ours reads files, makes batches, logs and validates as in any run; its rate is what timing.jsonl
-says once it is warm. The others repeat one random batch (`train_peers.py`). Every contestant is a
-process of its own. The texts of the workloads with fixed shapes are random words, as many in every
-line; with --data, a folder of parallel texts train.SOURCE, train.TARGET, ragged lines are measured
-too.
+Translucid reads files, makes batches, logs and validates as in any run; its rate is the one in
+timing.jsonl after the warm-up. The other tools repeat one random batch (`train_peers.py`). Each
+tool runs in its own process. In workloads with fixed shapes, the texts are random words, equally
+many on every line; with --data, a folder of parallel texts train.SOURCE and train.TARGET, lines of
+different lengths are measured, too.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from typing import Any, Literal
 import torch
 
 START, END = "<!-- training on a {where}, by bench/train.py -->", "<!-- end of what was trained -->"
-PATIENCE = 420.0  # seconds that a contestant may take
+PATIENCE = 420.0  # maximum seconds for one tool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Batches of so many rows of so many tokens, for a model of these sizes."""
+    """The sizes of a batch and of a model."""
 
     name: str
     task: Literal["language", "translate"]
@@ -50,13 +50,13 @@ class Workload:
     device: str
     bf16: bool
     peers: tuple[str, ...]
-    rate: float | None  # wanted, in target tokens per second
-    times: float  # and so many times the best of the others
+    rate: float | None  # target speed in target tokens per second
+    times: float  # target speed as a multiple of the fastest other tool
     steps: int
     kind: Literal["transformer", "recurrent"] = "transformer"
 
     def overrides(self) -> list[str]:
-        """What `translucid train` is told."""
+        """The settings for `translucid train`."""
         sides = 2 if self.task == "translate" else 1
         keys: dict[str, Any] = {
             "tokenizer.kind": "word", "tokenizer.vocab_size": self.vocab,
@@ -133,12 +133,12 @@ def workloads(where: str) -> list[Workload]:
 
 
 def write_texts(work: Workload, folder: Path) -> list[Path]:
-    """Random words, each of the vocabulary at least once."""
+    """Write lines of random words that contain every word of the vocabulary."""
     chance = random.Random(0)
-    words = [f"w{number}" for number in range(work.vocab - 4)]  # beside those every vocabulary has
+    words = [f"w{number}" for number in range(work.vocab - 4)]  # without the four special tokens
     files = []
     if work.task == "language":
-        # Whole batches, as the others have them: the last row of the last is filled to the half.
+        # Whole batches, as for the other tools; the last row of the last batch is half full.
         batch = work.rows * work.length
         batches = max(41, 1 + 3 * len(words) // batch)
         text = words + chance.choices(words, k=batches * batch - work.length // 2 - len(words))
@@ -149,7 +149,7 @@ def write_texts(work: Workload, folder: Path) -> list[Path]:
         return files
     lines = 40 * work.rows
     for side in ("source", "target"):
-        # One token of a row is the end of the source, or the start of the target.
+        # One token of a row is the end token of the source, or the start token of the target.
         text = words + chance.choices(words, k=lines * (work.length - 1))
         rows = [
             " ".join(text[i : i + work.length - 1])
@@ -173,7 +173,7 @@ def ours(work: Workload) -> dict[str, Any]:
 
 
 def trained(arguments: list[str], out: Path) -> dict[str, Any]:
-    """Run `translucid train`; the rate is that of its windows but the first two."""
+    """Run `translucid train`; the rate is that of its time windows after the first two."""
     began = time.time()
     command = [sys.executable, "-m", "translucid", "train", *arguments, "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -195,7 +195,8 @@ def trained(arguments: list[str], out: Path) -> dict[str, Any]:
 
 
 def peer(name: str, work: Workload) -> dict[str, Any]:
-    """Its best, compiled or not: on a CPU compiling does not always help."""
+    """The best result of another tool, compiled or not: on a CPU, compiling does not always
+    help."""
     ways = [True] if work.device == "cuda" else [True, False]
     runs = {}
     for compiled in ways:
@@ -222,7 +223,7 @@ def measure(work: Workload, *, alone: bool) -> dict[str, Any]:
 
 
 def ragged(work: Workload, folder: Path) -> dict[str, Any]:
-    """The same sizes on real lines, in real target tokens: `train` counts no padding."""
+    """The same sizes on real lines, in real target tokens: `train` does not count padding."""
     sides = sorted(folder.glob("train.*"))
     with tempfile.TemporaryDirectory() as made:
         options = [o for o in work.overrides() if "tokenizer.kind" not in o]
@@ -239,7 +240,7 @@ def ragged(work: Workload, folder: Path) -> dict[str, Any]:
     return {"work": asdict(work), "data": folder.name, "results": {"ours": result}}
 
 
-# The ceiling, and the table
+# The upper bound, and the table
 
 
 def ceiling() -> float | None:

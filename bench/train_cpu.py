@@ -1,12 +1,13 @@
-"""How fast a small Transformer trains on a CPU, beside transformers and torch.nn.Transformer.
+"""Compare the training speed of a small Transformer on a CPU with transformers and
+torch.nn.Transformer.
 
     python bench/train_cpu.py [--threads 2] [--rounds 9] [--compiled] [--out cpu-train.json]
 
-All have the sizes of the CPU row of `train.py`, the same dropouts, fused AdamW and clipping. They
-take steps in turn, in one process, so that whatever else the machine does meets all of them alike;
-what counts is the ratio of the medians, of processor time where one thread trains, else of the
-clock on the wall. Ours is what `translucid train` computes in a step: the same gradients and
-update, without files.
+All have the sizes of the CPU row of `train.py`, the same dropout, fused AdamW and clipping. They
+take steps in turn, in one process, so that other load on the machine affects all alike. The ratio
+of the medians counts: of processor time with one thread, otherwise of wall-clock time. For
+Translucid, it computes what `translucid train` computes in a step (the same gradients and update),
+without files.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from translucid.fast.dropout import LargeDropout
 from translucid.models import TransformerConfig, build
 from translucid.tasks.loss import cross_entropy
 
-NEVER = (0, 1, 3)  # padding, unknown, start: what no translation holds
+NEVER = (0, 1, 3)  # padding, unknown, start: tokens that no translation contains
 
 
 def ours(work: dict[str, Any]) -> tuple[nn.Module, Callable[[], Tensor]]:
@@ -46,7 +47,7 @@ def ours(work: dict[str, Any]) -> tuple[nn.Module, Callable[[], Tensor]]:
     dropout = LargeDropout(model)
 
     def loss() -> Tensor:
-        with dropout.used():  # without masks, as in training where they hide nothing
+        with dropout.used():  # without masks, as in training on texts without padding
             logits = model(source=source, target=target)
         total = cross_entropy(logits, targets, smoothing=work["smoothing"], never=NEVER)
         return total / targets.numel()
@@ -95,7 +96,7 @@ def main() -> None:
         for name, step in steps.items():
             began = clock()
             step()
-            if turn:  # the first one makes and loads
+            if turn:  # the first turn compiles and loads, so it is not counted
                 seconds[name].append(clock() - began)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     for name, median in medians.items():

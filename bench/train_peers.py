@@ -1,8 +1,8 @@
-"""What trains in the race of train.py beside ours: transformers and models of torch.nn.
+"""The tools with which train.py compares Translucid: transformers and models of torch.nn.
 
-Each has the sizes of the workload, bfloat16 by autocast, fused AdamW and clipping, is compiled
-whole with fixed shapes, and learns the same random batch over and over: how long a step takes does
-not depend on it.
+Each has the sizes of the workload, uses bfloat16 by autocast, fused AdamW and clipping, is compiled
+as a whole with fixed shapes, and trains on the same random batch again and again, which does not
+affect the time of a step.
 
     python bench/train_peers.py PEER WORKLOAD-AS-JSON
 """

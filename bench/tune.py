@@ -1,15 +1,15 @@
-"""What tuning gives on the data sets of docs/explanation/results.md: trained models, trained on.
+"""Measure fine-tuning on the data sets of docs/explanation/results.md.
 
     python bench/tune.py --data FOLDER --minilm FOLDER --out scores.json
     python bench/tune.py --data FOLDER --only adapt --out scores.json
     python bench/tune.py --data FOLDER --smollm2 FILE.gguf --only lora --out scores.json
     python bench/tune.py --data FOLDER --minilm FOLDER --only sentences --out scores.json
 
-FOLDER of --data holds the sets by name (sst2, trec, ewt-pos, uner-ewt, multi30k, tatoeba-de-en,
-tinyshakespeare). A labelling job tries each of --rates with the first seed, takes the rate with the
-best validation score, trains the other seeds with it, and scores all of them on the test data: what
-was chosen was chosen on validation data. Scores are written after every run. --steps: a few, to see
-that it works.
+The FOLDER of --data contains the data sets by name (sst2, trec, ewt-pos, uner-ewt, multi30k,
+tatoeba-de-en, tinyshakespeare). For labels and tags, each of --rates is tried with the first seed;
+the rate with the best validation score is used for the other seeds, and all models with this rate
+are scored on the test data. So every choice is made on validation data. Scores are written after
+every run. Use a small --steps to check that the script works.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 import translucid as tl
 
 LABELS: dict[str, tuple[str, str, float, dict[str, Any]]] = {
-    # name: task, metric, what it should reach, options
+    # name: task, metric, target score, options
     "sst2": ("classify", "accuracy", 0.88, {"batch_tokens": 1024, "epochs": 5}),
     "trec": ("classify", "accuracy", 0.95, {"batch_tokens": 512, "epochs": 8}),
     "ewt-pos": ("tag", "accuracy", 0.0, {"batch_tokens": 1024, "epochs": 5}),
@@ -32,12 +32,12 @@ LABELS: dict[str, tuple[str, str, float, dict[str, Any]]] = {
     ),
 }  # fmt: skip
 SUFFIX = {"classify": "tsv", "tag": "conll"}
-TOKENS = {"sst2": 175_000, "trec": 75_000, "ewt-pos": 270_000, "uner-ewt": 270_000}  # of train
+TOKENS = {"sst2": 175_000, "trec": 75_000, "ewt-pos": 270_000, "uner-ewt": 270_000}  # in train
 MINUTES = 3.0
 
 
 class Scores:
-    """All that was measured, on disk after every run."""
+    """All scores so far, written to disk after every run."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.runs = path, list[dict[str, Any]]()
@@ -107,7 +107,8 @@ SIDES = ("de", "en")
 
 
 def adapt(options: argparse.Namespace, scores: Scores) -> None:
-    """Multi30k, then Tatoeba, then Multi30k again: what each step gives, and what is forgotten."""
+    """Train on Multi30k, then on Tatoeba, then on Multi30k again: the scores after each step, and
+    how much is forgotten."""
     sets = {name: Path(options.data, name) for name in ("multi30k", "tatoeba-de-en")}
     stages = (("multi30k", 4000, 2e-3), ("tatoeba-de-en", 2000, 5e-4), ("multi30k", 1000, 5e-4))
     for seed in options.seeds:
@@ -134,7 +135,8 @@ def adapt(options: argparse.Namespace, scores: Scores) -> None:
 
 
 def lora(options: argparse.Namespace, scores: Scores) -> None:
-    """A language model of another tool on Shakespeare: its loss before and after, by adapters."""
+    """Fine-tune a language model of another tool on Shakespeare with adapters: its loss before and
+    after."""
     folder = Path(options.data, "tinyshakespeare")
     files = {part: str(folder / f"{part}.txt") for part in ("train", "valid", "test")}
     reading: dict[str, Any] = {"unit": "file", "max_length": 256}
@@ -159,9 +161,9 @@ def lora(options: argparse.Namespace, scores: Scores) -> None:
 
 
 def sentences(options: argparse.Namespace, scores: Scores) -> None:
-    """The German sentence for an English one: a sentence encoder of English before it is tuned on
-    pairs of Multi30k, after, and one that begins with random weights; on Tatoeba, which neither has
-    seen, too."""
+    """Find the German translation of an English sentence with sentence embeddings: an English
+    sentence encoder before and after tuning on pairs of Multi30k, and one that starts with random
+    weights; also on Tatoeba, on which neither was trained."""
     sets = ("multi30k", "tatoeba-de-en")
 
     def files(name: str, part: str) -> list[str]:

@@ -1,5 +1,6 @@
-"""Opens one hostile file after another, each in a process of its own: how it ended, how long it
-took and how much memory."""
+"""Open hostile files one after another, each in its own process, and measure how it ends, how long
+it takes and how much memory it uses.
+"""
 
 import json
 import os
@@ -13,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SECONDS = 2.0  # of processor time, and one more for every 2 MB of the model
-MEMORY = 256 << 20  # bytes, and 40 times the model's size
+SECONDS = 2.0  # limit of processor time, plus one second for every 2 MB of the model
+MEMORY = 256 << 20  # limit in bytes, plus 40 times the size of the model
 PER_SECOND, TIMES = 2 << 20, 40
-LONGEST = 20.0  # seconds of processor time after which it is killed; 6 times that by the clock
-MOST_MEMORY = 4 << 30  # bytes, so that the machine survives
+LONGEST = 20.0  # kill a process after this processor time, or 6 times this wall-clock time
+MOST_MEMORY = 4 << 30  # hard limit in bytes, to protect the machine
 BAD = ("traceback", "signal", "over time", "over memory", "unnamed", "wrong")
 OUTCOMES = ("refused", "opened", *BAD)
 
@@ -28,8 +29,8 @@ class Table:
 
     format: str
     counts: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0  # the longest
-    megabytes: float = 0.0  # the most
+    seconds: float = 0.0  # of the slowest file
+    megabytes: float = 0.0  # of the file with the largest memory
     bad: list[str] = field(default_factory=list)
 
     def add(self, name: str, end: "Ending") -> None:
@@ -53,7 +54,7 @@ class Ending:
     outcome: str
     note: str
     seconds: float  # of processor time
-    memory: int  # bytes beyond what the process began with
+    memory: int  # bytes in addition to those at the start of the process
 
 
 def table_of(tables: list[Table]) -> str:
@@ -72,7 +73,8 @@ def table_of(tables: list[Table]) -> str:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files of a folder; what is sparse counts as it is on the disk."""
+    """The size in bytes of a file, or of all files of a folder; for sparse files, their size on
+    disk."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(min(s.st_size, s.st_blocks * 512) for f in files if (s := f.lstat()))
 
@@ -80,7 +82,8 @@ def size_of(path: Path) -> int:
 def opened(
     action: Callable[[Path], None], path: Path, *, must_refuse: bool = False, folder: Path
 ) -> Ending:
-    """How a process that opens a model ends. must_refuse: to open it is to be wrong."""
+    """How a process that opens a model ends. must_refuse: opening the model without an error is a
+    fault."""
     receive, send = os.pipe()
     child = os.fork()
     if not child:
@@ -113,7 +116,7 @@ def opened(
 
 
 def _heard(receive: int, child: int) -> tuple[bytes, bool]:
-    """What a child says, and whether it was killed since it took too long."""
+    """The output of a child process, and whether it was killed because it took too long."""
     said, deadline, hung = b"", time.monotonic() + 6 * LONGEST, False
     while True:
         ready, _, _ = select.select([receive], [], [], max(0.0, deadline - time.monotonic()))
@@ -128,7 +131,7 @@ def _heard(receive: int, child: int) -> tuple[bytes, bool]:
 
 
 def _victim(action: Callable[[Path], None], path: Path, send: int) -> None:
-    """In the child: opens the model, says how it ended, and ends."""
+    """Run in the child process: open the model, report how that ended, and exit."""
     from translucid.core.errors import TranslucidError
 
     pages = [int(n) for n in Path("/proc/self/statm").read_text("utf-8").split()[:2]]
@@ -146,7 +149,7 @@ def _victim(action: Callable[[Path], None], path: Path, send: int) -> None:
         outcome, note = "refused", str(error)
     except ArithmeticError as error:
         outcome, note = "wrong", str(error)
-    except BaseException as error:  # whatever it is, it was not meant
+    except BaseException as error:  # any other exception is a fault of Translucid
         outcome, note = "traceback", f"{type(error).__name__}: {error}"
         note = note if not isinstance(error, MemoryError) else f"MemoryError: {error}"
     answer = {"outcome": outcome, "note": ascii(note[:2000]), "began": pages[1] * page}

@@ -1,4 +1,4 @@
-"""What every test relies on."""
+"""Settings and plugins for all tests."""
 
 import os
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-# The tensors of the tests are tiny: more threads only get in each other's way.
+# The tensors of the tests are so small that more threads would slow each other down.
 torch.set_num_threads(1)
 
-# Commands that tests start find the source where pytest finds it (`pythonpath` in pyproject.toml).
-# What was on the path before stays there.
+# Commands that tests start import the same source as pytest (`pythonpath` in pyproject.toml).
+# Earlier entries of PYTHONPATH are kept.
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     dict.fromkeys([SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
@@ -20,7 +20,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # A comparison with transformers at each first opening would take seconds in thousands of tests.
 os.environ["TRANSLUCID_VERIFY"] = "off"
 
-# Here, since xdist's first process loads no other.
+# Plugins are listed here because the main process of xdist loads no other conftest.py.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
     "tests.first", "tests.some_cases", "tests.shuffled",
@@ -29,7 +29,8 @@ pytest_plugins = [
 
 @pytest.fixture(scope="session", autouse=True)
 def without_fsync() -> Iterator[None]:
-    """What a test writes need not survive a power failure; a small training waits thirty times."""
+    """Turn off fsync: the files of a test need not survive a power failure, and a small training
+    would wait for it thirty times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield

@@ -1,10 +1,11 @@
-"""In a fresh clone one process collects the tests before the others do.
+"""In a fresh clone, let one process collect the tests before the others do.
 
-What it imports it compiles, and pytest rewrites the asserts of every test: that takes longer than
-to collect. All at once would do it once each; so the others find it done.
+Collecting compiles the imported modules and rewrites the asserts of every test, which takes longer
+than the collection itself. Without this file, all processes would do it at the same time; with it,
+the others find the compiled files.
 
-What is collected stays until the end: to look through it for garbage, again and again, takes a
-fifth of the time.
+Garbage collection is off during collection, because searching the collected tests again and again
+would take a fifth of the time.
 """
 
 import gc
@@ -18,9 +19,9 @@ from filelock import FileLock
 from tests.tiny.once import PLACE
 
 
-@pytest.hookimpl(trylast=True)  # the place is there
+@pytest.hookimpl(trylast=True)  # the shared folder exists by then
 def pytest_configure(config: pytest.Config) -> None:
-    compiled = config.rootpath / "tests/cli/__pycache__"  # of any folder that is no plugin's
+    compiled = config.rootpath / "tests/cli/__pycache__"  # any folder without plugins would do
     if not hasattr(config, "workerinput") and (compiled.exists() or sys.dont_write_bytecode):
         _done().touch()
 
@@ -36,7 +37,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def one_first(session: pytest.Session) -> Generator[None, object, object]:
-    if session.config.pluginmanager.hasplugin("dsession"):  # xdist's first process collects nothing
+    if session.config.pluginmanager.hasplugin("dsession"):  # xdist's main process collects nothing
         return (yield)
     with FileLock(_done().with_suffix(".lock")):
         if not _done().exists():

@@ -1,12 +1,13 @@
-"""A command in a process of its own which need not import torch: it is forked from one that has.
+"""Run a command in its own process without importing torch again: it is forked from a process that
+has imported it.
 
     subprocess.Popen([*TRANSLUCID, "classify", ...])      # as [python, "-m", "translucid", ...]
-    subprocess.Popen([*TRANSLUCID, TORCHRUN, ...])        # as torchrun, of torch
+    subprocess.Popen([*TRANSLUCID, TORCHRUN, ...])        # as torch's torchrun
 
-`TRANSLUCID` is a small process. It hands its arguments, folder, environment, pipes and terminal to
-a server, which the first of a test session starts, and which forks. Signals go on to the fork, and
-as it ends, so does the small process. What a fork cannot show (what is imported, how an encoding is
-chosen) is tested with a real start.
+`TRANSLUCID` is a small process. It passes its arguments, folder, environment, pipes and terminal to
+a server, which forks; the first command of a test session starts the server. The small process
+passes signals on to the fork, and ends with the fork's exit status. What a fork cannot test (which
+modules are imported, how an encoding is chosen) is tested with a real process.
 """
 
 import fcntl
@@ -24,12 +25,12 @@ TRANSLUCID = [sys.executable, "-S", str(Path(__file__).resolve())]
 TORCHRUN = "torchrun"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
-PLACE, SESSION = "TRANSLUCID_TESTS_SHARED", "TRANSLUCID_TESTS_SESSION"  # of tests/tiny/once.py
+PLACE, SESSION = "TRANSLUCID_TESTS_SHARED", "TRANSLUCID_TESTS_SESSION"  # as in tests/tiny/once.py
 
 
 def main(words: list[str]) -> int:
-    """The small process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until it is known who gets them
+    """Run the small process: ask the server for a fork, and return its exit status."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until the fork's process id is known
     connection = connect(Path(os.environ[PLACE]))
     socket.send_fds(connection, [b"\n"], [0, 1, 2])
     order = {"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}
@@ -41,14 +42,14 @@ def main(words: list[str]) -> int:
         signal.signal(number, lambda number, _: os.kill(pid, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     code = int(answers.readline())
-    if code < 0:  # by a signal, and so do we
+    if code < 0:  # the fork was ended by a signal, so end by the same one
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 
 
 def connect(place: Path) -> socket.socket:
-    """To the server, which is started where there is none."""
+    """Connect to the server, and start it if it is not running."""
     connection = socket.socket(socket.AF_UNIX)
     with (place / "forks.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -69,12 +70,13 @@ def connect(place: Path) -> socket.socket:
 
 
 def address(place: Path) -> str:
-    """Of the server's socket, short enough (108 bytes) wherever the temporary folder is."""
+    """The address of the server's socket, shorter than 108 bytes wherever the temporary folder
+    is."""
     return f"/proc/self/fd/{os.open(place, os.O_PATH)}/forks.socket"
 
 
 def serve() -> list[str]:
-    """Returns in the forks only, with their words."""
+    """Run the server. It returns only in the forks, with the words of their command lines."""
     import torch._dynamo
     import torch.distributed.run
 
@@ -98,7 +100,7 @@ def serve() -> list[str]:
     while place.exists() and Path(f"/proc/{os.environ[SESSION]}").exists():
         if not select.select([server], [], [], 1.0)[0]:
             continue
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # do not leave zombies of waiting forks
         connection, _ = server.accept()
         if os.fork() == 0:
             server.close()
@@ -108,7 +110,8 @@ def serve() -> list[str]:
 
 
 def words_of(connection: socket.socket) -> list[str]:
-    """Forks once more: one waits and tells how the other ended."""
+    """Fork again: the parent waits, and reports how the child ended; the child returns its command
+    line."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, pipes, _, _ = socket.recv_fds(connection, 1, 3)
     answers = connection.makefile("rw")
@@ -117,7 +120,7 @@ def words_of(connection: socket.socket) -> list[str]:
     if pid:
         print(pid, file=answers, flush=True)
         if connection in select.select([connection, os.pidfd_open(pid)], [], [])[0]:
-            os.kill(pid, signal.SIGKILL)  # as the small process was
+            os.kill(pid, signal.SIGKILL)  # because the small process was killed
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         print(code, file=answers, flush=True)

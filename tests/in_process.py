@@ -1,6 +1,7 @@
-"""A command within this process: a new one would import torch again, which takes a second or two.
+"""Run a command within this process: a new process would import torch again, which takes a second
+or two.
 
-Tests of what only a process has (signals, pipes, terminals, the installed script) start real ones.
+Tests of signals, pipes, terminals and the installed script start real processes.
 """
 
 import io
@@ -22,7 +23,7 @@ class Answer(NamedTuple):
 
 
 def run(*words: str, cwd: Path | None = None, stdin: str = "") -> Answer:
-    """As from a shell in this folder, with output into a pipe."""
+    """Run a command line as from a shell in this folder, with its output in a pipe."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     given = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
@@ -36,6 +37,6 @@ def run(*words: str, cwd: Path | None = None, stdin: str = "") -> Answer:
         ):
             main(words)
     finally:
-        for number, handler in handlers.items():  # training put its own there
+        for number, handler in handlers.items():  # training has replaced them
             signal.signal(number, handler)
     return Answer(int(ended.value.code or 0), out.getvalue(), err.getvalue())

@@ -1,4 +1,4 @@
-"""What a test makes known of its own, tasks and positions, is unknown to the next."""
+"""Unregister the tasks and position schemes that a test has registered."""
 
 import sys
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ from translucid.tasks.registry import TASKS
 
 @pytest.fixture(autouse=True)
 def forget_own_code() -> Iterator[None]:
-    """Tasks and positions that a test registers are unknown to the next."""
+    """After each test, unregister its tasks and position schemes, so that the next test does not
+    see them."""
     with forgetting_own_code():
         yield
 
@@ -40,8 +41,8 @@ def forgetting_own_code() -> Iterator[None]:
 
 
 def belongs(name: str, own: Path) -> bool:
-    """Whether a module is the user's file, or a file or package beside it. What lies deeper, such
-    as an environment or a checkout of Translucid, is not the user's."""
+    """Whether a module is the user's file, or a file or package beside it. Modules in deeper
+    folders, such as an environment or a checkout of Translucid, are not the user's."""
     file = Path(getattr(sys.modules[name], "__file__", None) or "").resolve()
     beside = own.parent / name.partition(".")[0]
     return file in (own, beside.with_suffix(".py")) or file.is_relative_to(beside)

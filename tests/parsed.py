@@ -1,7 +1,7 @@
-"""What tests ask of source files, read once for all tests of a process.
+"""Facts about source files that tests check, parsed once per process.
 
-The nodes themselves are not kept: there are a million, and Python's garbage collector would look
-at them again and again.
+The syntax trees are not kept: they have a million nodes, which Python's garbage collector would
+visit again and again.
 """
 
 import ast
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 
 class Facts(NamedTuple):
-    names: list[tuple[int, str]]  # with their lines, those that the file gives to things of its own
-    strings: list[str]  # all of them, docstrings too
-    texts: list[tuple[int, str]]  # without docstrings; what is filled in stands as {}
+    names: list[tuple[int, str]]  # line and name of everything that the file defines
+    strings: list[str]  # all strings, including docstrings
+    texts: list[tuple[int, str]]  # lines and strings without docstrings; f-string values become {}
 
 
 @cache

@@ -1,6 +1,7 @@
-"""Reference pages written from the code: commands, recipe keys, models, trace points, Python API.
+"""Reference pages that are generated from the code: commands, recipe keys, models, trace points,
+Python API.
 
-`python -m tests.reference_pages` writes them anew.
+Run `python -m tests.reference_pages` to write them.
 """
 
 import inspect
@@ -28,7 +29,7 @@ from translucid.models import (
 from translucid.runs.recipe.recipe import SECTIONS
 
 REFERENCE = Path(__file__).parent.parent / "docs/reference"
-MARK = "<!-- generated -->\n"  # what follows it on a page is written by this file
+MARK = "<!-- generated -->\n"  # this file writes everything after it on a page
 MODELS = (
     TransformerConfig,
     RecurrentConfig,
@@ -41,7 +42,7 @@ MODELS = (
 
 
 def generated(page: Path, text: str) -> str:
-    """The page with its generated part written anew."""
+    """The page with a new generated part."""
     return text.partition(MARK)[0] + MARK + WRITERS[page]()
 
 
@@ -128,7 +129,8 @@ def commands() -> str:
 
 
 def api() -> str:
-    """Every public name of the package with its signature and the first paragraph about it."""
+    """Every public name of the package with its signature and the first paragraph of its
+    docstring."""
     lines: list[str] = []
     for name in tl.__all__:
         value = getattr(tl, name)

@@ -1,7 +1,7 @@
-"""The tests in a random order: files first, then the tests of each file.
+"""Run the tests in a random order: files first, then the tests of each file.
 
-Tests of a file stay together, so that what the file prepares is prepared once. The seed is printed;
-`TRANSLUCID_TESTS_SEED=1234 make test` repeats an order, and 0 is the order as written.
+The tests of a file stay together, so that its fixtures are created once. The seed is printed;
+`TRANSLUCID_TESTS_SEED=1234 make test` repeats an order, and 0 keeps the order of the files.
 """
 
 import os
@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-SEED = "TRANSLUCID_TESTS_SEED"  # in the environment, so that xdist's processes have the same
+SEED = "TRANSLUCID_TESTS_SEED"  # in the environment, so that all processes of xdist share it
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,7 +28,7 @@ def pytest_terminal_summary(
         terminalreporter.write_line(pytest_report_header())
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest then brings together the cases of a file's fixture
+@pytest.hookimpl(tryfirst=True)  # afterwards, pytest groups the tests that share a fixture
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if int(os.environ[SEED]):
         items[:] = shuffled(items, int(os.environ[SEED]))

@@ -43,7 +43,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     left_out = LEFT_OUT.get(options.markexpr, frozenset())
     if left_out and not any("[" in name for name in options.file_or_dir):  # no case is named
         kept = [c for c in cases if not left_out & (of_all | {mark.name for mark in c.marks})]
-        metafunc._calls[:] = kept or cases[:1]  # one, to be deselected: none would be one without
+        # Keep at least one case, which is then deselected: with none, pytest would run the test
+        # once, without parameters.
+        metafunc._calls[:] = kept or cases[:1]
 
 
 @pytest.hookimpl(tryfirst=True)

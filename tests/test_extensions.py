@@ -214,8 +214,11 @@ MISTAKES = {
     "evaluate": (("return Score({", "return ({"),
                "mine.py:{} in evaluate: returned {{'pearson'", "def evaluate"),
     "metric": (('{"pearson": float', '{"person": float'),
-               "mine.py:{} in evaluate: returned numbers for person, rmse, but must return one for "
-               "'pearson'", "def evaluate"),
+               "mine.py:{} in evaluate: returned a score with only person, rmse, but must "
+               "return one with 'pearson'", "def evaluate"),
+    "no number": (('"rmse": float(rmse)', '"rmse": "0.5"'),
+               "mine.py:{} in evaluate: returned rmse = '0.5' (str), but must return numbers only",
+               "def evaluate"),
 }  # fmt: skip
 
 

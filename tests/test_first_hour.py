@@ -157,4 +157,4 @@ def test_missing_targets_are_named_in_the_error(tmp_path: Path) -> None:
         answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
         assert answer.returncode == 2
         assert "a.csv:11: column 3 ('price') is" in answer.stderr
-        assert "a missing value: fill it in" in answer.stderr
+        assert "value is missing: fill it in" in answer.stderr

@@ -11,7 +11,9 @@ from tests.in_process import run
 import translucid as tl
 from translucid.core.errors import InputError
 from translucid.data import shipped_models
+from translucid.runs import recorder
 from translucid.studio.library import open_folders
+from translucid.tasks import model_folder
 from translucid.tasks.model_folder import WEIGHTS
 
 ROOT = Path(__file__).parent.parent
@@ -71,6 +73,20 @@ def test_a_cross_attention_head_links_not_to_nicht() -> None:
     row, column = words.follows.index("nicht"), words.source.index("not")
     patterns = [trace[name][0] for name in trace if name.endswith("cross_attention.pattern")]
     assert max(float(pattern[:, row, column].max()) for pattern in patterns) > 0.8
+
+
+def test_the_recorded_training_ends_with_the_shipped_model() -> None:
+    """The page's Train view shows the training of the model itself, not of another one."""
+    recorded = [name for name in NAMES if (shipped_models.FOLDER / name / "studio").is_dir()]
+    assert recorded == ["translate", "generate", "generate-rnn"]
+    for name in recorded:
+        run = shipped_models.FOLDER / name
+        last = recorder.lines(run / "studio" / recorder.PROBES)[-1]
+        assert last["text"] == shipped_models.manifest()[name]["texts"][0]
+        shipped = recorder.probe(model_folder.load(run / "best"), last["text"])
+        assert last["answer"] == shipped["answer"]
+        rounding = 0.01  # of the weights to float16
+        assert recorder.table_of(last) == pytest.approx(recorder.table_of(shipped), abs=rounding)
 
 
 def test_an_unknown_name_lists_those_that_exist() -> None:

@@ -57,6 +57,19 @@ PROSE = {
     r"\bweights of the (input\b(?! gate)|previous state)": "input weights, recurrent weights",
     r"\bin the run before the last\b": "in an earlier run",
 }
+# In messages: what "it" is cannot be seen where the message is printed alone.
+MESSAGES = {
+    r"(?-i:^it) (adds|calls|changes|contains|copies|ends|refers|uses)\b": "the model, the file",
+}
+# In docstrings of benchmarks and of the tests' helper modules.
+HELPERS = {
+    r"\b(of|by|than|as|beside) (ours|theirs)\b": "of Translucid, of transformers, ...",
+    r"\bare wanted\b|\bat hand\b": "target, requested",
+    r"\b(stands|stand) (in|there|beside|between)\b": "is in, is stored in",
+    r"\bmeets all alike\b": "affects all alike",
+    r"\bthat somebody made\b": "hostile",
+    r"\bwithout end\b|\bmeanwhile\b": "that never end, in the meantime",
+}
 # Words that stand in no key, no meaning of a key, no option and no help of one.
 WORDS = {
     r"\bshares?\b": "fraction, probability, rate",
@@ -70,6 +83,7 @@ WORDS = {
     r"\bwishes\b": "constraints",
     r"\bmemory\b": "encoder output; decay; RAM",
     r"\bshortest\b|\bmax_tokens\b|\bsave_aside\b": "min_length, max_length, save_in_background",
+    r'[a-z)]: "[^"]*"\.?$': 'such as "..."; "[default: ...]" if it is the default',
 }
 # As nouns, where the verb is everyday English: in no page, no message, no text of the studio.
 NOUNS = {
@@ -79,6 +93,8 @@ NOUNS = {
     r"\bwishes\b": "constraints",
     r"\bletters\b(?!, digits| and digits)": "characters",
     r"(?<!dot )\bproducts\b": "matrix multiplication",
+    r"\b(as|than) in the source\b|\b(vocabulary|labels|sizes) of the source\b": "start model",
+    r"\bthe source('s vocabulary| has (a head|other|another)| is a multi-label)": "start model",
 }
 # Names that say that something is there, not what it is: of no argument, variable, attribute,
 # function or class. They are refused as a part of a longer name too.
@@ -189,6 +205,11 @@ def sources() -> Iterator[tuple[str, Facts]]:
         yield place, facts(path)
 
 
+def docstrings(made: Facts) -> list[str]:
+    others = {text for _, text in made.texts}
+    return [text for text in made.strings if text not in others]
+
+
 def words_of(name: str) -> list[str]:
     return name.strip("_").lower().split("_")
 
@@ -232,7 +253,16 @@ def test_the_studio_is_in_the_fields_words() -> None:
 
 def test_messages_are_in_the_fields_words() -> None:
     texts = ((place, text) for place, facts in sources() for text in facts.strings)
-    assert not faults(texts, PHRASES | NOUNS)
+    docstring = {r"^Raise if\b": "Raise an error if"}
+    assert not faults(texts, PHRASES | NOUNS | MESSAGES | docstring)
+
+
+def test_docstrings_of_helpers_are_in_the_fields_words() -> None:
+    files = [*ROOT.glob("bench/*.py"), *ROOT.glob("tests/**/*.py")]
+    helpers = [path for path in files if not path.name.startswith("test_")]
+    assert len(helpers) > 50
+    texts = ((path.name, text) for path in helpers for text in docstrings(facts(path)))
+    assert not faults(texts, PHRASES | PROSE | HELPERS)
 
 
 def test_names_say_what_they_hold() -> None:

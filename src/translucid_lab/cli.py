@@ -184,8 +184,8 @@ def show(
 
 
 def _look(row: "Evidence", folder: Path) -> list[tuple[str, str]]:
-    """The result of a quick run, or with a different number of seeds, to show beside the
-    verdict."""
+    """A labelled line on the result of a quick run, or of a run with a different number of seeds,
+    to print beside the verdict; empty if there is none."""
     from translucid_lab.engine.results import QUICK, read
 
     look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None

@@ -1,4 +1,4 @@
-"""A small world for each task, a network of each family, and tasks with a mistake in them."""
+"""Toyland data for each task, a small network of each family, tasks with deliberate mistakes."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -35,7 +35,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     **{name: SMALL | options for name, options in RECURRENT.items()},
 }
 TASKS = ("translate", "language", "classify", "tag")
-# Attention of a recurrent model is of an encoder-decoder: for other tasks it is the same model.
+# Only recurrent encoder-decoders have attention; for other tasks, it would be the same model again.
 PAIRS = [
     (task, family)
     for task in TASKS
@@ -75,7 +75,8 @@ def by_name(found: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def look(task: Any, network: Network, name: str) -> dict[str, Finding]:
-    """All checks of a model, with a task of our own on the world of task `name`."""
+    """Run all startup checks on a network with the data of task `name`. task: the test's own task,
+    or None."""
     examples, prepared, items = world(name)
     return by_name(startup.of_model(task or prepared.task, network, items, examples.train))
 
@@ -84,7 +85,7 @@ TINY: dict[str, Any] = SMALL | {"heads": 2}
 
 
 def planted(kind: type, name: str) -> Any:
-    """The task of a world, as if it had been written with this mistake."""
+    """The task `name` as an instance of the class `kind`, which has a deliberate mistake."""
     healthy = world(name)[1].task
     task = object.__new__(kind)
     task.__dict__.update(vars(healthy))

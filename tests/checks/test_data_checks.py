@@ -57,7 +57,10 @@ def test_examples_in_train_and_valid_are_found() -> None:
     finding = found({"train": PAIRS, "valid": crossing}, "valid apart from train")
     assert finding.mark == "-"  # most of them: it is the same file
     assert "20 of 21 validation examples are also in the training data" in finding.words
-    assert "(first: valid line 41 = train line 41), 20 by their source" in finding.words
+    assert (
+        "(first: valid line 41 = train line 41), 20 if only the sources are compared"
+        in finding.words
+    )
     finding = found({"train": PAIRS[:50], "test": PAIRS[49:]}, "test apart from train")
     assert finding.mark == "!"
     assert "1 of 11 test examples" in finding.words
@@ -68,7 +71,7 @@ def test_known_sources_with_another_translation_are_found() -> None:
     finding = found({"train": PAIRS, "valid": other}, "valid apart from train")
     assert finding.mark == "!"
     assert "0 of 10 validation examples" in finding.words
-    assert "10 by their source" in finding.words
+    assert "10 if only the sources are compared" in finding.words
 
 
 def test_known_text_with_another_label_is_found() -> None:

@@ -239,7 +239,7 @@ def test_a_decoder_without_its_causal_mask_is_found(task: str, positions: str) -
     finding = look(None, network, task)["leaking mask"]
     assert finding.mark == "-"
     assert "changing token 2 of " in finding.words
-    assert "changes the output at 1, before it" in finding.words
+    assert "changes earlier outputs, at 1 " in finding.words
     examples, prepared, items = world(task)
     with pytest.raises(TrainingError, match="leaking mask: the model sees future tokens"):
         startup.startup(prepared.task, network, items, examples, lambda line: None)
@@ -252,7 +252,7 @@ def test_a_mask_that_leaks_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(masks, "causal", one_too_many)  # only where a mask is built by hand
     finding = look(None, network_for("language", TINY), "language")["leaking mask"]
     assert finding.mark == "-"
-    assert "changes the output at 1, before it" in finding.words
+    assert "changes earlier outputs, at 1 " in finding.words
 
 
 class ReadsBackwards(Decoder):

@@ -376,7 +376,7 @@ REFUSED = {
     "a row of another width": Bad(
         "classify",
         {"a.csv": "label,text\ngood,fine,day\n"},
-        ("a.csv:2: 3 cells, but line 1 has 2", "must be quoted"),
+        ("a.csv:2: ", "3 cells, but line 1 has 2", "quote separators"),
     ),
     "which column": Bad(
         "classify",
@@ -429,17 +429,17 @@ REFUSED = {
     "CoNLL with too few columns": Bad(
         "tag",
         {"a.conll": "Anna B-PER\nsleeps\n"},
-        ("a.conll:2: tags = 2", "1 column", "'sleeps'", "blank line"),
+        ("a.conll:2: the tags", "column 2", "1 column", "'sleeps'", "blank line"),
     ),
     "a sentence without tags": Bad(
         "tag",
         {"a.conll": "Anna B-PER\n\nAnna\nsleeps\n"},
-        ("a.conll:3: tags = 2, but the line has 1 column: 'Anna'",),
+        ("a.conll:3: the tags should be in column 2, but this line has 1 column: 'Anna'",),
     ),
     "tags for other words": Bad(
         "tag",
         {"a.jsonl": '{"words": ["a", "b"], "tags": ["O"]}\n'},
-        ("a.jsonl:1: 2 words, but 1 tags; each word needs one tag",),
+        ("a.jsonl:1: ", "2 words, but 1 tags", "each word one tag"),
     ),
     **{
         f"{value or 'nothing'} among numbers": Bad(
@@ -456,7 +456,7 @@ REFUSED = {
         )
     },
     "one column of numbers": Bad(
-        "regress", {"a.csv": "1\n2\n"}, ("a.csv: no column is left for the inputs",)
+        "regress", {"a.csv": "1\n2\n"}, ("a.csv: all columns are targets",)
     ),
     **{
         f"unknown label in {part}": Bad(
@@ -478,7 +478,7 @@ REFUSED = {
         "classify", {"a.tsv": LABELLED, "valid.tsv": ""}, ("valid.tsv: the file is empty",)
     ),
     "no tokens allowed": Bad(
-        "classify", {"a.tsv": LABELLED}, ("data.max_length = 2", "raise it"), ("data.max_length=2",)
+        "classify", {"a.tsv": LABELLED}, ("data.max_length = 2", "raise"), ("data.max_length=2",)
     ),
 }
 

@@ -85,7 +85,7 @@ def test_two_files_after_one_option(folder: Path) -> None:
     finding = lines_of(told, "valid apart from train")
     assert finding.startswith("! ")
     assert "1 of 41 validation examples" in finding
-    assert "(first: valid line 1 = train line 50), 1 by their source" in finding
+    assert "(first: valid line 1 = train line 50), 1 if only the sources are compared" in finding
 
 
 def test_labels_missing_from_training_are_found(folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_self_test_fails_on_data_that_cannot_be_learned(folder: Path) -> None:
 PAIRS = "".join(f"a dog {n}\tein Hund {n}\n" for n in range(40))
 BAD = {
     "a table by no name": ("p.txt", PAIRS, "data.format=tsv\n"),
-    "JSON without targets": ("p.json", '[{"source": "a"}]\n', "a column with the target is needed"),
+    "JSON without targets": ("p.json", '[{"source": "a"}]\n', "a column for the target is needed"),
     "one column": ("p.tsv", "a dog\n", "there is 1 column, but each line needs source and target"),
     "a spreadsheet": ("p.xlsx", "PK\x03\x04...", "is a .xlsx document"),
     "nothing near": ("other.en", None, "other.en: no such file; . contains p.en"),
@@ -197,5 +197,6 @@ def test_file_in_place_of_a_key_suggests_the_option(tmp_path: Path) -> None:
 def test_plain_text_is_refused_for_tagging(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
     told = run("check", "tag", "--train", "p.tsv", cwd=tmp_path)
-    assert "p.tsv:1: words is a text, 'a dog 0'; expected a list of words" in told.stderr
+    assert "p.tsv:1: the column of words contains a text, 'a dog 0'" in told.stderr
+    assert "expected a list of words" in told.stderr
     assert told.stderr.endswith("data.format=conll\n")

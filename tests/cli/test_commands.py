@@ -97,8 +97,8 @@ def test_program_ends_after_threads_and_exit_handlers(word: str, code: int) -> N
         (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["work", "atention"], "No such command 'atention'. Did you mean 'attention'?"),
         (["recipe", "fit"], "No such command 'fit'.\n"),  # a command of the whole program only
-        (["fit"], "No such command 'fit'. The same here: translucid train translate --tr"),
-        (["build-vocab", "a"], "The same here: translucid tokenizer train train.en train.de"),
+        (["fit"], "No such command 'fit'. The equivalent here: translucid train translate --tr"),
+        (["build-vocab", "a"], "The equivalent here: translucid tokenizer train train.en train.de"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str) -> None:
@@ -112,7 +112,7 @@ def test_usage_errors(arguments: list[str], message: str) -> None:
 def test_commands_of_other_tools_suggest_the_equivalent(name: str) -> None:
     assert name not in parser(app).commands
     answer = in_process.run(name, "more")
-    words = shlex.split(answer.stderr.partition("The same here: translucid ")[2])
+    words = shlex.split(answer.stderr.partition("The equivalent here: translucid ")[2])
     group = parser(app)
     while words and words[0] in getattr(group, "commands", {}):
         group = group.commands[words.pop(0)]

@@ -204,7 +204,8 @@ def test_too_long_lines_are_reported_and_left_empty(
     answer = command(["translate", folders["one"], "in.txt", "--max-input-length", "4"])
     assert answer.code == 1
     assert (
-        "in.txt:2: 31 tokens, above --max-input-length 4; split the line, or raise it" in answer.err
+        "in.txt:2: 31 tokens, above --max-input-length 4; split the line, or raise the limit"
+        in answer.err
     )
     assert len(answer.out.splitlines()) == 4
 
@@ -419,7 +420,7 @@ def test_explain_uses_colour_only_on_terminals(tmp_path: Path, folders: dict[str
             ["--beam-size", "3", "--beam-groups", "2"],
             "beam_size 3 is not a multiple of beam_groups 2; try beam_size = 4",
         ),
-        (["--min-length", "5", "--max-length", "5"], "leaves no room below max_length 5"),
+        (["--min-length", "5", "--max-length", "5"], "too large for max_length 5"),
         (["--device", "gpu"], "--device gpu: no such device; choose auto, cpu"),
         (["--ensemble", "nowhere"], "nowhere: no such file or folder"),
     ],
@@ -462,7 +463,7 @@ def test_int8_difference_is_printed(command: Command, folders: dict[str, str], o
 
 def test_unknown_precisions_are_refused(command: Command, folders: dict[str, str]) -> None:
     words = ["translate", folders["one"], "in.txt", "--precision", "int4"]
-    message = "--precision int4: not known; choose auto, float32, bfloat16, int8"
+    message = "--precision int4: unknown; choose one of auto, float32, bfloat16, int8"
     assert_refused(command(words, {"in.txt": "the dog\n"}), message)
 
 

@@ -97,7 +97,7 @@ def test_wrong_task_error_names_the_command_and_a_fitting_model(name: str) -> No
     assert wrong.returncode == 2
     read = " --prompts -" * (about["command"] == "generate")  # what was piped
     assert f"use translucid {about['command']} {name}{read};" in wrong.stderr
-    assert f"for {other} there are demo:{other}" in wrong.stderr
+    assert f"shipped models for {other}: demo:{other}" in wrong.stderr
     assert "model." not in wrong.stderr
 
 

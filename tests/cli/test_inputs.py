@@ -167,7 +167,7 @@ def test_a_bad_json_array_names_the_line(text: str, message: str, tmp_path: Path
 def test_a_table_without_a_free_column_is_told_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n', "utf-8")
     refused = run("check", "classify", "--train", "a.jsonl", cwd=tmp_path)
-    assert "a column with the label is needed" in refused.stderr
+    assert "a column for the label is needed" in refused.stderr
     assert "such as \n" not in refused.stderr
 
 

@@ -46,7 +46,7 @@ def test_fine_tuning_recipe_may_leave_out_the_kind(tmp_path: Path) -> None:
     going_on = ["training.start_from=runs/x", "model.weight_dropout=0.5", "data.toyland=60"]
     assert run("new", "tag", *going_on, "--out", "mine.toml", cwd=tmp_path).returncode == 0
     checked = run("recipe", "check", "mine.toml", cwd=tmp_path)
-    assert "mine.toml: no mistakes\ntask tag, the family of runs/x, 2,000" in checked.stdout
+    assert "mine.toml: no mistakes\ntask tag, the model kind of runs/x, 2,000" in checked.stdout
     shown = run("recipe", "show", "mine.toml", cwd=tmp_path)
     assert tomllib.loads(shown.stdout)["model"] == {"weight_dropout": 0.5}
 

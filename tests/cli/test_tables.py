@@ -321,7 +321,7 @@ def test_invalid_inputs_are_reported(classifier: Path, regressor: Path, tmp_path
         (["classify", str(classifier), str(tmp_path / "a.csv")], "which column holds the text?"),
         (["classify", str(classifier), str(tmp_path / "a.csv"), "b"], ", b: give one file"),
         (["predict", str(regressor), "--probabilities"], "a regression model predicts numbers"),
-        (["evaluate", str(classifier)], "names no test data; give a file"),
+        (["evaluate", str(classifier)], "names no test data; pass a file"),
         (["classify", str(classifier), "data.colour=1"], "colour: no such key"),
     ]:
         done = run(*words, stdin="1 2\n")

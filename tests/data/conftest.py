@@ -1,5 +1,6 @@
-"""Files for the readers; Hypothesis without a clock: a busy machine is no failure. Every run draws
-other examples."""
+"""Files for the readers, and Hypothesis settings without a deadline, so that no test fails on a
+busy machine. Every run draws different examples.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

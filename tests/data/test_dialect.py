@@ -109,7 +109,7 @@ def test_roles_of_two_columns_below_a_declared_header(
 def test_indistinguishable_label_and_text_columns_are_refused(make: Make) -> None:
     for rows in ("a\tb\nc\td\n", "a\tb\na\tb\na\tb\n"):
         with pytest.raises(
-            InputError, match=r"such as data.label_column=x data.text_column=\"y z\""
+            InputError, match=r"for example data.label_column=x data.text_column=\"y z\""
         ):
             list(read_labelled(make("a.tsv", "x\ty z\n" + rows), rule=TableRule(header=True)))
 
@@ -260,7 +260,7 @@ def test_a_short_first_row_over_long_texts_is_refused(make: Make) -> None:
     rows = [f"this is sentence number {n}\tdas ist der Satz {n}" for n in range(60)]
     rows[30] = "yes\tja"
     path = make("a.tsv", "original\tcopy\n" + "\n".join(rows) + "\n")
-    with pytest.raises(InputError, match=r":1: 'original', 'copy'"):
+    with pytest.raises(InputError, match=r":1: .*'original', 'copy'"):
         list(read_pairs(path, source=1, target=2))
     whole = list(read_pairs(path, rule=TableRule(header=False)))
     assert len(whole) == 61

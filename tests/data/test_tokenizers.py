@@ -140,6 +140,22 @@ def test_word_tokens_are_joined_with_the_original_spaces() -> None:
     assert tokenizer.decode(tokenizer.encode("The zebra runs")) == "The <unk> runs"
 
 
+@pytest.mark.parametrize(("text", "as_if"), [
+    ("The dogs run !", "The dogs run!"),  # the texts have "!" without a space
+    ("«The» dogs-run", "« The » dogs - run"),
+    ("a cat ,the dog", "a cat, the dog"),
+])  # fmt: skip
+def test_a_word_or_sign_is_known_with_and_without_a_space_before_it(text: str, as_if: str) -> None:
+    tokenizer = Tokenizer.train("word", ["The dogs run!", "a cat, the dog - - «"])
+    ids = tokenizer.encode(text)
+    assert ids == tokenizer.encode(as_if)
+    assert ids == tokenizer.encode_batch([text, as_if])[0]
+    assert ids == tokenizer.encode_words(text.split(" "))[0]
+    assert ids.count(3) == text.count("»")
+    both = Tokenizer.train("word", ["run ! run!"])
+    assert both.encode("run !") != both.encode("run!")  # if both are known, they are two tokens
+
+
 @given(dangerous)
 def test_space_splits_at_spaces_only(text: str) -> None:
     """Each word as the text has it is one token, and comes back if it was learnt."""
@@ -220,7 +236,8 @@ def test_words_are_remembered_and_read_once() -> None:
 
     def encode(texts: list[str]):  # type: ignore[no-untyped-def]
         read.extend(texts)
-        return tokenizer._backend.encode_batch(texts, add_special_tokens=False)
+        made = tokenizer._backend.encode_batch(texts, add_special_tokens=False)
+        return [(each.ids, each) for each in made]
 
     pieces = WordPieces(encode, most=3)
     first = pieces.of(["New", "York", "York", "New"])

@@ -175,7 +175,7 @@ def recurrent() -> Any:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="int8 works only with Transformers; use float32"):
         prepare(recurrent(), "int8")
-    with pytest.raises(InputError, match="prepare the original"):
+    with pytest.raises(InputError, match="pass the original"):
         prepare(prepare(language_model()))
     with pytest.raises(
         InputError, match="int8 works only on CPUs, but the network is on meta; use bfloat16"

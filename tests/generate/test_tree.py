@@ -192,7 +192,7 @@ def test_pruned_prefixes_count_the_places_of_finished_texts() -> None:
 def test_stopped_prefixes_could_not_win() -> None:
     _, tree = table_tree(beam_size=2, alpha=0.0)
     (stopped,) = [n for n in tree.nodes if n.fate == "stopped"]
-    assert stopped.why == "could still reach -1.31 at best, and -1.20 has ended"
+    assert stopped.why == "could reach at most -1.31, but a finished text already has -1.20"
 
 
 def test_as_data() -> None:

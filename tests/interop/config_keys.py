@@ -1,4 +1,4 @@
-"""A tiny random model for each family of transformers, and another value for each of its keys."""
+"""A tiny random model for each family of transformers, and other values for each of its keys."""
 
 import json
 import warnings
@@ -30,7 +30,7 @@ MARIAN = BART | {"pad_token_id": 52, "eos_token_id": 0, "decoder_start_token_id"
 T5 = {"vocab_size": VOCAB, "d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2,
       "num_decoder_layers": 2, "num_heads": 4, "relative_attention_num_buckets": 8,
       "relative_attention_max_distance": 16}  # fmt: skip
-# The name that transformers has for a family, what follows in the model's name, and its sizes.
+# By family: the prefix of transformers' class names, the suffix of the model class, and its sizes.
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("Llama", "ForCausalLM", GROUPED),
     "mistral": ("Mistral", "ForCausalLM", GROUPED | {"sliding_window": 4}),
@@ -78,7 +78,7 @@ OLD_ROPES: list[dict[str, Any]] = [
     {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
      "original_max_position_embeddings": 4},
 ]  # fmt: skip
-# Other values, where one more or its opposite would not do. MISSING: the key is taken away.
+# Values to try for keys whose value cannot just be incremented or negated. MISSING: omit the key.
 MISSING = object()
 VALUES: dict[str, list[Any]] = {
     "vocab_size": [59], "hidden_size": [32], "d_model": [32], "n_embd": [32], "dim": [32],
@@ -105,10 +105,10 @@ VALUES: dict[str, list[Any]] = {
     "summary_activation": ["tanh"], "chunk_size_feed_forward": [2],
     "position_embedding_type": ["relative_key", "absolute"], "rotary_pct": [0.5, 1.0],
     "rotary_emb_base": [100.0], "partial_rotary_factor": [0.5, 0.25],
-    "initializer_range": [0.5], "return_dict": [],  # without which the reference fails itself
+    "initializer_range": [0.5], "return_dict": [],  # if False, the reference itself fails
     "transformers_version": ["4.1.0"], "_name_or_path": ["x"], "classifier_dropout": [0.3],
 }  # fmt: skip
-# Keys of older or newer files, which the class of today does not list.
+# Keys of older or newer files, which the current class does not list.
 MORE_KEYS: dict[str, Any] = {
     "rope_scaling": None, "rope_theta": None, "partial_rotary_factor": None, "rotary_pct": None,
     "rotary_emb_base": None, "position_embedding_type": None, "torch_dtype": None,
@@ -132,7 +132,8 @@ VALUES |= {
 
 
 def changes(config: Any) -> Iterator[tuple[str, Any]]:
-    """Every key of a configuration, and some that are not in the class, with other values."""
+    """Every key of a configuration, and some that its class does not have, each with different
+    values."""
     held = config.to_dict()
     for key, value in (MORE_KEYS | held).items():
         if key == "model_type":
@@ -151,7 +152,7 @@ def changes(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def make(family: str, folder: Path, **more: Any) -> Any:
-    """A model of a family with random weights, saved."""
+    """Save a model of a family with random weights, and return it."""
     library = transformers()
     prefix, kind, sizes = FAMILIES[family]
     with warnings.catch_warnings():
@@ -166,7 +167,7 @@ def make(family: str, folder: Path, **more: Any) -> Any:
 
 
 def reopened(family: str, folder: Path) -> Any:
-    """What transformers makes of a folder; None: nothing, or some weights are not in it."""
+    """The model that transformers opens from a folder; None if it fails or lacks weights."""
     prefix, kind, _ = FAMILIES[family]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,7 +175,7 @@ def reopened(family: str, folder: Path) -> Any:
             model, info = getattr(transformers(), prefix + kind).from_pretrained(
                 folder, output_loading_info=True, dtype=torch.float32
             )
-        except Exception:  # what the reference does not open has no reference
+        except Exception:  # if the reference cannot open it, there is nothing to compare with
             return None
     wrong = info["missing_keys"] or info["mismatched_keys"] or info["unexpected_keys"]
     return None if wrong else model.eval()
@@ -187,8 +188,8 @@ def edit(folder: Path, changed: Mapping[str, Any]) -> None:
 
 
 def distance(theirs: Any, ours: Any) -> float | None:
-    """Of the outputs of two models for the same ids, in units of the largest; None: the reference
-    has none."""
+    """The largest difference between the outputs of two models for the same ids, relative to the
+    largest output; None if the reference fails."""
     vocab = min(theirs.config.vocab_size, getattr(theirs.config, "decoder_vocab_size", VOCAB))
     ids, mask = prompts(vocab, left=False, length=LENGTH)
     pad = theirs.config.pad_token_id or 0
@@ -199,7 +200,7 @@ def distance(theirs: Any, ours: Any) -> float | None:
         target, _ = prompts(vocab, length=9)
         inputs["decoder_input_ids"] = target.clamp(min=6)
         call.insert(1, inputs["decoder_input_ids"])
-    theirs.config.return_dict = True  # without it some of its models fail
+    theirs.config.return_dict = True  # without it, some models of transformers fail
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -215,11 +216,12 @@ def distance(theirs: Any, ours: Any) -> float | None:
 
 
 def verdict(family: str, folder: Path, changed: Mapping[str, Any]) -> str:
-    """equal, refused, no reference, or what is wrong. folder: of a model without these changes."""
+    """ "equal", "refused", "no reference", or what is wrong. folder: contains a model without these
+    changes."""
     edit(folder, changed)
     theirs = reopened(family, folder)
     if theirs is None and MISSING not in changed.values():  # the weights have other sizes then
-        with suppress(Exception):  # the class refuses it
+        with suppress(Exception):  # transformers may reject the values
             make(family, folder, **changed)
             edit(folder, changed)
             theirs = reopened(family, folder)
@@ -236,7 +238,8 @@ def verdict(family: str, folder: Path, changed: Mapping[str, Any]) -> str:
 
 
 def plan(folder: Path) -> Any:
-    """What ours makes of a folder, but its notes; None: it is refused."""
+    """The parts of Translucid's import plan for a folder, except its notes; None if it rejects the
+    folder."""
     try:
         source = read_source(folder)
         made = tool_of(source.kind).plan(source)

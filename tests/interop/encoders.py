@@ -1,4 +1,4 @@
-"""Folders with tiny random encoders of transformers, tokenizers included."""
+"""Folders with tiny random encoders of transformers and their tokenizers."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def roberta(folder: Path, head: str = "ForMaskedLM", **more: Any) -> Any:
 
 
 def sentence_bert(folder: Path, longest: int | None = None) -> Any:
-    """As sentence-transformers writes it."""
+    """Write a sentence encoder into a folder, as sentence-transformers does."""
     theirs = bert(folder, "Model")
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [

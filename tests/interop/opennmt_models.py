@@ -1,4 +1,4 @@
-"""Networks of OpenNMT-py in plain torch, named as it names theirs."""
+"""Networks of OpenNMT-py in plain torch, with its names for modules and weights."""
 
 import math
 from typing import Any
@@ -15,7 +15,8 @@ TABLE = "embeddings.make_embedding.emb_luts.0"
 
 
 class OldNorm(nn.Module):
-    """As the first versions name its weights; newer versions read them into torch's own norm."""
+    """Layer norm with the weight names of the first versions; newer versions load them into torch's
+    layer norm."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -36,8 +37,8 @@ class RMSNorm(nn.Module):
 
 
 class Transformer(nn.Module):
-    """model and generator as the checkpoint keeps them apart. newest: with what version 3 added,
-    all of it."""
+    """A Transformer with `model` and `generator` as separate modules, as in the checkpoint. newest:
+    with everything that version 3 added."""
 
     def __init__(self, *, newest: bool = False, old: bool = False, shared: bool = False,
                  tied: bool = False) -> None:  # fmt: skip
@@ -118,7 +119,7 @@ class Transformer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """With input feeding, the decoder's cells stand one by one."""
+    """A recurrent encoder-decoder. With input feeding, the decoder's cells are separate modules."""
 
     def __init__(self, cell: str, *, both: bool, feeding: bool, attention: str = "general",
                  source: int = len(SOURCE), target: int = len(TARGET), d: int = D, layers: int = 2
@@ -164,7 +165,7 @@ class Recurrent(nn.Module):
         return outputs, states
 
     def attended(self, h: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """h: (batch, d)."""
+        """Apply attention to one decoder state. h: (batch, d)."""
         if self.attention == "none":
             return h
         query = h if self.attention == "dot" else self.model.at("decoder.attn.linear_in", h)

@@ -1,4 +1,4 @@
-"""Tiny models of ours with random weights, to be written in other tools' formats."""
+"""Tiny Translucid models with random weights, to be exported to other tools' formats."""
 
 from typing import Any
 
@@ -26,7 +26,8 @@ def own(
     task: str, kind: Kind = "word", *, two: bool = False, seed: int = 0, spare: int = 0,
     **options: Any,
 ) -> Bundle:  # fmt: skip
-    """A model for a task. two: of two vocabularies. spare: rows that are no token."""
+    """A model for a task. two: with separate vocabularies for source and target. spare: rows of the
+    embedding table without a token."""
     texts = ENGLISH if task != "translate" or two else ENGLISH + GERMAN
     tokenizers = {"tokenizer": tokenizer(texts, kind)}
     if two:

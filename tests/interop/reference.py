@@ -1,4 +1,6 @@
-"""A tiny random model of transformers, saved to a folder, against what we make of the folder."""
+"""Compare a tiny random model of transformers, saved to a folder, with what Translucid opens from
+it.
+"""
 
 import warnings
 from pathlib import Path
@@ -30,7 +32,7 @@ def save(model: Any, folder: Path, **options: Any) -> None:
 
 
 def randomised(model: Any, seed: int = 0) -> Any:
-    """Weights that all differ: biases and norms are no zeros and ones."""
+    """Give all weights different values, so that biases and norms are not zeros and ones."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -44,7 +46,7 @@ def randomised(model: Any, seed: int = 0) -> Any:
 def prompts(
     vocab: int, rows: int = 3, length: int = 11, *, left: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Ids and mask; rows of different lengths, padded on one side."""
+    """Ids and mask of rows with different lengths, padded on one side."""
     ids = torch.randint(3, vocab, (rows, length), generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids, dtype=torch.bool)
     for row in range(1, rows):
@@ -60,7 +62,8 @@ def far(ours: Tensor, theirs: Tensor, largest: float) -> float:
 def check_decoder(
     theirs: Any, folder: Path, bound: float = FLOAT32, length: int = 11
 ) -> OpenedNetwork:
-    """Logits, hidden states and cached steps of a language model are those of the reference."""
+    """Check that the logits, hidden states and cached steps of a language model equal the
+    reference."""
     opened = open_network(folder)
     ours: Any = opened.network
     dtype = next(theirs.parameters()).dtype
@@ -76,11 +79,11 @@ def check_decoder(
         logits = ours(ids, mask, trace=trace)
         plain = ours(ids, mask)
     largest = float(reference.logits[mask].abs().max())
-    assert largest > 0.5  # otherwise a difference means nothing
+    assert largest > 0.5  # otherwise a small difference would prove nothing
     assert far(plain[mask], reference.logits[mask], largest) < bound
     assert far(logits[mask], reference.logits[mask], largest) < bound
     hidden = reference.hidden_states
-    for layer in range(len(hidden) - 2):  # the last is given after the final norm
+    for layer in range(len(hidden) - 2):  # the last one is after the final norm
         state = trace[f"decoder.layers.{layer}.feedforward_residual.sum"]
         scale = float(hidden[layer + 1][mask].abs().max())
         assert far(state[mask], hidden[layer + 1][mask], scale) < bound, f"layer {layer}"
@@ -89,7 +92,7 @@ def check_decoder(
 
 
 def _in_steps(ours: Any, ids: Tensor, mask: Tensor, first: int = 6) -> Tensor:
-    """The logits of a prompt at once and of the rest token by token."""
+    """The logits of a text: of its first tokens in one pass, of the others token by token."""
     with torch.inference_mode():
         state = ours.start(GenerationInputs(rows=len(ids)), ids.shape[1])
         parts = [ours.step(ids[:, :first], state, mask[:, :first])]
@@ -100,7 +103,7 @@ def _in_steps(ours: Any, ids: Tensor, mask: Tensor, first: int = 6) -> Tensor:
 
 
 def greedy(model: nn.Module, ids: list[int], count: int) -> list[int]:
-    """The likeliest continuation, computed from the whole text each time."""
+    """The likeliest continuation, for which the whole text is processed again at each token."""
     with torch.inference_mode():
         for _ in range(count):
             output = model(torch.tensor([ids]))

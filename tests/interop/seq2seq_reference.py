@@ -1,4 +1,6 @@
-"""A tiny random encoder-decoder of transformers, saved to a folder, against what we make of it."""
+"""Compare a tiny random encoder-decoder of transformers, saved to a folder, with what Translucid
+opens from it.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -18,14 +20,14 @@ from translucid.parts.embedding import Tokens
 
 
 def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> OpenedNetwork:
-    """Logits, hidden states of both stacks and cached steps are those of the reference, with
+    """Check that logits, hidden states of both stacks and cached steps equal the reference, with
     padded sources."""
     opened = open_network(folder)
     ours: Any = opened.network
     ours.to(next(theirs.parameters()).dtype)
     source, mask = prompts(ours.config.vocab, left=False)
     target, _ = prompts(ours.vocab, length=9)
-    target[target == 0] = 5  # no padding there
+    target[target == 0] = 5  # no padding in the targets
     trace = Trace("*")
     with torch.inference_mode():
         reference = theirs(
@@ -37,7 +39,7 @@ def check_encoder_decoder(theirs: Any, folder: Path, bound: float = FLOAT32) -> 
         encoded = ours.encoder(Tokens(source, mask, {})).outputs
         in_steps = _in_steps(ours, source, mask, target)
     largest = float(reference.logits.abs().max())
-    assert largest > 0.5  # otherwise a difference means nothing
+    assert largest > 0.5  # otherwise a small difference would prove nothing
     states = {
         "encoder": (reference.encoder_hidden_states, mask),
         "decoder": (reference.decoder_hidden_states, torch.ones_like(target, dtype=torch.bool)),
@@ -64,7 +66,8 @@ def _in_steps(ours: Any, source: Tensor, mask: Tensor, target: Tensor, first: in
 
 
 def generated(theirs: Any, source: Tensor, mask: Tensor, **options: Any) -> list[list[int]]:
-    """What the reference writes: its start, its tokens, and its end if it came."""
+    """The texts that the reference generates: start tokens, tokens, and the end token if there is
+    one."""
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
         rows = theirs.generate(
@@ -86,19 +89,21 @@ def check_generation(
     pad: int,
     searches: Sequence[tuple[int, int, int, int, float]] = SEARCHES,
 ) -> list[list[list[int]]]:
-    """Greedy and beam search write what `generate` does, which is given back, search by search.
-    searches: beams, how many of the best are compared, fewest and most tokens, length penalty.
+    """Check that greedy and beam search generate the same texts as `generate`; return them for each
+    search. searches: beams, number of best texts to compare, minimum and maximum length in tokens,
+    length penalty.
 
-    The two searches are defined alike but for one thing: a text that has ended leaves its place to
-    another prefix there, and keeps it here. So they are equal where no text ends early, and where
-    the beams hold every prefix."""
+    The two searches differ in one respect: a text that has ended keeps its place in Translucid's
+    beam, but leaves it to another prefix in that of transformers. So they are equal if no text ends
+    early, or if the beams hold every prefix.
+    """
     source, mask = prompts(ours.config.vocab, left=False)
     source[~mask] = pad
     options: dict[str, Any] = {"suppress_tokens": [pad]}
     if len(start) > 1:
         options["forced_bos_token_id"] = start[1]
     texts = []
-    forced = len(start) - 1  # which counts as a token that is written there
+    forced = len(start) - 1  # transformers counts forced tokens as generated
     for beams, best, least, most, alpha in searches:
         config = GenerationConfig(
             beam_size=beams, n_best=best, alpha=alpha, max_length=most, min_length=least

@@ -264,7 +264,5 @@ def test_a_text_that_is_too_long_is_named() -> None:
 
 def test_a_frame_outside_the_vocabulary_is_named() -> None:
     special = SpecialTokens(frame=Frame((99,)))
-    with pytest.raises(
-        InputError, match="token 99 is set as a special token, but there are 4 tokens"
-    ):
+    with pytest.raises(InputError, match=r"token 99 is set as a special token, but .* ids up to 3"):
         Tokenizer.imported(Imported(json.dumps(SPEC), special))

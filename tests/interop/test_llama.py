@@ -308,7 +308,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "fewer layers": ({"num_hidden_layers": 2}, "9 unknown: "),
     "heads": ({"num_attention_heads": 5}, "cannot be built"),
     "wider": ({"hidden_size": 32}, "with a wrong shape"),
-    "huge": ({"intermediate_size": 1 << 38}, "larger model than the weights"),
+    "huge": ({"intermediate_size": 1 << 38}, "larger model than"),
     "tied": ({"tie_word_embeddings": "no"}, "true or false"),
 }
 

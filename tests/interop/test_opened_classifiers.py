@@ -174,7 +174,7 @@ def test_training_starts_from_the_encoder_with_a_fresh_head(tmp_path: Path) -> N
                str(tmp_path / "multi"), "--out", str(tmp_path / "run"), "training.steps=2",
                "data.max_length=20")  # fmt: skip
     assert said.returncode == 0, said.stderr
-    assert "the source is a multi-label model" in said.stdout + said.stderr
+    assert "the start model is a multi-label model" in said.stdout + said.stderr
     assert isinstance(tl.load(tmp_path / "run").classify(TEXTS)[0], Label)
 
 

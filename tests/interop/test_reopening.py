@@ -53,7 +53,7 @@ def spoil_config(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [(spoil_weights, r"huggingface .*its outputs for"),
-     (spoil_tokenizer, r"huggingface encodes the text .* as ids .* but the model as ids"),
+     (spoil_tokenizer, r"huggingface encodes the text .* as ids .* but the model encodes it as"),
      (spoil_config, r"huggingface cannot be reopened: .*final name.* do not fit")],
 )  # fmt: skip
 def test_a_wrong_export_is_an_error_and_leaves_nothing(

@@ -375,9 +375,7 @@ def test_tables_handed_to_the_library_are_those_that_it_reads_in(
 
 def test_roles_outside_the_vocabulary_are_refused(tmp_path: Path) -> None:
     spec = json.dumps({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})
-    with pytest.raises(
-        InputError, match="token 7 is set as a special token, but there are 1 tokens"
-    ):
+    with pytest.raises(InputError, match=r"token 7 is set as a special token, but .* ids up to 0"):
         Tokenizer.imported(Imported(spec, SpecialTokens(eos=7)))
     with pytest.raises(InputError, match=r"looked for tokenizer\.json"):
         read_tokenizers(tmp_path)

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, each with a tokenizer, in folders as people have them."""
+"""Tiny random models of transformers, each with a tokenizer, in folders such as users have."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
 LLAMA = SIZES | {"num_key_value_heads": 1, "bos_token_id": 1, "eos_token_id": 2}
 END = {"bos_token_id": 260, "eos_token_id": 260}
 LABELS = {"classifier": ["good", "bad", "odd"], "tagger": ["O", "B-CAT", "I-CAT", "B-PLACE"]}
-# The projection behind the heads of the first self-attention, in the reference.
+# The reference's name for the output projection of the first self-attention.
 OUTPUT = {
     "llama": "model.layers.0.self_attn.o_proj",
     "qwen3": "model.layers.0.self_attn.o_proj",
@@ -35,7 +35,7 @@ OUTPUT = {
 
 
 def _reference(family: str, folder: Path) -> Any:
-    """A random model of the family; its tokenizer is written into the folder."""
+    """A random model of the family. Also writes its tokenizer into the folder."""
     library = transformers()
     match family:
         case "llama":
@@ -65,7 +65,7 @@ def _reference(family: str, folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A family's tiny model: as the reference has it, and as we open its folder."""
+    """A family's tiny model: the reference, and what Translucid opens from its folder."""
 
     family: str
     folder: Path
@@ -94,7 +94,7 @@ class Foreign:
         return example
 
     def reference(self, inputs: dict[str, Tensor], **options: Any) -> Any:
-        """What the reference answers to the ids that our network reads."""
+        """The reference's output for the ids that Translucid's network reads."""
         if "target" in inputs:
             ids = {"input_ids": inputs["source"], "decoder_input_ids": inputs["target"]}
         else:
@@ -102,7 +102,7 @@ class Foreign:
         return self.theirs(**ids, **options)
 
     def log_probs(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Of the reference: (length, vocab)."""
+        """Log-probabilities of the reference: (length, vocab)."""
         with torch.inference_mode():
             log_probs: Tensor = self.reference(inputs).logits[0].log_softmax(-1)
         return log_probs
@@ -111,5 +111,5 @@ class Foreign:
 def written(family: str, folder: Path) -> Foreign:
     theirs = _reference(family, folder)
     save(theirs, folder)
-    theirs.set_attn_implementation("eager")  # which shows its patterns
+    theirs.set_attn_implementation("eager")  # the only one that returns attention patterns
     return Foreign(family, folder, theirs)

@@ -1,4 +1,4 @@
-"""Tokenizer files of other tools, written by hand for the tests, and texts to try them on."""
+"""Tokenizer files of other tools, written by hand for the tests, and texts to encode."""
 
 import os
 import random
@@ -32,7 +32,7 @@ _WORDS = (
 
 
 def random_texts(count: int = 1000, seed: int = 7) -> list[str]:
-    """Words, signs and characters of many scripts, well-formed and not."""
+    """Texts of words, symbols and characters of many scripts, some of them malformed."""
     chance = random.Random(seed)
     texts = []
     for _ in range(count):
@@ -50,7 +50,7 @@ def random_texts(count: int = 1000, seed: int = 7) -> list[str]:
 
 
 def shared(*parts: str) -> Path:
-    """A file of the folder of real weights; the test is skipped where there is none."""
+    """A file in the folder of real weights; skips the test if it does not exist."""
     root = os.environ.get("TRANSLUCID_SHARED")
     if root is None:
         pytest.skip("TRANSLUCID_SHARED names no folder with other people's tokenizers")
@@ -91,7 +91,8 @@ def sentencepiece_alone(path: Path) -> ReadTokenizers:
 def sentencepiece_model(
     pieces: Sequence[tuple[str, float, int]], *, kind: int = 1, **options: Any
 ) -> bytes:
-    """kind: 1 unigram, 2 bpe; options by the names of the proto's fields."""
+    """The bytes of a .model file. kind: 1 for unigram, 2 for BPE. options: by the field names of
+    the proto."""
     body = b"".join(
         field(1, field(1, text.encode()) + field(2, score) + field(3, type_))
         for text, score, type_ in pieces

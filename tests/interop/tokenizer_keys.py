@@ -1,5 +1,6 @@
-"""Folders with a tiny tokenizer of each kind, and other values for the keys of
-tokenizer_config.json."""
+"""Folders with a tiny tokenizer of each kind, and different values for the keys of
+tokenizer_config.json.
+"""
 
 import json
 import warnings
@@ -13,7 +14,7 @@ from tests.interop.tokenizer_files import BYTES, CONTROLS, LETTERS, WORDS, sente
 from translucid.core.errors import TranslucidError
 from translucid.interop.tokenizers import read_tokenizers
 
-# Texts whose characters are in the vocabulary of each kind.
+# By kind: texts whose characters are in its vocabulary.
 TEXTS = {
     "bert": ("the dog", "The Dog.", "dÓg the", "a b ab", " a  b ", "dog中cat .", "the cat . dog"),
     "roberta": ("a b ab", "ab", "b a.", "a  b", " ab"), "gpt2": ("a b ab", "ab", "b a.", "a  b"),
@@ -99,7 +100,8 @@ KEYS: dict[str, list[Any]] = {
 
 
 def make(name: str, folder: Path, *, whole: bool) -> None:
-    """whole: with a tokenizer.json, as transformers writes it."""
+    """Write the tokenizer folder `name`. whole: with a tokenizer.json, as transformers writes
+    it."""
     folder.mkdir()
     MAKERS[name](folder)
     if whole:
@@ -120,7 +122,7 @@ def verdict(name: str, folder: Path, key: str) -> str:
             theirs = transformers().AutoTokenizer.from_pretrained(folder)
             ids = [theirs(text).input_ids for text in TEXTS[name]]
             texts = [theirs.decode(row, skip_special_tokens=True) for row in ids]
-        except Exception:  # what the reference does not open has no reference
+        except Exception:  # if the reference cannot open it, there is nothing to compare with
             return "no reference"
     try:
         read = read_tokenizers(folder)
@@ -133,7 +135,7 @@ def verdict(name: str, folder: Path, key: str) -> str:
         if a != b:
             return f"wrong ids: {text!r} is {a} here, {b} there"
     for text, row, a, b in zip(TEXTS[name], own, back, texts, strict=True):
-        if a != b and ours.unk_id not in row:  # which ours shows, and theirs leaves out
+        if a != b and ours.unk_id not in row:  # Translucid shows <unk>, transformers omits it
             if any(key in note for note in read.notes):
                 return "noted"
             return f"wrong text: {text!r} is {a!r} here, {b!r} there"

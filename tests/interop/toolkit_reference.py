@@ -1,5 +1,6 @@
-"""Encoder-decoders of toolkits that are not installed here: plain torch modules, named as the
-toolkits name theirs, against what we make of the files."""
+"""Encoder-decoders of toolkits that are not installed: plain torch modules with the toolkits'
+names, which are compared with what Translucid opens from their files.
+"""
 
 import math
 import sys
@@ -25,21 +26,23 @@ MAX_TOKENS = 8
 
 
 def is_close_enough(ours: Tensor, own: Tensor, exact: Tensor) -> bool:
-    """Ours in float32 is no farther from the reference in float64 than three times its float32."""
+    """Whether Translucid in float32 is at most three times as far from the float64 reference as the
+    reference in float32 (`own`) is."""
     apart = [float((way - exact).abs().max()) for way in (ours, own)]
     print(f"of {float(exact.abs().max()):.3g}: ours {apart[0]:.1e}, its float32 {apart[1]:.1e}")
     return apart[0] <= 3 * apart[1]
 
 
 class Reference(Protocol):
-    """What a test writes by hand. mask: True at tokens."""
+    """What a test implements by hand. mask: True at tokens."""
 
     def encode(self, source: Tensor, mask: Tensor) -> Tensor: ...
     def logits(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor: ...
 
 
 def check(theirs: Any, path: Path, *, start: int, eos: int) -> OpenedNetwork:
-    """Encoder output, logits at once, traced and in steps, and greedy texts, in two precisions."""
+    """Check the encoder output, the logits (at once, traced and in steps) and greedy texts, in
+    float32 and float64."""
     opened = open_network(path)
     ours: Any = opened.network
     for dtype, bound in ((torch.float32, FLOAT32), (torch.float64, FLOAT64)):
@@ -52,7 +55,7 @@ def check(theirs: Any, path: Path, *, start: int, eos: int) -> OpenedNetwork:
 def _check(theirs: Any, ours: Any, bound: float, start: int, eos: int) -> None:
     source, mask = prompts(ours.config.vocab, left=False)
     target, _ = prompts(ours.vocab, length=7)
-    target[target == 0] = 5  # no padding there
+    target[target == 0] = 5  # no padding in the targets
     trace = Trace("*")
     with torch.inference_mode():
         hidden, logits = theirs.encode(source, mask), theirs.logits(source, mask, target)
@@ -64,7 +67,7 @@ def _check(theirs: Any, ours: Any, bound: float, start: int, eos: int) -> None:
         ]
     assert far(encoded[mask], hidden[mask], float(hidden[mask].abs().max())) < bound
     largest = float(logits.abs().max())
-    assert largest > 0.5  # otherwise a difference means nothing
+    assert largest > 0.5  # otherwise a small difference would prove nothing
     for way in ways:
         assert far(way, logits, largest) < bound
     for row in range(len(source)) if bound == FLOAT64 else ():
@@ -86,7 +89,7 @@ def _in_steps(ours: Any, source: Tensor, mask: Tensor, target: Tensor) -> Tensor
 def greedy(
     theirs: Reference, source: Tensor, start: int, eos: int, most: int = MAX_TOKENS
 ) -> list[int]:
-    """The likeliest text, computed from its beginning at each token."""
+    """The likeliest text, for which the whole prefix is processed again at each token."""
     text = [start]
     mask = torch.ones_like(source, dtype=torch.bool)
     with torch.inference_mode():
@@ -99,7 +102,7 @@ def greedy(
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, heads: int, seen: Tensor) -> Tensor:
-    """seen: (batch, queries or 1, keys)."""
+    """Multi-head attention. seen: the mask, (batch, queries or 1, keys)."""
     q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     pattern = scores.masked_fill(~seen[:, None], -torch.inf).softmax(dim=-1)
@@ -111,14 +114,15 @@ def causal(length: int) -> Tensor:
 
 
 def sinusoids(length: int, d: int, first: int = 0) -> Tensor:
-    """Sine and cosine in turn, in float64."""
+    """Sinusoidal encodings in float64, with sines and cosines in alternate dimensions."""
     angles = [[(p + first) / 10000 ** (i / d) for i in range(0, d, 2)] for p in range(length)]
     pairs = [[f(a) for a in row for f in (math.sin, math.cos)] for row in angles]
     return torch.tensor(pairs, dtype=torch.float64)
 
 
 def in_halves(length: int, d: int, first: int = 2) -> Tensor:
-    """All sines, then all cosines; the slowest wave is exactly 10,000 times the fastest."""
+    """Sinusoidal encodings with all sines first, then all cosines; the slowest wave has exactly
+    10,000 times the wavelength of the fastest."""
     half = d // 2
     rates = [math.exp(-math.log(10000) * i / (half - 1)) for i in range(half)]
     rows = [[f((p + first) * r) for f in (math.sin, math.cos) for r in rates]
@@ -127,7 +131,8 @@ def in_halves(length: int, d: int, first: int = 2) -> Tensor:
 
 
 class ByName(nn.Module):
-    """Modules under names with dots, as attributes or by `self.at`."""
+    """A module whose submodules have names with dots; they are attributes, or returned by
+    `self.at`."""
 
     def __init__(self, modules: dict[str, nn.Module]) -> None:
         super().__init__()
@@ -146,13 +151,13 @@ class ByName(nn.Module):
         return self.get_submodule(name)(x)  # type: ignore[no-any-return]
 
 
-Names = dict[str, str]  # of modules by their role; {} is the number of a layer
+Names = dict[str, str]  # names of modules by role; {} is the number of a layer
 
 
 class Transformer(ByName):
-    """An encoder-decoder with modules of these names; in each stack: table, query, key, value,
-    output, up, down, attention_norm, feedforward_norm, perhaps final_norm, embedding_norm,
-    positions; in the decoder also cross_*, and head."""
+    """An encoder-decoder with modules of these names. Roles in each stack: table, query, key,
+    value, output, up, down, attention_norm, feedforward_norm; optionally final_norm,
+    embedding_norm, positions. In the decoder also cross_* and head."""
 
     d, heads, d_ff, layers = 16, 4, 24, 2
 
@@ -161,7 +166,7 @@ class Transformer(ByName):
         eps: float, scaled: bool, rows: Tensor | None = None, shared: bool = False,
         tied: bool = False,
     ) -> None:  # fmt: skip
-        """rows: positions that are added, if they are not learned."""
+        """rows: the vectors of positions that are not learned."""
         self.names, self.pre, self.rows = {"encoder": encoder, "decoder": decoder}, pre, rows
         self.factor = math.sqrt(self.d) if scaled else 1.0
         made: dict[str, nn.Module] = {}
@@ -191,7 +196,7 @@ class Transformer(ByName):
     def embed(self, side: str, ids: Tensor, first: int = 2) -> Tensor:
         names = self.names[side]
         x = self.at(names["table"], ids) * self.factor
-        if "positions" in names:  # the rows before the first are for padding
+        if "positions" in names:  # the first rows of the table are for padding
             table = self.get_submodule(names["positions"]).weight
             x = x + table[first : first + ids.shape[1]]  # type: ignore[index]
         elif self.rows is not None:
@@ -242,7 +247,7 @@ class Transformer(ByName):
 
 @contextmanager
 def foreign_classes(*names: str) -> Iterator[dict[str, type]]:
-    """Classes of modules that are not there, as long as this lasts."""
+    """Define classes of modules that are not installed, within the block."""
     made: dict[str, type] = {}
     modules: list[str] = []
     for name in names:

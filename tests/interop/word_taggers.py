@@ -1,4 +1,4 @@
-"""A BERT tagger whose tags depend on the word alone, with logits that a test gives."""
+"""A BERT tagger whose tags depend only on the word, with logits set by a test."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,8 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def word_tagger(folder: Path, labels: Sequence[str], logits: Mapping[str, Sequence[float]]) -> Any:
-    """logits: of each word of the vocabulary, one number for each label."""
+    """Write the tagger into a folder. logits: by word of the vocabulary, one number for each
+    label."""
     library = transformers()
     words = [*SPECIAL, *logits]
     config = library.BertConfig(
@@ -25,7 +26,7 @@ def word_tagger(folder: Path, labels: Sequence[str], logits: Mapping[str, Sequen
     with torch.no_grad():
         for name, weight in theirs.named_parameters():
             if "position_embeddings" in name or "token_type" in name or "output.dense" in name:
-                weight.zero_()  # so that nothing but the word itself reaches the head
+                weight.zero_()  # so that only the word itself reaches the head
         ids = torch.arange(len(SPECIAL), len(words))[:, None]
         states = theirs.bert(input_ids=ids).last_hidden_state[:, 0]  # (words, d_model)
         wanted = torch.tensor([*logits.values()], dtype=torch.float32)

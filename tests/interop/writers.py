@@ -1,4 +1,4 @@
-"""Files of other tools, written by hand and by other means than the readers under test."""
+"""Write files of other tools by hand, with code that is independent of the readers under test."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def write_gguf(
     version: int = 3,
     kinds: Mapping[str, int] = GGUF_KINDS,
 ) -> None:
-    """tensors: kind, shape (outermost axis first), bytes."""
+    """Write a GGUF file. tensors: by name, kind, shape (outermost axis first) and bytes."""
     header = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
     for name, value in metadata.items():
         header += gguf_string(name) + gguf_value(value)
@@ -59,7 +59,8 @@ def write_gguf(
 
 
 def quantise(kind: str, values: np.ndarray[Any, Any]) -> tuple[bytes, np.ndarray[Any, Any]]:
-    """Blocks of 32, one by one as the definition says; and what they stand for."""
+    """Quantise blocks of 32 values, one by one, as the definition says; returns the bytes and the
+    dequantised values."""
     packed, meant = b"", []
     for block in values.reshape(-1, 32):
         low, high = float(block.min()), float(block.max())
@@ -111,7 +112,7 @@ def llama2c_weights(sizes: Mapping[str, int], shared: bool) -> dict[str, Tensor]
 def write_llama2c(
     path: Path, sizes: Mapping[str, int], weights: Mapping[str, Tensor], version: int
 ) -> None:
-    """Of version 0 or 1."""
+    """Write a llama2.c file of version 0 or 1."""
     layers = range(sizes["n_layers"])
     shared = "output.weight" not in weights
 

@@ -1,9 +1,9 @@
-"""The models that every invariant is asked of: tiny, random, float64, built once per process.
+"""The models for which every invariant is tested: tiny, random, float64, built once per process.
 
-`CONFIGS` has rows in which every option meets every other (`pairwise.py`), and by hand what is no
-option of these: windows, two vocabularies, characters. `GRID` is the product that the rows stand
-for, architecture × position × norm × placement, while the number of key/value heads and the
-activation go round in cycles; it runs with `-m thorough`.
+`CONFIGS` contains rows in which every value of an option occurs with every value of every other
+option (`pairwise.py`), and some models by hand: with windows, two vocabularies or characters.
+`GRID` is the full product that the rows represent: architecture × position × norm × placement, with
+the number of key/value heads and the activation taken in turn; it runs with `-m thorough`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
 NORMS = ("layer", "rms", "batch", "none")
 PLACEMENTS = ("pre", "post")
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu", "silu", "tanh")
-POOLING = ("tag", "mean", "attention", "last", "first")  # "tag" pools nothing
+POOLING = ("tag", "mean", "attention", "last", "first")  # "tag" is a tagger, without pooling
 SHAPES = ("decoder", "encoder-decoder", "encoder")
 CELLS = ("rnn", "rnn_relu", "lstm", "gru")
 PADDINGS = ("left", "right", "holes")
@@ -75,7 +75,7 @@ TRANSFORMERS = {
     "first_position": ("0", "2"),
     "head_bias": ("", "head-bias"),
 }
-# Ways to turn, and activations, that stand in for others of their kind in all that they meet.
+# Rotary methods and activations that represent all others of their kind in the pairs.
 ROTARY: dict[str, dict[str, Any]] = {
     "llama3": {
         "rotary_method": "llama3",
@@ -94,7 +94,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "qkv-biased": {"bias": False, "qkv_bias": True},
     "unshifted": {"norm_bias": False, "attention_output_bias": False},
 }
-# How a classifier pools comes after all layers: with the order of norm and part it has to meet.
+# Pooling follows all layers, so it has to be paired only with the order of norm and sub-layer.
 APART = [
     frozenset(("pooling", name)) for name in TRANSFORMERS if name not in ("shape", "placement")
 ]
@@ -116,7 +116,8 @@ ONLY = {
 
 
 def fits(row: Row) -> bool:
-    """No option without the shape that has it, and no two that no shape has."""
+    """Whether a row has an option only with the shapes that support it, and no two options that
+    exclude each other."""
     parallel = bool(row.get("parallel_residual"))
     if parallel and (row.get("placement") == "post" or row.get("shape") == "encoder-decoder"):
         return False
@@ -157,7 +158,8 @@ def _recurrent() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def _grid() -> Iterator[tuple[str, ModelConfig]]:
-    """The product: thrice as many Transformers, twice as many recurrent models that translate."""
+    """The full product: three times as many Transformers as the rows have, and twice as many
+    recurrent translation models."""
     kv_heads, activations, pooling = cycle((4, 2, 1)), cycle(ACTIVATIONS), cycle(POOLING)
     for shape, *rest in product(SHAPES, POSITIONS, NORMS, PLACEMENTS):
         positions, norm, placement = rest
@@ -175,7 +177,7 @@ def _grid() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def _odd_transformers() -> Iterator[tuple[str, ModelConfig]]:
-    """What the grid leaves out."""
+    """Transformers that the grid does not contain."""
     for shape, positions in product(("decoder", "encoder-decoder", "encoder"), ("alibi", "rotary")):
         yield (
             f"transformer-{shape}-{positions}-window",
@@ -241,10 +243,10 @@ def every(
     where: Callable[[ModelConfig], bool] = lambda config: True,
     **dealt: Sequence[object],
 ) -> pytest.MarkDecorator:
-    """Parametrise a test by `name` over all models of these shapes (all, if none is given).
+    """Parametrise a test by `name` over all models of these shapes (all shapes, if none is given).
 
     Further options of a test are `dealt` out: each model gets one of their combinations, in turn,
-    and CI gives it a second one. With `-m thorough` all models and the whole grid get all of them.
+    and a second one in CI. With `-m thorough`, all models and the whole grid get all of them.
     """
     combinations = list(product(*dealt.values()))
 
@@ -263,7 +265,7 @@ def every(
     return pytest.mark.parametrize(("name", *dealt), cases)
 
 
-writers = every("decoder", "encoder-decoder")  # the models that step
+writers = every("decoder", "encoder-decoder")  # the models that generate step by step
 
 
 def config_of(name: str) -> ModelConfig:
@@ -272,12 +274,13 @@ def config_of(name: str) -> ModelConfig:
 
 @cache
 def model_of(name: str) -> Network:
-    """The model of this name, for looking only: nobody may change it."""
+    """The model of this name. Tests share it and must not change it."""
     return randomised(config_of(name))
 
 
 def randomised(config: ModelConfig, seed: int = 0) -> Network:
-    """No weight at 0 or 1: a bias that is dropped and a gain that is skipped must show."""
+    """Build a network without weights at 0 or 1, so that a dropped bias or a skipped gain changes
+    its output."""
     generator = torch.Generator().manual_seed(seed)
 
     def noise(like: Tensor) -> Tensor:
@@ -299,7 +302,7 @@ def randomised(config: ModelConfig, seed: int = 0) -> Network:
 
 @dataclass(frozen=True)
 class Text:
-    """What a model is given; the source is there for an encoder-decoder only."""
+    """The input of a model; `source` is set for encoder-decoders only."""
 
     ids: Tensor  # (rows, length)
     mask: Tensor | None = None
@@ -321,7 +324,8 @@ def random_ids(model: Network, rows: int, length: int, generator: torch.Generato
 
 
 def random_text(model: Network, rows: int = 3, length: int = 6, seed: int = 1) -> Text:
-    """Unpadded ids; a source, where the model reads one, is ragged: left, right and unpadded."""
+    """Unpadded ids; for encoder-decoders also a ragged source: one row padded on the left, one on
+    the right, one unpadded."""
     generator = torch.Generator().manual_seed(seed)
     ids = random_ids(model, rows, length, generator)
     if model.config.shape != "encoder-decoder":
@@ -334,13 +338,14 @@ def random_text(model: Network, rows: int = 3, length: int = 6, seed: int = 1) -
 
 
 def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """The same tokens among padding: (ids, mask) of this length. Padding holds any id, not 0."""
+    """The same tokens among padding: ids and mask of this length. Ids at padding are random, not
+    0."""
     generator = torch.Generator().manual_seed(seed)
     rows, kept = ids.shape
     places = torch.arange(kept).expand(rows, -1)
     if side == "left":
         places = places + length - kept
-    elif side == "holes":  # any places, in order
+    elif side == "holes":  # at random places, in order
         shuffled = torch.rand(rows, length, generator=generator).argsort(dim=1)
         places = shuffled[:, :kept].sort(dim=1).values
     padded = torch.randint(int(ids.max()) + 1, (rows, length), generator=generator)
@@ -349,7 +354,8 @@ def spread(ids: Tensor, length: int, side: str, seed: int = 2) -> tuple[Tensor, 
 
 
 def spelt(ids: Tensor) -> Tensor:
-    """Characters for every word of the vocabulary: one to seven, as wide as they must be."""
+    """Character ids for every word of the vocabulary: one to seven per word, padded to the
+    longest."""
     generator = torch.Generator().manual_seed(3)
     table = torch.randint(1, 257, (VOCAB, 7), generator=generator)
     table = table * (torch.arange(7) <= torch.arange(VOCAB)[:, None] % 7)
@@ -358,7 +364,7 @@ def spelt(ids: Tensor) -> Tensor:
 
 
 def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
-    """All positions at once."""
+    """The outputs at all positions, in one pass."""
     if getattr(model.config, "characters", 0):
         return model(text.ids, text.mask, trace, characters=spelt(text.ids))
     if text.source is None:
@@ -367,12 +373,12 @@ def whole(model: Network, text: Text, trace: NoTrace = NO_TRACE) -> Tensor:
 
 
 def begin(model: Network, text: Text, capacity: int = 12, *, fixed: bool = False) -> DecoderState:
-    """A fresh state, one row for each row of the text."""
+    """A new decoder state with one row for each row of the text."""
     inputs = GenerationInputs(text.ids.shape[0], text.source, text.source_mask)
     state = model.start(inputs, capacity=capacity)
     return with_fixed_timeline(state) if fixed else state
 
 
 def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:
-    """Equal within rounding; NaN equals nothing."""
+    """Assert that two tensors are equal up to rounding; NaN equals only NaN."""
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Each file says which invariant it tests; the reports carry it to the summary (`summary.py`)."""
+"""Store which invariant each test checks in its report, for the summary (`summary.py`)."""
 
 from collections.abc import Iterator
 
@@ -16,12 +16,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> None:
-    # torch.manual_seed would do, but it notes the call stack for each kind of accelerator: 2 ms.
+    # torch.manual_seed would take 2 ms, because it records the call stack for each accelerator.
     torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture
 def no_grad() -> Iterator[None]:
-    """For tests that only look at values: twice as fast."""
+    """Turn off gradients for tests that only look at values, which makes them twice as fast."""
     with torch.no_grad():
         yield

@@ -1,4 +1,4 @@
-"""The faults of `faults.toml`; `plant.py` plants them in a copy of the source."""
+"""The deliberate faults of `faults.toml`; `plant.py` inserts them into a copy of the source."""
 
 import tomllib
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Fault:
-    """One line of the product, broken."""
+    """A deliberate fault: one changed line of the source."""
 
     file: str  # under src/translucid
     what: str

@@ -1,7 +1,8 @@
-"""Few rows in which every value of every option meets every value of every other: a covering array.
+"""A covering array: few rows in which every value of every option occurs with every value of every
+other option.
 
-Most faults need two options to meet, seldom three (Kuhn, Wallace and Gallo 2004, "Software fault
-interactions"), so these rows find what the whole product finds.
+Most faults require two options, few of them three (Kuhn, Wallace and Gallo 2004, "Software fault
+interactions"), so these rows find nearly everything that the full product would find.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ def anything(row: Row) -> bool:
 
 
 def pairs_of(row: Row) -> list[Pair]:
-    """What meets in a row; an option that it does not have meets nothing."""
+    """All pairs of values in a row; an option that the row does not have is in no pair."""
     return [frozenset(pair) for pair in combinations(row.items(), 2)]
 
 
@@ -27,7 +28,8 @@ def all_pairs(
     fits: Callable[[Row], bool] = anything,
     apart: Collection[frozenset[str]] = (),
 ) -> list[Pair]:
-    """Every two values that may meet; of two options that stand `apart`, none has to."""
+    """All pairs of values that may occur together, without those of two options that are listed in
+    `apart`."""
     return [
         frozenset(((one, first), (other, second)))
         for one, other in combinations(options, 2)
@@ -42,14 +44,14 @@ def covering(
     fits: Callable[[Row], bool] = anything,
     apart: Collection[frozenset[str]] = (),
 ) -> list[Row]:
-    """Rows in which all pairs meet, the same ones every time.
+    """Rows that contain all pairs, the same ones every time.
 
-    Row by row (Cohen, Dalal, Fredman and Patton 1997, "The AETG system"): each begins with a pair
-    that has not met yet and takes, option by option, the value that brings most new pairs, of
-    several the one with fewest rows; of a few such rows the one with most new pairs stays. `fits`
-    says whether values may stand in one row.
+    Greedy, row by row (Cohen, Dalal, Fredman and Patton 1997, "The AETG system"): each row begins
+    with a missing pair and takes, option by option, the value that adds most missing pairs; among
+    equals, the value that occurs in the fewest rows. Of a few such rows, the one with most missing
+    pairs is kept. `fits` says whether values may occur in one row.
     """
-    missing = dict.fromkeys(all_pairs(options, fits, apart))  # a set that keeps its order
+    missing = dict.fromkeys(all_pairs(options, fits, apart))  # an ordered set
     used: Counter[tuple[str, str]] = Counter()
 
     def news(row: Row) -> tuple[int, int]:

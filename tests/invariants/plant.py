@@ -1,11 +1,12 @@
-"""Plant the faults of `faults.toml` in a copy of the source, one by one; check that tests fail.
+"""Insert the faults of `faults.toml` into a copy of the source, one by one, and check that tests
+fail.
 
     python tests/invariants/plant.py                 all faults
     python tests/invariants/plant.py alpha reorder   those whose description has one of these words
-    python tests/invariants/plant.py --source DIR    plant in a copy of DIR instead of src/
+    python tests/invariants/plant.py --source DIR    use a copy of DIR instead of src/
     python tests/invariants/plant.py --jobs 8        eight at a time
 
-The source itself is never touched.
+The source itself is never changed.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from tests.invariants.faults import FAULTS, Fault  # noqa: E402 (found through t
 
 
 def run(source: Path, tests: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-    """Run these tests against this source."""
+    """Run these tests with this source."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
     command += ["-m", "not thorough", *options]
     command += ["-o", f"pythonpath={source} {ROOT}", *tests]
@@ -38,7 +39,7 @@ def where(fault: Fault) -> str:
 
 
 def broken(source: Path, fault: Fault, folder: Path) -> Path:
-    """A copy of the source with the fault in it."""
+    """A copy of the source that contains the fault."""
     copy = folder / "src"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     path = copy / "translucid" / fault.file
@@ -51,7 +52,7 @@ def broken(source: Path, fault: Fault, folder: Path) -> Path:
 
 
 def caught(source: Path, fault: Fault) -> str | None:
-    """None when the test goes red; otherwise what happened instead."""
+    """None if the test fails because of the fault; otherwise, what happened instead."""
     with TemporaryDirectory() as folder:
         copy = broken(source, fault, Path(folder))
         done = run(copy, [where(fault)], "-x")

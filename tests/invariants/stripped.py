@@ -1,4 +1,4 @@
-"""A twin of the package in which nobody can look: `value` for every `trace("name", value)`."""
+"""A copy of the package without tracing: every `trace("name", value)` is replaced by `value`."""
 
 import ast
 import importlib
@@ -13,7 +13,7 @@ SOURCE = Path(translucid.__file__).parent
 
 
 class Strip(ast.NodeTransformer):
-    """Drop the trace calls, and let the twin import itself."""
+    """Remove the trace calls, and let the copy import itself."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -35,7 +35,7 @@ class Strip(ast.NodeTransformer):
 
 
 def make_twin(folder: Path) -> tuple[ModuleType, int]:
-    """The twin's `models` package, and how many trace calls were dropped."""
+    """Write the copy; return its package `models`, and the number of removed trace calls."""
     strip = Strip()
     rooms = ("*.py", "core/*.py", "parts/*.py", "models/*.py")
     for path in (path for room in rooms for path in SOURCE.glob(room)):

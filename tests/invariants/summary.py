@@ -1,6 +1,7 @@
-"""The table at the end of a run: invariant, cases, passed. Silent when no invariant was tested.
+"""The table at the end of a run: invariant, cases, passed. Prints nothing if no invariant was
+tested.
 
-Loaded by `tests/conftest.py`: with pytest-xdist the process that prints collects no tests.
+Loaded by `tests/conftest.py`, because with pytest-xdist the process that prints collects no tests.
 """
 
 from pathlib import Path

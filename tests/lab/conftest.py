@@ -1,4 +1,4 @@
-"""What experiments measure quickly is measured once in a session, whichever process asks first."""
+"""Quick measurements of experiments are stored once per session and shared by all processes."""
 
 import os
 

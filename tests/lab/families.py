@@ -1,4 +1,4 @@
-"""What holds for every experiment of a family: rules and a picture take what it measures."""
+"""Checks for every experiment: its rules and its picture accept what it measures."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,37 +15,37 @@ from translucid_lab.engine.verdict import Data, Finding, Verdict
 Rows = Sequence[Mapping[str, Any]]
 
 
-folder = Path()  # of what was measured in this session; see conftest.py
+folder = Path()  # for the measurements of this session; see conftest.py
 
 
 def quick_data(experiment: Experiment, seed: int = 0) -> Data:
-    """Measured once in a session, and kept as the runner keeps it."""
+    """The quick measurement of an experiment, made once per session and stored as by the runner."""
     (job,) = jobs_of(experiment, folder, seeds=1, first=seed, quick=True)
     found: Data = measure(job)["data"]
     return found
 
 
 def measured(name: str) -> Data:
-    """What the experiment with this name measures quickly."""
+    """The quick measurement of the experiment with this name."""
     return quick_data(experiments()[name])
 
 
 def changed_data(experiment: Experiment, seed: int = 0) -> Data:
-    """Of an experiment some of whose parts a test has exchanged: measured for this test alone, and
-    the same both times."""
+    """The quick measurement of an experiment that a test has changed: made for this test alone, and
+    checked to be the same both times."""
     first, again = (as_kept(experiment.run(seed, True)) for _ in range(2))
     assert repr(first) == repr(again), f"{experiment.name}: one seed, two results"
     return first
 
 
 def as_kept(data: Data) -> Data:
-    """As it is after it was written and read."""
+    """The data as read back from JSON."""
     found: Data = json.loads(json.dumps(data))
     return found
 
 
 def check(experiment: Experiment, data: Rows) -> None:
-    """Rules and picture take these numbers; the picture can be drawn."""
+    """Check that rules and picture accept these numbers, and that the picture can be drawn."""
     for key, rule in experiment.claims.items():
         finding = rule.finding(data)
         assert finding.why, key
@@ -60,13 +60,13 @@ def verdict(experiment: Experiment, key: str, data: Rows) -> Verdict:
 
 
 def judge(key: str, data: Rows) -> Finding:
-    """The finding on a claim, by the rule of its experiment on toys."""
+    """The finding on a claim by the rule of its toy experiment."""
     return for_claim(key, experiments()).claims[key].finding(data)
 
 
 def rule_test(cases: Mapping[str, Sequence[tuple[Any, ...]]]) -> Callable[..., None]:
-    """A test of rules. cases: by claim, rows of numbers, the verdict that follows from them, and
-    words that its reason must contain."""
+    """A test of rules. cases: for each claim, rows of numbers, the expected verdict, and words that
+    its reason must contain."""
     parameters = [
         pytest.param(key, data, expected, words, id=f"{key}-{number}-{expected}")
         for key, rows in cases.items()
@@ -86,5 +86,5 @@ JITTER = tuple(at / 4.5 - 1 for at in range(10))  # ten seeds, from -1 to 1
 
 
 def around(value: float, spread: float = 0.0, seeds: int = 10) -> list[float]:
-    """Numbers of several seeds whose mean is this value."""
+    """Numbers of several seeds with this mean."""
     return [value + spread * (2 * i / (seeds - 1) - 1) for i in range(seeds)]

@@ -1,4 +1,4 @@
-"""Small experiments for the tests of the runner; also read as a file outside the package."""
+"""Small experiments for tests of the runner; also loaded as a user's file outside the package."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from translucid_lab import Experiment, Rule, clearly, column, decide, mean_of
 
 
 def measure(seed, quick):
-    """Sums over many numbers, which round otherwise with more threads."""
+    """Sums over many numbers, whose rounding depends on the number of threads."""
     if trouble := os.environ.get("LAB_TROUBLE"):
         if trouble == f"seed {seed}":
             raise ZeroDivisionError("nothing to divide by")

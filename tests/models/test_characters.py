@@ -36,7 +36,7 @@ def test_wrong_characters_are_explained(characters: object, message: str) -> Non
 
 
 def test_a_model_without_character_features_refuses_characters() -> None:
-    with pytest.raises(InputError, match=r"characters.*omit them"):
+    with pytest.raises(InputError, match=r"characters.*omit characters"):
         tagger(characters=0)(IDS, characters=CHARACTERS)
 
 

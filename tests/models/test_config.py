@@ -34,7 +34,7 @@ ROTARY = LANGUAGE | {"positions": "rotary", "d_model": 8, "heads": 2}
         (TAGS | {"parallel_residual": True, "placement": "post"}, "not post and encoder"),
         (TRANSLATE | {"parallel_residual": True}, "not pre and encoder-decoder"),
         (TAGS | {"positions": "relative", "relative_distance": 16}, "make the distance larger"),
-        (TAGS | {"norm": "batch", "norm_bias": False}, "batch norm has a shift"),
+        (TAGS | {"norm": "batch", "norm_bias": False}, "norm_bias = false.*norm layer"),
         (TRANSLATE | {"segments": 2}, "segments = 2 works only with shape encoder, not .*omit it"),
         (LANGUAGE | {"d_model": 12, "positions": "rotary"}, "d_model / heads = 3.*make it even"),
         (ROTARY | {"rotary_method": "yarn"}, "yarn needs rotary_length"),

@@ -103,7 +103,7 @@ def test_a_full_state_is_refused() -> None:
     model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
     state = model.start(GenerationInputs(1), capacity=3)
     model.step(torch.zeros(1, 2, dtype=torch.long), state)
-    with pytest.raises(InputError, match=r"3 positions .* 2 .* 2 more .*larger capacity"):
+    with pytest.raises(InputError, match=r"3 positions.* 2 .* 2 more .*larger capacity"):
         model.step(torch.zeros(1, 2, dtype=torch.long), state)
 
 
@@ -158,7 +158,7 @@ def test_wrong_masks_and_targets_are_explained() -> None:
     model = build(TransformerConfig(**LANGUAGE, vocab=9, d_model=8))
     with pytest.raises(InputError, match=r"mask of ids .*boolean"):
         model(ids, ids)
-    with pytest.raises(InputError, match=r"mask of ids .*\(1, 2\), but ids \(1, 3\)"):
+    with pytest.raises(InputError, match=r"mask of ids .*\(1, 2\), but ids .*\(1, 3\)"):
         model(ids, torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(InputError, match=r"tokens has shape \(3,\)"):
         model.step(ids[0], model.start(GenerationInputs(1), capacity=4))

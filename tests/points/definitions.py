@@ -1,9 +1,9 @@
-"""Every formula of the catalogue as a sum that can be worked out: plain torch, float64.
+"""Every formula of the catalogue as an expression that can be computed: plain torch, float64.
 
-An expression stands for one form of one entry: by the entry alone for its own formula, by
-`entry | words` for the form of a variant. Its names are those of the formula's placeholders (points
-of the same part, inputs, weights) and the few of `CONTEXT`. Rows of nothing but -inf are the one
-thing that a formula leaves to its reader: their largest entry counts as 0, and 0 / 0 as 0.
+The key of an expression is the entry for its own formula, or `entry | words` for the form of a
+variant. Its names are the formula's placeholders (points of the same part, inputs, weights) and
+those of `CONTEXT`. The formulas do not define rows that contain only -inf: here, their largest
+entry counts as 0, and 0 / 0 is 0.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from translucid.parts.activations import ACTIVATIONS, SYMBOLS
 
-# What an expression may use beside the placeholders: what the formula says in words or as an index.
+# Other names in expressions: for what a formula expresses in words or by an index.
 CONTEXT = {
     "table", "slots", "key_slots", "p_q", "p_k", "m_h", "w_reach", "is_real", "epsilon", "d",
     "wide", "groups", "softmaxes", "mask_of", "hash_table", "running_mean", "running_variance",
@@ -205,7 +205,7 @@ DEFINITIONS: dict[str, str] = {
     "softmax.probabilities": "divided(exponentials, normaliser)",
 }  # fmt: skip
 
-# Formulas that say no more than that there is one: parts of the house have a form of their own.
+# Placeholder formulas of the catalogue: each of Translucid's own parts has a form instead.
 GENERAL = {"positions.encoding", "alignment.scores", "head.pool_pattern"}
 
 
@@ -233,7 +233,7 @@ def serving(key: Tensor, groups: int) -> Tensor:
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Each pair that has an angle times the matrix [[cos, -sin], [sin, cos]]."""
+    """Multiply each pair that has an angle by the matrix [[cos, -sin], [sin, cos]]."""
     out = x.clone()
     for i in range(angles.shape[2]):
         cos, sin = angles[:, None, :, i].cos(), angles[:, None, :, i].sin()
@@ -267,7 +267,8 @@ def softmax_of(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def slide(weight: Tensor, x: Tensor, wide: int) -> Tensor:
-    """A filter's answer to each window of `wide` characters, zeros around the word."""
+    """The output of each filter for each window of `wide` characters, with zeros around the
+    word."""
     batch, length, characters, size = x.shape
     around = F.pad(x.reshape(batch * length, characters, size), (0, 0, wide - 1, wide - 1))
     windows = [around[:, t : t + wide] for t in range(characters + wide - 1)]

@@ -1,7 +1,7 @@
-"""What a part was given in a run: its weights and inputs, by the names of the catalogue.
+"""The weights and inputs of a part in a run, by the names of the catalogue.
 
-Read off the modules and their calls, or worked out from the other points; never by the part's own
-code.
+They are read from the modules and their calls, or computed from the other points, but never by the
+part's own code.
 """
 
 import math
@@ -22,9 +22,9 @@ from translucid.parts.computation import variant_of
 IDS = torch.tensor([[3, 1, 4, 1, 5, 2], [2, 6, 5, 3, 5, 1], [7, 8, 1, 1, 2, 4]])
 MASK = torch.tensor(
     [
-        [False, False, True, True, True, True],  # padding before,
-        [True, True, True, False, False, False],  # behind
-        [True, False, True, True, False, True],  # and in between
+        [False, False, True, True, True, True],  # padding at the beginning
+        [True, True, True, False, False, False],  # padding at the end
+        [True, False, True, True, False, True],  # padding between tokens
     ]
 )
 SOURCE = torch.tensor([[1, 4, 2, 6], [5, 3, 7, 2], [9, 1, 3, 3]])
@@ -33,13 +33,14 @@ CHARACTERS = torch.tensor([5, 7, 250, 9, 0, 0]).roll(2).repeat(3, 6, 1)
 CHARACTERS[0, 2], CHARACTERS[1, 1, 3:], CHARACTERS[2, 5] = 3, 0, 0
 
 
-# The same words with nothing before their first character, as linear models require.
+# The same words without padding before their first character, as linear models require.
 SPELLED = CHARACTERS.gather(2, (CHARACTERS == 0).int().argsort(dim=2, stable=True))
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 1, 1], [2, 0, 1, 2, 0, 1]])
 
 
 class Ran:
-    """A network that has run, watched by a trace, and what each of its modules was called with."""
+    """A network after a traced forward pass, with the arguments with which each of its modules was
+    called."""
 
     def __init__(self, network: Network, padded: bool) -> None:
         self.network, self.trace, self.padded = network, Trace(), padded
@@ -68,7 +69,8 @@ class Ran:
         self.calls.setdefault(path, given)
 
     def places(self, scope: str) -> Tensor:
-        """The number of real tokens before each; one row for all where nothing is padded."""
+        """The number of tokens before each position, without padding; one row for all texts if none
+        is padded."""
         mask = self.mask(scope)
         found = torch.zeros(mask.shape, dtype=torch.float64)
         for row, there in enumerate(mask.tolist()):
@@ -85,7 +87,7 @@ class Ran:
         return found
 
     def mask(self, scope: str) -> Tensor:
-        """Of the tokens that this part reads."""
+        """The mask of the tokens that this part reads."""
         two = hasattr(self.network, "encoder") and hasattr(self.network, "decoder")
         return self.source_mask if two and scope.startswith("encoder") else self.token_mask
 
@@ -97,14 +99,14 @@ class Ran:
         return self.trace[name]
 
     def first(self, stem: str, *names: str) -> Tensor:
-        """The first of these points that the run has."""
+        """The first of these points that exists in the run."""
         return next(self[f"{stem}.{name}"] for name in names if f"{stem}.{name}" in self.trace)
 
     def module(self, path: str) -> Any:
         return self.network.get_submodule(path)
 
     def form(self, name: str) -> tuple[str, str]:
-        """Which formula the point has: its key among the definitions, and its template."""
+        """The formula of a point in this network: its key in the definitions, and its template."""
         scope, _, _ = name.rpartition(".")
         words = self.points[scope] | set(variant_of(self.network, scope).words)
         key = entry(name)
@@ -121,7 +123,7 @@ class Ran:
         key, _ = self.form(name)
         own = variant_of(self.network, scope)
         values = {point: self[f"{scope}.{point}"] for point in self.points[scope]}
-        values.pop(name.rpartition(".")[2])  # nothing is made of itself
+        values.pop(name.rpartition(".")[2])  # a point is not computed from itself
         given = GIVEN[entry(name).partition(".")[0]](self, scope)
         given |= dict.fromkeys(own.absent, 0.0)
         if "act" in own.symbols:
@@ -175,7 +177,7 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
     found["x"] = ran.first(stem, *made)
     if config.positions == "sinusoidal":
         found["p"] = p + config.first_position
-    if config.positions == "rotary":  # sinusoids have a base of their own
+    if config.positions == "rotary":  # sinusoids have a fixed base
         d = int((config.d_head or config.d_model // config.heads) * config.rotary_fraction)
         found |= {"base": config.rotary_base, "scaling": config.rotary_scaling, "d": d}
         return found | {"original_length": config.rotary_length, "kept": _kept(config, d)}
@@ -183,7 +185,8 @@ def _positions(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _bucket(config: Any, scope: str, offsets: Tensor) -> Tensor:
-    """One by one: near distances have a bucket each, far ones by the logarithm."""
+    """The buckets of relative positions, one by one: one each for near distances, by the logarithm
+    for far ones."""
     both = scope.startswith("encoder")
     half = config.relative_buckets // 2 if both else config.relative_buckets
     exact = half // 2
@@ -212,7 +215,8 @@ def _lora(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _kept(config: Any, d: int) -> Tensor | None:
-    """As the papers have it: by the wavelength (llama3), or by the number of the pair (yarn)."""
+    """The fraction of each frequency that is not scaled, as in the papers: by wavelength (llama3),
+    or by the number of the pair (yarn)."""
     low, high, length = config.rotary_low, config.rotary_high, config.rotary_length
     waves = [2 * math.pi * config.rotary_base ** (2 * i / d) for i in range(d // 2)]
     if config.rotary_method == "llama3":
@@ -296,7 +300,7 @@ def _alignment(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _ngram(ran: Ran, scope: str) -> dict[str, Any]:
-    """The tables by n-gram, as tuples of tokens."""
+    """The tables of an n-gram model by n-gram, which is a tuple of tokens."""
     part, order = ran.module(scope), ran.module(scope).order
     stem = scope.rpartition(".")[0]
     known: dict[tuple[int, ...], float] = {}
@@ -400,7 +404,8 @@ def _norm(ran: Ran, scope: str) -> dict[str, Any]:
 
 
 def _residual(ran: Ran, scope: str) -> dict[str, Any]:
-    """x is what the layer got, or what the frame before handed on; f the sub-layer."""
+    """x is the input of the layer, or the output of the previous residual connection; f is the
+    sub-layer."""
     layer, _, own = scope.rpartition(".")
     order = ["self_attention", "cross_attention", "feedforward"]
     order = [name for name in order if f"{layer}.{name}_residual.sum" in ran.trace]
@@ -445,7 +450,7 @@ BLOCKS = {"rnn": ("",), "lstm": ("_i", "_f", "_g", "_o"), "gru": ("_r", "_z", "_
 
 
 def _cell(ran: Ran, scope: str) -> dict[str, Any]:
-    """Weights by their letters; what came in; the state before each step."""
+    """The weights by their letters, the input x, and the states before each step."""
     path, _, rest = scope.partition(".layers.")
     part, kind = ran.module(path), scope.rpartition(".")[2]
     layer, backward = int(rest.partition(".")[0]), ".backward." in scope
@@ -488,7 +493,7 @@ def _before(states: Tensor, start: Tensor, mask: Tensor, backward: bool) -> Tens
 
 
 def _after(states: Tensor, mask: Tensor, backward: bool, start: Tensor) -> Tensor:
-    """The state behind the last token."""
+    """The state after the last token."""
     order = range(states.shape[1])
     now = start
     for t in reversed(order) if backward else order:
@@ -505,7 +510,8 @@ def _ways(ran: Ran, path: str, layer: int) -> list[tuple[str, bool]]:
 
 
 def _below(ran: Ran, path: str, layer: int) -> Tensor:
-    """What comes into a layer: the embedding, or the states of the layer below, 0 at padding."""
+    """The input of a recurrent layer: the embedding, or the states of the layer below, 0 at
+    padding."""
     if layer == 0 and f"{path.rpartition('.')[0]}.input_feeding.input" in ran.trace:
         return ran[f"{path.rpartition('.')[0]}.input_feeding.input"]
     if layer == 0:
@@ -532,7 +538,7 @@ def _last_state(ran: Ran, path: str, point: str) -> Tensor:
 
 
 def _copied(ran: Ran) -> dict[str, Any]:
-    """The encoder's last states, layer by layer: (batch, layers, hidden)."""
+    """The encoder's last states by layer: (batch, layers, hidden)."""
     path, found = "encoder.recurrent", {}
     part = ran.module(path)
     for letter, point in (("h", "hidden"), ("c", "cell")):
@@ -624,12 +630,12 @@ def _code(symbols: Sequence[int]) -> int:
 
 
 def _small(word: Sequence[int]) -> list[int]:
-    """The bytes + 1 of a word in small letters."""
+    """The bytes + 1 of a word in lower case."""
     return [byte + 1 for byte in bytes(symbol - 1 for symbol in word).lower()]
 
 
 def _spelling(word: list[int], rows: int, *, tags: bool) -> list[int]:
-    """The rows of the features of a word's spelling. word: its bytes + 1."""
+    """The rows of the spelling features of a word. word: its bytes + 1."""
     if not word:
         return []
     small = [257, *_small(word), 258]

@@ -288,11 +288,8 @@ def test_a_better_baseline_becomes_the_best_model(tmp_path: Path) -> None:
     printed = trained(tmp_path, "free", *files, *SHORT)
     trained(tmp_path, "named", *files, *SHORT, "model.kind=mlp")
     free, kind = tmp_path / "free", tmp_path / "named"
-    assert (
-        "free/best is the linear baseline, because it is better than the network: valid r_squared "
-        in printed
-    )
-    assert "The network is in free/network; to force the network, set model.kind=mlp" in printed
+    assert "free/best is the linear baseline, because its validation r_squared of " in printed
+    assert "The network is in free/network; to train only a network, set model.kind=mlp" in printed
     assert "Use the baseline" not in printed
     assert not (free / "baseline").exists()
     assert not (kind / "network").exists()
@@ -521,7 +518,7 @@ def test_a_new_head_has_no_start_to_beat(tmp_path: Path) -> None:
     tl.train(
         "classify", tmp_path / "x", train=file, test=file, start_from=str(classifier()), **TINY
     )
-    assert "start model" not in (tmp_path / "x/log.txt").read_text("utf-8")
+    assert "start model, test" not in (tmp_path / "x/log.txt").read_text("utf-8")
 
 
 def test_a_wrong_use_of_the_keys_is_refused() -> None:

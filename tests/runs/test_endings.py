@@ -40,7 +40,8 @@ ENDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "patience": (
         {"patience": 2, "steps": 9, "evaluate_every": 1, "learning_rate": 1e-12},
-        "training ended after step 3 of 9: no better accuracy in 2 evaluations (training.patience)",
+        "training ended after step 3 of 9: accuracy did not improve in 2 evaluations "
+        "(training.patience)",
     ),
 }
 

@@ -144,7 +144,7 @@ def test_a_run_finds_its_test_data_from_any_folder(
     shutil.rmtree(tmp_path / "run/state")
     assert same(tmp_path / "run") == here, "a checkpoint is not needed"
     (tmp_path / "t.txt").unlink()
-    with pytest.raises(InputError, match=r"has changed from .*t\.txt"):
+    with pytest.raises(InputError, match=r"has changed since .*t\.txt"):
         load(tmp_path / "run").evaluate()
     Path("t.txt").unlink()
     with pytest.raises(InputError, match=r"t\.txt: no such file.*looked for"):
@@ -209,7 +209,7 @@ def test_a_project_that_was_moved_whole_finds_its_files(
     moved = tmp_path / "new place" / "runs" / "r"
     assert same(moved) == before
     (tmp_path / "new place" / "t.txt").write_text("another file\n" * 9)
-    with pytest.raises(InputError, match=r"has changed from .*old place"):
+    with pytest.raises(InputError, match=r"has changed since .*old place"):
         load(moved).evaluate()
 
 
@@ -250,7 +250,7 @@ def test_a_search_is_changed_on_the_command_line_as_in_python(tmp_path: Path) ->
 REFUSED = {
     "label_column": (
         2,
-        r"label_column has no effect on scores for task language; these keys have: text",
+        r"label_column has no effect on scores for task language; keys with an effect: text",
     ),
     "beam_size": (2, r"beam_size has no effect on scores for task language"),
     "unti": ("line", r"unti: no such key; did you mean unit\?"),
@@ -278,7 +278,7 @@ def test_without_test_data_a_file_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(TEXT, "utf-8")
     data = {"train": [str(tmp_path / "t.txt")]}
     model = load(trained(tmp_path / "run", "language", data=data))
-    with pytest.raises(InputError, match=r"names no test data; give a file"):
+    with pytest.raises(InputError, match=r"names no test data; pass a file"):
         model.evaluate()
     model.save(tmp_path / "alone" / "model")
     with pytest.raises(InputError, match=r"not in a run folder"):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runs.test_runs import small
 
@@ -16,6 +17,7 @@ from translucid.runs.run import resume_run, train_recipe
 from translucid.runs.setup import set_up
 from translucid.training import loop
 from translucid.training.config import TrainingConfig
+from translucid.training.state import StepPlan
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -109,7 +111,7 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     training = TrainingConfig(steps=1000, evaluate_every=100, minutes=5)
     (line,) = told(training, 1.0)
     found = re.search(
-        r"training.minutes = 5 ends it at about step (\d+): set training.steps=\1 ", line
+        r"training.minutes = 5 ends training at about step (\d+): set training.steps=\1 ", line
     )
     assert found
     assert 250 < int(found[1]) < 300
@@ -117,13 +119,50 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     assert "minutes" not in line
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=100, minutes=60), 1.0, 500, 3500.0)
     assert "for 500 steps" in line
-    assert "training.minutes = 60 ends it at about step 589: " in line
+    assert "training.minutes = 60 ends training at about step 589: " in line
+
+
+@pytest.mark.parametrize("factor", [0.25, 1.0, 3.0, 20.0])
+def test_steps_adapt_to_a_machine_that_changes_speed(factor: float) -> None:
+    """Simulates a run whose steps take so many times as long after 60 s, for another 120 s."""
+    training = TrainingConfig(steps=2000, evaluate_every=200, minutes=5, most_steps=20_000)
+    plan = StepPlan(training.steps, training.steps)
+    lines: list[str] = []
+    pace = Pace(training, 0, 0.0, lambda: 12.0, lines.append)
+    step, seconds, evaluated, places = 0, 0.0, 0, [0.0]
+    while step < plan.end:
+        step += 1
+        took = 0.08 * (factor if 60 < seconds < 180 else 1.0)
+        seconds += took
+        pace.ticked(step, took)
+        if plan.due(step, training.evaluate_every) or step == plan.end:
+            evaluated += 1
+            seconds += 12.0
+            pace.evaluated(12.0)
+        if step < plan.end and (end := pace.new_end(plan, step, seconds)):
+            plan = plan.ending(end, step)
+        places.append(plan.at(step))
+    assert 0.9 * 300 < seconds <= 300, "the time limit is used and not exceeded"
+    assert evaluated == 10, "as planned"
+    assert places == sorted(places), "the learning rate schedule never goes back"
+    assert places[-1] == pytest.approx(training.steps)
+    assert max(np.diff(places)) < 2 * max(factor, 1.0)
+    changes = [line for line in lines if " in place of " in line]
+    assert bool(changes) == (factor != 1.0)
+    # A number of steps that the user set is kept.
+    fixed = Pace(
+        training.model_copy(update={"most_steps": None}), 0, 0.0, lambda: 12.0, lines.append
+    )
+    for number in range(1, 100):
+        fixed.ticked(number, 3.0)
+    assert fixed.new_end(plan, 100, 299.0) is None
 
 
 def test_slow_evaluations_are_reported_with_a_remedy() -> None:
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
     share, every = re.search(
-        r"; evaluations take (\d+)% of it, and 20% or less with training.evaluate_every=(\d+)$",
+        r"; evaluations take (\d+)% of that time, or at most 20% with "
+        r"training.evaluate_every=(\d+)$",
         line,
     ).groups()  # type: ignore[union-attr]
     whole, without = simulated(0, 1000, 10, 0.1, 12.0), simulated(0, 1000, 10, 0.1, 0.0)

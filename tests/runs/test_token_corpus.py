@@ -74,7 +74,7 @@ def test_rows_are_held_out_where_no_validation_file_is_given(files: Path) -> Non
     ("task", "data", "message"),
     [
         ("classify", {"train": ["x.tsv"]}, "data.store is only for task language, not classify"),
-        ("language", {}, "data.store: name the text to store as data.train"),
+        ("language", {}, "data.store needs data.train"),
         ("language", {"train": ["x.tsv"], "text_column": 1}, "data.store requires plain text"),
     ],
 )

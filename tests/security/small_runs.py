@@ -1,4 +1,4 @@
-"""A small run folder to attack: made once, copied for each attack."""
+"""A small run folder to attack: created once, and copied for each attack."""
 
 import json
 import shutil
@@ -29,13 +29,13 @@ def make(folder: Path) -> None:
 
 
 def small_run(folder: Path) -> Path:
-    """A run that could take more steps, with its data beside it, in this folder."""
+    """Copy a run that can be continued, and its data, into this folder."""
     shutil.copytree(once("a run to attack", make), folder, dirs_exist_ok=True)
     return folder / "run"
 
 
 def change_json(file: Path, change: Callable[[Any], Any], checked: Path | None = None) -> None:
-    """Change a JSON file, and the digests of the folder it stands in, as an attacker would."""
+    """Change a JSON file, and correct the digests of its folder, as an attacker would."""
     file.write_text(json.dumps(change(json.loads(file.read_text("utf-8"))), indent=1))
     write_manifest(checked or file.parent)
 

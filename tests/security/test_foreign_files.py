@@ -97,7 +97,7 @@ def test_a_pickle_that_copies_its_values_again_and_again_is_refused(
     path.write_bytes(torch_files()[name]())
     end = victims.opened(_read_facts, path, folder=tmp_path)
     assert end.outcome == "refused", end
-    assert "it copies more than" in end.note
+    assert "the pickle copies more than" in end.note
 
 
 def test_a_compressed_byteorder_is_not_unpacked(
@@ -153,13 +153,13 @@ def test_a_piece_that_is_too_long_is_refused(tmp_path: Path, length: int) -> Non
     path = tmp_path / "a.model"
     pieces = [*CONTROLS, *WORDS, *LETTERS, ("b" * length, -1.0, 1)]
     path.write_bytes(sentencepiece_model(pieces))
-    with pytest.raises(InputError, match=f"a piece has {length:,} characters"):
+    with pytest.raises(InputError, match=f"a token has {length:,} characters"):
         sentencepiece_alone(path)
     folder = copied("tokenizer.json, Unigram", tmp_path)
     spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     spec["model"]["vocab"][-1][0] = "b" * length
     (folder / "tokenizer.json").write_text(json.dumps(spec))
-    with pytest.raises(InputError, match=f"a piece has {length:,} characters"):
+    with pytest.raises(InputError, match=f"a token has {length:,} characters"):
         read_tokenizers(folder)
 
 

@@ -1,4 +1,4 @@
-"""Tiny models of every kind with a text each, in double precision, for what differentiates them."""
+"""Tiny models of every kind in float64, each with a text, to test gradients and explanations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -84,7 +84,7 @@ def regressor(target: str | None = "1 -1", **options: Any) -> Explained:
 def _made(config: Any, task: Task[Any, Any], text: str, target: str | None = None) -> Explained:
     torch.manual_seed(1)
     network = tl.build(config).double()
-    with torch.no_grad():  # at its start a network is too even to tell much
+    with torch.no_grad():  # the outputs of an untrained network hardly differ
         for weight in network.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
     return network, task, task.example(text, target)

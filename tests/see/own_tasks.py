@@ -1,5 +1,6 @@
-"""Tasks that the package does not know, as a user may write them: a number for a pair of sentences,
-and a tagger that says at each token what kind of writing it is."""
+"""Tasks that the package does not know, as a user may write them: a score for a pair of sentences,
+and a tagger that labels each token as a word or a symbol.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.outputs import Outputs, Values
 from translucid.tasks.words import Words, of_text, readable
 
-BETWEEN = "|"  # the two sentences of a pair, where people write them
+BETWEEN = "|"  # separates the two sentences of a pair in a line of text
 TEXTS = ["the dog sees a cat .", "a cat and the bird sleep .", "the old bird sings ."]
 PAIR = f"the dog sees a cat . {BETWEEN} a bird sings ."
 
@@ -33,7 +34,7 @@ class PairItem:
 
 
 class PairScore(Task[Any, PairItem]):
-    """How alike two sentences are: half the squared error of one number."""
+    """The similarity of two sentences; the loss is half the squared error of one number."""
 
     name = "pair-score"
     metric, higher_is_better = "error", False
@@ -91,7 +92,7 @@ class PairScore(Task[Any, PairItem]):
 
 
 class CaseTagger(PairScore):
-    """At each token of one text: is it a word or a sign?"""
+    """For each token of a text: is it a word or a symbol?"""
 
     name = "case"
     kinds = ("sign", "word")
@@ -110,7 +111,7 @@ class CaseTagger(PairScore):
 
 
 def made(kind: str) -> tuple[Any, Network]:
-    """A task and a network for it, far enough from its start to say something."""
+    """A task and a network for it, with weights that are far from their initial values."""
     tokenizer = Tokenizer.train("word", TEXTS)
     task: Any = {"pair": PairScore, "case": CaseTagger}[kind](tokenizer)
     head, outputs = {"pair": ("classify", 1), "case": ("tag", 2)}[kind]

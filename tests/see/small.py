@@ -1,4 +1,4 @@
-"""Small networks with tasks around them, untrained: what is seen need not be sensible."""
+"""Small untrained networks with their tasks, for tests whose values need not make sense."""
 
 from functools import cache
 from typing import Any
@@ -30,7 +30,8 @@ def words(kind: Any = "word") -> tuple[Tokenizer, Tokenizer]:
 
 
 def pair(task: str, family: str = "transformer", kind: str = "word", **keys: Any) -> Any:
-    """A task and a network for it, in float64 so that two ways agree closely."""
+    """A task and a network for it, in float64, so that two ways of computing a value agree
+    closely."""
     source, target = words(kind)
     tasks: dict[str, Task[Any, Any]] = {
         "translate": Translate(source, target),
@@ -50,7 +51,7 @@ def pair(task: str, family: str = "transformer", kind: str = "word", **keys: Any
     config |= {"target_vocab": len(target)} if task == "translate" else {}
     if family == "linear":
         network = build(LinearConfig(**config | {"features": 50} | keys)).double().eval()
-        for weight in network.parameters():  # it starts at 0
+        for weight in network.parameters():  # which are initialised with 0
             torch.nn.init.normal_(weight)
         return tasks[task], network
     if family == "transformer":

@@ -1,4 +1,4 @@
-"""Tiny random networks in double precision, the tasks they are for, and what they have read."""
+"""Tiny random networks in float64, their tasks, and their readings of a text."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def recurrent(task: str, **options: Any) -> Network:
 
 
 def random(config: ModelConfig) -> Network:
-    """Far from its start, where all norms do nothing in particular."""
+    """A network with random weights, since at initialisation all norms have no effect."""
     torch.manual_seed(1)
     network = build(config).double().eval()
     with torch.no_grad():
@@ -70,7 +70,7 @@ def reading_of(task: str, network: Network | None = None, **options: Any) -> Rea
 
 
 def reading_in_pieces() -> Reading:
-    """Of a text whose words are several tokens each."""
+    """A reading of a text whose words consist of several tokens each."""
     tokenizer = Tokenizer.train("bpe", ["unhappy happy dogs"] * 3, vocab_size=270)
     config = TransformerConfig(
         **{**SHAPES["language"], "vocab": len(tokenizer)}, d_model=8, heads=2, layers=1
@@ -79,7 +79,7 @@ def reading_in_pieces() -> Reading:
 
 
 def say(reading: Reading) -> torch.Tensor:
-    """What the network says, without any trace: log-probabilities of the only text."""
+    """The log-probabilities that the network computes for the only text, without any trace."""
     inputs = reading.example.batch.inputs
     with torch.no_grad():
         return reading.network(**inputs)[0].log_softmax(dim=-1)

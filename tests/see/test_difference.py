@@ -122,7 +122,7 @@ def test_points_that_cannot_be_compared_are_listed() -> None:
     assert difference(longer, a, "*.pattern").only_b == tuple(a.names("*.pattern"))
     said = str(found)
     assert f"not compared: {name} has shape (1, 2, 6, 4) in one run and (1, 2, 7, 4)" in said
-    assert "only in the first: decoder.layers.0.self_attention.query" in said
+    assert "only in the first run: decoder.layers.0.self_attention.query" in said
     with pytest.raises(InputError, match=r"same number of tokens.*_residual\.sum"):
         found.picture()
     with pytest.raises(UnknownPointError, match=r"Did you mean .*\*\.pattern"):

@@ -156,7 +156,7 @@ def test_runs_that_cannot_be_patched_are_refused() -> None:
         run(model, given, from_trace(other, "*.0.self_attention.pattern", tokens={0: 0}))
     with pytest.raises(TraceError, match="has no token axis"):
         run(model, given, from_trace(other, "*.scale", tokens={0: 0}))
-    with pytest.raises(TraceError, match="from 0 on"):
+    with pytest.raises(TraceError, match="from 0"):
         from_trace(other, sums, tokens={})
     with pytest.raises(UnknownPointError, match=r"Did you mean .*\*\.pattern"):
         from_trace(other, "*.patern")

@@ -515,7 +515,7 @@ def test_one_layer_shows_each_head_and_every_point() -> None:
         ("transformer", {"layer": -1}, "layer = -1: the model has layers 0 to 1"),
         ("seq2seq", {"layer": 1}, "layer = 1: the model has one layer, number 0"),
         ("transformer", {"head": 2}, "head = 2: the model has attention heads 0 to 1"),
-        ("gru", {"head": 0}, "head = 0: the model has no attention heads; omit it"),
+        ("gru", {"head": 0}, "head = 0: the model has no attention heads; omit this option"),
         ("gru", {"top": 0}, "top = 0: must be at least 1"),
     ],
 )

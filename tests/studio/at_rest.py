@@ -1,23 +1,23 @@
-"""A page is read only when nothing is under way in it: no answer, no timer, no transition.
+"""Read a page only when it is idle: no answer, timer or transition is pending.
 
-What the page draws comes later than the key that asked for it, on a busy machine much later. So
-whatever a test does with `page.inner` waits first until the page is at rest; only waits, navigation
-and listeners do not.
+The page draws some time after the key press that caused it, on a busy machine much later.
+Therefore, everything that a test does with `page.inner` waits until the page is idle, except waits,
+navigation and listeners.
 
-With TRANSLUCID_SLOW_PAGE=400 in the environment every answer comes 400 ms late: this is how a test
-that does not wait is found, on a machine that is not busy.
+With TRANSLUCID_SLOW_PAGE=400 in the environment, every answer arrives 400 ms late, which finds
+tests that do not wait, even on a machine that is not busy.
 """
 
 import os
 from typing import Any
 
-PATIENCE = 180_000  # milliseconds, on a machine that is busy
-LATE = int(os.environ.get("TRANSLUCID_SLOW_PAGE") or 0)  # milliseconds
+PATIENCE = 180_000  # milliseconds; enough for a busy machine
+LATE = int(os.environ.get("TRANSLUCID_SLOW_PAGE") or 0)  # delay of every answer in milliseconds
 AT_ONCE = (
     "wait_for_", "expect_", "on", "remove_listener", "route", "unroute", "goto", "reload", "context"
 )  # fmt: skip
 
-# A longer timer than half a second draws nothing that was asked for: an answer is late, or so.
+# Timers of more than half a second do not draw answers; some report that an answer is late.
 COUNTED = """(() => {
   const [ask, wait, clear] = [window.fetch, window.setTimeout, window.clearTimeout];
   const timers = new Set();
@@ -51,10 +51,10 @@ FRAMES = "() => new Promise(go => requestAnimationFrame(() => requestAnimationFr
 
 
 class AtRest:
-    """Playwright's page, which waits before it is touched."""
+    """A wrapper of Playwright's page that waits until the page is idle before each access."""
 
     def __init__(self, page: Any) -> None:
-        self.at_once = page  # for what must come in between
+        self.at_once = page  # for access without waiting
         page.add_init_script(COUNTED)
 
     def __getattr__(self, name: str) -> Any:
@@ -63,10 +63,11 @@ class AtRest:
         return getattr(self.at_once, name)
 
     def rest(self) -> None:
-        if not self.at_once.evaluate(NOW):  # a wait costs more than a question
+        if not self.at_once.evaluate(NOW):  # asking is cheaper than waiting
             self.at_once.wait_for_function(NOW, timeout=PATIENCE)
 
     def set_viewport_size(self, size: Any) -> None:
-        """Who watches sizes hears of them with the next frame."""
+        """Resize the window and wait for two frames, because resize observers run with the next
+        frame."""
         self.at_once.set_viewport_size(size)
         self.at_once.evaluate(FRAMES)

@@ -1,7 +1,7 @@
-"""Chromium for tests: the system's own, never one that is downloaded.
+"""Chromium for tests: the system's own, never a downloaded one.
 
-A test that takes the fixture `page` opens addresses with `page.see(address)`: it waits until the
-studio has drawn, and fails on what the console says, on requests that leave this machine, and on
+A test that uses the fixture `page` opens addresses with `page.see(address)`: it waits until the
+studio has drawn, and fails on messages in the console, on requests to other machines, and on
 scripts that a hostile text has managed to run.
 """
 
@@ -24,7 +24,7 @@ HOW = (
     "CHROMIUM=/path/to/it) and `pip install playwright` (it need not download browsers)"
 )
 WINDOW: Any = {"width": 1280, "height": 800}
-# What a page may ask for: this machine, a file of it, and what it has itself.
+# Prefixes of the addresses that a page may request: this machine, its files, and data of the page.
 HERE = (
     "http://127.0.0.1:",
     "http://127.0.0.1/",
@@ -34,9 +34,9 @@ HERE = (
     "data:",
     "blob:",
 )
-# Whatever else has a name is not found, and is told by `Page.check`.
+# No other host name resolves, and `Page.check` reports the request.
 NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
-# One process draws all pages: to start one for every page that is opened takes a third of its time.
+# One process draws all pages: starting one for every page would take a third of the tests' time.
 ONE_PROCESS = ("--disable-site-isolation-trials", "--renderer-process-limit=1")
 
 
@@ -47,20 +47,22 @@ def chromium() -> str | None:
 
 @dataclass
 class Page:
-    """A page of the browser, which remembers what went wrong on it."""
+    """A page of the browser that records errors and requests to other machines."""
 
     inner: AtRest  # playwright's
     said: list[str] = field(default_factory=list)  # errors of the console
-    left: list[str] = field(default_factory=list)  # requests to elsewhere
-    expected: list[str] = field(default_factory=list)  # what the console may say
+    left: list[str] = field(default_factory=list)  # requests to other machines
+    expected: list[str] = field(default_factory=list)  # messages that the console may contain
 
     def see(self, address: str) -> str:
-        """Open an address, wait until it is drawn, and return what was drawn: `view run`."""
+        """Open an address, wait until it is drawn, and return the view and the run that were drawn,
+        as "view run"."""
         self.inner.goto(address)
         return self.ready()
 
     def turn(self, address: str) -> str:
-        """The same without loading the page anew, where it is open already: much faster."""
+        """Like `see`, but without loading the page again if it is already open, which is much
+        faster."""
         before, _, after = address.partition("#")
         host = before.partition("/open/")[0]
         if not self.inner.url.startswith(f"{host}/#"):
@@ -78,12 +80,13 @@ class Page:
         return self.inner.eval_on_selector(selector, "el => el.textContent")
 
     def wait(self, condition: str, arg: Any = None) -> None:
-        """A function of the page, since its policy lets no text be run."""
+        """Wait until a JavaScript function returns true. A function, since the page's policy
+        forbids evaluating text."""
         condition = condition if "=>" in condition else f"() => {condition}"
         self.inner.wait_for_function(condition, arg=arg, timeout=PATIENCE)
 
     def ready(self, other_than: str = "") -> str:
-        """Wait until the page says that it is drawn; `other_than` what it said before."""
+        """Wait until the page reports that it has drawn. other_than: its report before."""
         self.inner.wait_for_function(
             "before => { const now = document.documentElement.dataset.ready;"
             " return now && now !== before; }",
@@ -95,7 +98,7 @@ class Page:
         return self.inner.evaluate("document.documentElement.dataset.ready ?? ''")
 
     def changed(self, act: Any) -> str:
-        """Do something that draws anew, and wait for it."""
+        """Do something that makes the page draw again, and wait for it."""
         self.inner.evaluate("delete document.documentElement.dataset.ready")
         act()
         return self.ready()
@@ -104,7 +107,7 @@ class Page:
         return self.inner.eval_on_selector_all(selector, "all => all.map(el => el.textContent)")
 
     def told(self) -> str:
-        """What the error box says, or nothing."""
+        """The text of the error box; empty if there is none."""
         return " ".join(self.words(".told"))
 
     def check(self) -> None:
@@ -116,7 +119,7 @@ class Page:
 
 @cache
 def started(path: str) -> Any:
-    """One browser for all tests of a process, whatever their modules: Playwright allows one."""
+    """Start one browser for all tests of a process, since Playwright allows only one."""
     from playwright.sync_api import sync_playwright
 
     playwright = sync_playwright().start()
@@ -140,7 +143,7 @@ def running() -> Any:
 
 @pytest.fixture(scope="module")
 def window(running: Any) -> Iterator[Page]:
-    """One page for a whole module, for tests that look and leave nothing behind."""
+    """One page for a whole module, for tests that leave nothing behind."""
     with opened(running) as found:
         yield found
 
@@ -165,7 +168,7 @@ def tab(running: Any) -> Iterator[Page]:
 
 @pytest.fixture
 def page(tab: Page) -> Iterator[Page]:
-    """As new: the same one each time, since a new one takes seconds, with nothing left on it."""
+    """A page as if new. It is reset after each test, because creating a new one takes seconds."""
     for kept in (tab.said, tab.left, tab.expected):
         kept.clear()
     yield tab
@@ -186,7 +189,7 @@ def page(tab: Page) -> Iterator[Page]:
 
 @pytest.fixture
 def own_page(running: Any) -> Iterator[Page]:
-    """A new one, for tests that change what cannot be put back."""
+    """A new page, for tests that change something that cannot be reset."""
     with opened(running) as found:
         yield found
         found.check()
@@ -202,7 +205,7 @@ def opened(running: Any) -> Iterator[Page]:
         if not request.url.startswith(HERE):
             found.left.append(request.url)
 
-    # Not a route, which would pass every file of the page through Python and keep none of them.
+    # An event, not a route: a route would pass all files through Python and turn off the cache.
     context.on("request", leaves)
     found.inner.on("console", lambda line: found.said.append(line.text)
                    if line.type in ("error", "warning") else None)  # fmt: skip

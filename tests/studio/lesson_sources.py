@@ -16,12 +16,12 @@ FILES = {
 @dataclass(frozen=True)
 class Sentence:
     function: str
-    text: str  # without what its braces hold
+    text: str  # without the values in its braces
     conditional: bool  # in a branch of its function, or in a check
 
 
 def sentences(key: str) -> Iterator[Sentence]:
-    """Every text of a lesson with a blank in it; titles and docstrings left out."""
+    """Every text of a lesson that contains a space, without titles and docstrings."""
     for function in ast.walk(ast.parse(FILES[key].read_text("utf-8"))):
         if isinstance(function, ast.FunctionDef):
             checks = [argument.arg for argument in function.args.args] == ["run", "page"]

@@ -1,5 +1,6 @@
-"""Saved pictures, read by others than the page that made them: as XML, as an image in Chromium, and
-by librsvg, which drawing programs and viewers of the desktop use."""
+"""Read saved pictures with other programs than the page that drew them: as XML, as an image in
+Chromium, and with librsvg, which drawing programs and desktop viewers use.
+"""
 
 import ctypes
 import ctypes.util
@@ -13,12 +14,12 @@ from PIL import Image, ImageChops, ImageStat
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
-# What every reader of SVG 1.1 knows, and nothing else.
+# The elements that a picture may contain: every reader of SVG 1.1 supports them.
 PLAIN = {"svg", "title", "defs", "clipPath", "linearGradient", "stop", "g", "rect", "path", "line",
          "circle", "text", "tspan", "image"}  # fmt: skip
 WORKERS = ["style", "class", "href"]
 BLOCK = 40  # pixels
-# Every text that can be seen in what is saved, in the order of the page; fields by their value.
+# Every visible text in the saved part of the page, in order; for input fields, their value.
 SEEN = """() => {
   const found = [];
   const clipped = (el, box) => {
@@ -59,7 +60,7 @@ def words(texts: list[str]) -> Counter[str]:
 
 
 class Picture:
-    """A file of SVG."""
+    """A saved SVG file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,7 +68,8 @@ class Picture:
         self.size = int(self.root.get("width", "0")), int(self.root.get("height", "0"))
 
     def check_plain(self) -> None:
-        """Plain shapes, texts and images in it, and nothing that works or that lies elsewhere."""
+        """Check that it contains only plain shapes, texts and images: no scripts, no styles, no
+        references to other files."""
         names = set()
         for each in self.root.iter():
             assert each.tag.startswith(SVG), each.tag
@@ -88,7 +90,8 @@ class Picture:
                 assert "url(" not in value or value.removeprefix("url(#").rstrip(")") in names
 
     def texts(self, *, caption: bool = False) -> list[str]:
-        """Texts of the view, each piece for itself; edges around letters are drawn, not written."""
+        """The texts of the view, each piece separately; outlines around letters do not count.
+        caption: only those of the caption."""
         below = self.root.findall(f"{SVG}text")
         if caption:
             return ["".join(each.itertext()) for each in below]
@@ -100,7 +103,7 @@ class Picture:
         ]
 
     def figures(self) -> list[list[str]]:
-        """Of each image the numbers that stand on it."""
+        """For each image, the numbers written on it."""
         found: list[list[str]] = []
         for group in self.root.iter():
             on: list[str] | None = None
@@ -125,7 +128,7 @@ class Picture:
             context.close()
 
     def in_librsvg(self) -> Image.Image | None:
-        """None where there is no librsvg."""
+        """The picture as drawn by librsvg; None if it is not installed."""
         names = [ctypes.util.find_library(name) for name in ("rsvg-2", "cairo")]
         if None in names:
             return None
@@ -148,9 +151,10 @@ class Picture:
 
 
 def apart(live: Image.Image, drawn: Image.Image) -> tuple[float, float]:
-    """How far two pictures are apart, of 255: in the mean, and where they are most."""
+    """The difference of two pictures on a scale from 0 to 255: the mean, and the largest of any
+    block."""
     between = ImageChops.difference(live, drawn.crop((0, 0, *live.size))).convert("L")
     small = between.resize(
         (live.width // BLOCK, live.height // BLOCK), Image.Resampling.BOX
-    )  # the mean of each block
+    )  # mean difference in each block
     return ImageStat.Stat(between).mean[0], float(small.getextrema()[1])  # type: ignore[arg-type]

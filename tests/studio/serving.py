@@ -1,4 +1,4 @@
-"""A studio for tests: small untrained models behind a real server on a port of its own."""
+"""A studio for tests: small untrained models behind a real server on its own port."""
 
 import http.client
 import json
@@ -26,7 +26,7 @@ from translucid.studio.tensors import unpacked
 from translucid.tasks.model_folder import Bundle
 
 TOKEN = "a-token-of-the-tests"
-# One of each family, by the name that the page shows; and a sentence for it.
+# A model of each family, by the name that the page shows, with a sentence for it.
 FAMILIES: dict[str, tuple[str, str]] = {
     "translate-transformer": ("translate", "transformer"),
     "translate-lstm": ("translate", "lstm"),
@@ -47,7 +47,7 @@ def text_for(family: str) -> str:
 
 
 def model(family: str, **keys: Any) -> Model:
-    """Untrained, in single precision as models on disk are."""
+    """An untrained model in float32, as models on disk are."""
     name, kind = (FAMILIES | LINEAR)[family]
     task, network = pair(name, kind, **keys)
     names = {"translate": ("source", "target"), "regress": ()}.get(name, ("tokenizer",))
@@ -77,7 +77,7 @@ class Answer:
 
 @dataclass
 class Served:
-    """A running studio, and how to ask it."""
+    """A running studio, and methods to send it requests."""
 
     guard: Guard
     library: Library
@@ -89,12 +89,12 @@ class Served:
 
     @property
     def address(self) -> str:
-        """The one that `translucid explore` prints."""
+        """The address that `translucid explore` prints."""
         return f"http://{self.host}/open/{TOKEN}"
 
     @property
     def honest(self) -> dict[str, str]:
-        """What a browser sends from the studio's own page."""
+        """The headers that a browser sends from the studio's own page."""
         return {
             "host": self.host, "origin": f"http://{self.host}",
             "cookie": f"translucid-{self.port}={TOKEN}", "content-type": "application/json",
@@ -103,7 +103,8 @@ class Served:
     def ask(
         self, method: str, path: str, headers: Mapping[str, Any] | None = None, body: bytes = b"",
     ) -> Answer:  # fmt: skip
-        """With these headers and no other; a list sends one several times, None leaves it out."""
+        """Send a request with these headers and no others; a list sends a header several times,
+        None omits it."""
         given = {**self.honest, **(headers or {})}
         if body and "transfer-encoding" not in given:
             given.setdefault("content-length", str(len(body)))
@@ -133,14 +134,15 @@ class Served:
 
 
 def at_hand(handlers: Handlers) -> "Future[Handlers]":
-    """As if its models had just been opened."""
+    """The handlers as if their models had just been opened."""
     opened: Future[Handlers] = Future()
     opened.set_result(handlers)
     return opened
 
 
 def files_kept(guard: Guard) -> Any:
-    """The browser of the tests keeps the page's 70 files: to ask for them again takes a second."""
+    """Let the tests' browser cache the page's 70 files, because requesting them again takes a
+    second."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         async def kept(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""What stands on the page, held against what Python computes: to the digits that are printed."""
+"""Compare the texts on the page with what Python computes, to the digits that are shown."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ PATH = re.compile(r"(?P<at>[\w.]+)\[(?P<index>[\d, :]+)\](?P<then>(?:\.(?:mean|s
 
 
 def same(text: str, value: float) -> bool:
-    """Whether a printed number is this one, rounded to its digits."""
+    """Whether a number on the page is this value, rounded to the digits that are shown."""
     text = text.strip().replace("−", "-").replace("+", "").removesuffix("%").strip()
     if text in ("masked", "-∞"):
         return not torch.isfinite(torch.tensor(value))
@@ -24,7 +24,7 @@ def same(text: str, value: float) -> bool:
 
 
 def behind(path: str, trace: Reading) -> float:
-    """The number that an address names: the address is a line of Python."""
+    """The number that an address on the page refers to; the address is a line of Python."""
     found = PATH.search(path)
     assert found, path
     value: Any = trace[found["at"]]
@@ -38,7 +38,7 @@ def behind(path: str, trace: Reading) -> float:
 
 
 def foot(page: Page) -> tuple[str, str]:
-    """The address and the value that the read-out shows."""
+    """The address and the value that the status bar shows."""
     found = page.inner.evaluate(
         "['.path', '.value'].map(name => document.querySelector('#readout ' + name)?.textContent)"
     )
@@ -53,7 +53,7 @@ def check_foot(page: Page, trace: Reading, value: float | None = None) -> str:
 
 
 def sums(page: Page, within: str = "#stage") -> dict[str, str]:
-    """The sums on the page: name -> number."""
+    """The sums in the page's tables, by name."""
     rows = page.inner.eval_on_selector_all(
         f"{within} .sumtable tr:not(.below)",
         "all => all.map(row => [(row.querySelector('.called') ?? row.querySelector('th'))"
@@ -72,6 +72,7 @@ def rows_of(logits: Tensor) -> Tensor:
 
 
 def variation(one: Tensor, two: Tensor) -> Tensor:
-    """How far two answers lie apart, position by position: half the sum of what moved."""
+    """Total variation between two outputs at each position: half the sum of absolute
+    differences."""
     one, two = (rows_of(each).float().softmax(-1) for each in (one, two))
     return (one - two).abs().sum(-1) / 2

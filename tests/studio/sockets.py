@@ -1,4 +1,4 @@
-"""The other end of the studio's socket, for tests: wsproto without a browser."""
+"""A client for the studio's WebSocket, for tests: wsproto without a browser."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ from translucid.studio.tensors import unpacked
 
 
 def shake(studio: Served, path: str, headers: Mapping[str, Any] | None = None) -> bytes:
-    """The first line of the answer to a handshake with these headers, in place of honest ones."""
+    """The first line of the answer to a handshake in which these headers replace honest ones."""
     given = {**studio.honest, **(headers or {})}
     given.pop("content-type")
     given |= {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
@@ -34,11 +34,11 @@ def shake(studio: Served, path: str, headers: Mapping[str, Any] | None = None) -
 
 
 class Ear:
-    """Hears what the Train view would be sent."""
+    """A client that receives what the Train view would receive."""
 
     def __init__(self, link: socket.socket, studio: Served, path: str) -> None:
         self.link, self.closed = link, None
-        self.bytes: list[tuple[float, int]] = []  # when, and how many
+        self.bytes: list[tuple[float, int]] = []  # time and number of received bytes
         self._heard: list[Any] = []
         self._ws = WSConnection(ConnectionType.CLIENT)
         extra = [(b"origin", studio.honest["origin"].encode()),
@@ -49,7 +49,8 @@ class Ear:
         self.link.sendall(self._ws.send(TextMessage(data=text)))
 
     def hear(self, within: float = 180) -> Any:
-        """The next message: an object of JSON, or a list of frames; None when it is over."""
+        """The next message: an object of JSON, or a list of frames; None if the connection is
+        closed."""
         until = time.monotonic() + within
         while not self._heard:
             if self.closed is not None:

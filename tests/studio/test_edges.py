@@ -12,7 +12,7 @@ from tests.studio.shown import foot, same
 
 import translucid as tl
 from translucid.studio import plane
-from translucid.studio.page_model import edges
+from translucid.studio.page_model import GRID, edges, maps
 
 PLACE = re.compile(r"([\w.]+)\[([\d, ]+)\]")
 
@@ -52,6 +52,53 @@ def test_a_large_layer_has_no_lines() -> None:
 
     network = build(MLPConfig(inputs=3, outputs=1, hidden=(101,)))
     assert list(edges(network)) == ["output.dense"]  # 303 and 101 weights
+
+
+@pytest.mark.parametrize("name", ["regress", "perceptron"])
+def test_maps_of_flow_are_the_traces_at_their_points(name: str) -> None:
+    model = tl.load(f"demo:{name}")
+    found = maps(model.network)  # type: ignore[arg-type]
+    assert found
+    for first, second in ((0, 0), (GRID - 1, 0), (3, 11), (7, 16)):
+        x1, x2 = (
+            low + (high - low) * k / (GRID - 1)
+            for low, high, k in zip(found["low"], found["high"], (first, second), strict=True)
+        )
+        trace = model.trace(f"{x1} {x2}")
+        for point, neurons in found["grids"].items():
+            shown = torch.tensor([neuron[second][first] for neuron in neurons])
+            torch.testing.assert_close(shown, trace[point].flatten(), atol=6e-4, rtol=1e-3)
+
+
+def test_only_small_networks_with_two_inputs_have_maps() -> None:
+    from translucid.models import MLPConfig, build
+
+    def found(inputs: int, *hidden: int) -> Any:
+        return maps(build(MLPConfig(inputs=inputs, hidden=hidden)))  # type: ignore[arg-type]
+
+    assert found(3, 4) is None
+    assert found(2, 8, 9) is None
+    assert [len(neurons) for neurons in found(2, 8, 8)["grids"].values()].count(8) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_flow_draws_a_map_for_each_neuron_and_numbers_on_the_lines(
+    studio: Served, page: Page, width: int
+) -> None:
+    page.inner.set_viewport_size({"width": width, "height": 800})
+    page.see(f"{studio.address}#/flow?m=c&text=0.9 0.2")
+    dots = page.inner.eval_on_selector_all(
+        "#stage circle.input", "all => all.map(el => [el.cx.baseVal.value, el.cy.baseVal.value])"
+    )
+    assert len(dots) == 2 + 4 + 1  # standardised inputs, hidden neurons, the output
+    network = studio.library.opened["c"].model.network
+    named = network.named_parameters()
+    weights = [w for name, p in named if "weight" in name for w in p.flatten().tolist()]
+    numbers = page.words("#stage text.weight")
+    assert len(numbers) >= 6
+    assert all(any(same(number, weight) for weight in weights) for number in numbers)
+    assert dots[0][0] == dots[1][0]  # the same inputs in both maps, one below the other
 
 
 @pytest.mark.slow

@@ -14,13 +14,14 @@ from tests.studio.lesson_sources import sentences
 from tests.studio.serving import Served, model, serving
 
 import translucid as tl
+from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.data import shipped_models
+from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import another_text, input_help, known_words, unknown_places
 from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
 from translucid.studio.page_model import describe_model, examples
 from translucid.studio.server.app import STATIC
-from translucid.studio.server.questions import CANCELLED, Cancelled
 from translucid.studio.text_runs import Selection
 
 TEXTS = (
@@ -239,22 +240,22 @@ def test_edit_in_another_view_has_the_same_help(leaf: Page, studio: Served) -> N
 
 
 @pytest.mark.slow
-def test_something_is_painted_before_the_scripts_arrive(own_page: Page, studio: Served) -> None:
+def test_the_page_is_painted_before_any_other_file_arrives(own_page: Page, studio: Served) -> None:
     held: list[Any] = []
+    over = threading.Event()
     at_once = own_page.inner.at_once  # the page is not at rest
-    at_once.route("**/js/main.js", lambda asked: held.append(asked))
+    at_once.route("**/static/**", lambda asked: (
+        asked.continue_() if over.is_set() else held.append(asked)))  # fmt: skip
     at_once.goto(f"{studio.address}#/lesson", wait_until="commit")
     at_once.wait_for_selector(".intro")
     own_page.wait("() => performance.getEntriesByType('paint').length > 0")
     assert "/open/" not in at_once.url  # the token has left the address
     assert at_once.inner_text("#stage").strip() == "Opening the model …"
-    blocking = at_once.evaluate(
-        "performance.getEntriesByType('resource').filter(each => "
-        "each.renderBlockingStatus === 'blocking').map(each => each.name)"
-    )
-    assert 0 < len(blocking) <= 5
-    held[0].continue_()
-    at_once.unroute("**/js/main.js")
+    bar = at_once.evaluate("getComputedStyle(document.querySelector('.bar')).display")
+    assert bar == "flex"  # with its styles
+    over.set()
+    for asked in held:
+        asked.continue_()
     assert own_page.ready().startswith("lesson ")
 
 
@@ -271,21 +272,22 @@ def test_the_logo_leads_to_the_first_page(leaf: Page, studio: Served) -> None:
 # On a phone the page scrolls to what a stop highlights, so places count from the strip.
 PLACE = """() => {
     const strip = document.querySelector('#lesson').getBoundingClientRect();
-    const next = document.querySelector('.onward').getBoundingClientRect();
+    const next = document.querySelector('#lesson .onward').getBoundingClientRect();
     const window = innerWidth > 860 ? strip.y : 0;
     return [window, strip.height, next.x, next.y - strip.y, next.width].map(Math.round);
 }"""
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("key", STATIONS)
 @pytest.mark.parametrize("size", [(1280, 800), (360, 740)])
 def test_next_stays_where_it_is_and_the_strip_keeps_its_height(
-    leaf: Page, studio: Served, size: tuple[int, int]
+    leaf: Page, studio: Served, size: tuple[int, int], key: str
 ) -> None:
     leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
     places = set()
-    for number in range(1, len(STATIONS["lstm"].stops) + 1):
-        leaf.turn(f"{studio.address}#/lesson?lesson=lstm.{number}")
+    for number in range(1, len(STATIONS[key].stops) + 1):
+        leaf.turn(f"{studio.address}#/lesson?lesson={key}.{number}")
         places.add(tuple(leaf.inner.evaluate(PLACE)))
     assert len(places) == 1
 
@@ -355,6 +357,49 @@ def test_a_cancelled_run_stops_and_can_be_run_again(library: Library) -> None:
         CANCELLED.reset(at)
     run = library.run("a", "The cat sleeps.")
     assert run.shapes == library.run("a", "The dog sleeps.").shapes
+
+
+@pytest.mark.parametrize("asked", ["decode?beam_size=4", "draws?samples=2"])
+def test_a_search_stops_when_the_page_is_gone(library: Library, asked: str) -> None:
+    handlers = Handlers(library)
+    run = library.run("a", "The doctor sleeps.")
+    cancelled = threading.Event()
+    cancelled.set()
+    at = CANCELLED.set(cancelled)
+    try:
+        with pytest.raises(Cancelled):
+            handlers.ask("GET", f"/api/runs/{run.key}/{asked}")
+    finally:
+        CANCELLED.reset(at)
+    assert handlers.ask("GET", f"/api/runs/{run.key}/{asked}").status == 200
+
+
+@pytest.mark.slow
+def test_a_view_that_takes_long_shows_its_time_and_can_be_cancelled(
+    leaf: Page, studio: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf.turn(f"{studio.address}#/flow?text=The+dog+sleeps.")
+    ended = threading.Event()
+
+    def slow(self: Handlers, asked: Any) -> Any:
+        cancelled = CANCELLED.get()
+        assert cancelled is not None
+        assert cancelled.wait(300)
+        ended.set()
+        raise Cancelled
+
+    monkeypatch.setattr(Handlers, "decode", slow)
+    leaf.inner.at_once.evaluate("() => { location.hash = '#/decode?text=The+dog+sleeps.'; }")
+    leaf.inner.at_once.wait_for_selector(".waiting button")
+    shown = leaf.inner.at_once.inner_text(".waiting")
+    assert re.fullmatch(r"Searching for the best text …\s*\d+ s\s*Cancel", shown)
+    leaf.inner.at_once.click(".waiting button")
+    assert ended.wait(300)
+    monkeypatch.undo()
+    leaf.wait("() => document.querySelector('.told')?.textContent.includes('cancelled')")
+    assert leaf.words(".waiting") == []
+    leaf.changed(lambda: leaf.inner.click(".told >> text=Try again"))
+    assert leaf.drawn().startswith("decode ")
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Nobody but the studio's own page gets an answer, whatever the route."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import json
 import re
 import socket
@@ -223,6 +225,11 @@ def test_security_headers_are_sent_once(studio: Served, path: str) -> None:
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
     assert "*" not in policy
+    inside = re.findall(r"<(script|style)>(.*?)</", answer.body.decode(), re.S)
+    assert len(inside) == 5 * (answer.header("content-type")[0].startswith("text/html"))
+    for kind, text in inside:  # only the page's own texts are allowed in it
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert re.search(f"{kind}-src 'self'[^;]* 'sha256-{re.escape(digest)}'", policy)
 
 
 def test_only_runs_are_kept_by_the_browser(studio: Served) -> None:

@@ -10,14 +10,17 @@ import pytest
 from tests.studio.at_rest import AtRest
 from tests.studio.browser import Page
 from tests.studio.serving import Served, serving
-from tests.studio.trained import TEXTS, VIEWS, address_of, trained
+from tests.studio.trained import TEXTS, VIEWS, address_of, recorded, trained
 from tests.tiny.dealt import chosen
+
+from translucid.studio.library import followed_runs
 
 pytestmark = pytest.mark.slow
 
 LAYOUT = (Path(__file__).parent / "layout.js").read_text("utf-8")
 SIZES = [(1280, 800), (1920, 1080)]
 PLACES = list(product(VIEWS, SIZES))
+SMALL = list(product(VIEWS, [(360, 740), (640, 400)]))  # a phone; 1280 x 800 at 200 %
 # Beyond the view itself: what makes it fuller.
 FULLER = {
     "flow": {"pin": "src:1"},
@@ -43,9 +46,33 @@ PICTURE = """() => [
     document.querySelector('#readout').textContent]"""
 
 
+# Numbers on canvases: those that touch the next one, and those that are too small.
+FIGURES = """async () => {
+    const { paintedOn } = await import('/static/js/ink.js');
+    const pen = document.createElement('canvas').getContext('2d');
+    const wrong = new Set();
+    for (const el of document.querySelectorAll('#stage canvas')) {
+        const all = paintedOn(el).map(({ text, x, y, size, weight, family }) => {
+            pen.font = `${weight} ${size}px ${family}`;
+            if (size < 11) wrong.add(`‘${text}’ is painted in ${size} px`);
+            const half = pen.measureText(text).width / 2;
+            return { text, y, left: x - half, right: x + half };
+        }).sort((a, b) => a.y - b.y || a.left - b.left);
+        all.forEach((a, i) => {
+            const b = all[i + 1];
+            if (b && Math.abs(a.y - b.y) < 3 && b.left - a.right < 1.5)
+                wrong.add(`‘${a.text}’ touches ‘${b.text}’ on ${el.parentElement.className}`);
+        });
+    }
+    return [...wrong];
+}"""
+BELOW = "a picture lies on the read-out"  # in a small window, the page scrolls below it
+
+
 @pytest.fixture(scope="module")
 def studio() -> Iterator[Served]:
-    with serving(trained()) as served:
+    followed = followed_runs([recorded()], ["run"])
+    with serving(trained(), followed=followed) as served:
         yield served
 
 
@@ -66,6 +93,7 @@ def test_texts_keep_to_their_places(
         theme = ("light", "dark")[number % 2]
         leaf.turn(address_of(studio, family, view, theme=theme, **fuller(studio, family, view)))
         assert leaf.inner.evaluate(LAYOUT) == [], view
+        assert leaf.inner.evaluate(FIGURES) == [], view
         assert leaf.inner.evaluate(NAMELESS) == [], view
         wide = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
         assert leaf.inner.evaluate(wide) <= list(size), view
@@ -88,6 +116,39 @@ def test_the_name_of_a_point_is_broken_on_a_phone(studio: Served, leaf: Page) ->
     (note,) = leaf.words(".cmpkinds .quiet")
     assert re.match(r"[\w.]{40,}, largest of", note)
     assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize(("family", "size"), chosen(SMALL, *SMALL[::3]))
+def test_on_a_phone_or_zoomed_texts_keep_to_their_places(
+    studio: Served, leaf: Page, family: str, size: tuple[int, int]
+) -> None:
+    leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
+    for view in (*VIEWS[family], "data", "train") if family == "translate" else VIEWS[family]:
+        leaf.turn(address_of(studio, family, view, **FULLER.get(view, {}) | {"pin": "", "off": ""}))
+        assert [each for each in leaf.inner.evaluate(LAYOUT) if each != BELOW] == [], view
+        assert leaf.inner.evaluate(FIGURES) == [], view
+        assert leaf.inner.evaluate("document.documentElement.scrollWidth") <= size[0], view
+
+
+@pytest.mark.parametrize("moment", ["scores", "weights"])
+@pytest.mark.parametrize(("size", "larger"), [
+    ((1280, 800), False), ((1280, 800), True), ((640, 400), False), ((360, 740), False),
+])  # fmt: skip
+def test_numbers_beside_a_large_matrix_do_not_touch(
+    studio: Served, leaf: Page, size: tuple[int, int], larger: bool, moment: str
+) -> None:
+    leaf.inner.set_viewport_size({"width": size[0], "height": size[1]})
+    text = " ".join((TEXTS["translate"].split() * 50)[:300])
+    leaf.turn(address_of(studio, "language", "attention", text=text, moment=moment))
+    if larger:
+        leaf.changed(lambda: leaf.inner.keyboard.press("p"))
+    try:
+        assert leaf.inner.evaluate("document.querySelectorAll('.lens canvas').length") == 1
+        assert leaf.inner.evaluate(FIGURES) == []
+        assert [each for each in leaf.inner.evaluate(LAYOUT) if each != BELOW] == []
+    finally:
+        if larger:
+            leaf.changed(lambda: leaf.inner.keyboard.press("p"))
 
 
 @pytest.mark.parametrize("words", chosen([40, 300], 300))

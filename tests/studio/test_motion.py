@@ -25,7 +25,11 @@ OLD = "document.querySelectorAll('.old, .running').length"
 
 @pytest.fixture(scope="module")
 def studio() -> Iterator[Served]:
-    with serving({"translate": model("translate-transformer", layers=2)}) as served:
+    made = {
+        "translate": model("translate-transformer", layers=2),
+        "lstm": model("translate-lstm"),
+    }
+    with serving(made) as served:
         yield served
 
 
@@ -41,6 +45,46 @@ def moving(running: Any) -> Iterator[Page]:
 def address(studio: Served, view: str, **keys: str) -> str:
     more = "".join(f"&{key}={value}" for key, value in keys.items())
     return f"{studio.address}#/{view}?text={quote(TEXT)}{more}"
+
+
+# What is on the stage: every element with its attributes, and every canvas pixel by pixel.
+STILL = """() => [document.getElementById('stage').innerHTML,
+  ...[...document.querySelectorAll('#stage canvas')].map(el => el.toDataURL())]"""
+# A change in each view that moves something: the address, and what to press or click.
+CHANGES = {
+    "head": ("attention", {"kind": "cross", "layer": "0", "head": "0"}, "]"),
+    "layer": ("attention", {"kind": "decoder", "layer": "0", "head": "1"}, "ArrowDown"),
+    "token": ("attention", {"kind": "cross", "pin": "tgt:1"}, "ArrowRight"),
+    "layer of Flow": ("flow", {"at": "decoder.layers.1.cross_attention.pattern"}, "ArrowUp"),
+    "unit": ("recurrent", {"m": "b", "unit": "3"}, "]"),
+    "switch": ("whatif", {}, ".headswitch"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_motion_ends_in_the_picture_that_is_drawn_without_it(
+    studio: Served, own_page: Page, name: str
+) -> None:
+    view, keys, act = CHANGES[name]
+    own_page.inner.at_once.add_init_script(RECORDED)
+    found = []
+    for wanted in ("no-preference", "reduce"):
+        own_page.inner.emulate_media(reduced_motion=wanted)
+        own_page.inner.goto("about:blank")
+        own_page.see(address(studio, view, **keys))
+        own_page.inner.evaluate("() => { motions.length = 0; }")
+        before = own_page.inner.evaluate(STILL)
+        if act.startswith("."):
+            own_page.inner.locator(act).first.click()
+            own_page.wait("/Restore/.test(document.querySelector('#stage .panel').textContent)")
+        else:
+            own_page.inner.keyboard.press(act)
+        own_page.wait("before => document.getElementById('stage').innerHTML !== before", before[0])
+        found.append(own_page.inner.evaluate(STILL))
+        moved = own_page.inner.evaluate("motions.length")
+        assert (moved > 0) == (wanted == "no-preference" and name != "token")  # a transition
+        assert found[-1] != before
+    assert found[0] == found[1]
 
 
 def slowly(page: Page) -> None:
@@ -74,7 +118,7 @@ def test_a_head_turns_into_the_next_and_the_numbers_are_there_at_once(
     assert page.evaluate("[...document.querySelectorAll('.old')].every(el => el.inert)")
     page.keyboard.press("Shift")  # any input ends it
     assert page.evaluate(OLD) == 0
-    assert page.evaluate("document.querySelectorAll('.turning').length") == 0
+    assert page.evaluate("document.querySelectorAll('[data-turning]').length") == 0
     page.keyboard.press("]")
     page.keyboard.press("[")
     moving.wait("document.querySelector('#stage .panel h2').textContent === 'Head 1'")

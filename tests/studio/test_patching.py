@@ -115,7 +115,8 @@ def test_the_outline_offers_what_can_be_measured(monkeypatch: pytest.MonkeyPatch
     assert chosen["clean"] == pytest.approx(float(logits[outline["output"]]), abs=1e-5)
     monkeypatch.setattr(patching, "CELLS", 3)
     error = two.ask("/row", at=SUM)["error"]
-    assert "tokens: 7; the limit is 3 per request, such as tokens=0:3" in error
+    assert "tokens: 7 requested, but the limit is 3 per request" in error
+    assert "tokens=0:3" in error
 
 
 @pytest.mark.parametrize(

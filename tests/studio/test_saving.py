@@ -292,6 +292,9 @@ def test_a_key_saves_the_session(page: Page, studio: Served, tmp_path: Path) -> 
     open_file(page, tmp_path / "s.html")
     assert page.inner.evaluate(f"() => {ROOT}.dataset.ready").startswith("decode ")
     assert page.inner.evaluate(f"() => {ROOT}.dataset.theme") == "dark"  # as who opens it has it
+    page.inner.keyboard.press("?")  # without a click before
+    assert page.inner.evaluate(f"() => {ROOT}.querySelector('dialog[open]') !== null")
+    page.inner.keyboard.press("Escape")
     assert walk(page, "attention", text=EVIL).locator(".told").count() == 0
     root = walk(page, "flow", text=EVIL)  # nobody was there: its tensors are, the next words not
     assert "hacked" in root.locator(".sentence").inner_text()

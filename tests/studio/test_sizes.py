@@ -90,6 +90,13 @@ def test_half_of_a_zoomed_window_is_left_for_the_picture(
     )
     assert bottom - top >= (200 if view == "flow" else 130)
     assert [each for each in page.inner.evaluate(LAYOUT) if each != SCROLLS] == []
+    if view == "attention":  # no number of the list beside it is cut off
+        beyond = "(el => el.scrollWidth - el.clientWidth)(document.querySelector('.attn > div'))"
+        assert page.inner.evaluate(beyond) == 0
+        assert page.inner.eval_on_selector_all(
+            ".facts td.n", "all => all.every(el => el.getBoundingClientRect().right <="
+            " el.closest('.facts').getBoundingClientRect().right + 1)"
+        )  # fmt: skip
     current = page.inner.evaluate("""() => {
         const [link, bar] = ['[aria-current]', '.views'].map(name =>
             document.querySelector(`#bar ${name}`).getBoundingClientRect());
@@ -130,6 +137,35 @@ def test_a_deep_model_has_labelled_groups_of_layers(
     )
     assert high > 0.7 * room
     assert page.inner.evaluate(LAYOUT) == []
+
+
+def test_on_a_laptop_every_group_and_the_near_layers_have_labels(
+    studio: Served, page: Page
+) -> None:
+    sized(page, 1280, 800)
+    page.see(address(studio, "flow", "b", LONG))
+    labels = page.words(LABELS)
+    assert {"layers 0–5", "6–11", "12–17", "18", "19", "20", "21"} <= set(labels)
+    assert page.inner.evaluate(LAYOUT) == []
+
+
+@pytest.mark.parametrize(("view", "picture"), [("flow", ".scene"), ("attention", ".matrix canvas")])
+def test_a_4k_window_gives_most_of_its_height_to_the_picture(
+    studio: Served, page: Page, view: str, picture: str
+) -> None:
+    sized(page, 3840, 2160)
+    page.see(address(studio, view, text=LONG))
+    high = page.inner.eval_on_selector(picture, "el => el.getBoundingClientRect().height")
+    assert high > 0.65 * 2160
+    assert page.inner.evaluate(LAYOUT) == []
+
+
+def test_the_links_of_the_flow_panel_are_in_view(studio: Served, page: Page) -> None:
+    sized(page, 1280, 800)
+    page.see(address(studio, "flow", "b", LONG))
+    bottoms = page.inner.evaluate("""() => ['.onward a', '#stage .panel'].map(name =>
+        document.querySelector(name).getBoundingClientRect().bottom)""")
+    assert bottoms[0] <= bottoms[1]
 
 
 def test_a_group_opens_with_the_keyboard_and_every_layer_can_be_reached(

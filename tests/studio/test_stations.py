@@ -436,7 +436,47 @@ def test_bad_questions_about_the_plane_are_refused(library: Library) -> None:
         assert handlers.ask("GET", f"/api/plane/{asked}").status == 422
 
 
+def test_the_planes_of_two_models_have_their_predictions() -> None:
+    names = ("demo:regress", "demo:perceptron", "demo:generate-rnn")
+    models = {name: tl.load(name) for name in names}
+    handlers = Handlers(Library(models))
+    found = json.loads(handlers.ask("GET", "/api/planes?a=a&b=b").body)
+    across, up = found["ticks"]
+    points = [(0, 0), (5, 60), (40, 12)]
+    for grid, name in zip(found["grids"], names, strict=False):
+        asked = [f"{across[i]} {up[j]}" for i, j in points]
+        answers = [value for (value,) in models[name].predict(asked)]
+        assert [grid[j][i] for i, j in points] == pytest.approx(answers, rel=1e-4, abs=1e-4)
+    assert across[0] == pytest.approx(-0.5, abs=0.1)
+    assert across[-1] == pytest.approx(1.5, abs=0.1)
+    refused = handlers.ask("GET", "/api/planes?a=a&b=c")
+    assert refused.status == 422
+    assert b"two inputs" in refused.body
+
+
 # ---- in a browser ----
+
+
+@pytest.mark.slow
+def test_compare_draws_the_planes_of_both_models(page: Page) -> None:
+    names = ("demo:regress", "demo:perceptron")
+    with serving({name: tl.load(name) for name in names}) as served:
+        page.see(f"{served.address}#/compare?m=a&with=b&text=1+1")
+        boxes = page.inner.locator(".cmppic .planeheat")
+        assert boxes.count() == 3
+        assert page.words(".cmppic figcaption") == ["A demo:regress", "B − A", "B demo:perceptron"]
+        values = []
+        for k in range(3):  # near the upper right corner, where both inputs are 1.5
+            box = boxes.nth(k).locator(".hit").bounding_box()
+            assert box is not None
+            page.inner.mouse.move(box["x"] + box["width"] - 2, box["y"] + 2)
+            assert "(1.5" in page.inner.inner_text("#readout")
+            values.append(float(page.text("#readout .value").replace("−", "-")))
+        assert values[2] == 1  # AND
+        assert values[1] == pytest.approx(values[2] - values[0], abs=0.002)
+        assert page.inner.locator(".cmppic .boundary").evaluate_all(
+            "all => all.map(el => el.getAttribute('d').length > 0)"
+        ) == [True, False, True]
 
 
 @pytest.fixture(scope="module")

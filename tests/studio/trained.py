@@ -1,4 +1,4 @@
-"""A model of each family for the tests of the page: trained for some steps, read from a folder."""
+"""A model of each family for tests of the page: trained for some steps, loaded from a folder."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
 FEW += ["training.learning_rate=0.01", "training.warmup=10"]
 TRANSFORMER = [*FEW, "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=48"]
 RECURRENT = [*FEW, "model.d_model=24", "model.hidden=24"]
-# By the name that the page shows: the recipe, how many steps, and what is made smaller.
+# By the name that the page shows: the recipe, the number of steps, and smaller settings.
 RECIPES: dict[str, tuple[str, int, list[str]]] = {
     "translate": ("toyland-translate-transformer", 80, TRANSFORMER),
     "lstm": ("toyland-translate-lstm", 80, RECURRENT),
@@ -47,7 +47,7 @@ PLACES = [(family, view) for family, views in VIEWS.items() for view in views]
 
 @cache
 def trained() -> dict[str, Model]:
-    """Trained once for all tests: some ten seconds."""
+    """Train the models once for all tests, which takes some ten seconds."""
 
     def train(folder: Path) -> None:
         for name, (recipe, steps, keys) in RECIPES.items():
@@ -69,7 +69,7 @@ def recorded() -> Path:
 
 
 def address_of(studio: Served, family: str, view: str, **more: str) -> str:
-    """A view of a model with its sentence; `more` goes into the address."""
+    """The address of a view of a model with its sentence; `more` contains further keys."""
     m = next(m for m, each in studio.library.opened.items() if each.name == family)
     given = {"m": m, "text": TEXTS[family], **more}
     asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())

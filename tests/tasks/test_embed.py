@@ -252,5 +252,6 @@ def test_held_out_pairs_must_have_scores_if_training_has(tmp_path: Path) -> None
     assert [record.score for record in records] == [score for *_, score in SCORED]
     plain = list(read_similar(write_scored(tmp_path / "x.tsv", ""), source=1, target=2))
     assert {record.score for record in plain} == {None}
-    with pytest.raises(InputError, match=r"its pairs have scores, but .* have no scores; .*column"):
+    words = r"in this file have scores, but .* have no scores; .*column"
+    with pytest.raises(InputError, match=words):
         Embed.check_held_out(plain, records, "scored.tsv")

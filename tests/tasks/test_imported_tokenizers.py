@@ -282,7 +282,7 @@ def test_a_bundle_keeps_imported_tokenizers(tmp_path: Path) -> None:
     assert "2 of 11 other words" in str(neighbours(network, again, "a", 2).note)
     small = model_folder.Bundle(randomised(FAMILIES["decoder"](5)), "language", held.tokenizers)
     model_folder.save(small, tmp_path / "small")
-    with pytest.raises(InputError, match="tokenizer has 12 tokens, the model 5"):
+    with pytest.raises(InputError, match="tokenizer' has 12 tokens, but the model has 5"):
         model_folder.load(tmp_path / "small")
 
 

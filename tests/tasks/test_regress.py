@@ -190,7 +190,7 @@ def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
         weight.data *= 1e3
     model.save(tmp_path / "large")
     rows = [[1.0, 2.0, 3.0], [3e36, 3e36, 3e36]]
-    with pytest.raises(InputError, match=r"row 2: with 3e\+36 .* overflow"):
+    with pytest.raises(InputError, match=r"row 2: for the input 3e\+36 .* overflow"):
         model.predict(rows)
     with pytest.raises(InputError, match="overflow"):
         model.predict(["3e36 3e36 3e36"])
@@ -199,7 +199,7 @@ def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
     for words in ([str(file)], [str(file), "--json"]):
         done = run("predict", str(tmp_path / "large"), *words)
         assert done.returncode == 2
-        assert f"{file}:4: with 3e+36" in done.stderr
+        assert f"{file}:4: for the input 3e+36" in done.stderr
         assert "overflow" in done.stderr
         assert "nan" not in done.stdout.lower()
     items = [RegressItem((*row,), (1.0 + n,), n) for n, row in enumerate(rows)]

@@ -1,4 +1,6 @@
-"""A product of options of which `make test` runs a share in which every two values still meet."""
+"""Run only some combinations of options in `make test`, such that every two values still occur
+together.
+"""
 
 from collections.abc import Iterable
 from itertools import product
@@ -10,7 +12,7 @@ import pytest
 def chosen(
     values: Iterable[Any], *those: Any, rest: pytest.MarkDecorator = pytest.mark.thorough
 ) -> list[Any]:
-    """Cases of a test: those as they are, the rest of the values marked."""
+    """The cases of a test: the values in `those` without a mark, the rest of the values marked."""
     values = list(values)
     assert all(value in values for value in those), "of these there is one that is no value"
     return [
@@ -25,11 +27,12 @@ def chosen(
 def dealt(
     *options: Iterable[Any], share: int, rest: pytest.MarkDecorator = pytest.mark.thorough
 ) -> list[Any]:
-    """The product as cases of a test: one in `share` as they are, the rest marked.
+    """The product of the options as cases of a test: one in `share` without a mark, the rest
+    marked.
 
-    Those are the ones whose places in their lists add up to a multiple of `share`. Two values meet
-    if a third option has `share` values or more; of two options alone, each value of one meets one
-    in `share` of the other.
+    The chosen ones are those whose indices in their lists add up to a multiple of `share`. Every
+    two values occur together if there is a third option with `share` values or more; with only two
+    options, each value of one occurs with one in `share` values of the other.
     """
     return [
         pytest.param(

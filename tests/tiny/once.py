@@ -1,9 +1,9 @@
-"""What many tests need and nobody changes, made once for all processes of a test session.
+"""Things that many tests need and that no test changes, made once for all processes of a session.
 
-    folder = once("two translators", make)     # make(folder) fills it, if nobody has yet
+    folder = once("two translators", make)     # calls make(folder) if no process has filled it yet
 
-pytest-xdist's processes share the folder: the first that asks makes it, the others wait. Who wants
-to write takes a copy.
+pytest-xdist's processes share the folder: the first one that needs it fills it, while the others
+wait. A test that writes must use a copy.
 """
 
 import os
@@ -22,7 +22,7 @@ SESSION = "TRANSLUCID_TESTS_SESSION"  # the id of the first process
 
 
 def once(name: str, make: Callable[[Path], object]) -> Path:
-    """The folder of this name; what failed half-way is made again."""
+    """The folder of this name. If filling it failed halfway, it is made again."""
     place = Path(os.environ[PLACE])
     folder = place / re.sub(r"\W+", "-", name)
     with FileLock(f"{folder}.lock"):
@@ -34,7 +34,8 @@ def once(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In the first process only: those of xdist find the place in the environment."""
+    """Create the shared folder in the main process; the processes of xdist find it in the
+    environment."""
     if not hasattr(config, "workerinput"):
         os.environ[PLACE] = mkdtemp(prefix="translucid-tests-")
         os.environ[SESSION] = str(os.getpid())

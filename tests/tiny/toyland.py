@@ -1,7 +1,7 @@
-"""The sentences of Toyland, made once in a process: the same number is the same sentence.
+"""Cache the sentences of Toyland in each process: the same number is the same sentence.
 
-Half of the time of a small run goes into making its corpus. `tests/toyland`, where the generator is
-looked at, has it as it is.
+A small run would spend half of its time generating its corpus. In `tests/toyland`, which tests the
+generator, nothing is cached.
 """
 
 import importlib

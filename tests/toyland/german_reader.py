@@ -1,8 +1,8 @@
-"""A second opinion on Toyland's German, written without looking at the generator.
+"""An independent check of Toyland's German, written without looking at the generator.
 
-The generator goes from meaning to forms. This file goes from forms back: it has its own
-dictionary (gender and plural of every noun, typed in by hand) and its own tables of what an
-article or an ending can be. A phrase is right if some reading fits all of its words.
+The generator goes from meanings to forms; this file goes from forms back to meanings. It has its
+own dictionary (gender and plural of every noun, typed in by hand) and its own tables of the cases
+that an article or an ending can mark. A phrase is correct if some reading fits all of its words.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ NEUTER = """Kind/Kinder Mädchen/Mädchen Pferd/Pferde Kaninchen/Kaninchen Brot 
     Buch/Bücher Lied/Lieder Konzert/Konzerte Bild/Bilder Kleid/Kleider Bett/Betten Fenster/Fenster
     Auto/Autos Fahrrad/Fahrräder Haus/Häuser Dorf/Dörfer Museum/Museen Krankenhaus/Krankenhäuser
     Büro/Büros Restaurant/Restaurants Hotel/Hotels Zimmer/Zimmer Essen Wetter"""
-WEAK = {  # Junge, but den Jungen
+WEAK = {  # nouns with weak declension: der Junge, but den Jungen
     "Junge": "Jungen", "Student": "Studenten", "Bauer": "Bauern", "Nachbar": "Nachbarn",
     "Bär": "Bären",
 }  # fmt: skip
@@ -58,7 +58,7 @@ GENDER = {
 
 
 def table(text: str) -> dict[str, set[Reading]]:
-    """`form: m nom, f dat; form: ...` as a dictionary of readings."""
+    """Parse `form: m nom, f dat; form: ...` into the readings of each form."""
     found: dict[str, set[Reading]] = {}
     for entry in text.replace("\n", " ").split(";"):
         form, _, readings = entry.strip().partition(":")
@@ -75,7 +75,7 @@ ENDINGS = table("""er: m nom, f dat; e: f nom, f acc, p nom, p acc; es: n nom, n
 SHORT_ENDINGS = ENDINGS | {"": {("m", "nom"), ("n", "nom"), ("n", "acc")}}  # of ein, kein, mein
 EVERY: set[Reading] = {(slot, case) for slot in "mfnp" for case in CASES}
 WEAK_E: set[Reading] = {("m", "nom"), ("f", "nom"), ("n", "nom"), ("f", "acc"), ("n", "acc")}
-ADJECTIVE = {  # what an ending can be, by the kind of word before it
+ADJECTIVE = {  # readings of an ending, by the kind of word before it
     "definite": {"e": WEAK_E, "en": EVERY - WEAK_E},
     "ein": {
         "er": {("m", "nom")},
@@ -111,7 +111,7 @@ PRONOUNS = {
 
 
 def determiner(word: str) -> tuple[str, set[Reading]] | None:
-    """The kind of a word before a noun and what it can be, or None for another word."""
+    """The kind of a word that precedes a noun, with its readings; None for other words."""
     if word in DEFINITE:
         return "definite", DEFINITE[word]
     for stem in ("dies", "jed"):
@@ -140,12 +140,12 @@ def adjective_ending(word: str) -> str | None:
 @dataclass(frozen=True)
 class NounPhrase:
     start: int
-    noun: int  # where its noun stands
-    readings: frozenset[Reading]  # all that fit every word; empty is a mistake
+    noun: int  # index of its noun
+    readings: frozenset[Reading]  # all that fit every word; if empty, the phrase is wrong
 
 
 def noun_phrases(words: tuple[str, ...]) -> list[NounPhrase]:
-    """Every noun with its adjectives and its article. Titles before names are left out."""
+    """Every noun with its adjectives and its article, except titles before names."""
     lower = [words[0][0].lower() + words[0][1:], *words[1:]]
     lower[0] = words[0] if words[0] in NOUNS else lower[0]
     found = []
@@ -170,12 +170,13 @@ def noun_phrases(words: tuple[str, ...]) -> list[NounPhrase]:
 
 
 def is_plural_verb(form: str) -> bool:
-    """wir, sie: every finite plural ends in -en, except sind; no singular does."""
+    """Whether a verb form fits wir and sie: every finite plural ends in -en, except sind; no
+    singular does."""
     return form.lower() == "sind" or form.endswith("en")
 
 
 def pieces(words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The stretches between commas, as (start, end) with the end left out."""
+    """The parts of a sentence between commas, as (start, end) without the end."""
     ends = [index for index, word in enumerate(words) if word in (",", ".")]
     starts = [0, *(end + 1 for end in ends[:-1])]
     return list(zip(starts, ends, strict=True))

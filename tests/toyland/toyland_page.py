@@ -1,6 +1,6 @@
 """The samples in docs/reference/toyland.md: the first sentences of every family in the test split.
 
-`python -m tests.toyland.toyland_page` writes them into the page again.
+Run `python -m tests.toyland.toyland_page` to write them into the page.
 """
 
 from functools import cache
@@ -11,7 +11,7 @@ from translucid.data.toyland import STRUCTURES, Sentence, generate
 PAGE = Path(__file__).parents[2] / "docs/reference/toyland.md"
 START, END = "<!-- samples: begin -->\n", "<!-- samples: end -->\n"
 EACH = 3
-LOOK_AT = 3000  # sentences, to find enough of each family
+LOOK_AT = 3000  # sentences to search for enough of each family
 
 
 @cache
@@ -27,7 +27,8 @@ def chosen() -> dict[str, list[Sentence]]:
 
 
 def _repeats(sentence: Sentence, own: list[Sentence]) -> bool:
-    """The page is for reading: other openings, and both labels where a family has two."""
+    """Whether a sentence is too similar to those already chosen: the same opening words, or the
+    only missing label of a family is a different one."""
     openings = {one.english[:2] for one in own}
     labels = {one.sentiment for one in own}
     same_label = sentence.sentiment != "neutral" and len(own) == EACH - 1
@@ -35,7 +36,7 @@ def _repeats(sentence: Sentence, own: list[Sentence]) -> bool:
 
 
 def entities(sentence: Sentence) -> str:
-    """`Anna Weber PER, Berlin LOC`"""
+    """The names of a sentence with their types, as `Anna Weber PER, Berlin LOC`."""
     spans: list[tuple[list[str], str]] = []
     for word, tag in zip(sentence.english, sentence.entities, strict=True):
         if tag.startswith("B-"):

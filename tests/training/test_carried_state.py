@@ -200,7 +200,7 @@ def test_carry_state_is_refused_without_a_recurrent_language_model() -> None:
     on: dict[str, Any] = {"training": {"carry_state": True}}
     said = mistake("language", "transformer", **on)
     assert "training.carry_state = true: a transformer has no state" in said
-    assert "not for task tag; omit it" in mistake("tag", "lstm", **on)
+    assert "not for task tag; omit the key" in mistake("tag", "lstm", **on)
     assert "set model.ensemble_size = 1" in mistake("language", "ensemble", **on)
     said = mistake("language", "lstm", **on, decoding={"context": 9})
     assert "context = 9 has no effect; set context = 0" in said

@@ -142,12 +142,12 @@ def test_unsupported_compilation_is_refused_or_switched_off() -> None:
     recurrent = RecurrentConfig(
         shape="decoder", vocab=20, d_model=8, hidden=8, layers=1, head="language"
     )
-    with pytest.raises(ConfigError, match=r"only the layers of a transformer.*set it to false"):
+    with pytest.raises(ConfigError, match=r"only the layers of a transformer.*compile = false"):
         automatic.with_compilation(TrainingConfig(compile=True), recurrent, CUDA)
     left_open = TrainingConfig()
     assert automatic.with_compilation(left_open, recurrent, CUDA).compile is False
     transformer = TransformerConfig(shape="decoder", **SHAPE)
-    with pytest.raises(ConfigError, match=r"training.deterministic = true .*set one to false"):
+    with pytest.raises(ConfigError, match=r"training.deterministic = true .*set one .* to false"):
         automatic.with_compilation(
             TrainingConfig(compile=True, deterministic=True), transformer, CUDA
         )

@@ -41,7 +41,7 @@ NOT: dict[str, tuple[ModelConfig, dict[str, Any], str]] = {
 def test_what_cannot_be_captured_is_refused_or_reported(case: str) -> None:
     model, training, words = NOT[case]
     with pytest.raises(
-        ConfigError, match=rf"training.cuda_graphs = true: {words}.*; set it to false"
+        ConfigError, match=rf"training.cuda_graphs = true: {words}.*; set cuda_graphs to false"
     ):
         cuda_graphs.decide(TrainingConfig(cuda_graphs=True, **training), model, GPU, print)
     said: list[str] = []
@@ -78,7 +78,7 @@ def test_steps_are_captured_on_a_gpu_by_default() -> None:
 
 
 def test_a_cpu_cannot_capture_and_a_run_records_what_was_decided(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"CUDA GPU.* cpu; set it to false"):
+    with pytest.raises(ConfigError, match=r"CUDA GPU.* cpu; set cuda_graphs to false"):
         train_recipe(small("tag", "still", cuda_graphs=True), tmp_path / "run", quiet=True)
     train_recipe(small("tag", "still"), tmp_path / "run", quiet=True)
     assert recipe.read(tmp_path / "run/recipe.toml").training.cuda_graphs is False

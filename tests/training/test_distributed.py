@@ -283,12 +283,12 @@ def test_ctrl_c_stops_all_at_the_same_step(tmp_path: Path) -> None:
     [
         pytest.param(
             ["training.compile=true", "training.parallel=fsdp"],
-            "training.compile = true is not available with fsdp; use ddp, or omit it",
+            "training.compile = true is not available with fsdp; use ddp, or omit training.compile",
             marks=pytest.mark.thorough,
         ),
         pytest.param(
             ["model.norm=batch"],
-            "model.norm = 'batch': ",
+            "model.norm = 'batch' ",
             marks=pytest.mark.slow,
         ),
     ],

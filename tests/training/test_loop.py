@@ -1,5 +1,6 @@
 """The loop: micro-batches are one batch, a bad gradient stops it, patience ends it."""
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from translucid.tasks.score import Criterion
 from translucid.training import loop
 from translucid.training.config import TrainingConfig
 from translucid.training.loop import TrainingProgress, Watchers, train
+from translucid.training.optimizers import rate
 from translucid.training.state import Average, Best, State
 
 TEXTS = ["a good day", "a bad day", "good", "very very bad food and bad wine", "a day", "good bad"]
@@ -80,6 +82,43 @@ def test_patience_ends_a_run_that_no_longer_gets_better() -> None:
     state = State(model, config)
     assert train(state, task, forever(task, items, 6), items, config, silent()) == "patience"
     assert state.step == 4
+
+
+@pytest.mark.parametrize("end", [11, 40])
+def test_a_new_end_stretches_the_schedule_also_after_a_resume(end: int) -> None:
+    """Decided after step 6 of 20; the run is interrupted after step 8, and nothing is decided
+    later."""
+    config = TrainingConfig(
+        steps=20, warmup=2, schedule="linear", evaluate_every=5, log_every=1, learning_rate=1.0,
+        optimizer="sgd",
+    )  # fmt: skip
+    rates: list[float] = []
+    evaluated: list[int] = []
+    numbers: dict[str, Any] = {}
+    for first in (True, False):
+        model, task, items = parts()
+        state = State(model, config)
+        if not first:
+            state.restore(lambda tensors: None, numbers)
+        watchers = Watchers(
+            lambda now: rates.append(now.learning_rate),
+            evaluated=lambda network, score, best, state=state: evaluated.append(state.step),
+            interrupted=lambda first=first, state=state: first and state.step >= 8,
+        )
+        ending = train(
+            state, task, forever(task, items, 6), items, config, watchers,
+            new_end=lambda plan, step, seconds: end if step == 6 else None,
+        )  # fmt: skip
+        numbers = json.loads(json.dumps(state.numbers()))
+        assert ending == ("interrupted" if first else "steps")
+    assert len(rates) == state.step == end
+    usual = [rate(step, "linear", steps=20, warmup=2) for step in range(6)]
+    assert rates[:6] == usual
+    left = rates[6] / (end - 6)  # from here on, the rate falls to 0 at the new end
+    assert rates[6:] == pytest.approx([left * (end - step) for step in range(6, end)])
+    assert rates[6] == pytest.approx(rate(6, "linear", steps=20, warmup=2)), "without a jump"
+    place = {step: 6 + 14 * (step - 6) / (end - 6) for step in range(6, end + 1)}
+    assert evaluated == [5, *(min(s for s, p in place.items() if p >= n) for n in (10, 15, 20))]
 
 
 def test_an_interrupted_run_saves_its_state_and_does_not_evaluate() -> None:

@@ -81,10 +81,10 @@ def test_a_resumed_run_equals_the_uninterrupted_run(tmp_path: Path) -> None:
 
 def test_packing_is_refused_where_it_is_impossible() -> None:
     refused = {
-        "the task tag": small("tag", "still", packing=True),
+        "task tag": small("tag", "still", packing=True),
         "model.kind = recurrent": small("translate", "lstm", packing=True),
         "batch norm": still(norm="batch"),
-        "a row has 128 tokens.*training.batch_tokens = 100": small(
+        "a packed row has 128 tokens.*training.batch_tokens = 100": small(
             "translate", "still", packing=True, batch_tokens=100
         ),
     }

@@ -1,4 +1,4 @@
-"""Tiny models to start from, and data for them."""
+"""Tiny models to start fine-tuning from, and data for them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +54,7 @@ def started(
     source: Path, data: Path, task: str = "classify", *, limits: dict[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None, **sections: Any,
 ) -> Setup:  # fmt: skip
-    """What a run that starts from a model begins with."""
+    """The setup of a run that starts from the model `source`."""
     values = {"task": {"kind": task}, "data": {"train": [str(data)], **(limits or {})}} | sections
     values["training"] = {"start_from": str(source), "device": "cpu"} | sections.get("training", {})
     return set_up(recipe.parse(values), say)

@@ -15,8 +15,8 @@ from translucid.runs.recipe.recipe import Recipe
 from translucid.tasks.findings import Finding
 from translucid.training.parameter_groups import freeze
 
-RATE, VOCABULARY = "learning rate for tuning", "vocabulary of the source"
-LABELS = "labels of the source"
+RATE, VOCABULARY = "learning rate for tuning", "vocabulary of the start model"
+LABELS = "labels of the start model"
 
 
 def parsed(source: Path, data: Path, **sections: Any) -> Recipe:
@@ -49,7 +49,7 @@ def test_self_test_checks_the_source(tmp_path: Path) -> None:
 def test_self_test_passes_with_the_same_data(tmp_path: Path) -> None:
     every = findings(parsed(classifier(), write_reviews(tmp_path)))
     assert all(every[name].ok for name in (RATE, VOCABULARY, LABELS))
-    assert every[LABELS].words == "the same, in the same order"
+    assert every[LABELS].words == "the same as in the data, in the same order"
 
 
 def test_labels_vocabulary_and_rate_that_do_not_fit(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_labels_vocabulary_and_rate_that_do_not_fit(tmp_path: Path) -> None:
     assert not any(every[name].ok for name in (RATE, VOCABULARY, LABELS))
     assert "above 0.0005" in every[RATE].words
     assert "unknown" in every[VOCABULARY].words
-    assert "down, up in the source, bad, good in the data" in every[LABELS].words
+    assert "down, up in the start model, bad, good in the data" in every[LABELS].words
 
 
 @pytest.mark.parametrize(

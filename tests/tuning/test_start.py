@@ -30,6 +30,7 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.core.weights import own_tensors
 from translucid.interop.importing import load
 from translucid.models import Network, build
+from translucid.runs.fine_tuning.take_over import open_source
 from translucid.runs.recipe import recipe, toml
 from translucid.runs.setup import Setup
 from translucid.tasks import model_folder
@@ -180,7 +181,7 @@ def test_a_run_resumes_exactly_without_its_source(tmp_path: Path) -> None:
         (
             "classify",
             {"tokenizer": {"folder": "x"}},
-            "tokenizer.folder = 'x': the source's vocabulary",
+            "tokenizer.folder = 'x': .*keeps the vocabulary.*replace",
         ),
         ("language", {}, "task language needs a model of shape decoder"),
     ],
@@ -198,13 +199,15 @@ def test_kind_is_that_of_the_source(tmp_path: Path) -> None:
     setup = started(run, data, say=lines.append, model={"weight_dropout": 0.5})
     assert setup.recipe.model["kind"] == "recurrent"
     assert setup.recipe.model["weight_dropout"] == 0.5
-    assert "  model: as in the source, kind=recurrent d_model=16 hidden=16 layers=1" in lines
+    assert "  model: as in the start model, kind=recurrent d_model=16 hidden=16 layers=1" in lines
     check_equal(setup, model_folder.load(run).network, decoder="source", head="seed")
     said = started(run, data, model={"kind": "recurrent", "weight_dropout": 0.5})
     assert said.recipe == setup.recipe
     with pytest.raises(ConfigError, match=r"model.kind = 'transformer': the model .* 'recurrent'"):
         started(run, data, model={"kind": "transformer"})
-    with pytest.raises(ConfigError, match=r"model.heads = 2: .* has 'no such key \(recurrent\)'"):
+    with pytest.raises(
+        ConfigError, match=r"model.heads = 2: .* kind recurrent, which has no such key"
+    ):
         started(run, data, model={"heads": 2})
     with pytest.raises(ConfigError, match=r"model.weight_drop: no such key"):
         started(run, data, model={"weight_drop": 0.5})
@@ -228,6 +231,20 @@ def test_a_recurrent_source_carries_its_state_without_being_called_recurrent(
     assert going_on.recipe.training.carry_state
     with pytest.raises(ConfigError, match="a transformer has no state to carry"):
         started(language_model(), lines, "language", training={"carry_state": True})
+
+
+def test_error_for_a_run_whose_best_model_is_its_baseline_names_the_network(tmp_path: Path) -> None:
+    tl.train(
+        "classify", tmp_path / "run", train=REVIEWS, model={"kind": "linear"}, device="cpu",
+        quiet=True,
+    )  # fmt: skip
+    words = "a linear model for task classify; only recurrent networks and Transformers"
+    with pytest.raises(ConfigError, match=rf"{words} can be fine-tuned$"):
+        open_source(str(tmp_path / "run"), "classify")
+    shutil.copytree(classifier() / "best", tmp_path / "run/network")
+    with pytest.raises(ConfigError, match=rf"{words} .* in .*network$"):
+        open_source(str(tmp_path / "run"), "classify")
+    open_source(str(tmp_path / "run/network"), "classify")
 
 
 def test_missing_source_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""A pocket calculator for formulas: it computes what is written, not what is meant.
+"""A calculator for formulas in LaTeX: it computes exactly what is written.
 
-Numbers are put into a formula on one way and the result comes from the trace on another; this
-file computes the first, so that the two can be compared.
+The numbers in a formula and the result in the trace are obtained in two different ways; this file
+computes the formula, so that the two can be compared.
 """
 
 import math
@@ -15,7 +15,7 @@ from translucid.parts.positions import rotate
 
 
 class _Identity:
-    """I, of whatever size is needed."""
+    """The identity matrix, of any size."""
 
     def __rmatmul__(self, other: Tensor) -> Tensor:
         return other
@@ -66,7 +66,7 @@ NAMES = {
 
 
 def compute(numbers: str) -> Tensor:
-    """The value of a formula into which all numbers have been put."""
+    """The value of a formula that contains only numbers."""
     text = numbers.replace("{,}", "").replace(r"\infty", "inf").replace(r"\,", " ")
     text = re.sub(r"\{\\cdot\}10\^\{(-?\d+)\}", r"e\1", text)
     text = re.sub(
@@ -83,6 +83,6 @@ def compute(numbers: str) -> Tensor:
     text = text.replace(r"\mathbf{1}", "one")
     text = re.sub(r"\\mathrm\{(\w+)\}", r"\1", text)
     text = re.sub(r"\\(exp|tanh|sigma|max)", r"\1", text)
-    text = re.sub(r"(\)|\.T) +(?=M\(|I|\()", r"\1 @ ", text)  # side by side: a product
+    text = re.sub(r"(\)|\.T) +(?=M\(|I|\()", r"\1 @ ", text)  # adjacent factors: a matrix product
     assert "\\" not in text, f"cannot compute {text} from {numbers}"
     return _tensor(eval(text, {"__builtins__": {}}, NAMES))

@@ -1,4 +1,4 @@
-"""What the worked examples share: numbers as one writes them, weights by hand, one tolerance."""
+"""Helpers of the worked examples: tensors written as text, weights set by hand, one tolerance."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -16,7 +16,8 @@ Edits: TypeAlias = dict[str, Callable[[Tensor], Tensor] | float]
 
 
 def numbers(written: Numbers) -> Tensor:
-    """A float64 tensor; in text, spaces part the columns and semicolons the rows."""
+    """A float64 tensor from numbers or text; in text, spaces separate columns and semicolons
+    rows."""
     if not isinstance(written, str):
         return torch.as_tensor(written, dtype=torch.float64)
     rows = [[float(word) for word in row.split()] for row in written.split(";")]
@@ -24,12 +25,13 @@ def numbers(written: Numbers) -> Tensor:
 
 
 def same(actual: Tensor, wanted: Numbers, *, atol: float = 1e-9, rtol: float = 0.0) -> None:
-    """Equal in shape, in float64, and to 1e-9; `rtol` is for numbers far below that."""
+    """Assert that two tensors are equal in shape, and in value up to 1e-9, in float64. rtol: for
+    much smaller numbers."""
     torch.testing.assert_close(actual.detach(), numbers(wanted), atol=atol, rtol=rtol)
 
 
 def prints_as(value: Tensor, stated: Numbers, decimals: int) -> bool:
-    """Does the exact value, rounded, give what a source printed?"""
+    """Whether the exact value, rounded, equals the value that a source states."""
     half = 0.5 * 10.0**-decimals
     return bool(((value.detach() - numbers(stated)).abs() <= half + 1e-12).all())
 
@@ -43,7 +45,8 @@ def set_weights(layer: nn.Linear, weight: Numbers, bias: Numbers | None = None) 
 
 
 def mlp(*layers: tuple[Numbers, Numbers], inputs: int, activation: str = "relu") -> MLP:
-    """The product's MLP in float64, with these (weight, bias) pairs; the last is the output."""
+    """Translucid's MLP in float64 with these (weight, bias) pairs; the last pair is the output
+    layer."""
     sizes = [numbers(bias).numel() for _, bias in layers]
     config = MLPConfig(
         inputs=inputs, hidden=tuple(sizes[:-1]), outputs=sizes[-1], activation=activation
@@ -67,7 +70,8 @@ def self_attention(weight: Numbers, heads: int) -> SelfAttention:
 def look(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout | None = None, *, edit: Edits | None = None
 ) -> tuple[Tensor, Trace]:
-    """One head of attention on plain matrices: its output (queries, d_head) and its trace."""
+    """Apply one head of attention to plain matrices; return its output (queries, d_head) and its
+    trace."""
     trace = Trace(edit=edit)
     scope = trace.at("attention")
     out = attend(q[None, None], k[None, None], v[None, None], layout or Layout(), trace=scope)

@@ -164,7 +164,7 @@ def _show_score(result: dict[str, Any]) -> None:
 
 
 def _check_numbers(texts: Sequence[str]) -> None:
-    """Refuse inputs before training, not after it."""
+    """Raise an error for inputs that are not numbers, before training rather than after it."""
     for text in texts:
         try:
             finite = math.isfinite(float(text))

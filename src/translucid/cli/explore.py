@@ -101,14 +101,15 @@ def explore(
 
 
 def _check_view(view: Path, save: Path | None) -> None:
-    """Refuse a file that the page cannot load; its name becomes part of the address."""
+    """Raise an error for a view that the page cannot load. Only simple file names are allowed,
+    because the name becomes part of the page's address."""
     if view.suffix != ".js" or not view.is_file() or not re.fullmatch(r"\w+", view.stem):
         raise InputError(
             f"--view {view}: no such JavaScript file; give one such as own_view.js, named with "
             "letters, digits and _"
         )
     if save is not None:
-        raise InputError("--view: a saved page has only the built-in views; omit it")
+        raise InputError("--view: a saved page has only the built-in views; omit --view")
 
 
 def _first(own: Lesson | None) -> str:

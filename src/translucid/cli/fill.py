@@ -18,8 +18,8 @@ def fill(
         list[str] | None,
         typer.Argument(
             metavar="[FILE|TEXT...] [data.encoding=NAME]",
-            help="Texts with a mask, such as [MASK] or <mask>, in quotes, or a file with one text "
-            "per line [default: standard input].",
+            help="Texts in quotes, each with a mask such as [MASK] or <mask>, or a file with one "
+            "such text per line [default: standard input].",
         ),
     ] = None,
     top: Annotated[int, o.in_output(min=1, metavar="N", help="Tokens to show per mask.")] = 5,

@@ -58,7 +58,7 @@ def import_model(
         raise InputError(f"{source}: there is no such file or folder")
     if mapping is not None and verify:
         raise InputError(
-            "--verify compares with transformers, which does not know this model; omit it"
+            "--verify compares with transformers, which does not know this model; omit --verify"
         )
     with naming(source):
         read = read_source(source, mapping, ignore_key or ())

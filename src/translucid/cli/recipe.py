@@ -76,9 +76,9 @@ def check(recipe: RecipeName, overrides: Overrides = None) -> None:
     files = [f for part in (data.train, data.valid, data.test) for f in data.paths(part)]
     missing = [file for file in files if not Path(file).exists()]
     if missing and data.folder:
-        raise InputError(f"{path}: no {', '.join(missing)} in data.folder")
+        raise InputError(f"{path}: {', '.join(missing)} not found in data.folder = {data.folder}")
     typer.echo(f"{path}: no mistakes")
-    family = chosen.model.get("kind", f"the family of {chosen.training.start_from}")
+    family = chosen.model.get("kind", f"the model kind of {chosen.training.start_from}")
     typer.echo(f"task {chosen.task.kind}, {family}, {chosen.training.steps:,} steps")
     if missing:
         typer.echo(f"not found: {', '.join(missing)}; name their folder with --data FOLDER")

@@ -133,7 +133,7 @@ def train(
         _cross_validate(named, folds, folder, quiet)
         return
     if out is None and "WORLD_SIZE" in os.environ:
-        raise InputError("several processes need the output folder: --out FOLDER")
+        raise InputError("with several processes, name the output folder: --out FOLDER")
     with stopping() as interrupted, shown(folder, studio, probe, port) as recording:
         done = train_recipe(
             named.recipe,
@@ -186,7 +186,7 @@ def _cross_validate(named: "Named", folds: int, out: Path, quiet: bool) -> None:
     if folds < 2:
         raise InputError(f"--folds {folds}: must be at least 2")
     if "WORLD_SIZE" in os.environ:
-        raise InputError("--folds: not with torchrun; train the folds in one process")
+        raise InputError("--folds is not available with torchrun; train the folds in one process")
     with stopping() as interrupted:
         result = cross_validate(
             named.recipe,

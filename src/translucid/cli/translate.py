@@ -171,7 +171,8 @@ def _too_long(held: "Model", text: str, most: int) -> str:
     except InputError as error:
         return str(error).removeprefix(": ")
     if tokens > most and (context_length is None or most < context_length):
-        return f"{tokens:,} tokens, above --max-input-length {most:,}; split the line, or raise it"
+        limit = f"--max-input-length {most:,}"
+        return f"{tokens:,} tokens, above {limit}; split the line, or raise the limit"
     return ""
 
 
@@ -248,7 +249,8 @@ class _Drawing:
             yield from self._branch(node, "", last=place == len(kept) - 1)
 
     def _branch(self, node: "Node", guide: str, *, last: bool) -> Iterator[str]:
-        """Tokens up to a fork, those rejected along it, and the branches."""
+        """Yield the lines of a branch: its tokens up to a fork, the tokens rejected along the way,
+        and the branches after the fork."""
         chain = [node]
         while len(kept := self._kept(chain[-1])) == 1:
             chain += kept
@@ -268,7 +270,7 @@ class _Drawing:
         return f"{node.score:.2f}" if kept else f"{node.score:.2f} [all continuations pruned]"
 
     def _rejected(self, parent: "Node", guide: str) -> Iterator[str]:
-        """One line for all tokens pruned after a prefix, one for all forbidden ones."""
+        """Yield one line for all tokens pruned after a prefix, and one for each forbidden token."""
         after = f"after {self._words([parent])}" if parent.parent is not None else "at the start"
         pruned = [n for n in self.below[parent.number] if n.fate == "pruned"]
         if pruned:
@@ -316,7 +318,7 @@ def _bar(node: "Node") -> str:
     if by is None or node.score >= by.bar:
         return f"({node.why})"
     last = f"last of {by.places}" if by.places > 1 else "only place"
-    group = f"; {by.cost:.2f} of it because earlier groups took it" if by.cost else ""
+    group = f"; penalty {by.cost:.2f}, because earlier groups chose this token" if by.cost else ""
     return f"< {by.bar:.{digits_apart(node.score, by.bar)}f}, {last}{group}"
 
 

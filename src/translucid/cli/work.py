@@ -53,7 +53,7 @@ class WorkCommand(TyperCommand):
         _print(solution, ctx.params["format"])
 
     def _options(self, flags: bool = False) -> dict[str, Any]:
-        """The options by spelling, without flags unless asked."""
+        """The options by each of their spellings; flags only if `flags` is true."""
         named = [p for p in self.params if p.param_type_name == "option"]
         return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
 
@@ -99,7 +99,7 @@ class WorkCommand(TyperCommand):
         return [*groups.words(), "--", *groups.alone]
 
     def _unknown(self, name: str) -> str:
-        """The message for an unknown option: similar ones, else all."""
+        """The message for an unknown option. It lists similar options or, if there is none, all."""
         options = self._options(flags=True)
         names = {bare(o): o for o in options}
         close = [o for other, o in names.items() if other.startswith(bare(name))]
@@ -210,7 +210,7 @@ class Exercise:
 
     @property
     def solve(self) -> Callable[..., Any]:
-        """The function itself; imports its file."""
+        """Import the file, and return the function."""
         from translucid import worked
         from translucid.core import extensions
 
@@ -290,7 +290,7 @@ class Argument:
 
     @property
     def kind(self) -> str:
-        """The type of its value in a TOML or JSON file."""
+        """The type of the argument's value in a TOML or JSON file."""
         if self.annotation == "bool":
             return "flag"
         return "word" if self.choices or self.annotation == "str" else "numbers"

@@ -23,7 +23,8 @@ _ASIDE, _OLD = ".writing", ".old"
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Convert operating-system errors to a SaveError that names the path and the cause."""
+    """Convert errors of the operating system in the block to a SaveError that names the path and
+    the cause."""
     try:
         yield
     except OSError as error:
@@ -96,7 +97,7 @@ def remove(path: Path) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Restore the old folder if a process died between the two renames."""
+    """Restore the old version of a folder if a process died while it replaced the folder."""
     before = old(folder)
     if before.exists():
         if folder.exists():
@@ -106,14 +107,15 @@ def recover(folder: Path) -> None:
 
 
 def standing(folder: Path) -> Path:
-    """The folder to read: the old one, if a process died between the two renames. Changes nothing
-    on disk, so that reading does not interfere with a save.
-    """
+    """The path to read a folder from: its old version if a process died while it replaced the
+    folder, otherwise the folder itself. Changes nothing on disk, so that reading does not interfere
+    with a save."""
     return old(folder) if old(folder).exists() and not folder.exists() else folder
 
 
 def sweep(parent: Path) -> None:
-    """Clean up after a process that died: remove incomplete files, restore old folders."""
+    """Clean up after a process that died while it wrote in `parent`: remove incomplete files,
+    restore the old versions of folders."""
     for half in parent.glob(f".*{_ASIDE}"):
         remove(half)
     for before in parent.glob(f".*{_OLD}"):
@@ -129,7 +131,7 @@ def fault(folder: Path) -> str | None:
             if file.read() != _manifest(wanted).encode("utf-8", "replace"):
                 return f"{path} is damaged or was changed"
     except (InputError, OSError) as error:
-        return f"{error}, so nothing in {folder} can be trusted"
+        return f"{error}; without a valid manifest, nothing in {folder} can be trusted"
     for name, digest in wanted.items():
         try:
             with open_regular(inside(folder, name, str(path))) as file:

@@ -8,7 +8,8 @@ In a formula, `<name>` stands for another point of the same part, an input or a 
 printed as a symbol in captions, and as numbers in worked solutions.
 
 A part may have several variants (rotary positions, a gate, no bias). Its entries then have one
-formula per variant in `forms`, chosen by keywords of the part and by its other points in the run.
+formula per variant in `forms`. The keys of `forms` consist of keywords of the part, such as
+"grouped", and of names of its other points in the run, such as "rotated_query".
 For a query without visible keys, the shift is 0 and the attention weights are zeros.
 """
 
@@ -40,11 +41,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Variant:
-    """The variant of a part, to choose and print the formulas of its points."""
+    """The variant of a part, which determines the formulas of its points and the symbols in
+    them."""
 
     words: Collection[str] = ()  # keywords of forms, such as "grouped"
     absent: Collection[str] = ()  # missing terms, such as a bias
-    symbols: Mapping[str, str] = field(default_factory=dict)  # such as its activation's
+    symbols: Mapping[str, str] = field(default_factory=dict)  # by name, such as "act"
 
 
 def variant(

@@ -1,8 +1,8 @@
 """Configurations: immutable, strictly checked, with a description of every key.
 
 Every configuration is a pydantic model derived from `Config`, defined next to the code that it
-configures. One ConfigError lists all mistakes: the key, its value, what is allowed, and the nearest
-valid name.
+configures. One ConfigError lists all mistakes, each with the key, its value, what is allowed and
+the nearest valid name.
 """
 
 import tomllib
@@ -76,8 +76,9 @@ def with_overrides(
     overrides: Iterable[str],
     full_name: Callable[[str], str | None] = lambda key: None,
 ) -> dict[str, Any]:
-    """Apply overrides of the form `section.key=value` to nested values. A value is parsed as TOML,
-    or else taken as text. full_name: suggests the full name of a key without a section."""
+    """Return nested values with overrides of the form `section.key=value` applied. A value that is
+    not valid TOML is taken as text. full_name: suggests the full name of a key without a
+    section."""
     overrides = list(overrides)
     result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for override in overrides:

@@ -53,7 +53,8 @@ def _free_ram() -> int | None:
 
 
 def _left_to_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes left below a container's memory limit, not counting file caches."""
+    """The memory in bytes that remains below the memory limit of this process's container (cgroup).
+    File caches do not count as used. None if there is no limit."""
     for limit, used, stat, cache in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat",

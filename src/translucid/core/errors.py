@@ -42,8 +42,8 @@ class InputError(TranslucidError, ValueError):
 
 
 class RowError(InputError):
-    """One of several rows is invalid. row: its index from 0, so that callers can name file and line
-    instead."""
+    """One of several rows is invalid. row: the index of the row, counted from 0, with which callers
+    can find its file and line."""
 
     def __init__(self, row: int, fact: str) -> None:
         self.row, self.fact = row, fact
@@ -51,7 +51,8 @@ class RowError(InputError):
 
 
 class WrongTaskError(InputError):
-    """The model was trained for a different task. command: the method that fits it."""
+    """The model was trained for a different task. command: the name of the method that fits the
+    model."""
 
     def __init__(self, task: str, command: str) -> None:
         self.task, self.command = task, command
@@ -98,8 +99,8 @@ class UnknownPointError(TraceError, KeyError):
 
 
 class TraceBudgetError(TraceError, MemoryError):
-    """Keeping a value would exceed the byte budget of the trace. fact: names the value and the
-    sizes; remedy: what to do."""
+    """Keeping a value would exceed the byte budget of the trace. fact: the first half of the
+    message, with the value and the sizes; remedy: the second half, with what to do."""
 
     def __init__(self, fact: str, remedy: str) -> None:
         self.fact = fact

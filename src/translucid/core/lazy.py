@@ -9,9 +9,9 @@ from typing import Any
 def lazy_exports(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for a package. homes: the names that each
-    module exports. A name must differ from those of all submodules: importing a submodule of the
-    same name would replace it."""
+    """Return `__getattr__`, `__dir__` and `__all__` for a package. homes: for each module, the
+    names that it exports. No exported name may also be the name of a submodule, because importing
+    that submodule would replace the exported object."""
     places = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:

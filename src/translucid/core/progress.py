@@ -39,10 +39,12 @@ class NotebookBar:
         return len(self._rows) - 1
 
     def update(
-        self, task: int, *, completed: int, note: str | None = None, visible: bool = True
-    ) -> None:
+        self, task: int, *, completed: int, total: int | None = None, note: str | None = None,
+        visible: bool = True,
+    ) -> None:  # fmt: skip
         row = self._rows[task]
         row["done"], row["hidden"] = completed, not visible
+        row["total"] = row["total"] if total is None else total
         if note is not None:
             row["note"] = note
         if time.monotonic() - self._last >= PAUSE:
@@ -57,7 +59,7 @@ class NotebookBar:
             self._handle.update(self)
 
     def _shown(self) -> list[tuple[str, str, float]]:
-        """The label with the count, the note, and the fraction done."""
+        """For each visible bar: its label with the count, its note, and the fraction done."""
         rows = []
         for row in self._rows:
             if not row.get("hidden"):
@@ -86,8 +88,9 @@ def print_line(line: str) -> None:
 class Progress:
     """Progress towards a total, with rate and remaining time.
 
-    live: show a bar in a terminal. every: without a bar, seconds between two lines (default: no
-    lines). at_once: print the first line immediately. stays: keep the bar on screen at the end.
+    live: show a bar, in a terminal or notebook. every: without a bar, the seconds between two lines
+    (default: print no lines). at_once: print the first line immediately. stays: keep the bar on
+    screen at the end.
     """
 
     def __init__(
@@ -124,7 +127,8 @@ class Progress:
             self._bar.stop()
 
     def restart(self) -> None:
-        """Start counting the next part of the work; the pause between lines continues."""
+        """Restart the clock for the next part of the work; the time of the last printed line is
+        kept."""
         self._began = self._clock()
 
     @property
@@ -151,13 +155,13 @@ class Progress:
         if note is None:
             note = f"{self.rate(done):,.1f} {self.label}/s{self.left(done)}"
         if self._bar is not None:
-            self._bar.update(self._tasks[""], completed=done, note=note)
+            self._bar.update(self._tasks[""], completed=done, total=self.total, note=note)
         elif done not in (self.start, self.total):
             of = "" if self.total is None else f" of {self.total:,}"
             self.remark(f"{done:,}{of} {self.label}  {note}".rstrip())
 
     def move_part(self, name: str, done: int, total: int, *, visible: bool) -> None:
-        """A second bar for a part of the work."""
+        """Show the progress of a part of the work in a second bar."""
         if self._bar is None:
             return
         if name not in self._tasks:
@@ -171,7 +175,7 @@ class Progress:
             self._say(line)
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line; if there is a bar, above it."""
         if self._bar is not None:
             self._bar.console.print(visible(line), highlight=False, markup=False)
         else:
@@ -179,7 +183,8 @@ class Progress:
 
 
 def _bar(stays: bool) -> Any:
-    """A bar for a notebook or a terminal; None elsewhere."""
+    """A progress bar for the notebook or terminal in which the process runs; None if there is
+    neither."""
     if in_notebook():
         return NotebookBar()
     if not sys.stderr.isatty():

@@ -52,8 +52,8 @@ class Registry(Generic[Registered]):
         self._sources: dict[str, SourceFile] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The names allowed as a value, built-in ones first. Names from an installed package are
-        included once they have been used."""
+        """The names allowed as a value, built-in ones first. A class from an installed package is
+        included once it has been used."""
         names = dict.fromkeys((*self._modules, *self._classes))
         return tuple(name for name in names if name not in self._not_for_recipes)
 
@@ -87,7 +87,7 @@ class Registry(Generic[Registered]):
         return name in self or self._installed(name)
 
     def require(self, name: str) -> None:
-        """Raise if there is no class of this name."""
+        """Raise an error if there is no class of this name."""
         if self.knows(name):
             return
         close = nearest(name, self.names())

@@ -49,7 +49,8 @@ class OtherName(UserWarning):
 
 
 class Missing(InputError):
-    """A required argument is missing. names: the arguments in the message."""
+    """A required argument is missing. names: the names of the arguments that the message
+    mentions."""
 
     def __init__(self, message: str, names: Collection[str]) -> None:
         self.message, self.names = message, tuple(names)

@@ -44,13 +44,14 @@ class _Visible:
 
 
 def raw(stream: Any) -> Any:
-    """The wrapped stream, for output that uses control sequences."""
+    """The stream that a wrapped stream writes to, for output that uses control sequences."""
     return stream.raw if isinstance(stream, _Visible) else stream
 
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Escape all output to standard error, and to standard output if it is a terminal."""
+    """Escape control characters in the output of the block: always on standard error, and on
+    standard output if it is a terminal."""
     before = {"stdout": sys.stdout, "stderr": sys.stderr}
     ours = {"stderr": _Visible(sys.stderr)}
     if sys.stdout is not None and sys.stdout.isatty():

@@ -1,11 +1,11 @@
 """Tracing: read and replace every intermediate value of a model.
 
-A part calls `x = trace("pattern", x)`. With `NO_TRACE`, this returns x and disappears under
-`torch.compile`. With a `Trace` the value is kept under its full name, such as
+A part calls `x = trace("pattern", x)`. With `NO_TRACE`, this returns x, and `torch.compile` removes
+the call. With a `Trace`, the value is kept under its full name, such as
 `decoder.layers.2.cross_attention.pattern`, and may be replaced. `core/catalogue.py` explains the
 names.
 
-Patterns are shell globs over full names: `*` crosses dots, so `*.pattern` is every attention
+Patterns are shell globs over full names. `*` also matches dots, so `*.pattern` is every attention
 pattern. A recurrent loop writes the same name once per position; reading joins the positions
 along axis 1, and `name@3` means position 3 alone, in patterns and in look-ups.
 
@@ -63,7 +63,7 @@ class Trace(NoTrace):
     edit: by pattern, a function of the value, a new value, or a number to fill it with. Values are
     kept after edits.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
-    device: where to keep the values, such as "cpu"; by default on their own device.
+    device: where to keep the values, such as "cpu"; by default, where they were computed.
     by_hand: compute every part step by step, even if it is not traced. Fused kernels give the same
     results except for rounding.
     """
@@ -122,13 +122,14 @@ class Trace(NoTrace):
     # ---- hooks for subclasses ----
 
     def passes(self, name: str, position: int | None, value: Tensor) -> Tensor:
-        """Called with every value after the edits; the model continues with the returned value,
-        which is kept. position: the index in a loop over time; None outside of one."""
+        """Called with every value, after edits are applied. The model continues with the returned
+        value, which the trace keeps. position: the index in a loop over time; None outside of a
+        loop."""
         return value
 
     def keeps(self, name: str, position: int | None, value: Tensor) -> None:
-        """Called with every value that matches `keep`; by default stores it if the budget
-        allows."""
+        """Called with every value that matches `keep`. By default, it stores the value if the
+        budget allows."""
         size = value.numel() * value.element_size()
         if self._budget is not None and self.bytes + size > self._budget:
             raise TraceBudgetError(
@@ -159,7 +160,8 @@ class Trace(NoTrace):
     def _refuse_twice(self, there: bool, name: str) -> None:
         if there:
             raise TraceError(
-                f"{name} is in this trace already; a Trace holds one run; create a new one"
+                f"{name} is in this trace already, because a Trace holds only one run; create a "
+                "new Trace for each run"
             )
 
     def edits(self) -> NoTrace:
@@ -203,8 +205,8 @@ class Trace(NoTrace):
         self.bytes -= sum(value.numel() * value.element_size() for value in values)
 
     def complete(self, other: "Trace") -> None:
-        """Add missing values from another trace of the same model on inputs of the same shapes;
-        points are in the order of the other trace."""
+        """Add the values that this trace lacks from another trace of the same model, on inputs of
+        the same shapes. Afterwards, the points have the order of the other trace."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):
@@ -250,7 +252,8 @@ class Trace(NoTrace):
         return list(matching(tuple(self._values), pattern))
 
     def check(self) -> None:
-        """Raise if a pattern matches no point, such as a misspelt edit."""
+        """Raise an error if a pattern in `keep` or `edit` matches no point, for example because it
+        is misspelt."""
         for pattern in (*self._keep, *(glob for glob, _ in self._edit)):
             if pattern.glob != "*" and not any(pattern.covers(name) for name in self._met):
                 raise UnknownPointError(
@@ -332,15 +335,16 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
 
 
 def _ends(names: set[str]) -> list[str]:
-    """The last part of the names of all points in these parts, including points that a fused kernel
-    skips."""
+    """The last components of the names of all points that the parts in `names` have, including
+    points that a fused kernel skips."""
     parts = {entry(name).partition(".")[0] for name in names}
     points = (key.split(".") for key in CATALOGUE)
     return sorted({point for part, point in points if part in parts})
 
 
 def _suggest(asked: str, names: set[str]) -> str:
-    """Suggest names; a pattern such as `*.patern` is compared with the last part of each name."""
+    """A sentence that suggests names similar to `asked`. A pattern such as `*.patern` is compared
+    with the last component of each name."""
     if "*" in asked:
         met, word = sorted({name.rpartition(".")[2] for name in names}), asked.rpartition(".")[2]
         close = [f"*.{end}" for end in nearest(word, met) or nearest(word, _ends(names))]

@@ -30,9 +30,8 @@ _KINDS = {
 
 
 def inside(folder: Path, name: object, where: str) -> Path:
-    """The path of a file in the folder; raises an error if the name leads outside or through a
-    link. where: the origin of the name, for the message.
-    """
+    """The path of a file in the folder; raises an error if the name leads outside the folder or
+    through a link. where: the origin of the name, for the error message."""
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     plain = bool(parts) and not {"..", "/", "//"}.intersection(parts) and "\0" not in str(name)
     try:
@@ -42,7 +41,7 @@ def inside(folder: Path, name: object, where: str) -> Path:
     if not plain or (os.name == "nt" and any(c in str(name) for c in ":\\")):
         raise InputError(
             f"{where} names {str(name)[:200]!r}, which is outside of {folder}; only names inside "
-            "it are allowed. Do not use this folder unless you know who made it"
+            "this folder are allowed. Do not use it unless you know who made it"
         )
     path = folder
     for part in parts:
@@ -100,7 +99,8 @@ def open_regular(path: Path, largest: int = LARGEST) -> BufferedReader:
 
 
 def read_text(path: Path, largest: int, remedy: str) -> str:
-    """Read a UTF-8 text file. remedy: advice in the error message if the encoding is different."""
+    """Read a UTF-8 text file. remedy: what to do if the file is not UTF-8, for the error
+    message."""
     try:
         with open_regular(path, largest) as file:
             return file.read().decode("utf-8")
@@ -122,14 +122,15 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
 
 
 def parsed_json(text: str | bytes, where: str, most_parts: int = MOST_PARTS) -> Any:
-    """Parse JSON text. Rejects texts with too many lists and objects, which may take 30 times the
-    memory of the text. where: the name of the text, for the message."""
+    """Parse JSON text. A text with more than `most_parts` lists and objects is rejected, because
+    they may take 30 times the memory of the text. where: the name of the text, for the error
+    message."""
     lists, objects = ("[", "{") if isinstance(text, str) else (b"[", b"{")
     parts = text.count(lists) + text.count(objects)  # type: ignore[arg-type]
     if parts > most_parts:
         raise InputError(
-            f"{where} contains {parts:,} lists and objects, above the limit of {most_parts:,}; it "
-            "is probably not the file that its name says"
+            f"{where} contains {parts:,} lists and objects, above the limit of {most_parts:,}; "
+            "check that it is the right file"
         )
     try:
         return json.loads(text)
@@ -141,7 +142,9 @@ def read_object(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     """Parse a JSON file that must contain an object."""
     value = read_json(path, largest)
     if not isinstance(value, dict):
-        raise InputError(f"{path} contains a {type(value).__name__}, not an object")
+        raise InputError(
+            f"{path} contains a {type(value).__name__}, not a JSON object; copy the file again"
+        )
     return value
 
 
@@ -151,13 +154,14 @@ def read_lines(path: Path, largest: int = LARGEST_JSON) -> list[dict[str, Any]]:
         *whole, _ = file.read().split(b"\n")
     lines = [parsed_json(line, str(path)) for line in whole]
     if not all(isinstance(line, dict) for line in lines):
-        raise InputError(f"{path} contains lines that are not objects")
+        raise InputError(f"{path} contains lines that are not JSON objects; copy the file again")
     return lines
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Convert errors raised while opening a model to TranslucidErrors that name its path."""
+    """Convert errors raised in the block, which opens a model, to TranslucidErrors that name its
+    path."""
     try:
         yield
     except TranslucidError as error:
@@ -239,4 +243,7 @@ def _check_size(path: Path, size: int, largest: int) -> None:
     if path.suffix == TENSORS:
         largest = ram_bytes() or size
     if size > largest:
-        raise InputError(f"{path} has {size:,} bytes, above the limit of {largest:,}")
+        raise InputError(
+            f"{path} has {size:,} bytes, above the limit of {largest:,}; check that it is the "
+            "right file"
+        )

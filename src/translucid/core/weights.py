@@ -45,12 +45,18 @@ def load_weights(network: nn.Module, path: Path) -> None:
     missing = {tensor.data_ptr(): name for name, tensor in own_tensors(network).items()}
     for name, tensor in tensors.items():
         if name not in places or places[name].shape != tensor.shape:
-            raise InputError(f"{path}: does not fit its config: {name} of shape {[*tensor.shape]}")
+            raise InputError(
+                f"{path} does not fit its config, which has no tensor {name} of shape "
+                f"{[*tensor.shape]}; copy the whole folder again"
+            )
         _check_values(path, name, tensor, places[name].dtype)
         places[name].copy_(tensor)
         missing.pop(places[name].data_ptr(), None)
     if missing:
-        raise InputError(f"{path}: does not fit its config: {', '.join(missing.values())} missing")
+        raise InputError(
+            f"{path} does not fit its config: the file lacks {', '.join(missing.values())}; copy "
+            "the whole folder again"
+        )
 
 
 def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) -> None:
@@ -58,8 +64,8 @@ def _check_values(path: Path, name: str, tensor: Tensor, wanted: torch.dtype) ->
     fits = tensor.dtype in FLOATS if wanted in FLOATS else tensor.dtype == wanted
     if not fits:
         raise InputError(
-            f"{path}: {name} contains {tensor.dtype}, but {wanted} is needed; only floating-point "
-            "types are converted"
+            f"{path}: {name} contains values of type {tensor.dtype}, but {wanted} is needed; only "
+            "floating-point types can be converted"
         )
     if tensor.is_floating_point() and not tensor.isfinite().all():
         raise InputError(

@@ -19,16 +19,19 @@ from translucid.core.errors import ConfigError
 
 Lengths = Sequence[int] | Sequence[tuple[int, ...]] | NDArray[np.int64]
 _MASK = (1 << 64) - 1
-_LITTLE = 0.02  # fraction of padding that is not worth reducing
-_FEW = 4  # batches in a neighbourhood, the last of which is seldom full
+_LITTLE = 0.02  # fraction of padding up to which the first plan is used
+_FEW = 4  # number of batches up to which a set of similar items is not divided further
 _FILL = 0.9  # approximate fraction of the budget that is not padding
 _OVERHEAD = 0.05  # fixed cost of a batch, as a fraction of the budget
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """Batches as arrays of item numbers, all views of one array, to save memory. tokens: number of
-    tokens without padding; slots: the number of tokens, including padding."""
+    """The batches of an epoch: for each batch, the indices of its items. tokens: number of tokens
+    without padding; slots: number of tokens including padding.
+
+    All batches are views of one array, to save memory.
+    """
 
     batches: list[NDArray[np.int64]]
     tokens: int
@@ -61,10 +64,10 @@ def plan_batches(
 ) -> BatchPlan:
     """Put every item into exactly one batch, with padded sizes within the budget.
 
-    An item has one length, or several (source and target). The padded size of a batch is its number
-    of items times the sum of the longest length of each side. Lengths are rounded up to a
-    `multiple`, for fewer tensor shapes. Without `shuffle`, the longest items come first, for
-    decoding.
+    An item has one length or several (of source and target, the sides). The padded size of a batch
+    is its number of items times the sum of the longest lengths of each side. Lengths are rounded up
+    to a `multiple`, so that there are fewer tensor shapes. Without `shuffle`, the longest items
+    come first, for decoding.
     """
     if budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
         raise ConfigError(
@@ -107,9 +110,9 @@ def _check_fits(padded: NDArray[np.int64], budget: int) -> None:
 
 
 def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort items by the last side, longest first (so that the first item determines the shape of a
-    batch); then by the other sides, alternately ascending and descending, so that lengths change
-    gradually."""
+    """The order of items that are sorted by the length of their last side, longest first, so that
+    the first item determines the shape of a batch. Items with the same length are sorted by their
+    other sides, alternately ascending and descending, so that lengths change gradually."""
     last = padded[:, -1]
     others = padded[:, :-1].sum(axis=1)
     ranks = np.unique(last, return_inverse=True)[1]
@@ -119,9 +122,9 @@ def _serpentine(padded: NDArray[np.int64]) -> NDArray[np.int64]:
 def _neighbourhoods(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int
 ) -> list[NDArray[np.int64]]:
-    """Divide items into sets with similar lengths on all sides: halve a set along the side that
-    saves the most padding, until each part is a few batches. Better than sorting for large
-    batches."""
+    """Divide items into sets in which all sides have similar lengths. A set is halved along the
+    side that saves the most padding, until it makes only a few batches. For large batches, this
+    gives less padding than sorting."""
     batches = math.ceil(padded[items].sum() / (_FILL * budget))
     if batches <= _FEW:
         return [items]
@@ -139,8 +142,8 @@ def _neighbourhoods(
 def _cut_best(
     items: NDArray[np.int64], padded: NDArray[np.int64], budget: int, max_items: int
 ) -> list[NDArray[np.int64]]:
-    """Sort items by one side, longest first, and split them into batches; use the side that gives
-    less padding."""
+    """Sort items by the length of one side, longest first, and split them into batches. The side
+    that gives less padding is used."""
     ways = []
     for side in range(padded.shape[1]):
         rest = padded[items].sum(axis=1) - padded[items, side]
@@ -176,8 +179,8 @@ def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
 
 
 def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The shape of each batch: number of items and longest length of each side, (batches,
-    1 + sides)."""
+    """The shape of each batch: its number of items, and the longest length of each side. (batches,
+    1 + sides)"""
     items = np.array([len(batch) for batch in batches])
     starts = items.cumsum() - items
     max_lengths = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
@@ -192,14 +195,14 @@ def _slots_per_batch(
 
 
 def _cost(batches: list[NDArray[np.int64]], padded: NDArray[np.int64], budget: int) -> float:
-    """The cost of a plan: slots of all batches, plus an overhead for each batch."""
+    """The cost of a plan in slots: the slots of all batches, plus a fixed overhead for each
+    batch."""
     return sum((_slots_per_batch(batches, padded) + _OVERHEAD * budget).tolist())
 
 
 def permutation(n: int, seed: int, epoch: int, stream: int = 0) -> NDArray[np.int64]:
-    """A random permutation of 0 to n - 1 that does not depend on the version of a library: sorted
-    by keys from splitmix64 (https://prng.di.unimi.it/splitmix64.c).
-    """
+    """A random permutation of 0 to n - 1 that is the same with every version of every library,
+    because it is sorted by keys from splitmix64 (https://prng.di.unimi.it/splitmix64.c)."""
     start = 0
     for part in (seed, epoch, stream):
         start = int(_mix(np.array([(start + part) & _MASK], dtype=np.uint64))[0])
@@ -217,7 +220,8 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def pad(
     sequences: Sequence[Sequence[int]], pad_id: int, *, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Pad rows on the right: ids and their mask, True at tokens, both (batch, length)."""
+    """Pad rows on the right. Return the ids and their mask, which is True at tokens; both (batch,
+    length)."""
     # Uses numpy, since torch is several times slower at reading lists.
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     max_length = int(lengths.max()) if len(sequences) else 0
@@ -228,18 +232,20 @@ def pad(
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
-MAX_BYTES = 20  # bytes of a word; its beginning and end are the most informative
+MAX_BYTES = 20  # maximum number of bytes of a word that a model reads
 
 
 def spell(word: str) -> bytes:
-    """The bytes of a word; for a long one, its beginning and end."""
+    """The bytes of a word. Of a long word, only the beginning and the end, which are the most
+    informative."""
     characters = word.encode()
     half = MAX_BYTES // 2
     return characters if len(characters) <= MAX_BYTES else characters[:half] + characters[-half:]
 
 
 def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
-    """The bytes of words as a padded tensor (batch, length, characters): byte + 1; 0 is padding."""
+    """The bytes of words as a padded tensor (batch, length, characters), in which byte b is b + 1
+    and 0 is padding."""
     length = max((len(row) for row in rows), default=0)
     width = max((len(word) for row in rows for word in row), default=0)
     padded = np.zeros((len(rows), length, max(width, 1)), dtype=np.int64)
@@ -253,11 +259,12 @@ def pad_characters(rows: Sequence[Sequence[bytes]]) -> Tensor:
 def plan_streams(
     lengths: NDArray[np.int64], budget: int, *, seed: int = 0, epoch: int = 0
 ) -> BatchPlan:
-    """Plan batches in which row i continues row i of the previous batch. Every row of the text
-    occurs exactly once. lengths: (rows, 1), equal except for the last row of the text.
+    """Plan batches of the rows of one long text, such that row i of a batch continues row i of the
+    previous batch. Every row of the text occurs exactly once. lengths: (rows, 1), equal except for
+    the last row of the text.
 
     An epoch begins at a random row and wraps around, so that batches differ between epochs. The
-    last streams may be shorter; then batches have fewer rows.
+    last streams may be shorter; the last batches then have fewer rows.
     """
     rows, max_length = len(lengths), int(lengths.max())
     streams = max(min(budget // max_length, rows), 1)

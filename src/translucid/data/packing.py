@@ -1,10 +1,10 @@
 """Sequence packing: several texts in one row of a batch, with hardly any padding.
 
-For language models, documents are cut into full rows. For pairs and labelled texts, lengths are
-assigned to rows once: longest first, to the first row with room for all sides (first-fit
-decreasing, Johnson 1973). In every epoch, texts of equal lengths are exchanged and rows are
-combined into new batches, which is fast. Token masks contain the number of each token's text, from
-1, and 0 at padding: see `parts.masks`.
+For language models, documents are joined and cut into full rows. Pairs and labelled texts are
+assigned to rows once, longest first, each to the first row that has room for all of its sides
+(first-fit decreasing, Johnson 1973). In every epoch, texts with equal lengths change places and
+rows are combined into new batches, which is fast. Token masks contain the number of each token's
+text in its row, starting at 1, and 0 at padding: see `parts.masks`.
 """
 
 from array import array
@@ -20,7 +20,7 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import BatchPlan, permutation
 
-ROW = 64  # tokens in a row, unless a text is longer; attention is cheap up to 64
+ROW = 64  # tokens in a row, unless a text is longer; attention over up to 64 tokens is cheap
 MULTIPLE = 8  # row lengths are multiples of this
 CHUNK = 4096  # texts packed together
 
@@ -33,7 +33,7 @@ class PackedPlan(BatchPlan):
 
 
 class Packing:
-    """Assigns items to rows. sizes: number of tokens, (items, sides)."""
+    """Assigns items to rows. sizes: number of tokens of each side of each item, (items, sides)."""
 
     def __init__(self, sizes: NDArray[np.int64], budget: int) -> None:
         """budget: maximum number of tokens in a batch, including padding, summed over all sides."""
@@ -44,12 +44,12 @@ class Packing:
         self._filled = [row for part in chunks for row in _fill(part, sizes, self.lengths)]
         most = max(1, budget // sum(self.lengths))
         batches = -(-len(self._filled) // most)
-        self.rows = -(-len(self._filled) // batches)  # per batch, so that the last is full, too
+        self.rows = -(-len(self._filled) // batches)  # per batch; the last batch is about as full
         self._kinds = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
 
     def plan(self, seed: int, epoch: int) -> PackedPlan:
-        """Plan the batches of an epoch: every item exactly once. A pure function of sizes, seed
-        and epoch."""
+        """Plan the batches of an epoch, in which every item occurs exactly once. The plan depends
+        only on sizes, seed and epoch."""
         moved = np.empty(len(self._sizes), np.int64)
         order = permutation(len(self._sizes), seed, epoch)
         moved[np.argsort(self._kinds, kind="stable")] = order[
@@ -68,7 +68,8 @@ class Packing:
 
 
 def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
-    """The row length of each side, in proportion to its tokens."""
+    """The row length of each side. The lengths are in proportion to the numbers of tokens of the
+    sides."""
     max_lengths, tokens = sizes.max(axis=0), sizes.sum(axis=0)
     wanted = np.maximum(np.ceil(ROW * tokens / tokens.max()).astype(np.int64), max_lengths)
     return tuple((-(-wanted // MULTIPLE) * MULTIPLE).tolist())
@@ -77,7 +78,8 @@ def row_lengths(sizes: NDArray[np.int64]) -> tuple[int, ...]:
 def _fill(
     items: NDArray[np.int64], sizes: NDArray[np.int64], lengths: tuple[int, ...]
 ) -> list[NDArray[np.int64]]:
-    """Assign items to rows, first-fit decreasing, by the side that fills more of its row."""
+    """Assign items to rows, first-fit decreasing. The size of an item is that of the side that
+    fills the larger fraction of its row."""
     fractions = (sizes[items] / np.array(lengths)).max(axis=1)
     order = items[np.argsort(-fractions, kind="stable")]
     left = np.repeat(np.array(lengths)[:, None], len(items), axis=1)  # (sides, rows)
@@ -111,14 +113,15 @@ class PackedTexts:
     def join(
         self, rows: Sequence[NDArray[np.int64]], pad_id: int, *, count: int, length: int
     ) -> tuple[Tensor, Tensor]:
-        """Concatenate the texts of each row: ids and the number of each token's text, both
-        (count, length). Missing rows are padding."""
+        """Concatenate the texts of each row. Return the ids, and the number of each token's text in
+        its row, both (count, length). If there are fewer rows than `count`, the others are
+        padding."""
         chosen = np.concatenate(rows)
         lengths = self.lengths[chosen]
         per_row = np.array([len(row) for row in rows])
         firsts = per_row.cumsum() - per_row  # index of each row's first text, among the chosen
-        before = lengths.cumsum() - lengths  # tokens before each text,
-        before_row = np.repeat(before[firsts], per_row)  # and before its row
+        before = lengths.cumsum() - lengths  # number of tokens before each text
+        before_row = np.repeat(before[firsts], per_row)  # number of tokens before its row
         number = np.arange(len(chosen)) - np.repeat(firsts, per_row) + 1
         place = np.arange(int(lengths.sum())) - np.repeat(before, lengths)  # within its text
         row = np.repeat(np.arange(len(rows)), per_row)
@@ -132,8 +135,8 @@ class PackedTexts:
 
 
 class Packed(NamedTuple):
-    """Training rows for a language model: `targets[r, i]` follows `inputs[r, i]` in the text, where
-    the mask is True."""
+    """Training rows for a language model. Where the mask is True, `targets[r, i]` is the token that
+    follows `inputs[r, i]` in the text."""
 
     inputs: Tensor  # (rows, length)
     targets: Tensor  # (rows, length)

@@ -51,7 +51,8 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class InputRow:
-    """A row of a file, and the model's input from it; None: the row is written unchanged."""
+    """A row of a file. question: the input for the model that the row contains; None: there is
+    none, and the row is written unchanged."""
 
     line: int
     question: Question | None
@@ -60,14 +61,14 @@ class InputRow:
 
     @property
     def text(self) -> str:
-        """The whole row as text, to compare it with others."""
+        """The whole row as text, so that rows can be compared."""
         return json.dumps(self.content, ensure_ascii=False, default=str)
 
 
 @dataclass
 class InputRows(ABC):
-    """A file of input rows. roles: possible roles of the input column; the first that a table has
-    is used."""
+    """A file of input rows. roles: the roles that the input column may have; the first role for
+    which the table has a column is used."""
 
     file: str
     roles: Sequence[str]
@@ -88,11 +89,11 @@ class InputRows(ABC):
 
     @abstractmethod
     def write(self, row: InputRow, new: Columns) -> str:
-        """The row with its new columns as text, in the format of the file."""
+        """The row with its new columns as text, in the format of the input file."""
 
 
 class TextLines(InputRows):
-    """One text per line; the output for people is formatted by the command."""
+    """A file with one text per line. The output that people read is formatted by the command."""
 
     def rows(self) -> Iterator[InputRow]:
         for line, text in read_lines(
@@ -159,8 +160,8 @@ class TableRows(InputRows):
         return as_text(cells[0], where)
 
     def _open(self) -> tuple[Table, str, list[int | str]]:
-        """Open the table; returns it with the first of the roles that it has, and the columns of
-        that role."""
+        """Open the table. Return it with the first role in `roles` that it has a column for, and
+        the columns of this role."""
         if NUMBERS in self.roles:
             columns = self.columns.get(NUMBERS) or ()
             inputs = [columns] if isinstance(columns, int | str) else list(columns)
@@ -234,9 +235,9 @@ class TableRows(InputRows):
 
 
 class ConllSentences(InputRows):
-    """The sentences of a CoNLL file, written with predicted tags as a new column. CoNLL-U has
-    exactly ten columns, so it is written as CoNLL-U Plus, which names its columns in the first
-    line."""
+    """The sentences of a CoNLL file, written with predicted tags as a new column. CoNLL-U allows
+    exactly ten columns, so such a file is written as CoNLL-U Plus, whose first line names the
+    columns."""
 
     def rows(self) -> Iterator[InputRow]:
         column = self.columns.get("words")
@@ -275,7 +276,8 @@ class ConllSentences(InputRows):
 
 
 def unused(new: Collection[str], names: Collection[str]) -> list[str]:
-    """Names for new columns, numbered if a column of that name exists."""
+    """Names for new columns. A number is appended to a name if the file already has a column of
+    that name."""
     chosen: list[str] = []
     for name in new:
         number, free = 2, name
@@ -307,8 +309,9 @@ SOURCES: dict[Format, type[InputRows]] = {
 def format_for(
     file: str, roles: Sequence[str], labels: Collection[str] = (), rule: LineRule = DEFAULT
 ) -> Format:
-    """Detect the format from the file name, or else from the first lines: JSON from an object or a
-    list of objects; CoNLL, for models that read words, from a column that contains known tags."""
+    """Detect the format from the file name, or else from the first lines. Lines that begin with a
+    JSON object or an array of objects are JSON; for models that read words, lines in columns, of
+    which one contains known tags, are CoNLL."""
     by_name = None if file == "-" else format_of(file, "text")
     if by_name not in (None, "text"):
         return by_name
@@ -338,7 +341,8 @@ def _is_object(line: str) -> bool:
 
 
 def _has_columns(lines: Sequence[str], labels: Collection[str]) -> bool:
-    """Whether the first sentence has columns, one of them with known tags."""
+    """Whether the lines of the first sentence have columns, and one column contains only known
+    tags."""
     rows: list[list[str]] = []
     for line in lines:
         if not line.strip():

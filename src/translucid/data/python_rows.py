@@ -16,16 +16,16 @@ Row = dict[str, Any]
 
 
 def write_rows(data: Any, path: Path, columns: Sequence[str], name: str) -> None:
-    """Write data as JSON lines. columns: names for the values of rows that are not dicts; empty:
-    rows of numbers. name: name of the data, for messages."""
+    """Write data as JSON lines. columns: names for the values of rows that are not dicts; if empty,
+    such rows are rows of numbers. name: the name of the data in messages."""
     size = 0
     with path.open("wb") as file:
         for row in rows_of(data, columns, name):
             size += file.write(_line(row) + b"\n")
             if size > LARGEST:
                 raise InputError(
-                    f"{name} takes more than {LARGEST >> 30} GiB as text; write it to a file and "
-                    "pass the file name"
+                    f"{name} would take more than {LARGEST >> 30} GiB as text; write the data to a "
+                    "file and pass the file name"
                 )
     if not size:
         raise InputError(f"{name} has no rows; at least two are needed")
@@ -50,7 +50,7 @@ def rows_of(data: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
 
 
 def _elements(data: Any, name: str) -> Iterable[Any]:
-    """The rows of the data, as dicts if its columns have names."""
+    """The rows of the data. If its columns have names, the rows are dicts."""
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # lazy frame of polars
         raise InputError(
             f"{name}: a {type(data).__name__} has no rows until it is computed; pass "
@@ -102,10 +102,10 @@ def _named(data: Iterable[Any], namers: Mapping[str, Callable[[Any], Any]]) -> I
 
 
 def class_namer(feature: Any) -> Callable[[Any], Any]:
-    """A function that converts class numbers to class names, also inside lists; other values stay
-    unchanged.
+    """Return a function that converts class numbers to class names, also inside lists, and leaves
+    other values unchanged.
 
-    feature: type of a column, as `datasets` has it in memory or as JSON in a file.
+    feature: the type of a column, as an object of `datasets` or as JSON from a file.
     """
 
     def get(key: str) -> Any:
@@ -113,7 +113,7 @@ def class_namer(feature: Any) -> Callable[[Any], Any]:
 
     names, inner = get("names"), get("feature")
     if isinstance(names, list | tuple):
-        # -1 means "no label" in test sets: it must not index from the end
+        # In test sets, -1 means "no label"; as an index, it would select the last name.
         return lambda value: (
             names[value] if isinstance(value, int) and 0 <= value < len(names) else value
         )
@@ -158,7 +158,8 @@ def _numbers(row: list[Any], where: str) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to a JSON type; unsupported types become an object, which readers reject."""
+    """Convert a value to a JSON type. A value of an unsupported type becomes an object, which
+    readers reject."""
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)  # an empty cell of a data frame
     if isinstance(value, str):

@@ -1,7 +1,8 @@
-"""Records: examples read from users' files, each with its line number, from 1.
+"""Records: examples that are read from users' files, each with its line number, counted from 1.
 
-A record defines its texts, its labels and when two records are equal, so that code that counts,
-compares or tokenizes records works for every kind. Records of your own tasks derive from `Record`.
+Every kind of record defines its texts, its labels, and when two records are equal. So code that
+counts, compares or tokenizes records works for all kinds. Records of your own tasks derive from
+`Record`.
 """
 
 from collections.abc import Hashable
@@ -14,7 +15,7 @@ class Record:
 
     __slots__ = ()
     sides: ClassVar[tuple[str, ...]] = ("text",)  # names of its texts
-    # Whether this is running text, in which short lines repeat and empty lines may be kept.
+    # Whether records are running text, in which short lines repeat and empty lines may be kept.
     running: ClassVar[bool] = False
 
     line: int
@@ -25,7 +26,8 @@ class Record:
         return ()
 
     def texts_of(self, side: str) -> tuple[str, ...]:
-        """The text of one side; all texts if there is no such side."""
+        """The text of one side, such as the source. If the record has no such side, all of its
+        texts."""
         if side not in self.sides:
             return self.texts
         return (self.texts[self.sides.index(side)],)
@@ -57,8 +59,8 @@ class Record:
 
     @property
     def stratum(self) -> Hashable:
-        """The key for stratified splits: the labels, or else the length of the texts; floats are
-        grouped into quantiles."""
+        """The key by which records are grouped for stratified splits: the labels or, without
+        labels, the length of the texts. Numbers are grouped into quantiles."""
         if self.labels:
             return frozenset(self.labels)
         return sum(map(len, self.texts)).bit_length()
@@ -156,7 +158,8 @@ class Pair(Record):
 
 @dataclass(frozen=True, slots=True)
 class SimilarPair(Record):
-    """Two texts with the same meaning, or with a similarity: 1 the same, 0 unrelated."""
+    """Two texts with the same meaning, or with a similarity score: 1 means the same, 0
+    unrelated."""
 
     sides: ClassVar[tuple[str, ...]] = ("source", "target")
 

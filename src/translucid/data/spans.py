@@ -1,6 +1,7 @@
 """Map word labels to subwords, and tags to spans of characters.
 
-The first subword of a word gets the word's label; the loss and the predictions ignore the others.
+The first subword of a word has the word's label; the other subwords are ignored by the loss and in
+predictions.
 """
 
 import re
@@ -11,7 +12,7 @@ from translucid.core.errors import InputError
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 _TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
-# BILOU's marks Last and Unit correspond to BIOES's End and Single.
+# The marks L (last) and U (unit) of BILOU correspond to E (end) and S (single) of BIOES.
 _SAME = {"L": "E", "U": "S"}
 
 
@@ -46,8 +47,8 @@ def mark_and_label(tag: str) -> tuple[str, str]:
 
 
 def scheme_of(tags: Collection[str]) -> str | None:
-    """The tagging scheme of a set of tags; None if they mark no spans, such as parts of speech.
-    IOB1 and IOB2 cannot be distinguished by their tags."""
+    """The tagging scheme of a set of tags. None if the tags mark no spans, as parts of speech do.
+    Tags alone do not show whether the scheme is IOB1 or IOB2."""
     if not all(_TAG.fullmatch(tag) for tag in tags):
         return None
     marks = {tag[0] for tag in tags if tag != "O"}
@@ -61,9 +62,9 @@ def scheme_of(tags: Collection[str]) -> str | None:
 
 
 def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, str]]:
-    """(first word, last word + 1, label) of each chunk in IOB, BIOES or BILOU tags.
+    """The first word, the last word + 1 and the label of each chunk in IOB, BIOES or BILOU tags.
 
-    An I- after a different label begins a chunk, as in conlleval; with `strict` it is ignored.
+    An I- tag after a different label begins a chunk, as in conlleval; with `strict`, it is ignored.
     """
     opening = ("B", "S") if strict else ("B", "S", "I", "E")
     spans: list[tuple[int, int, str]] = []
@@ -84,10 +85,12 @@ def chunks(tags: Sequence[str], strict: bool = False) -> list[tuple[int, int, st
 def tag_spans(text: str, places: Sequence[tuple[int, int]], tags: Sequence[str]) -> list[Span]:
     """The chunks of a tagged text as spans of characters. places: (start, end) of each word.
 
-    Tags without marks such as B- and I- (parts of speech) give one span per word.
+    Tags that have no marks such as B- and I- (for example parts of speech) give one span per word.
     """
     if len(places) != len(tags):
-        raise InputError(f"{len(tags)} tags for {len(places)} words; each word needs one tag")
+        raise InputError(
+            f"there are {len(tags)} tags for {len(places)} words; pass one tag for each word"
+        )
     in_chunks = all(_TAG.fullmatch(tag) for tag in tags)
     spans = chunks(tags) if in_chunks else [(i, i + 1, tag) for i, tag in enumerate(tags)]
     return [

@@ -1,1 +1,2 @@
-"""Faster code with the same results. Each has a plain counterpart, and a test that both agree."""
+"""Faster code with the same results up to rounding. Each function has a plain counterpart, and
+tests compare the two."""

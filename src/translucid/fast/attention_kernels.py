@@ -1,4 +1,4 @@
-"""Attention in training on a GPU: the choice of kernels, and joined projections."""
+"""Faster attention in training on a GPU: choose kernels, and join projections."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,10 +22,11 @@ _inside, _before = 0, True  # active callers of `without_plans`, and the setting
 
 @contextmanager
 def without_plans(device: torch.device) -> Iterator[None]:
-    """Disable cuDNN's attention, which makes a plan of 0.4 s for every new batch shape: with it,
-    steps of a small Transformer took eleven times as long.
+    """Within the block, disable cuDNN's attention on a GPU. For every new batch shape, it prepares
+    a plan, which takes 0.4 s: with it, training steps of a small Transformer took eleven times as
+    long.
 
-    The setting belongs to the process; it is restored when the last of several threads leaves.
+    The setting belongs to the process. It is restored when the last thread leaves its block.
     """
     global _inside, _before
     if device.type != "cuda":
@@ -47,7 +48,8 @@ def without_plans(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def with_plans(wanted: bool) -> Iterator[None]:
-    """Within `without_plans`, enable cuDNN's attention for a shape that recurs often."""
+    """If `wanted`, enable cuDNN's attention within the block (inside `without_plans`), for a batch
+    shape that recurs often."""
     before = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(before or wanted)
     try:
@@ -57,8 +59,8 @@ def with_plans(wanted: bool) -> Iterator[None]:
 
 
 class ShortRows:
-    """Within `used()`, attention over short rows uses `short_attention`, except in subclasses of
-    the library's attention."""
+    """Within `used()`, attention over short rows is computed by `short_attention`, except in
+    subclasses of the library's attention."""
 
     def __init__(self, network: nn.Module) -> None:
         kinds = (SelfAttention, CrossAttention)
@@ -83,8 +85,11 @@ class ShortRows:
 
 class JoinedProjections:
     """Within `used()`, a decoder computes the keys and values of all its cross-attention layers by
-    one matrix multiplication. The plain counterpart is `TransformerDecoder.project`; decoders with
-    subclasses of the library's parts keep it."""
+    one matrix multiplication.
+
+    The plain counterpart is `TransformerDecoder.project`. A decoder that contains subclasses of the
+    library's parts still uses it.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         decoders = [part for part in network.modules() if type(part) is TransformerDecoder]

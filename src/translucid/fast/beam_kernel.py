@@ -1,7 +1,7 @@
-"""Beam selection after a model's step, as one GPU kernel with one program per source.
+"""Select the next beams after a model's step, by one GPU kernel that runs one program per source.
 
-The plain counterpart is `choose` and `settled` of `generate.beam` and `follow` of the state, about
-fifty small kernels that take longer to launch than to run. This module needs Triton.
+The plain counterpart consists of `choose` and `settled` of `generate.beam` and `follow` of the
+state: about fifty small kernels, which take longer to launch than to run. This module needs Triton.
 """
 
 import torch
@@ -36,7 +36,7 @@ def _round(
         inside & (frozen == 0), tl.load(scores + row, inside, nothing) + log_prob, nothing
     )
 
-    # Finished beams keep their places; the best candidates get the others.
+    # Finished beams keep their places; the best candidates get the other places.
     j = tl.arange(0, PLACES)
     here = j < BEAMS
     own = source * BEAMS + j
@@ -113,9 +113,11 @@ def select_and_follow(
 ) -> None:
     """Select the best candidates, store them, update `done`, and reorder the visible slots.
 
-    best: each beam's best logits and tokens (rows, width) and the normaliser (rows, 1); running:
-    scores, lengths, finished (sources, beams), done, most (sources,), the round (), which is not
-    incremented; written: tokens, parents, log-probabilities (steps, sources, beams).
+    best: for each beam, its best logits and their tokens, both (rows, width), and the normaliser
+    (rows, 1).
+    running: scores, lengths and finished, each (sources, beams); done and most, both (sources,);
+    the number of the round, a scalar, which is not incremented.
+    written: tokens, parents and log-probabilities, each (steps, sources, beams).
     """
     scores, lengths, finished, done, most, number = running
     steps, sources, beams = written[0].shape

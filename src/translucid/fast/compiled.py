@@ -1,7 +1,8 @@
 """torch.compile for the layers of a Transformer: one program for all layers of a kind.
 
-A whole model takes minutes to compile, again for each batch shape. A layer takes seconds, and its
-program serves all layers of its kind, for any number of rows and any length.
+A whole model takes minutes to compile, and must be compiled again for each batch shape. A layer
+takes seconds, and its program works for all layers of the same kind, any number of rows and any
+length.
 """
 
 import functools
@@ -23,7 +24,8 @@ class CompiledLayers:
     def __init__(
         self, network: nn.Module, say: Callable[[str], None], *, one_shape: bool = False
     ) -> None:
-        """one_shape: all batches have the same shape, so that sizes are constants."""
+        """one_shape: all batches have the same shape, so that their sizes are compiled as
+        constants."""
         self._layers = [part for part in network.modules() if type(part) is Layer]
         self._say, self._fast = say, torch.compile(Layer.forward, options=_options())
         self._one_shape = one_shape
@@ -64,8 +66,9 @@ class CompiledLayers:
 
 
 def _options() -> dict[str, Any]:
-    """Separate kernels for a norm's input and weight gradients: fused, as torch does since 2.10, a
-    Transformer-base takes 5 % longer (H200, torch 2.11)."""
+    """Options for torch.compile: compute the gradients of a norm's input and weights in separate
+    kernels. If they are fused, as by default since torch 2.10, a Transformer-base takes 5 % longer
+    (H200, torch 2.11)."""
     # On demand, since it is slow; dynamo first: in torch 2.11 each imports the other.
     import torch._dynamo  # noqa: F401
     import torch._inductor.config as inductor
@@ -75,7 +78,7 @@ def _options() -> dict[str, Any]:
 
 
 def _hooked(layer: Layer) -> bool:
-    """Whether a call does more than `forward`."""
+    """Whether a layer has hooks, so that calling it does more than `forward`."""
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
     return any(hooks) or bool(layer._backward_pre_hooks)
 
@@ -91,7 +94,8 @@ def _of_any_layout(layout: Layout | None) -> None:
 
 
 def _of_any_size(tensor: Tensor | None, *axes: int) -> None:
-    """Compile for any size of these axes; a size of 1 is broadcast and stays 1."""
+    """Compile for any size of these axes of a tensor. An axis of size 1 is broadcast, so its size
+    stays 1."""
     if tensor is None:
         return
     for axis in axes:

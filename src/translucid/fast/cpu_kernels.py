@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 SOURCE = Path(__file__).with_suffix(".c")
-BLOCK, RUN = 64, 16  # weights are padded to multiples of these outputs and inputs, as in the C
+BLOCK, RUN = 64, 16  # the C pads weights to multiples of these numbers of outputs and inputs
 NONE = 0  # a null pointer
 
 
@@ -71,7 +71,7 @@ FUNCTIONS: dict[str, list[Any]] = {  # result, then arguments
 
 
 def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any]]:
-    """The fields of a C struct, in this order."""
+    """The fields of a C struct: the names of its pointers, integers and floats, in this order."""
     kinds = ((pointers, c_void_p), (numbers, c_long), (reals, c_double))
     return [(name, kind) for names, kind in kinds for name in names.split()]
 
@@ -84,24 +84,25 @@ class _Linear(ctypes.Structure):
 
 
 class CompiledRows:
-    """x (rows, inputs) to W x + b (rows, outputs), in float32 or 8 bits."""
+    """A linear layer as a function of rows: x (rows, inputs) to W x + b (rows, outputs), in float32
+    or 8 bits."""
 
     def __init__(
         self, parts: tuple[Tensor | None, ...], inputs: int, outputs: int, *, relu: bool = False
     ) -> None:
-        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # parts: read by the C
+        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # the C code reads `parts`
         self.layer = _Linear(*map(_at, parts), inputs, outputs, relu)
         self.address, self.run = ctypes.addressof(self.layer), function("linear")
 
     def with_relu(self) -> "CompiledRows":
-        """The same layer followed by max(0, y), sharing the weights."""
+        """The same layer followed by max(0, y); it shares the weights with this one."""
         return CompiledRows(self.parts, self.inputs, self.outputs, relu=True)
 
     def __call__(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
             raise InputError(
                 f"a layer prepared for decoding reads rows of {self.inputs} float32 on a CPU, not "
-                f"{tuple(x.shape)} {x.dtype} on {x.device}"
+                f"a tensor {tuple(x.shape)} of {x.dtype} on {x.device}"
             )
         x, rows = x.contiguous(), x.shape[0]
         y = torch.empty(rows, self.outputs)
@@ -140,17 +141,20 @@ def _filled(values: Tensor | None, outputs: int) -> Tensor:
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
-    """The slots that each beam sees: (sources, beams, slots); None: every slot in use."""
+    """The mask of the slots that each beam sees: (sources, beams, slots); None if all see every
+    slot in use."""
     return None if timeline.everything_seen else timeline.seen
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
-    """An encoder output's mask (sources, keys) as (sources, 1, keys); None: no padding."""
+    """The mask of an encoder's output (sources, keys) as (sources, 1, keys); None if there is no
+    padding."""
     return None if bool(mask.all()) else mask.contiguous()[:, None]
 
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
-    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    """Return norm(x + branch). With `keep_sum`, x is changed in place to the sum. x, branch: (rows,
+    width)."""
     if not x.is_contiguous() or (branch is not None and not branch.is_contiguous()):
         return plain_kernels.add_norm(x, branch, norm, keep_sum=keep_sum)
     y = torch.empty_like(x)
@@ -166,7 +170,8 @@ class NormArguments(ctypes.Structure):
 def norm_job(
     x: Tensor, branch: Tensor | None, y: Tensor, norm: nn.Module, *, keep_sum: bool
 ) -> NormArguments:
-    """The C arguments of y = norm(x + branch); all tensors must outlive them."""
+    """The arguments of the C function that computes y = norm(x + branch). All tensors must exist as
+    long as they are used."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     rms = isinstance(norm, RMSNorm)
     shift = None if isinstance(norm, RMSNorm) else norm.shift
@@ -199,7 +204,8 @@ def attend_newest(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None = None,
 ) -> Tensor:
-    """Like `plain_kernels.attend_newest`. seen: from `visible` or `visible_source`."""
+    """Do what `plain_kernels.attend_newest` does. seen: the mask that `visible` or `visible_source`
+    returns."""
     out = torch.empty(q.shape)
     job, held = attention_job(q, keys, values, out, beams=beams, scale=scale, seen=seen, new=new)
     if not function("attend_newest")(ctypes.byref(job), torch.get_num_threads()):
@@ -219,7 +225,8 @@ def attention_job(
     seen: Tensor | None,
     new: tuple[Tensor, Tensor, int] | None,
 ) -> tuple[Attention, tuple[Tensor, ...]]:
-    """The C arguments of `attend_newest` into `out`, and the tensors that must outlive them."""
+    """The arguments of the C function that writes the result of `attend_newest` to `out`, and
+    tensors that must exist as long as these arguments are used."""
     if new is None and (keys.stride() != values.stride() or keys.stride(3) != 1):
         keys, values = keys.contiguous(), values.contiguous()  # a cache has equal strides
     sources, kv_heads, slots, d = keys.shape

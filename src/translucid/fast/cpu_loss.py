@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing on a CPU, together with its gradient, in batches of rows.
 
-The logits of these rows stay in the cache, which the plain counterpart
-(`tasks.loss.plain_cross_entropy`) reads from memory for each of its operations.
+The logits of a batch of rows fit in the processor's cache. The plain counterpart,
+`tasks.loss.plain_cross_entropy`, reads all logits from memory for each of its operations.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK = 2**18  # logits at a time
+CHUNK = 2**18  # logits processed at a time
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
@@ -27,7 +27,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         classes = logits.shape[-1]
         gradient, total = torch.empty_like(logits), logits.new_zeros((), dtype=torch.float64)
-        even = smoothing / (classes - len(never))  # mass of each class
+        even = smoothing / (classes - len(never))  # probability that smoothing gives each class
         columns = torch.tensor(list(never), dtype=torch.int64)
         rows = max(CHUNK // classes, 1)
         parts = (tensor.split(rows) for tensor in (logits, targets, gradient))

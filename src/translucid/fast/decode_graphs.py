@@ -1,7 +1,7 @@
-"""Search on a GPU with CUDA graphs: reading the sources and a round are captured once and replayed,
-which saves the time of Python and of kernel launches.
+"""Search on a GPU with CUDA graphs. One graph reads the sources, others run a round of the search.
+They are captured once and then replayed, which saves the time of Python and of kernel launches.
 
-The replayed search is `fixed_search`. The host checks only every few rounds whether it is done.
+The replayed search is `fixed_search`. Only every few rounds, the CPU checks whether it is done.
 """
 
 import threading
@@ -32,13 +32,15 @@ LOOK = 8  # rounds between two checks whether the search is done
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
-# One search at a time: a capture takes cuBLAS's workspaces from concurrent multiplications.
+# One search at a time, because a capture takes the workspaces of cuBLAS away from matrix
+# multiplications that run at the same time.
 ON_THE_GPU = threading.Lock()
 
 
 @dataclass
 class Graphs:
-    """A search of one shape with its graphs; without a GPU, it runs without graphs."""
+    """A search of one shape, and the CUDA graphs that run it. Without a GPU, it runs without
+    graphs."""
 
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
@@ -50,10 +52,10 @@ class Graphs:
         self._replay("begin", self.rounds.begin)
 
     def round(self, number: int) -> None:
-        """Run this round; the first is 0."""
+        """Run the round with this number, counted from 0."""
         timeline, shape = self.rounds.timeline, self.rounds.shape
         timeline.read = timeline.slots
-        if self.rounds.lean is None:  # its kernels read only the slots in use
+        if self.rounds.lean is None:  # the kernels of `lean` read only the slots in use
             needed = shape.prefix - 1 + (number + 1) * shape.settings.beams
             part = -(-timeline.slots // (PARTS * 8)) * 8
             timeline.read = min(timeline.slots, -(-needed // part) * part)
@@ -82,8 +84,8 @@ class Graphs:
         return graph
 
     def _moving(self) -> list[Tensor]:
-        """The tensors that a round changes, except the caches, where it writes the same values
-        again."""
+        """The tensors that a round changes. Caches are omitted, because a repeated round writes the
+        same values to them."""
         r, timeline = self.rounds, self.rounds.timeline
         mine = [r.tokens, r.parents, r.token_log_probs, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
@@ -125,8 +127,8 @@ class DecodeGraphs(threading.local):
         settings: SearchSettings,
         plain: PlainRound,
     ) -> Sequences:
-        """Search with the model given to `fits`; prefix: (sources, length), -1 in front of short
-        ones."""
+        """Search with the model that was given to `fits`. prefix: (sources, length), left-padded
+        with -1."""
         assert self.network is not None
         assert self.network.parts[0] is model
         with ON_THE_GPU:
@@ -154,7 +156,8 @@ class DecodeGraphs(threading.local):
             return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
     def look_at(self, model: Model) -> Snapshot:
-        """Return a snapshot of the model; discard graphs of a different or a changed model."""
+        """Return a snapshot of the model. If it is not the model of the stored graphs, or has been
+        changed since, the graphs are discarded."""
         if self.network is None or not self.network.holds(model):
             with ON_THE_GPU:
                 self.graphs.clear()

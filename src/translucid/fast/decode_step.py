@@ -1,9 +1,9 @@
 """A fast decoding step of a Transformer: one token per row, without a trace.
 
 The plain counterpart is `TransformerDecoder.step`, with the same weights, state and results. This
-step reads the weights of a model and calls none of its parts, so it supports only the models of
-`known`. It saves kernel launches, copies and Python. On a GPU it uses `fast.kernels` and can be
-captured as a graph; on a CPU `fast.cpu_kernels` if they are available, else `fast.plain_kernels`.
+step reads the weights of a model but calls none of its parts, so it supports only the models that
+`known` accepts. It saves kernel launches, copies and Python. On a GPU, it uses `fast.kernels` and
+can be captured as a graph; on a CPU, `fast.cpu_kernels` if available, else `fast.plain_kernels`.
 """
 
 import math
@@ -44,7 +44,7 @@ class Now:
     state: DecoderState
     seen: Tensor | None  # visible slots, in the form of the kernels
     source_seen: Tensor | None
-    index: Tensor | int  # the slots of the newest tokens (beams,); on a CPU the first of them
+    index: Tensor | int  # slots of the newest tokens (beams,); on a CPU, only the first slot
     turn: tuple[Tensor, Tensor] | None  # cosines and sines of rotary positions
 
 
@@ -52,7 +52,7 @@ Branch = Callable[[Now, Tensor], Tensor]
 
 
 class DecodeStep:
-    """`step` of a model that `fits`, for one token per row without padding."""
+    """A fast `step` for a model that `fits`: one token per row, without padding."""
 
     def __init__(self, model: Any) -> None:
         self.merged = Merged(model)
@@ -73,8 +73,8 @@ class DecodeStep:
         self.at_once: LayersAtOnce | None = None
         if self.kernels is cpu_kernels and LayersAtOnce.fits(decoder):
             self.at_once = LayersAtOnce(decoder, [_scales(layer) for layer in decoder.blocks()])
-        # The encoder output whose mask `source_seen` is. On a GPU it is the mask itself, so that a
-        # captured graph reads its current values.
+        # `source_seen` is the mask of this encoder output. On a GPU it is the same tensor, so that
+        # a captured graph reads its current values.
         self.encoder_output: EncoderOutput | None = None
         self.source_seen: Tensor | None = None
         self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
@@ -101,7 +101,7 @@ class DecodeStep:
         return sizes <= {*D_HEADS} and has_triton()
 
     def refresh(self) -> None:
-        """Update copies of weights that may have been trained since."""
+        """Update the copies of weights, since the original weights may have been trained."""
         self.merged.refresh()
         if self.filled is not None:
             weight = self.head.linear.weight
@@ -146,7 +146,8 @@ class DecodeStep:
         return logits[:, None]
 
     def _side_by_side(self, now: Now, x: Tensor) -> Tensor:
-        """Apply layers with a parallel residual; x is changed in place to the sum."""
+        """Apply layers with a parallel residual to x, which is changed in place; return the output
+        after the final norm."""
         add_norm, count = self.kernels.add_norm, len(self.branches) // len(self.decoder.layers)
         for first in range(0, len(self.branches), count):
             *attentions, (alone, norm) = self.branches[first : first + count]
@@ -157,7 +158,8 @@ class DecodeStep:
         return add_norm(x, None, self.decoder.final_norm, keep_sum=True)
 
     def _advance(self, timeline: Timeline) -> Tensor:
-        """`Timeline.advance` for one token per row without padding: the slots (beams,)."""
+        """Do the same as `Timeline.advance`, for one token per row without padding; return the
+        slots (beams,)."""
         if self.own.shape[0] != timeline.beams:
             self.own = torch.eye(timeline.beams, dtype=torch.bool, device=timeline.seen.device)
         index = timeline.take(timeline.beams)
@@ -203,7 +205,8 @@ class DecodeStep:
         )
 
     def _branches(self) -> list[tuple[Branch, nn.Module]]:
-        """Every sub-layer as a function of the step and its input, with its norm."""
+        """For each sub-layer, a function of the shared values and of its input, and the norm of the
+        sub-layer."""
         branches: list[tuple[Branch, nn.Module]] = []
         for number, layer in enumerate(self.decoder.blocks()):
             own = _self(self.kernels, layer.self_attention, number)
@@ -281,8 +284,8 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
 
 
 def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The matrix product of a linear layer: on a GPU Translucid's kernel, on a CPU torch's function
-    without the overhead of a module."""
+    """The matrix multiplication of a linear layer as a function of rows. On a GPU it is
+    Translucid's kernel, on a CPU a function without the overhead of calling a module."""
     return of_rows(layer) if _on_cpu(kernels) else partial(kernels.linear, layer)
 
 
@@ -291,7 +294,7 @@ def _on_cpu(kernels: Any) -> bool:
 
 
 def _scales(layer: Layer) -> tuple[float, float]:
-    """The scales of self- and cross-attention."""
+    """The factors that multiply the scores of self-attention and of cross-attention."""
     cross = layer.cross_attention
     return _scale(layer.self_attention), 1.0 if cross is None else _scale(cross)
 
@@ -300,10 +303,10 @@ def _scale(part: MultiHead) -> float:
     return (1 / math.sqrt(part.d_head) if part.scaled else 1.0) * part.factor
 
 
-# The step computes what the parts of a decoder compute, so each part must be one that it knows, in
-# a place where it expects it. The library's parts declare these places in `decode_slots`: the names
-# they may have in the module that contains them. Subclasses, which may compute something else, do
-# not inherit them. `SLOTS` adds torch's classes and the linear layers of `fast.packed_linear`.
+# The step computes what the parts of a decoder compute, so it must know each part and its role. The
+# parts that it knows declare their roles in `decode_slots`: the names that they may have in the
+# module that contains them. Subclasses, which may compute something else, do not inherit these.
+# `SLOTS` adds the roles of torch's classes and of the linear layers of `fast.packed_linear`.
 LINEAR = AdaptedLinear.decode_slots
 SLOTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Linear: (*LINEAR, "base", "down", "up"),
@@ -317,7 +320,8 @@ SLOTS: dict[type[nn.Module], tuple[str, ...]] = {
 
 
 def known(model: object) -> DecoderModel | EncoderDecoderModel | None:
-    """The model, if its decoder and head consist of unchanged parts that the step knows."""
+    """Return the model if the step knows all parts of its decoder and head and they are unchanged;
+    else None."""
     if type(model) is not DecoderModel and type(model) is not EncoderDecoderModel:
         return None
     assert isinstance(model, DecoderModel | EncoderDecoderModel)
@@ -350,7 +354,8 @@ def _fits(part: nn.Module | None, slot: str) -> bool:
 
 
 def _one_placement(decoder: TransformerDecoder) -> bool:
-    """Whether all norms have the same placement; pre-norm also needs a final norm."""
+    """Whether all norms of the decoder have the same placement. With pre-norm, there must also be a
+    final norm."""
     placements = {part.placement for part in parts_of(decoder) if isinstance(part, Residual)}
     return placements == {"post"} or (
         placements == {"pre"} and type(decoder.final_norm) is not NoNorm

@@ -1,9 +1,9 @@
 """Faster dropout, on a CPU and in compiled layers. The plain counterpart is `nn.Dropout`.
 
-On a CPU, torch draws on one core, 13 ns per value: a fifth of the processor time of a small
-Transformer's training step on one core and a third of its time on two. For large tensors, numpy
-draws 16 bits per value instead. In compiled layers, the draws are hashes of a value's index and of
-a seed per part and pass.
+On a CPU, torch draws random numbers on one core, 13 ns per value: a fifth of the time of a small
+Transformer's training step on one core, and a third of the time on two cores. For large tensors,
+numpy draws 16 bits per value instead. In compiled layers, the random numbers are hashes of a
+value's index and of a seed, which is new for each part and forward pass.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from translucid.fast.unchanged import swapped
 from translucid.models.transformer import Layer
 
-LARGE = 2**18  # values above which numpy's generator is faster
+LARGE = 2**18  # number of values from which on numpy's generator is faster
 STEPS = 2**16  # probabilities are multiples of 1 / STEPS
 
 
@@ -38,7 +38,8 @@ def _forward_large(part: nn.Dropout, x: Tensor) -> Tensor:
 
 
 def noise(shape: torch.Size, probability: float, dtype: torch.dtype) -> Tensor:
-    """0 with this probability, else 1 / (1 - probability); seeded by torch's generator."""
+    """A tensor of random factors: 0 with this probability, else 1 / (1 - probability). torch's
+    generator seeds the random numbers."""
     seed = int(torch.empty((), dtype=torch.int64).random_())
     words = np.random.SFC64(seed).random_raw(-(-shape.numel() // 4))
     bits = torch.from_numpy(words.view(np.int16)[: shape.numel()]).view(shape)
@@ -89,8 +90,8 @@ def kept(x: Tensor, seed: Tensor, probability: float) -> Tensor:
 
 
 def hashed(x: Tensor) -> Tensor:
-    """A hash of int32 values (constants of C. Wellons, "lowbias32", 2018). The masks remove the
-    ones that a right shift of a negative number adds."""
+    """A hash of each int32 value (constants of C. Wellons, "lowbias32", 2018). Right shifts fill
+    negative numbers with ones, which the masks remove."""
     x = (x ^ ((x >> 16) & 0xFFFF)) * 0x7FEB352D
     x = (x ^ ((x >> 15) & 0x1FFFF)) * (0x846CA68B - 2**32)
     return x ^ ((x >> 16) & 0xFFFF)

@@ -1,7 +1,7 @@
-"""Beam search in tensors with fixed addresses and shapes, so that a graph can replay it.
+"""Beam search in tensors with fixed addresses and shapes, so that a CUDA graph can replay it.
 
 Batches are padded to a few sizes, and finished sentences keep their rows. The plain counterpart is
-the search of `generate.beam_search`, which also supports constraints on the tokens so far.
+the search of `generate.beam_search`, which also supports constraints that depend on earlier tokens.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Model = EncoderDecoderModel | DecoderModel
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Settings of a search."""
+    """Settings of a search, which are the same for all its sources."""
 
     beams: int
     n_best: int
@@ -37,7 +37,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class PlainRound:
-    """The functions of a round in the plain search, passed in by `generate.beam`."""
+    """The functions that a round of the plain search uses, passed in by `generate.decode`."""
 
     # (scores, live, log_probs, tokens, pad=) -> scores, parents, tokens, log_probs
     choose: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
@@ -49,7 +49,7 @@ class Shape:
     """The shape of a search, for which its graphs are captured."""
 
     sources: int
-    source_length: int  # 0: no sources
+    source_length: int  # 0: no sources, for a language model
     prefix: int
     steps: int
     settings: SearchSettings
@@ -69,7 +69,7 @@ class Sequences(NamedTuple):
 class SearchInputs:
     """The inputs of a search, in the tensors that a graph reads."""
 
-    prefix: Tensor  # (sources, length), -1 in front of short ones
+    prefix: Tensor  # (sources, length), left-padded with -1
     least: Tensor  # minimum lengths (sources,)
     most: Tensor  # maximum lengths (sources,), 0: done from the start
     ids: Tensor | None = None  # (sources, source length)
@@ -86,7 +86,7 @@ class SearchInputs:
 
 
 class Rounds:
-    """The tensors of a running search, its start and its rounds."""
+    """The tensors of a running search, with methods that start it and run its rounds."""
 
     def __init__(self, model: Model, shape: Shape, inputs: SearchInputs, plain: PlainRound) -> None:
         self.model, self.shape, self.inputs, self.plain = model, shape, inputs, plain
@@ -104,7 +104,7 @@ class Rounds:
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
         self.newest = torch.zeros(rows[0] * rows[1], 1, dtype=torch.long, device=device)
-        self.number = torch.zeros((), dtype=torch.long, device=device)  # of the round
+        self.number = torch.zeros((), dtype=torch.long, device=device)  # number of the round
         self.done = torch.zeros(shape.sources, dtype=torch.bool, device=device)
         never, ends = shape.settings.never, shape.settings.ends
         self.never = torch.tensor(never, device=device) if never else None
@@ -113,7 +113,7 @@ class Rounds:
         self.state = self._state()
 
     def _read(self) -> DecoderState:
-        """A state that has read the inputs, except the last token of each prefix."""
+        """Create a state that has read the inputs, except the last token of each prefix."""
         past = self.inputs.prefix[:, :-1]
         inputs = GenerationInputs(self.shape.sources, self.inputs.ids, self.inputs.mask)
         fresh = self.model.start(inputs, capacity=max(past.shape[1], 1))
@@ -122,7 +122,8 @@ class Rounds:
         return fresh
 
     def _state(self) -> DecoderState:
-        """The state of the rounds, with capacity for all of them; the beams share the prefix."""
+        """Create the state that the rounds use. It has capacity for all rounds, and the beams share
+        the prefix."""
         encoder_output = self._read().encoder_output
         past = self.shape.prefix - 1
         sources = self.shape.sources
@@ -176,7 +177,7 @@ class Rounds:
         self.number += 1
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Do the same as `_select` with one GPU kernel."""
+        """Do what `_select` does, by one GPU kernel."""
         from translucid.fast.beam_kernel import select_and_follow
 
         settings = self.settings
@@ -217,7 +218,8 @@ class Rounds:
         self.newest.copy_(tokens.reshape(-1, 1))
 
     def sequences(self, rounds: int) -> Sequences:
-        """The beams after this many rounds, traced back through their parents."""
+        """The texts in the beams after this many rounds, collected by following each beam's parents
+        backwards."""
         tokens, parents, token_log_probs, scores, lengths, finished = (
             part.cpu()
             for part in (
@@ -238,7 +240,8 @@ class Rounds:
 def filled(
     prefix: Tensor, inputs: GenerationInputs, least: Tensor, most: Tensor, rows: int
 ) -> SearchInputs:
-    """Pad the inputs to `rows` rows with copies of the last row, whose search ends at once."""
+    """Pad the inputs to `rows` rows with copies of the last row. The searches of these copies end
+    at once."""
     settled_at_once = torch.zeros(rows - len(most), dtype=most.dtype, device=most.device)
     most = torch.cat([most, settled_at_once])
     ids, mask = inputs.source, inputs.mask

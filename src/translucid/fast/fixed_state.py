@@ -1,7 +1,7 @@
 """A decoder state for CUDA graphs, with fixed tensors and shapes.
 
-The plain counterpart is the state of `parts.cache`. The index of the next slot is a tensor, which
-the graph itself increments, and every step reads the same number of slots.
+The plain counterpart is the state of `parts.cache`. Here, the index of the next slot is a tensor,
+which the graph itself increments, and every step reads the same number of slots.
 """
 
 from dataclasses import replace
@@ -13,8 +13,8 @@ from translucid.parts.cache import DecoderState, KVCache, Timeline
 
 
 class FixedTimeline(Timeline):
-    """A timeline with fixed tensors: `taken` counts the slots that Python has reserved, `cursor`
-    those that the graph has used."""
+    """A timeline whose tensors keep their addresses. `taken` counts the slots that Python has
+    reserved, `cursor` (a tensor) those that the graph has used."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         super().__init__(sources, capacity, device)
@@ -44,7 +44,8 @@ class FixedTimeline(Timeline):
         self.read = self.slots
 
     def restart(self, other: Timeline) -> None:
-        """Continue from another timeline with one beam, in the tensors of this one."""
+        """Copy the contents of another timeline, which has one beam, into the tensors of this
+        one."""
         taken = other.taken
         self.seen.zero_()
         self.seen[:, :, :taken] = other.seen[:, :, :taken]
@@ -65,7 +66,8 @@ class FixedTimeline(Timeline):
 
 
 def with_fixed_timeline(state: DecoderState) -> DecoderState:
-    """A new state with fixed shapes. The state of a recurrent decoder has fixed shapes already."""
+    """Replace the timeline of a new state by one with fixed shapes. The state of a recurrent
+    decoder has fixed shapes already."""
     if state.timeline is None:
         return state
     seen = state.timeline.seen
@@ -73,7 +75,7 @@ def with_fixed_timeline(state: DecoderState) -> DecoderState:
 
 
 def restart(state: DecoderState, other: DecoderState) -> None:
-    """Continue from another state with one beam, in the tensors of this one."""
+    """Copy `other`, the state of a model with one beam, into the tensors of `state`."""
     assert isinstance(state.timeline, FixedTimeline), "not a state in fixed shapes"
     assert other.timeline is not None, "the other state is of a different kind of model"
     taken = other.timeline.taken

@@ -1,7 +1,7 @@
-"""GPU kernels for one decoding step, where torch would launch several kernels or copy data.
+"""GPU kernels for one decoding step. Each replaces several kernels or copies of torch.
 
 Each has a plain counterpart of the same name in `fast.plain_kernels`. This module needs Triton,
-which torch installs on Linux with CUDA.
+which is installed together with torch for CUDA on Linux.
 """
 
 import torch
@@ -17,12 +17,12 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor:
-    """The slots that each beam sees: (sources, beams, slots), apart from the newest."""
+    """The mask of the slots that each beam sees, apart from the newest: (sources, beams, slots)."""
     return timeline.seen
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor:
-    """An encoder output's mask (sources, keys) as (sources, 1, keys)."""
+    """The mask of an encoder's output (sources, keys) as (sources, 1, keys)."""
     return mask[:, None]
 
 
@@ -35,7 +35,8 @@ def _attend(
     HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One source and one key head: all its beams, and all query heads that share the key head."""
+    """Attention for one source and one key head: the queries of all beams, in all heads that share
+    the key head."""
     source = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     m = tl.arange(0, ROWS)
@@ -105,9 +106,9 @@ def attend_newest(
     """Attention of one token per row: (rows, heads * d_head).
 
     q: (rows, heads * d_head), possibly a slice of a wider matrix. keys, values: (sources, kv_heads,
-    slots, d_head). seen: (sources, beams or 1, slots), None: all. new: the newest keys and values
-    (rows, kv_heads * d_head) and the slot of each beam (beams,), where they are stored; every row
-    sees its own.
+    slots, d_head). seen: mask (sources, beams or 1, slots); None: all slots are visible.
+    new: the newest keys and values, (rows, kv_heads * d_head), and for each beam the slot in which
+    they are stored, (beams,). A row sees its own newest key, but not those of other beams.
     """
     sources, kv_heads, slots, d = keys.shape
     heads = q.shape[1] // d
@@ -155,7 +156,8 @@ def _add_norm(
 
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
-    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    """Return norm(x + branch). With `keep_sum`, x is changed in place to the sum. x, branch: (rows,
+    width)."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     shift = norm.shift if isinstance(norm, LayerNorm) else None
     out = torch.empty_like(x)
@@ -188,7 +190,7 @@ def _top(
         total = total * tl.exp(high - higher) + tl.sum(tl.exp(x - higher), axis=0)
         high = higher
         x = tl.where((n == end) & without_end, -float("inf"), x)
-        # Few blocks contain one of the best values; the others end here.
+        # Few blocks contain one of the best values; the programs of the other blocks end here.
         value = tl.max(x, axis=0)
         while value > tl.min(best, axis=0):
             place = tl.argmax(x, axis=0)
@@ -205,9 +207,9 @@ def _top(
 def top_and_normaliser(
     logits: Tensor, width: int, end: int, never: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest `width` logits of each row in any order, their indices, and log Σ exp of all:
-    (rows, width), (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is excluded, but
-    counts in the sum."""
+    """For each row, the largest `width` logits in any order (rows, width), their indices (rows,
+    width), and log Σ exp of all logits (rows, 1). Where `never` (rows,) is True, the token `end` is
+    not chosen, but is included in the sum."""
     rows, vocab = logits.shape
     values = torch.empty(rows, width, device=logits.device)
     places = torch.empty(rows, width, dtype=torch.long, device=logits.device)
@@ -241,7 +243,7 @@ def _rotate(
 def rotate_newest(
     x: Tensor, cos: Tensor, sin: Tensor, heads: int, d_head: int | None = None
 ) -> None:
-    """Rotate queries and keys in place, like `plain_kernels.rotate_newest`."""
+    """Rotate queries and keys in place. Does what `plain_kernels.rotate_newest` does."""
     d = 2 * cos.shape[1]
     cos, sin = cos.float(), sin.float()
     _rotate[(x.shape[0],)](
@@ -256,7 +258,7 @@ def _few_rows(
     HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, PLACES: tl.constexpr,
     COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A few columns of the product; each weight is read once, by one program."""
+    """Compute a few columns of W x + b for a few rows. Each weight is read once, by one program."""
     m = tl.arange(0, PLACES)
     n = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = n < columns
@@ -288,13 +290,14 @@ def _few_rows(
     tl.store(at, total.to(out.dtype.element_ty), (m < ROWS)[:, None] & inside[None, :])
 
 
-FEW = 4  # rows up to which a product takes as long as reading the weights
+FEW = 4  # number of rows up to which a matrix multiplication takes as long as reading the weights
 KNOWN: tuple[ActivationName, ...] = ("relu", "gelu", "gelu_tanh", "quick_gelu", "relu_squared")
 NAMES = {ACTIVATIONS[name]: name for name in KNOWN}  # of the activations in `_few_rows`
 
 
 def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """activation(W x + b) for x (rows, inputs), with Translucid's own kernel for few rows."""
+    """activation(W x + b) for x (rows, inputs). For few rows, it is computed by Translucid's own
+    kernel."""
     rows, inputs = x.shape
     if rows > FEW or not isinstance(layer, nn.Linear):
         return plain_kernels.linear(layer, x, activation)
@@ -312,7 +315,7 @@ def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
 
 
 def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """A feed-forward layer, with its first product and activation in one kernel."""
+    """Apply a feed-forward layer to h, with its first linear layer and activation in one kernel."""
     if isinstance(part, GatedFeedForward) and h.shape[0] <= FEW:
         gate, hidden = linear(part.expand, h).chunk(2, dim=-1)
         return linear(part.output, part.activation(gate) * hidden)

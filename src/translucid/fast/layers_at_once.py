@@ -1,5 +1,5 @@
-"""All layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between. The
-plain counterpart is the loop over branches in `fast.decode_step`."""
+"""Run all layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between.
+The plain counterpart is the loop over branches in `fast.decode_step`."""
 
 import ctypes
 from ctypes import c_long, c_void_p
@@ -28,7 +28,7 @@ class LayersAtOnce:
     """Runs all layers of a decoder that `fits`."""
 
     def __init__(self, decoder: TransformerDecoder, scales: list[tuple[float, float]]) -> None:
-        self.decoder, self.scales = decoder, scales  # of self- and cross-attention, by layer
+        self.decoder, self.scales = decoder, scales  # by layer: self- and cross-attention
         self.pre = decoder.blocks()[0].self_attention_residual.placement == "pre"
         self.of: list[Any] = []  # the inputs that the operations were prepared for
         self.held: list[Any] = []  # objects whose addresses the operations contain
@@ -36,7 +36,8 @@ class LayersAtOnce:
 
     @staticmethod
     def fits(decoder: TransformerDecoder) -> bool:
-        """Whether the layers are packed, use ReLU, and have no rotation or query/key norm."""
+        """Whether the layers are packed (`PackedLinear` or int8), use ReLU, and have neither rotary
+        positions nor norms of queries and keys."""
         layers = decoder.blocks()
         return (
             cpu_kernels.available()
@@ -46,7 +47,7 @@ class LayersAtOnce:
         )
 
     def __call__(self, x: Tensor, state: DecoderState, seen: Tensor | None, start: int) -> Tensor:
-        """The output for the newest tokens x (rows, d_model), valid until the next call."""
+        """The output for the newest tokens x (rows, d_model). The next call overwrites it."""
         of = [x.shape[0], seen, state.encoder_output, *_tensors(state)]
         if len(of) != len(self.of) or not all(map(is_, of[1:], self.of[1:])) or of[0] != self.of[0]:
             self._prepare(state, seen, x.shape)
@@ -58,7 +59,8 @@ class LayersAtOnce:
         return self.h
 
     def _prepare(self, state: DecoderState, seen: Tensor | None, shape: torch.Size) -> None:
-        """Prepare the operations on these tensors, each with its output as the next input."""
+        """Prepare the operations for these tensors. The output of each operation is the input of
+        the next one."""
         self.held, listed = [], []
         self.x = torch.empty(shape)
         self.h = torch.empty(shape) if self.pre else self.x

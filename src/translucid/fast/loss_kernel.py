@@ -1,4 +1,5 @@
-"""Cross-entropy on a GPU: logits are read once forward and once backward, never stored as float32.
+"""Cross-entropy on a GPU. Logits are read once forward and once backward, and are never stored as
+float32.
 
 The plain counterpart is `tasks.loss.plain_cross_entropy`. This module needs Triton.
 """
@@ -11,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 4096  # logits of a row at a time
+BLOCK = 4096  # logits of a row that are processed at a time
 
 
 @triton.jit
@@ -19,7 +20,7 @@ def loss_forward(
     logits, targets, losses, log_zs, row_stride, classes, ignore, smoothing, allowed, never,
     NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the loss of one row, with log Z by a running maximum."""
+    """Compute the loss of one row. log Z is computed with a running maximum, to avoid overflow."""
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * row_stride
     top = -float("inf")
@@ -53,7 +54,7 @@ def loss_backward(
     logits, targets, log_zs, factor, gradient, row_stride, classes, ignore, smoothing, allowed,
     never, NEVER: tl.constexpr, SMOOTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of a block of a row's logits: factor (p - target probability)."""
+    """Compute the gradient for a block of a row's logits: factor (p - target probability)."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < classes
@@ -113,7 +114,8 @@ _COLUMNS: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
 
 
 def _on(columns: tuple[int, ...], device: torch.device) -> Tensor:
-    """The columns on the device, copied once: a copy in every step would synchronise."""
+    """The column indices as a tensor on the device, cached, since a copy in every step would
+    synchronise the GPU."""
     if (columns, device) not in _COLUMNS:
         _COLUMNS[columns, device] = torch.tensor(columns, dtype=torch.long, device=device)
     return _COLUMNS[columns, device]

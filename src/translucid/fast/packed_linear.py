@@ -6,8 +6,8 @@ once. In int8 a weight is an integer times the scale of its row:
 
     W[n, k] = scale[n] q[n, k],  q from -119 to 119
 
-Inputs are rounded to 8 bits at every call, sums are exact, and the scale is applied last.
-Packed weights are a copy for decoding and do not change with the original layer.
+Inputs are rounded to 8 bits at every call, sums are exact, and the scale is applied last. Packed
+weights are a copy for decoding: later changes of the original layer do not affect them.
 
 Shapes: x (..., inputs), y (..., outputs).
 """
@@ -26,7 +26,7 @@ from translucid.core.errors import InputError
 from translucid.fast import cpu_kernels
 from translucid.parts.embedding import LanguageHead
 
-LARGEST = 119  # largest value of q: the maximum of 16 * high + low, each from -8 to 7
+LARGEST = 119  # largest value of q: the maximum of 16 * high + low, if both are from -8 to 7
 # Rows up to which two 4-bit multiplications are faster than one 8-bit multiplication.
 # 37 layers of a Transformer, d_model 512, on a Neoverse N1: 1 row 3.7 ms against 7.3, 2 rows 6.1
 # against 7.3, 3 rows 8.1 against 7.7.
@@ -39,8 +39,9 @@ Rows = Callable[[Tensor], Tensor]  # (rows, inputs) to (rows, outputs)
 class PackedLinear(nn.Module):
     """W x + b in float32, the same as the original layer up to rounding.
 
-    It uses `fast.cpu_kernels` if available, else torch: `F.linear` for one row, a packed product
-    for more, which is up to twice as fast. The original weights are kept too.
+    It uses `fast.cpu_kernels` if available, else torch: `F.linear` for one row, and for more rows a
+    multiplication with packed weights, which is up to twice as fast. The original weights are kept
+    too.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -76,8 +77,11 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """W x + b in 8 bits: by `fast.cpu_kernels`, with a scale for each row of inputs, or by torch,
-    with one scale for all inputs of a call (except for few rows)."""
+    """W x + b in 8 bits, by `fast.cpu_kernels` if available, else by torch.
+
+    The kernels round each row of inputs with its own scale. torch uses one scale for all inputs of
+    a call, unless there are at most `FEW` rows, which a 4-bit multiplication processes.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -121,7 +125,8 @@ class Int8Linear(nn.Module):
 
 
 def of_rows(linear: nn.Module) -> Rows:
-    """The product of a linear layer with rows (rows, inputs), without module or gradient."""
+    """A function that applies a linear layer to rows (rows, inputs), without the overhead of a
+    module and without gradients."""
     if isinstance(linear, PackedLinear | Int8Linear):
         return linear.of_rows
     assert isinstance(linear, nn.Linear)
@@ -129,7 +134,8 @@ def of_rows(linear: nn.Module) -> Rows:
 
 
 def _pack_many(q: Tensor, shift: Tensor, engine: str) -> Any:
-    """Pack for 8-bit multiplication. All rows have the scale 1: one scale per row is slow."""
+    """Pack weights q for 8-bit multiplication. One scale per row would be slow, so they are packed
+    with scale 1."""
     with _engine(engine), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the deprecation of quantized tensors
         whole = torch._make_per_tensor_quantized_tensor(q.to(torch.int8), 1.0, 0)
@@ -192,7 +198,7 @@ def _multiplies_8_bits(engine: str, reduced: bool, q: Tensor, x: Tensor) -> bool
 
 @cache
 def multiplies_4_bits() -> bool:
-    """Whether there is a fast 4-bit product."""
+    """Whether this processor has a fast 4-bit matrix multiplication."""
     if not torch.backends.kleidiai.is_available():
         return False
     q, x = _trial()
@@ -205,7 +211,8 @@ def multiplies_4_bits() -> bool:
 
 
 def _trial() -> tuple[Tensor, Tensor]:
-    """Integer weights and inputs; the first rows have the largest values, to detect overflow."""
+    """Integer weights and inputs for the trial of a kernel. The first row of each has the largest
+    values, to detect overflow."""
     generator = torch.Generator().manual_seed(0)
     q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=generator).float()
     x = torch.randn(4, 64, generator=generator)
@@ -228,7 +235,7 @@ def _engine(name: str) -> Iterator[None]:
 
 
 class PaddedLinear(nn.Linear):
-    """W x + b, in training computed by `linear_in_eights`."""
+    """W x + b. In training, it is computed by `linear_in_eights`."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -237,8 +244,9 @@ class PaddedLinear(nn.Linear):
 
 
 def linear_in_eights(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, with W padded to a multiple of 8 rows and the result cut again: a GPU's matrix units
-    are several times slower if rows do not start at multiples of 16 bytes."""
+    """W x + b, computed with W padded to a multiple of 8 rows; the padding is removed from the
+    result. Without padding, the matrix units of a GPU are several times slower, since rows of the
+    result do not start at multiples of 16 bytes."""
     rows = weight.shape[0]
     spare = -rows % 8
     if not spare:

@@ -13,7 +13,8 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
-    """The visible slots of each beam as a bias: (sources, 1, beams, slots); None: all slots."""
+    """The slots that each beam sees, as a bias (0 or -inf): (sources, 1, beams, slots); None: all
+    slots."""
     if timeline.everything_seen:
         return None
     seen = timeline.seen[:, None, :, : timeline.taken]
@@ -21,7 +22,8 @@ def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor | None:
-    """An encoder output's mask (sources, keys) as a bias: (sources, 1, 1, keys)."""
+    """The mask of an encoder's output (sources, keys), as a bias (0 or -inf): (sources, 1, 1,
+    keys); None if there is no padding."""
     if bool(mask.all()):
         return None
     return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
@@ -39,9 +41,9 @@ def attend_newest(
 ) -> Tensor:
     """Attention of one token per row: (rows, heads * d_head).
 
-    q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: from
-    `visible` or `visible_source`. new: the newest keys and values (rows, kv_heads * d_head), and
-    their slots (beams,) or the first of them.
+    q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: the bias that
+    `visible` or `visible_source` returns. new: the newest keys and values, (rows, kv_heads *
+    d_head), and the slots in which they are stored, (beams,), or only the first of these slots.
     """
     sources, kv_heads, _, d = keys.shape
     if new is not None:
@@ -61,7 +63,8 @@ def attend_newest(
 
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
-    """norm(x + branch). With `keep_sum`, x becomes the sum. x, branch: (rows, width)."""
+    """Return norm(x + branch). With `keep_sum`, x is changed in place to the sum. x, branch: (rows,
+    width)."""
     if branch is not None:
         x = x.add_(branch) if keep_sum else x + branch
     if isinstance(norm, LayerNorm):
@@ -83,7 +86,7 @@ def feedforward(part: nn.Module, h: Tensor) -> Tensor:
 
 def normalise_newest(x: Tensor, norms: Sequence[tuple[int, RMSNorm]]) -> None:
     """Normalise heads of x (rows, heads * d_head or more) in place. norms: for each group of
-    consecutive heads, their number and their norm."""
+    consecutive heads, the number of heads and their norm."""
     start = 0
     for heads, norm in norms:
         d = norm.gain.shape[0]
@@ -109,9 +112,9 @@ def rotate_newest(
 def top_and_normaliser(
     logits: Tensor, width: int, end: int, never: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest `width` logits of each row, their indices, and log Σ exp of all: (rows, width),
-    (rows, width), (rows, 1). Where `never` (rows,) is True, `end` is excluded, but counts in the
-    sum."""
+    """For each row, the largest `width` logits (rows, width), their indices (rows, width), and log
+    Σ exp of all logits (rows, 1). Where `never` (rows,) is True, the token `end` is not chosen, but
+    is included in the sum."""
     logits = logits.float()
     normaliser = logits.logsumexp(dim=-1, keepdim=True)
     is_end = torch.arange(logits.shape[1], device=logits.device) == end

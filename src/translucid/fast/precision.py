@@ -1,5 +1,5 @@
-"""Copies of a network for decoding in a different precision, with LoRA adapters merged, and how
-much their outputs differ from the original's."""
+"""Copy a network for decoding in a different precision, with LoRA adapters merged; measure how much
+its outputs differ from the original's."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -45,9 +45,12 @@ def prepare(network: N, precision: Precision = "auto") -> N:
 
 
 def _checked(network: Network, precision: Precision, device: torch.device) -> Precision:
-    """The precision, with "auto" resolved; raises if the network cannot have it on this device."""
+    """The precision to use, with "auto" resolved. Raises an error if the network or its device does
+    not support it."""
     if any(isinstance(part, PackedLinear | Int8Linear) for part in network.modules()):
-        raise InputError("the network is already prepared for decoding; prepare the original")
+        raise InputError(
+            "this network is already a copy prepared for decoding; pass the original network"
+        )
     if precision == "auto":
         return "bfloat16" if device.type == "cuda" and has_bf16(device) else "float32"
     if precision == "bfloat16" and not has_bf16(device):
@@ -82,17 +85,19 @@ def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Lin
 
 @dataclass(frozen=True)
 class PrecisionDifference:
-    """The difference of log-probabilities over the vocabulary at all positions of some texts."""
+    """How much two networks' log-probabilities over the vocabulary differ, at all positions of some
+    texts."""
 
     mean: float
     most: float
-    changed: float  # fraction of the positions where a different token is the most probable
+    changed: float  # fraction of the positions at which the most probable token differs
     places: int
 
     def __str__(self) -> str:
         return (
             f"log-probabilities differ by {self.mean:.2g} on average and by {self.most:.2g} at "
-            f"most; the best token differs at {self.changed:.1%} of {self.places:,} positions"
+            f"most; the most probable token differs at {self.changed:.1%} of {self.places:,} "
+            "positions"
         )
 
 
@@ -103,7 +108,7 @@ def difference(
     texts: Sequence[Sequence[int]],
     sources: GenerationInputs | None = None,
 ) -> PrecisionDifference:
-    """Compare two networks on the same texts."""
+    """How much the outputs of two networks differ on the same texts."""
     ids, mask = pad([list(text) for text in texts], 0)
     apart, changed = [], []
     for row in range(len(texts)):  # one by one, to save memory
@@ -125,7 +130,8 @@ def difference(
 def _log_probs(
     network: Network, ids: Tensor, mask: Tensor, sources: GenerationInputs | None, row: slice
 ) -> Tensor:
-    """Log-probabilities at the tokens of one text: (tokens, vocab)."""
+    """The log-probabilities at all tokens of one text: (tokens, vocab). row: the row of its
+    source."""
     device = next(network.parameters()).device
     ids, mask = ids.to(device), mask.to(device)
     if sources is None or sources.source is None:
@@ -137,7 +143,8 @@ def _log_probs(
 
 
 class Merged:
-    """A merged copy of an adapted network, updated by `refresh`; other networks are not copied."""
+    """For a network with LoRA adapters, a copy with the adapters merged, which `refresh` updates;
+    other networks are used as they are."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._own = model, None

@@ -1,8 +1,9 @@
-"""Attention over short rows in training on a GPU: one program per row and head.
+"""Attention over short rows in training on a GPU, with one program per row and head.
 
-Kernels for long rows use tiles of 64 to 128 positions, mostly empty for short rows, and three
-passes backward. Here a program holds all scores of a head, so that q, k and v are read once forward
-and once backward. The plain counterpart is `parts.attention.fused`. This module needs Triton.
+Kernels for long rows use tiles of 64 to 128 positions, which short rows leave mostly empty, and
+three passes for the gradients. Here, a program holds all scores of a head, so q, k and v are read
+once forward and once backward. The plain counterpart is `parts.attention.fused`. This module needs
+Triton.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from translucid.parts.attention import Layout, fused
 
-MAX_LENGTH = 64  # positions of a row; above it, tiles of 64 are full (measured on an H200)
+MAX_LENGTH = 64  # positions of a row; longer rows fill tiles of 64 (measured on an H200)
 D_HEADS = (16, 32, 64, 128)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -22,8 +23,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 def short_attention(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout, scale: float, dropout: float
 ) -> Tensor:
-    """Attention like `fused`, which is called for long rows and other cases that this kernel does
-    not support."""
+    """Attention with the same result as `fused`. Long rows and other cases that this kernel does
+    not support are passed on to `fused`."""
     fits = (
         layout.bias is None
         and q.shape[1] == k.shape[1]
@@ -43,7 +44,7 @@ def short_attention(
 
 @triton.jit
 def _tile(start, batch, head, batch_stride, head_stride, row_stride, rows, R, D: tl.constexpr):
-    """The addresses of a head's rows, and which of them exist."""
+    """The addresses of a head's rows in memory, and a mask of those that exist."""
     at = start + batch * batch_stride + head * head_stride
     return at + R[:, None] * row_stride + tl.arange(0, D)[None, :], R[:, None] < rows
 
@@ -79,15 +80,16 @@ def _hashed(x):
 
 @triton.jit
 def _kept(seed, program, limit, M: tl.constexpr, N: tl.constexpr):
-    """Which values dropout keeps, by a hash of index and seed. Triton's own generator, drawing four
-    numbers at a time, gave wrong results in bfloat16 with one or two warps."""
+    """The mask of the values that dropout keeps, from a hash of index and seed. Triton's own
+    generator, drawing four numbers at a time, gave wrong results in bfloat16 with one or two
+    warps."""
     place = (program * M + tl.arange(0, M)[:, None]) * N + tl.arange(0, N)[None, :]
     start = tl.load(seed).to(tl.uint32)
     return (_hashed(place.to(tl.uint32) ^ _hashed(start)) >> 1) >= limit
 
 
-# Sizes that need no program of their own if they are 1 or a multiple of 16. Strides do: if all are
-# multiples of 16, several numbers are loaded at a time.
+# Triton compiles no separate program if these sizes are 1 or a multiple of 16. For strides it does,
+# because several numbers can be loaded at a time if all strides are multiples of 16.
 ANY = ["heads", "queries", "keys"]
 
 
@@ -156,7 +158,8 @@ def attention_backward(
 
 
 def _like(heads: Tensor) -> Tensor:
-    """Empty (batch, heads, positions, d_head), with the heads of a position adjacent."""
+    """An empty tensor (batch, heads, positions, d_head), in which the heads of a position are
+    adjacent in memory."""
     batch, count, positions, d_head = heads.shape
     return heads.new_empty(batch, positions, count, d_head).transpose(1, 2)
 
@@ -172,7 +175,7 @@ def _strides(heads: Tensor) -> tuple[int, ...]:
 def _options(
     q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, dropout: float
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """The strides of the mask, and the compile-time options."""
+    """The strides of the mask, and the options that are constants when the kernel is compiled."""
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     strides = (0, 0, 0, 0) if mask is None else mask.expand(shape).stride()
     # Only two sizes, square, since compiling a program takes a second.
@@ -196,8 +199,8 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The mixed values and the seed of dropout. It is drawn here, since torch.compile would draw
-    another one for the backward pass."""
+    """The mixed values, and the seed of dropout. The seed is drawn here, because torch.compile
+    would draw a different one for the backward pass."""
     q, k, v = (_rows_at_hand(heads) for heads in (q, k, v))
     mixed, seed = _like(q), _seed(q)
     if dropout:

@@ -1,8 +1,8 @@
-"""Whether a network is unmodified, so that a fast path may replace it; and temporary replacement
-of methods.
+"""Check whether a network is unmodified, so that a fast path may be used; replace methods
+temporarily.
 
-A hook, a subclass, a method assigned to an object or a class, a parametrised weight: if a user has
-changed a part of the network, the plain step is used, so that the change takes effect.
+If a user has changed a part of the network (by a hook, a subclass, a method assigned to an object
+or a class, or a parametrised weight), the plain step is used, so that the change takes effect.
 """
 
 import sys
@@ -52,12 +52,14 @@ def _as_made(module: nn.Module) -> bool:
 
 @cache
 def _methods(kind: Any) -> frozenset[str]:
-    """The methods of a class, which an attribute of an object could hide."""
+    """The names of a class's methods. An attribute of the same name in an object would hide the
+    method."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name)))
 
 
 def _as_written(kind: type) -> bool:
-    """Whether a class of Translucid or torch still has the methods of its source file."""
+    """Whether a class is from Translucid or torch, and its methods are still those of its source
+    file."""
     if not kind.__module__.startswith((*OURS, TORCHS)):
         return False
     return all(
@@ -67,7 +69,8 @@ def _as_written(kind: type) -> bool:
 
 
 def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
-    """The methods of Translucid's classes, and the forward and call methods of torch's."""
+    """The methods to check, each with the class that defines it: all of Translucid's classes, and
+    the forward and call methods of torch's classes."""
     for owner in kind.__mro__:
         if owner.__module__.startswith(OURS):
             methods = list(vars(owner).values())
@@ -79,10 +82,11 @@ def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
 
 
 class Snapshot:
-    """Detects later changes of a network: of parts, attributes, code, hooks, or the addresses of
-    weights. New values in the weights are not a change.
+    """Remembers a network, to detect later changes: of parts, attributes, code, hooks, or the
+    addresses of weights. New values in the weights are not a change.
 
-    Checked before every search, so identities are compared, in C.
+    It is compared with the network before every search, so it only compares identities, which is
+    fast.
     """
 
     def __init__(self, model: nn.Module) -> None:

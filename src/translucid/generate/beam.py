@@ -1,4 +1,4 @@
-"""One round of beam search as a pure function: log-probabilities in, the next beams out.
+"""One round of beam search as a pure function, from log-probabilities to the next beams.
 
 Unfinished prefixes have the same length, so they compete by log-probability alone. A finished text
 keeps its place in the beam, and prefixes compete for the remaining places. Only finished texts,
@@ -20,15 +20,15 @@ class Beams:
     tokens: Tensor  # (sources, beams, length), the given prefix included
     token_log_probs: Tensor  # (sources, beams, tokens chosen), the model's own
     scores: Tensor  # (sources, beams), sums of adjusted log-probabilities; -inf: empty place
-    lengths: Tensor  # (sources, beams), tokens chosen so far, including the end
+    lengths: Tensor  # (sources, beams), number of tokens chosen so far, including the end
     finished: Tensor  # (sources, beams)
 
     @classmethod
     def start(
         cls, prefix: Tensor, beams: int, dtype: torch.dtype = torch.float32, groups: int = 1
     ) -> "Beams":
-        """Start from a prefix (sources, length). The beams of a group are equal at first, so only
-        one is expanded."""
+        """Start all beams from a prefix (sources, length). At first, the beams of a group are
+        equal, so only the first of them has a score above -inf."""
         sources, device = prefix.shape[0], prefix.device
         scores = torch.full((sources, beams), -torch.inf, dtype=dtype, device=device)
         scores[:, :: beams // groups] = 0.0
@@ -41,35 +41,37 @@ class Beams:
         )
 
     def ranking(self, alpha: float) -> Tensor:
-        """Scores / length^alpha, to compare finished texts."""
+        """Scores / length^alpha, by which finished texts are compared: (sources, beams)."""
         return self.scores / self.lengths.clamp(min=1).to(self.scores) ** alpha
 
     def select(self, sources: Tensor) -> "Beams":
         return Beams(*(part[sources] for part in vars(self).values()))
 
     def group(self, number: int, of: int) -> "Beams":
-        """One of `of` equally large groups of beams."""
+        """The beams of the group with this index. of: the number of groups, which are equally
+        large."""
         return Beams(*(part.chunk(of, dim=1)[number] for part in vars(self).values()))
 
 
 class BeamChoice(NamedTuple):
-    """The continuation in each place of the beam. All tensors: (sources, beams)"""
+    """For each place in the beam, the continuation that fills it. All tensors are (sources,
+    beams)."""
 
     scores: Tensor
     parents: Tensor
     tokens: Tensor
-    token_log_probs: Tensor  # what each token adds to the score
+    token_log_probs: Tensor  # the log-probability that each token adds to the score
 
 
 def choose(
     scores: Tensor, live: Tensor | None, token_log_probs: Tensor, tokens: Tensor, *, pad: int
 ) -> BeamChoice:
-    """The best continuations of the live (unfinished) prefixes. Finished texts keep their places,
-    with padding; the continuations fill the other places, best first.
+    """Choose the best continuations of the live (unfinished) prefixes. Finished texts keep their
+    places and are continued with padding; the continuations fill the other places, best first.
 
-    scores, live: (sources, beams); live None: all are. token_log_probs, tokens: (sources, beams,
-    width), the best `width` tokens of each beam. A width of `beams`, or of the vocabulary if it is
-    smaller, is enough.
+    scores, live: (sources, beams); live None: all prefixes are live. token_log_probs, tokens: the
+    best `width` tokens of each beam, (sources, beams, width). A width of `beams`, or of the
+    vocabulary if it is smaller, is enough.
     """
     beams, width = token_log_probs.shape[1:]
     if live is None and beams == width == 1:  # greedy search
@@ -130,8 +132,9 @@ def group_step(
     beams: Beams, log_probs: Tensor, *, eos: int, pad: int, adjusted: Tensor, groups: int,
     diversity: float,
 ) -> tuple[Beams, Tensor]:  # fmt: skip
-    """Diverse beam search: groups of beams do not compete, and a token's score is reduced by
-    `diversity` for each time an earlier group has chosen it in this round.
+    """Extend every prefix by one token, by diverse beam search: beams compete only within their
+    group, and a token's score is reduced by `diversity` for each time that an earlier group has
+    chosen it in this round.
 
     Vijayakumar et al. 2018, https://arxiv.org/abs/1610.02424
     """
@@ -153,11 +156,12 @@ def group_step(
 
 
 def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
-    """Whether the search is over, since no unfinished prefix can still become one of the `best`
-    texts. (sources,)
+    """Whether the search of each source is over: no unfinished prefix can still become one of its
+    `best` texts. Shape: (sources,).
 
-    Scores only fall, and no text is longer than `most` (sources,), so a prefix reaches at most its
-    score / most^alpha. A source with `best` finished texts at least as good is done.
+    A score can only fall, and no text is longer than `most` (sources,), so the final score of a
+    prefix is at most score / most^alpha. The search is over if `best` finished texts are at least
+    as good.
     """
     ended = torch.where(beams.finished, beams.ranking(alpha), -torch.inf)
     bar = ended.topk(best, dim=1).values[:, -1]
@@ -166,8 +170,8 @@ def settled(beams: Beams, most: Tensor, *, best: int, alpha: float) -> Tensor:
 
 
 def append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
-    """Append the newest entry to the history of each row's parent. past: (sources, beams,
-    length)"""
+    """Append the newest entry to the history of each beam's parent. past: (sources, beams,
+    length)."""
     if parents.shape[1] > 1:
         past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
     return torch.cat([past, newest[..., None]], dim=-1)

@@ -1,6 +1,6 @@
-"""Beam search with a model: rounds until no better text can be found.
+"""Beam search with a model: rounds, until no better text can be found.
 
-Sources that are done leave the batch at once; results are in the order of the sources.
+A source whose search is over leaves the batch at once. The results have the order of the sources.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.config import Config, key
 from translucid.generate import constraints
 from translucid.generate.beam import Beams, beam_step, group_step, settled
@@ -100,14 +101,14 @@ class GenerationConfig(Config):
             )
         if self.max_length is not None and self.min_length > self.max_length - self.room_for_end:
             raise ValueError(
-                f"min_length {self.min_length} leaves no room below max_length {self.max_length}, "
-                f"in which the end is counted; set max_length = {self.min_length + 1} or more"
+                f"min_length {self.min_length} is too large for max_length {self.max_length}, "
+                f"which includes the end token; set max_length = {self.min_length + 1} or more"
             )
         return self
 
     def with_options(self, **options: Any) -> "GenerationConfig":
-        """A copy with some settings changed. A given max_length or min_length replaces one that
-        includes the prompt."""
+        """A copy with some settings changed. A max_length or min_length in `options` replaces a
+        limit that includes the prompt."""
         values = self.model_dump() | options
         most = options.get("max_length")
         if isinstance(most, int):
@@ -119,14 +120,16 @@ class GenerationConfig(Config):
         return GenerationConfig(**values)
 
     def constraints(self, start: int) -> list[Constraint]:
-        """The constraints by token ids, for texts that begin after `start` tokens."""
+        """The constraints on token ids, for texts that begin after `start` tokens (the start tokens
+        or prompt)."""
         checks = [constraints.forbid_run(run) for run in self.forbid_ids]
         if self.forbid_first_ids:
             checks.append(constraints.forbid_first(self.forbid_first_ids, start))
         return checks
 
     def limits(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """The minimum and maximum number of tokens for sources of these lengths (sources,)."""
+        """The minimum and maximum number of tokens for sources of these lengths: (sources,)
+        each."""
         least = (source * self.min_length_ratio).floor().long().clamp(min=self.min_length)
         most = (source * self.max_length_ratio).ceil().long() + 10
         if self.max_length is not None:
@@ -135,8 +138,8 @@ class GenerationConfig(Config):
 
     @property
     def room_for_end(self) -> int:
-        """1 if the minimum length always leaves room for the end below the maximum; transformers'
-        search does not ensure that."""
+        """1 if the minimum length must be less than the maximum, so that the end fits; 0 in
+        transformers' search, which does not require it."""
         return int(self.early_stopping is None)
 
 
@@ -155,7 +158,7 @@ class Hypothesis:
 class Round:
     """One round of the search, for the `watch` callback."""
 
-    sources: Tensor  # (sources,), the numbers of those still in the batch
+    sources: Tensor  # (sources,), the indices of the sources that are still in the batch
     before: Beams
     log_probs: Tensor  # (sources, beams, vocab), the model's own
     adjusted: Tensor  # the same after all constraints
@@ -179,10 +182,10 @@ def search(
     extra: Sequence[Constraint] = (),
     watch: Callable[[Round], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts for each source, best first.
+    """Return the best texts for each source, best first.
 
     step: maps the newest tokens (rows, 1) and the state to logits. state: has read all but the last
-    token of the prefix, and has `beam_size` beams. prefix: (sources, length), -1 for padding.
+    token of the prefix, and has `beam_size` beams. prefix: (sources, length), left-padded with -1.
     least, most: minimum and maximum lengths (sources,). ends: further end tokens besides `eos`.
     """
     checks = [*extra, *looking_back(config), *config.constraints(prefix.shape[1])]
@@ -191,8 +194,10 @@ def search(
     beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
     newest = prefix[:, -1:].repeat_interleave(config.beam_size, dim=0)  # (rows, 1)
     rounds = 0
-    earliest, soonest = int(least.max()), int(most.min())  # from here on, all may end, or one must
+    # The first round in which all texts may end, and the first in which one must.
+    earliest, soonest = int(least.max()), int(most.min())
     while len(numbers):
+        check_cancelled()
         rounds += 1
         logits = step(newest, state)[:, -1]
         log_probs = as_log_probs(logits)
@@ -247,7 +252,7 @@ def search(
 
 
 def looking_back(config: GenerationConfig) -> list[Constraint]:
-    """The constraints on repetition, which depend on earlier tokens."""
+    """The constraints on repetition. They depend on earlier tokens."""
     checks = []
     if config.no_repeat_ngram:
         checks.append(constraints.no_repeat(config.no_repeat_ngram))
@@ -257,8 +262,8 @@ def looking_back(config: GenerationConfig) -> list[Constraint]:
 
 
 def harvest(beams: Beams, config: GenerationConfig, start: int) -> list[list[Hypothesis]]:
-    """The best texts of each source, best first, from position `start` on. Truncated texts compete
-    with finished ones."""
+    """The best texts of each source, best first, without the first `start` tokens. Truncated texts
+    compete with finished ones."""
     ranking, order = beams.ranking(config.alpha).sort(dim=1, descending=True, stable=True)
     order = order[:, : config.n_best]
     ranks, lengths = ranking[:, : config.n_best].tolist(), beams.lengths.gather(1, order).tolist()

@@ -24,7 +24,7 @@ def forbid(ids: Sequence[int]) -> Constraint:
 
 
 def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
-    """Give `eos` the score of the best of several end tokens, and forbid the others."""
+    """Merge several end tokens: give `eos` the score of the best one, and forbid the others."""
     others = torch.tensor(ends, device=log_probs.device)
     best = log_probs[..., [eos, *ends]].amax(dim=-1)
     log_probs = log_probs.index_fill(-1, others, -torch.inf)
@@ -33,7 +33,7 @@ def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
 
 
 def forbid_run(ids: Sequence[int]) -> Constraint:
-    """Forbid this sequence of tokens: the last may not follow the others."""
+    """Forbid this sequence of tokens: its last token may not follow the others."""
     if len(ids) == 1:
         return forbid(ids)
     *first, last = ids
@@ -50,7 +50,8 @@ def forbid_run(ids: Sequence[int]) -> Constraint:
 
 
 def force(places: Mapping[int, int], start: int) -> Constraint:
-    """Allow only this token at each position, counted from 0 after `start` tokens."""
+    """Allow only one token at some positions. places: the token for each position, where position 0
+    comes after `start` tokens."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         wanted = places.get(tokens.shape[-1] - start)
@@ -64,7 +65,7 @@ def force(places: Mapping[int, int], start: int) -> Constraint:
 
 
 def no_repeat(size: int) -> Constraint:
-    """Forbid repeating an n-gram of `size` tokens."""
+    """Forbid every token that would complete an n-gram of `size` tokens for the second time."""
 
     def constraint(log_probs: Tensor, tokens: Tensor) -> Tensor:
         if tokens.shape[-1] < size:
@@ -80,8 +81,8 @@ def no_repeat(size: int) -> Constraint:
 
 
 def repetition(penalty: float) -> Constraint:
-    """Divide the score of an earlier token by `penalty` if it is positive, otherwise multiply it.
-    Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
+    """Repetition penalty: the score of a token that occurs earlier is divided by `penalty` if it is
+    positive, otherwise multiplied by it. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
         seen = torch.zeros_like(scores).scatter_add(
@@ -94,7 +95,7 @@ def repetition(penalty: float) -> Constraint:
 
 
 def forbid_first(ids: Sequence[int], start: int) -> Constraint:
-    """Forbid these tokens at the first position after `start` tokens."""
+    """Forbid these tokens at the first generated position, which comes after `start` tokens."""
     never = forbid(ids)
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
@@ -104,8 +105,8 @@ def forbid_first(ids: Sequence[int], start: int) -> Constraint:
 
 
 def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
-    """Apply a constraint without the `special` tokens at the start of a text. Language models start
-    with the end token, so a constraint on repetition would otherwise forbid the end."""
+    """Apply a constraint as if a text began after its first `special` tokens. Otherwise, since
+    language models start with the end token, a constraint on repetition would forbid the end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
@@ -120,8 +121,8 @@ def apply(
     tokens: Tensor,
     logits: Tensor | None = None,
 ) -> Tensor:
-    """Apply all constraints in order. logits: if given, the constraints change these, and the
-    log-probabilities change by the same amounts."""
+    """Apply all constraints in order; return the new log-probabilities. logits: if given, the
+    constraints are applied to these, and the log-probabilities change by the same amounts."""
     scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
         scores = constraint(scores, tokens)
@@ -133,8 +134,8 @@ def apply(
 
 
 def force_end(adjusted: Tensor, ends: Sequence[int], rows: Tensor) -> Tensor:
-    """Allow only an end, with log-probability 0, in the rows (sources,) at their maximum length.
-    adjusted: (sources, ..., vocab)"""
+    """In the texts at their maximum length, allow only the tokens `ends`, with log-probability 0.
+    rows: (sources,), True for these texts; adjusted: (sources, ..., vocab)."""
     alone = torch.full_like(adjusted, -torch.inf)
     alone[..., list(ends)] = 0.0
     return torch.where(rows.view(-1, *[1] * (adjusted.dim() - 1)), alone, adjusted)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.fast.decode_graphs import DecodeGraphs
@@ -31,8 +32,8 @@ def begin(
     steps: int,
     trace: NoTrace = NO_TRACE,
 ) -> tuple[Any, Tensor]:
-    """Let the model read the prefixes except their last tokens. Returns the state, and the prefixes
-    (rows, length), left-padded with -1."""
+    """Let the model read the prefixes except their last tokens. Return the state after them, and
+    the prefixes as a tensor (rows, length), left-padded with -1."""
     prefix = as_rows(prefixes, model)
     rows, length = prefix.shape
     state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
@@ -68,11 +69,11 @@ def find(
     trace: NoTrace = NO_TRACE,
     graphs: DecodeGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best continuations of each prefix, best first.
+    """Return the best continuations of each prefix, best first.
 
     inputs: the sources of an encoder-decoder. never: forbidden tokens, such as unused rows of the
-    vocabulary. ends: further end tokens besides `eos`. trace: passed to the model in every
-    step. graphs: CUDA graphs to reuse in later searches.
+    vocabulary. ends: further end tokens besides `eos`. trace: passed to the model in every step.
+    graphs: CUDA graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
     looks_back = (
@@ -120,7 +121,8 @@ def captured(
     never: tuple[int, ...] = (),
     ends: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
-    """Search with CUDA graphs, if no constraint depends on earlier tokens."""
+    """Search with CUDA graphs. The search must have no constraint that depends on earlier
+    tokens."""
     tensors = graphs.search(
         model,
         as_rows(prefixes, model),
@@ -145,8 +147,8 @@ def limits(
     inputs: GenerationInputs | None,
     config: GenerationConfig,
 ) -> tuple[Tensor, Tensor]:
-    """The minimum and maximum number of tokens (rows,) after each prefix. They do not depend on the
-    other rows of the batch."""
+    """The minimum and maximum number of tokens after each prefix, both (rows,). The limits of a row
+    do not depend on the other rows of the batch."""
     prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
     sources = None if inputs is None else inputs.source_lengths
     least, most = config.limits(prefix_lengths if sources is None else sources)
@@ -193,10 +195,11 @@ def draw(
 ) -> Iterator[Written]:
     """Sample texts token by token.
 
-    numbers: (rows, tokens), random numbers between 0 and 1. A text ends with `eos` or one of `ends`
-    (not before `least` tokens), if `stop(row, token)` is true, or after `most` tokens or the last
-    random number, then with one of `forced_end_ids` if given. trace: passed to the model in every
-    step.
+    numbers: random numbers between 0 and 1, (rows, tokens).
+    A text ends with `eos` or one of `ends`, but not before `least` tokens; or when `stop(row,
+    token)` is true; or after `most` tokens or the last random number. In the last case, it ends
+    with one of `forced_end_ids`, if given.
+    trace: passed to the model in every step.
     """
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
     room = model.max_length
@@ -212,6 +215,7 @@ def draw(
     rows = list(range(len(prefixes)))
     numbers = numbers.to(tokens.device)
     for step in range(steps):
+        check_cancelled()
         logits = take_step(tokens[:, -1:], state)[:, -1]
         log_probs = as_log_probs(logits)
         if ends:
@@ -228,7 +232,8 @@ def draw(
             )
             allowed = constraints.force_end(allowed, forced_end_ids, last)
         chosen = pick(allowed, numbers[rows, step], sampling)
-        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)  # nothing is allowed
+        # If no token is allowed, the text ends.
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
         written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
         yield written

@@ -16,9 +16,9 @@ END = "</s>"
 class Candidate:
     """A generated text."""
 
-    text: str  # with the prefix or the prompt
+    text: str  # including the prefix or the prompt
     pieces: list[str]  # the generated tokens, including the end if there is one
-    score: float  # by which it was ranked: log-probability / length^alpha
+    score: float  # used for ranking: log-probability / length^alpha
     log_probability: float  # the sum of the token log-probabilities
     token_log_probs: list[float]  # the log-probability of each piece
     finished: bool  # it has an end; otherwise it was truncated
@@ -32,10 +32,10 @@ class Decoded:
     source: str
     texts: list[Candidate]
     tree: "Tree | None" = field(default=None, repr=False)
-    note: str = ""  # about the search
+    note: str = ""  # a remark on the search
 
     def as_dict(self, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
-        """The texts and scores as a dictionary for JSON."""
+        """The texts and their scores as a dictionary for JSON."""
         texts = [
             {key: value for key, value in vars(text).items() if key != "tokens"}
             for text in self.texts
@@ -62,5 +62,5 @@ def shown(tokenizer: Tokenizer, token: int) -> str:
 
 
 def pieces_of(tokenizer: Tokenizer, tokens: Sequence[int], *, ended: bool) -> list[str]:
-    """The text of each token, and of the end token if the text has ended."""
+    """The text of each token, followed by that of the end token if the text has ended."""
     return [*tokenizer.pieces(tokens), *([END] if ended else [])]

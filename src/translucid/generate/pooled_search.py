@@ -1,12 +1,15 @@
 """Beam search as in transformers' `generate`, for imported models.
 
-All `beam_size` places are for unfinished texts. A finished text moves to a pool of the best ones,
-if it is among the `beam_size` best continuations of its round. In Translucid's own search
-(beam_search.py), it keeps its place instead.
+All `beam_size` places are for unfinished texts. A finished text moves to a pool of the best
+finished texts, if it is among the `beam_size` best continuations of its round. In Translucid's own
+search (beam_search.py), it keeps its place in the beam instead.
 
-When the search for a source ends depends on `early_stopping`: True, when the pool is full; False,
-when the pool is full and the best prefix, ranked by its current length, is not above the worst of
-the pool; "never", as False, but ranked by the maximum length.
+`early_stopping` determines when the search for a source ends:
+
+    True      when the pool is full
+    False     when, in addition, the best prefix, with the length penalty for its current length,
+              scores no higher than the worst text of the pool
+    "never"   the same, with the length penalty for the maximum length
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +37,8 @@ def pooled_search(
     ends: Sequence[int],
     extra: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """The best texts for each source, best first. The arguments are those of `search`, except for
-    `ends`: all tokens that end a text."""
+    """Return the best texts for each source, best first. The arguments are those of `search`,
+    except for `ends`: all tokens that end a text."""
     start, beams = prefix.shape[1], config.beam_size
     checks = [*extra, *looking_back(config), *config.constraints(start)]
     device = prefix.device
@@ -60,7 +63,7 @@ def pooled_search(
         own = log_probs.flatten(1).gather(1, index)
         ended = torch.isin(newest, ending)
         leaves = (ended | (rounds >= most)[:, None]) & (best > -torch.inf)
-        leaves[:, beams:] = False  # the others only continue
+        leaves[:, beams:] = False  # only the best `beams` continuations may enter the pool
         for row, rank in leaves.nonzero().tolist():
             parent = int(parents[row, rank])
             over = bool(ended[row, rank])
@@ -106,7 +109,8 @@ def _adjusted(
 
 
 def _keep(pool: list[Hypothesis], text: Hypothesis, most: int) -> None:
-    """Insert a text into the pool, best first; earlier texts win ties."""
+    """Insert a finished text into the pool, which is sorted from best to worst and keeps `most`
+    texts. If two are equally good, the earlier one comes first."""
     pool.append(text)
     pool.sort(key=lambda one: -one.score)
     del pool[most:]
@@ -115,7 +119,7 @@ def _keep(pool: list[Hypothesis], text: Hypothesis, most: int) -> None:
 def _done(
     pool: list[Hypothesis], best: float, rounds: int, most: int, config: GenerationConfig
 ) -> bool:
-    """Whether the search for a source ends. best: the score of its best prefix."""
+    """Whether the search for a source is over. best: the score of its best prefix."""
     if rounds >= most or best == -torch.inf:
         return True
     if len(pool) < config.beam_size:

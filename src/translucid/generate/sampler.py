@@ -1,4 +1,4 @@
-"""Sample a batch of texts, and stream the text of each in pieces."""
+"""Sample a batch of texts, and stream each of them piece by piece."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,11 +15,11 @@ from translucid.models.autoregressive import GenerationInputs
 
 
 class TextStream:
-    """One text while it is generated. The pieces that `begin`, `add` and `end` return make up the
-    text.
+    """One text while it is generated. The pieces that `begin`, `add` and `end` return, joined, are
+    the text.
 
-    Incomplete characters and a possible beginning of a stop string are held back. The text ends
-    before the first stop string after the prefix.
+    The end of the text so far is held back while it is an incomplete character or may begin a stop
+    string. The text ends before the first stop string after the prefix.
     """
 
     def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class TextStream:
         return self.text
 
     def add(self, token: int) -> str:
-        """Append a token; returns the text that cannot change any more."""
+        """Append a token; return the new piece of text that later tokens cannot change."""
         self.ids.append(token)
         self.text = self.tokenizer.decode(self.ids)
         written = self.text[self._prefix_length :]
@@ -49,7 +49,7 @@ class TextStream:
         return self._send(self._prefix_length + len(sure) - self._held(sure))
 
     def end(self) -> str:
-        """The rest of the text, after the last token."""
+        """Return the rest of the text. Call this after the last token."""
         return self._send(len(self.text))
 
     def _send(self, upto: int) -> str:
@@ -58,7 +58,8 @@ class TextStream:
         return new
 
     def _held(self, written: str) -> int:
-        """The number of characters at the end that may begin a stop string."""
+        """The number of characters at the end of `written` that may be the beginning of a stop
+        string."""
         sizes = (
             size
             for stop in self.stop
@@ -83,7 +84,8 @@ class SampledTexts:
         ends: Sequence[int] = (),
         special: int = 1,
     ) -> None:
-        """never: tokens that are not sampled. special: special tokens before each text."""
+        """never: tokens that are not sampled. special: the number of special tokens before each
+        text."""
         self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
         self.trace, self.never, self.ends, self.special = trace, never, ends, special
         self.streams = [TextStream(tokenizer, prefix, stop) for prefix in prefixes]

@@ -15,7 +15,7 @@ from translucid.core.config import Config, key
 
 
 class SamplingConfig(Config):
-    """Sampling settings, applied in this order."""
+    """Settings of sampling. They are applied in this order."""
 
     temperature: float = key(1.0, "temperature: values below 1 favor likely tokens; 0: greedy",
                              ge=0)  # fmt: skip
@@ -32,7 +32,8 @@ class SamplingConfig(Config):
 
 
 def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
-    """The log-probabilities (rows, vocab) to sample from; excluded tokens have -inf."""
+    """The log-probabilities (rows, vocab) from which to sample; those of excluded tokens are
+    -inf."""
     if by.temperature not in (0, 1):
         log_probs = (log_probs / by.temperature).log_softmax(dim=-1)
     if by.top_k is not None:
@@ -50,8 +51,9 @@ def shape(log_probs: Tensor, by: SamplingConfig) -> Tensor:
 
 
 def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
-    """The token (rows,) at which the cumulative probability, in the order of the vocabulary,
-    exceeds a number between 0 and 1 (rows,)."""
+    """Choose a token for each row: the first one, in the order of the vocabulary, at which the
+    cumulative probability exceeds `uniform`. uniform: (rows,), numbers between 0 and 1; result:
+    (rows,)."""
     if by.temperature == 0:
         return log_probs.argmax(dim=-1)
     widths = shape(log_probs, by).double().exp()

@@ -1,6 +1,6 @@
-"""A language model defined by a table of next-word probabilities for each prefix.
+"""A language model defined by a table: for each prefix, the probabilities of the next word.
 
-For worked examples and tests. It has the methods `start` and `step` of a trained model.
+It is for worked examples and tests, and has the methods `start` and `step` of a trained model.
 """
 
 import math
@@ -20,7 +20,7 @@ PAD = "<pad>"
 
 @dataclass
 class TableState:
-    """The ids read so far in each row."""
+    """The ids that each row has read so far."""
 
     rows: list[list[int]]
     beams: int = 1
@@ -45,7 +45,7 @@ class TableState:
 class TableModel:
     """P(word | prefix), from a table such as {"I am": {"fine": 0.5, "here": 0.5}}.
 
-    After a prefix that the table does not list, the sentence ends.
+    After a prefix that is not in the table, the sentence ends.
     """
 
     max_length = None
@@ -76,7 +76,7 @@ class TableModel:
     def start(
         self, inputs: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> TableState:
-        """Start with empty rows; the capacity is not used."""
+        """Start with empty rows. `capacity` has no effect."""
         return TableState([[] for _ in range(inputs.rows)])
 
     def step(
@@ -102,9 +102,17 @@ class TableModel:
 def _check_row(prefix: str, following: Mapping[str, float]) -> None:
     for word, p in following.items():
         if len(word.split()) != 1:
-            raise InputError(f"after {prefix!r}: {word!r} is not one word")
+            raise InputError(
+                f"after {prefix!r}: {word!r} is not a single word; give each next word by itself"
+            )
         if not 0 <= p <= 1:
-            raise InputError(f"after {prefix!r}: P({word}) = {p} is not between 0 and 1")
+            raise InputError(
+                f"after {prefix!r}: the probability of {word!r} is {p}, not a number between 0 and "
+                "1; correct the table"
+            )
     total = sum(following.values())
     if not math.isclose(total, 1.0, abs_tol=1e-6):
-        raise InputError(f"after {prefix!r}: the probabilities sum to {total:g}, not 1")
+        raise InputError(
+            f"after {prefix!r}: the probabilities sum to {total:g}, but must sum to 1; correct the "
+            "table"
+        )

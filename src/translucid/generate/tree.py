@@ -1,8 +1,9 @@
 """The tree of a beam search: every prefix that was considered, and why it was kept or pruned.
 
-In every round each unfinished beam proposes its best tokens, as many as there are beams: only these
-can win a place. For narrow beams a few more are shown, and tokens that a constraint excluded. The
-winners are read from the search itself; only the order of the proposals is computed again.
+In every round, each unfinished beam proposes its best tokens, as many as there are beams, because
+only these can win a place. For narrow beams, a few more tokens are shown, and also tokens that a
+constraint excluded. The winners are read from the search itself; only the order of the proposals is
+computed again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,23 +17,23 @@ from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
 
 Fate = Literal["followed", "ended", "pruned", "forbidden", "cut", "stopped"]
-SHOWN = 3  # minimum number of proposals of a beam
-Winners = dict[tuple[int, int], int]  # (parent, token): the place it won
+SHOWN = 3  # minimum number of proposals to show for each beam
+Winners = dict[tuple[int, int], int]  # (parent, token) -> the place in the beam that they won
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """Why a prefix was pruned."""
+    """The reason why a prefix was pruned."""
 
-    bar: float  # the score in the last place
-    places: int  # places that prefixes compete for
-    ended: int  # places of finished texts
-    cost: float  # diversity penalty in its score
+    bar: float  # the score of the prefix in the last place
+    places: int  # number of places for which prefixes compete
+    ended: int  # number of places that finished texts occupy
+    cost: float  # diversity penalty, which is included in the score of the prefix
 
 
 @dataclass
 class Node:
-    """A prefix: its parent's prefix plus one token."""
+    """A prefix in the tree: the prefix of its parent plus one token."""
 
     number: int
     parent: int | None
@@ -57,7 +58,8 @@ class Node:
 class Tree:
     """The prefixes that a search considered for one source.
 
-    constraints: with descriptions that explain why a token was forbidden.
+    constraints: the constraints of the search, each with a description that is shown for tokens
+    that it forbids.
     """
 
     config: GenerationConfig
@@ -71,7 +73,8 @@ class Tree:
     _places: list[int] = field(default_factory=list)  # the node in each place of the beam
 
     def watch(self, round_: Round) -> None:
-        """Add a round of the search: pass it as `search(..., watch=tree.watch)`."""
+        """Add a round of the search to the tree. Pass this method to the search: `search(...,
+        watch=tree.watch)`."""
         rows = (round_.sources == self.source).nonzero()
         if not len(rows):
             return
@@ -111,7 +114,8 @@ class Tree:
         cost: Tensor,
         places: list[int],
     ) -> None:
-        """Add the proposals of one group of beams; `places` receives the node of each new beam."""
+        """Add the proposals of one group of beams to the tree. The node of each new beam is stored
+        in `places`."""
         before, after = round_.before, round_.after
         ended = int(before.finished[here, beams.start : beams.stop].sum())
         bar = min((float(after.scores[here, place]) for place in winners.values()), default=0.0)
@@ -150,7 +154,8 @@ class Tree:
         beam: int,
         winners: Winners,
     ) -> list[int]:
-        """The tokens that one beam proposes, best first, then those that are forbidden."""
+        """The tokens that one beam proposes, best first, followed by those that are forbidden. own:
+        the model's log-probabilities; wanted: the adjusted ones."""
         width = min(max(width, SHOWN), len(own))
         best, liked = wanted.topk(width), own.topk(width)
         proposed = best.indices[best.values > -torch.inf].tolist()
@@ -179,7 +184,7 @@ class Tree:
         node.why = f"{why}: {divided or f'{node.ranked:.2f}'}"
 
     def _end(self, round_: Round, here: int) -> None:
-        """End the search: mark the unfinished prefixes and the returned texts."""
+        """Finish the tree: mark the unfinished prefixes and the returned texts."""
         scores, finished = round_.after.scores[here], round_.after.finished[here]
         standing = [p for p in range(self.config.beam_size) if scores[p] > -torch.inf]
         ranks = round_.after.ranking(self.config.alpha)[here]
@@ -194,8 +199,8 @@ class Tree:
                 bound = node.score / self.most**self.config.alpha
                 self._rank(node, "stopped", "")
                 node.why = (
-                    f"could still reach {bound:.2f} at best, and "
-                    f"{ended[self.config.n_best - 1]:.2f} has ended"
+                    f"could reach at most {bound:.2f}, but a finished text already has "
+                    f"{ended[self.config.n_best - 1]:.2f}"
                 )
         order = ranks.argsort(descending=True, stable=True)[: self.config.n_best].tolist()
         leaves = [self._places[place] for place in order if place in standing]
@@ -238,7 +243,7 @@ class Tree:
 def _below(score: float, by: Pruned) -> str:
     last = f"the last of {by.places} places" if by.places > 1 else "the only place"
     texts = f" ({by.ended} text{'s have' if by.ended > 1 else ' has'} ended)" if by.ended else ""
-    group = f"; {by.cost:.2f} of it because earlier groups chose it" if by.cost else ""
+    group = f"; {by.cost:.2f} of it because earlier groups chose this token" if by.cost else ""
     if score >= by.bar:
         return f"{score:.2f} ties with {last}{texts}{group}"
     digits = digits_apart(score, by.bar)
@@ -246,5 +251,5 @@ def _below(score: float, by: Pruned) -> str:
 
 
 def digits_apart(one: float, other: float) -> int:
-    """The number of decimals at which two numbers differ when printed."""
+    """The smallest number of decimals with which two numbers differ when printed."""
     return next((d for d in (2, 3, 4, 6, 9) if f"{one:.{d}f}" != f"{other:.{d}f}"), 12)

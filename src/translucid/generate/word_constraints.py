@@ -14,9 +14,10 @@ NamedConstraint = tuple[str, Constraint]  # (reason for forbidding a token, cons
 
 @dataclass(frozen=True)
 class WordConstraints:
-    """Forbidden words, and words forced at given positions.
+    """Words that a text must not contain, and words that it must contain at given positions.
 
-    A position is the index of a generated token, from 0. A forced word may also be a token id.
+    A position is the index of a generated token, counted from 0. A forced word may also be a token
+    id.
     """
 
     forbid: Sequence[str] = ()
@@ -31,8 +32,8 @@ class WordConstraints:
     def token_constraints(
         self, tokenizer: Tokenizer, config: GenerationConfig, start: int, *, special: int = 1
     ) -> list[NamedConstraint]:
-        """All constraints, including those of `config` on repetition. Texts begin after a prefix of
-        `start` tokens, the first `special` of which are special tokens."""
+        """These constraints and those of `config` on repetition, each with a description. Texts
+        begin after a prefix of `start` tokens, the first `special` of which are special tokens."""
         special = 0 if config.count_start else special
         constraints_: list[NamedConstraint] = []
         for word in self.forbid:
@@ -58,12 +59,13 @@ class WordConstraints:
         return constraints_
 
     def _places(self, tokenizer: Tokenizer) -> dict[int, int]:
-        """The token at each position; a word of several tokens occupies several positions."""
+        """The token that is forced at each position. A word of several tokens occupies several
+        positions."""
         occupied: dict[int, tuple[int, str | int]] = {}
         for place, word in sorted(self.force.items()):
             if place < 0:
                 raise InputError(
-                    f"force: position {place} of {word!r} is negative; positions start at 0"
+                    f"force: {word!r} has the negative position {place}; positions start at 0"
                 )
             ids = _spelt(tokenizer, word, place)
             for at, token in enumerate(ids, start=place):
@@ -71,7 +73,8 @@ class WordConstraints:
                     raise InputError(
                         f"force: {occupied[at][1]!r} and {word!r} both need position {at}: "
                         f"{word!r} is {len(ids)} token{'s' * (len(ids) > 1)}, "
-                        f"{' + '.join(tokenizer.pieces(ids))}; positions count tokens"
+                        f"{' + '.join(tokenizer.pieces(ids))}; positions count tokens, so choose "
+                        "others"
                     )
                 occupied[at] = token, word
         return {place: token for place, (token, _) in occupied.items()}
@@ -88,11 +91,11 @@ def _spelt(tokenizer: Tokenizer, word: str | int, place: int) -> list[int]:
 
 
 def spellings(tokenizer: Tokenizer, word: str) -> list[list[int]]:
-    """The token sequences that spell a word: at the beginning of a text, after a space, and for
-    punctuation also right after a word."""
+    """The token sequences that spell a word at the beginning of a text, after a space and, if it is
+    punctuation, directly after another word."""
     bare = word.strip()
     if not bare:
-        raise InputError("forbid: an empty word cannot be forbidden")
+        raise InputError("forbid: the list contains an empty word; remove it")
     runs = [tokenizer.encode(bare), tokenizer.encode(f" {bare}")]
     if not bare[0].isalnum():
         character, glued = tokenizer.encode("a"), tokenizer.encode(f"a{bare}")

@@ -116,7 +116,8 @@ def read_source(
     path: Path, mapping: Path | None = None, ignored_keys: Sequence[str] = ()
 ) -> ForeignModel:
     """Read the description and the tensor headers of a model. mapping: a mapping file that
-    describes these weights. ignored_keys: keys of config.json of unknown meaning to ignore."""
+    describes these weights. ignored_keys: keys of config.json to ignore, although their meaning is
+    unknown."""
     if mapping is not None:
         from translucid.interop.families.mapping import read_with
 

@@ -70,7 +70,7 @@ FIRST_TEXTS = 2
 
 
 class NotCompared(Exception):
-    """The reason why a model could not be compared, although it may be correct."""
+    """Raised if a model could not be compared with transformers; the model may still be correct."""
 
 
 def compare_answers(folder: Path, held: Bundle, texts: Sequence[str] = TEXTS) -> list[str]:
@@ -111,7 +111,7 @@ def _as_transformers_sees_it(folder: Path) -> Iterator[Path]:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(path.resolve())
         if not any(clean.glob("*.safetensors")):
-            raise NotCompared("its weights are not safetensors")
+            raise NotCompared("the model's weights are not in safetensors files")
         for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
             if (clean / name).exists():
                 _check_sizes(read_object(folder / name), name)
@@ -145,17 +145,19 @@ def _opened(folder: Path, task: str) -> tuple[Any, Any]:
             str(folder), local_files_only=True
         ).get("tokenizer_class")
         if named and not any(fnmatch(str(named), pattern) for pattern in TOKENIZERS):
-            raise NotCompared(f"its tokenizer_class is {str(named)[:60]}")
+            raise NotCompared(
+                f"tokenizer_class = {str(named)[:60]} is not a class of a supported family"
+            )
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
         model: Any = getattr(transformers, CLASSES[task]).from_pretrained(
             str(folder), **options, dtype=torch.float32, use_safetensors=True
         )
         names = getattr(tokenizer, "vocab_files_names", {}).values()
         if names and not any((folder / name).exists() for name in names):
-            raise NotCompared("transformers needs other tokenizer files, not in the folder: "
+            raise NotCompared("transformers needs tokenizer files that are not in the folder: "
                               f"{', '.join(names)[:100]}")  # fmt: skip
         if type(tokenizer).__name__ in GENERIC and not (folder / "tokenizer.json").exists():
-            raise NotCompared("transformers has to guess its tokenizer, since "
+            raise NotCompared("transformers would have to guess the tokenizer's class, since "
                               "tokenizer_config.json sets no tokenizer_class")  # fmt: skip
         return tokenizer, model.eval()
     except NotCompared:
@@ -186,12 +188,13 @@ class _Answers:
         theirs = [int(i) for i in self.tokenizer(text)["input_ids"]]
         if ours != theirs:
             raise self._differs(
-                f"the ids of {text!r} are {theirs} in transformers, but {ours} here"
+                f"the ids of {text!r} are {theirs} in transformers, but {ours} in Translucid"
             )
         return ours
 
     def context_length(self) -> int:
-        """The shorter context length, without the two rows before RoBERTa's first position."""
+        """The context length in transformers or in Translucid, whichever is shorter. Translucid's
+        excludes the two unused rows of RoBERTa's position table."""
         config = self.held.network.config
         assert isinstance(config, SequenceConfig)
         theirs = getattr(self.model.config, "max_position_embeddings", None)
@@ -225,7 +228,8 @@ class _Answers:
             if label not in ours or not _close(ours[label], score):
                 here = f"{ours[label]:.4f}" if label in ours else f"one of {', '.join(ours)}"
                 raise self._differs(
-                    f"{text!r} is {label} with score {score:.4f} in transformers, but {here} here",
+                    f"{text!r} is {label} with score {score:.4f} in transformers, but {here} in "
+                    "Translucid",
                 )
 
     def tag(self, text: str, ids: list[int]) -> None:
@@ -238,8 +242,8 @@ class _Answers:
             if label != one["entity"] or not _close(float(probability), float(one["score"])):
                 raise self._differs(
                     f"token {one['word']!r} of {text!r} is {one['entity']} with score "
-                    f"{one['score']:.4f} in transformers, but {label} with "
-                    f"{float(probability):.4f} here"
+                    f"{one['score']:.4f} in transformers, but {label} with score "
+                    f"{float(probability):.4f} in Translucid"
                 )
 
     def fill(self, text: str, ids: list[int]) -> None:
@@ -279,7 +283,7 @@ class _Answers:
             shown = own.decode(i for i in theirs if i < len(own))
             raise self._differs(
                 f"{text!r} continues with {shown!r} (ids {theirs}) in transformers, but with "
-                f"{own.decode(ours)!r} (ids {ours}) here"
+                f"{own.decode(ours)!r} (ids {ours}) in Translucid"
             )
 
     def embed(self, text: str, ids: list[int]) -> None:

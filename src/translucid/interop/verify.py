@@ -194,7 +194,7 @@ def differences(source: ForeignModel, held: Bundle) -> list[LayerDifference]:
 
 
 def first_wrong(compared: list[LayerDifference]) -> LayerDifference | None:
-    """The first difference that rounding does not explain, if there is one."""
+    """The first difference that is larger than rounding explains; None if there is none."""
     return next((d for d in compared if not d.relative < BOUND), None)
 
 

@@ -62,7 +62,8 @@ class Comparison:
         return "\n".join([*lines, *self.notes, *self.answers()])
 
     def answers(self) -> list[str]:
-        """For each other model, whether it is significantly better by the task's metric."""
+        """For each model after the first, a sentence on whether it is significantly better than the
+        first by the task's metric."""
         metric = self.criterion.metric
         if metric not in self.metrics:
             return []
@@ -173,7 +174,7 @@ def _check_tasks(names: Sequence[str], models: Sequence[Model]) -> None:
     for name, task in zip(names, tasks, strict=True):
         if task != tasks[0]:
             raise InputError(
-                f"{name} is for task {task}, but {names[0]} for task {tasks[0]}; compare models "
+                f"{name} is for task {task}, but {names[0]} is for task {tasks[0]}; compare models "
                 "for the same task"
             )
 
@@ -206,7 +207,8 @@ def _check_examples(names: Sequence[str], first: Model, sums: Sequence[Mapping[s
 
 
 def _not_comparable(models: Sequence[Model]) -> dict[str, str]:
-    """Metrics with different units in these models, such as perplexity per token, and why."""
+    """The metrics whose unit differs between these models, such as perplexity per token, each with
+    the reason."""
     first, *others = [model.task.units for model in models]
     return {
         metric: f"{words}, which differs between these models"

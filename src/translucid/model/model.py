@@ -133,8 +133,8 @@ class Model:
     def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
         """The most probable label of each text, as `Label`.
 
-        Imported models may answer differently: multi-label models with `Labels`, those above
-        `threshold` (default 0.5) with their probabilities; models with one score with
+        Imported models may return something else: a multi-label model returns `Labels`, all labels
+        whose probability is above `threshold` (default 0.5); a model with one score returns a
         `LabelScore`.
         """
         task: Classify = expect(with_threshold(self, threshold).task, "classify")
@@ -143,8 +143,8 @@ class Model:
     def tag(self, texts: Sequence[str], *, spans: SpanDecoding | None = None) -> list[list[Span]]:
         """The labelled spans of each text, with character offsets.
 
-        spans: how tags are chosen, a value of the key decoding.spans; by default as in training,
-        and free for imported models.
+        spans: how tags are chosen, a value of the key decoding.spans; by default that of training,
+        or free for imported models.
         """
         task: Tag = expect(with_spans(self, spans).task, "tag")
         return task.predict_lines(self.network, several(texts))
@@ -468,7 +468,7 @@ class Model:
         )  # fmt: skip
 
     def nearest_words(self, word: str, k: int = 8, *, side: Side = "source") -> Bars:
-        """The k words whose embeddings have the largest cosine similarity to this word's."""
+        """The k words whose embeddings have the largest cosine similarity to that of `word`."""
         from translucid.see.embeddings import neighbours
 
         tokenizers = self.tokenizers

@@ -89,7 +89,7 @@ def resume(
     quiet: bool = False,
     **changes: Any,
 ) -> Model:
-    """Resume a run that was stopped, with the same result as without the stop. Returns the best
+    """Resume a run that was stopped, with the same result as without the stop. Return the best
     model.
 
     allow_changes: allow changes to the recipe; `changes` and `overrides` are those of `train`.
@@ -177,7 +177,8 @@ def _place(folder: Path, part: str) -> Path:
 def _files(data: Any, task: str) -> list[str] | None:
     """The file names, if `data` consists of files; None if it consists of rows.
 
-    A list of texts is a list of files if all exist, or if the task cannot learn from texts alone.
+    A list of strings is taken as file names if all of these files exist, or if the task cannot
+    learn from texts alone.
     """
     if isinstance(data, str | PathLike):
         return [str(data)]

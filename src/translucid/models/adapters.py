@@ -13,7 +13,8 @@ from translucid.parts.lora import AdaptedLinear
 
 
 def adapt(network: Network, config: TransformerConfig) -> None:
-    """Add an adapter to each linear layer of the stacks that `lora_where` names."""
+    """Add a LoRA adapter to each linear layer in the encoder and decoder whose name matches a
+    pattern in `lora_where`."""
     stacks = ("encoder.", "decoder.")
     layers = {
         name: module
@@ -29,7 +30,7 @@ def adapt(network: Network, config: TransformerConfig) -> None:
 
 
 def check_adapters(network: Network, patterns: Sequence[str]) -> None:
-    """Raise if a pattern matches no linear layer."""
+    """Raise an error if one of the patterns matches no linear layer."""
     kinds = AdaptedLinear | nn.Linear
     layers = [name for name, module in network.named_modules() if isinstance(module, kinds)]
     layers = [name for name in layers if not name.endswith((".base", ".down", ".up"))]

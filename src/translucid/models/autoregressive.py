@@ -40,7 +40,7 @@ class GenerationInputs:
 
 
 class GenerationState(Protocol):
-    """The state of a model after the tokens so far."""
+    """What a model remembers of the tokens that each row has read so far."""
 
     @property
     def length(self) -> int: ...

@@ -1,9 +1,11 @@
 """Three shapes of sequence model, the same for recurrent networks and Transformers.
 
     shape            call                   decoding
-    encoder          model(ids, mask)       further inputs by name: model(ids, mask, characters=)
+    encoder          model(ids, mask)       none
     decoder          model(ids, mask)       start(inputs, capacity), step(tokens, state)
     encoder-decoder  model(source, target)  start(inputs, capacity), step(tokens, state)
+
+An encoder may have further inputs, which are passed by name: model(ids, mask, characters=...).
 
 Shapes: ids (batch, length); `mask` is the token mask, True at real tokens, None without padding.
 Each family (recurrent, Transformer) supplies an Encoder and a Decoder. The module `autoregressive`
@@ -45,21 +47,23 @@ class Encoder(nn.Module):
         return {name: part for name, part in parts if isinstance(part, InputPart)}
 
     def check(self, tokens: Tokens) -> None:
-        """Raise if the input of an input part is missing or wrong, or if no part reads an input."""
+        """Raise an error if an input that an input part needs is missing or wrong, or if an input
+        is passed that no part needs."""
         parts = self.input_parts()
         needing = [name for name, part in parts.items() if part.needs]
         for name in tokens.more:
             if name not in needing:
                 reads = " and ".join(("ids", *needing))
                 raise InputError(
-                    f"got {name}, but this model reads only {reads}; build it with {name}, or "
-                    "omit them"
+                    f"got {name}, but this model reads only {reads}; omit {name}, or build a model "
+                    f"that reads {name}"
                 )
         for name, part in parts.items():
             part.check(tokens, tokens.more.get(name))
 
     def look_up(self, tokens: Tokens, trace: NoTrace) -> Tensor:
-        """The vector of each token (batch, length, d_model), from all input parts."""
+        """The vector of each token (batch, length, d_model): its embedding, changed by the input
+        parts."""
         parts = self.input_parts()
         for part in parts.values():
             tokens = part.read(tokens)
@@ -69,8 +73,8 @@ class Encoder(nn.Module):
         return x
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The trace point that holds the token vectors after all input parts, or after those that
-        precede `before`."""
+        """The full name of the trace point that holds the token vectors after all input parts or,
+        if `before` is the name of an input part, after the parts that precede it."""
         parts = self.input_parts()
         names = list(parts)[: list(parts).index(before)] if before else list(parts)
         added = [name for name in names if parts[name].adds()]
@@ -78,8 +82,11 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Reads a sequence from left to right, optionally with the output of an encoder: at once, by
-    `decoder(ids, mask, encoder_output, trace)`, which returns Encoded, or step by step."""
+    """Reads a sequence from left to right, optionally with the output of an encoder.
+
+    `decoder(ids, mask, encoder_output, trace)` reads a whole sequence and returns Encoded; `start`
+    and `step` read it step by step.
+    """
 
     d_output: int
     embedding: Embedding
@@ -91,7 +98,7 @@ class Decoder(nn.Module):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """Create a state for this many rows."""
+        """Create a state for `rows` rows of up to `capacity` tokens each."""
         raise NotImplementedError
 
     def step(
@@ -106,7 +113,8 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The trace point that holds the token vectors; a decoder has no input parts."""
+        """The full name of the trace point that holds the token vectors. A decoder has no input
+        parts."""
         return at.part("embedding").output_name
 
 
@@ -114,17 +122,19 @@ class Network(nn.Module):
     """A model of any family, built from `config`."""
 
     config: Config
-    fits: ClassVar[bool] = False  # trained by `fit` instead of gradient steps
+    fits: ClassVar[bool] = False  # whether it is trained by `fit` instead of gradient steps
 
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        """Learn from all examples at once. batches: inputs by name, and targets."""
+        """Learn from all examples at once. batches: for each batch, the inputs by name, and the
+        targets."""
         raise NotImplementedError
 
     def check(self) -> None:
         """Raise an error if loaded weights are invalid in a way that their shapes do not show."""
 
     def summary(self, length: int = 128) -> str:
-        """A table of the parts: shape, parameters, fraction, FLOPs per token at this length."""
+        """A table of the model's parts as text: shape, number and fraction of parameters, and FLOPs
+        per token at this length."""
         from translucid.models.summary import table  # on demand: only this method needs it
 
         return table(self, length)
@@ -165,8 +175,9 @@ class EncoderModel(Network):
         trace: NoTrace = NO_TRACE,
         **more: Tensor | None,
     ) -> Tensor:
-        """Compute the head's outputs. more: inputs of further input parts. With `characters` in the
-        config: characters (batch, length, characters), each byte of a word + 1, 0 after its end."""
+        """Compute the head's outputs. more: inputs of further input parts. If the config has
+        `characters`, this input is needed: (batch, length, characters), each byte of a word + 1,
+        and 0 after the end of the word."""
         inputs.check_trace(trace)
         inputs.check_ids(ids, mask, self.config.vocab)
         known = {name: value for name, value in more.items() if value is not None}
@@ -235,7 +246,7 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
         inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
-                f"a model with head {self.config.head} does not generate; call model(ids)"
+                f"a model with head {self.config.head} cannot generate text; call model(ids)"
             )
         outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
         return self.head(outputs, trace.at("head"))
@@ -249,7 +260,8 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
 
 
 class DecoderModel(DecoderNetwork):
-    """Reads a text from left to right: a language model, or a causal classifier or tagger."""
+    """Reads a text from left to right. The head makes it a language model, a causal classifier or a
+    causal tagger."""
 
     def __init__(self, config: SequenceConfig, decoder: Decoder) -> None:
         super().__init__()
@@ -296,10 +308,12 @@ class EncoderDecoderModel(DecoderNetwork):
         target_mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (batch, target length, vocab); each position sees the target up to itself.
+        """Logits (batch, target length, vocab). Each position sees the target up to and including
+        its own token.
 
-        For a Transformer, a row may hold several pairs: then both masks are torch.long and hold
-        the number of each token's pair, starting at 1, and 0 at padding."""
+        With a Transformer, a row may hold several pairs. Then both masks are torch.long: they hold
+        the number of each token's pair, starting at 1, and 0 at padding.
+        """
         packed = self.encoder.packs and inputs.are_packed(source_mask, target_mask)
         inputs.check_ids(target, target_mask, self.vocab, "target", packed=packed)
         encoder_output = self._read(source, source_mask, trace, packed=packed)

@@ -55,9 +55,8 @@ def build(config: ModelConfig) -> Network:
     """Build a model with random weights; seed torch first to make them reproducible."""
     if not isinstance(config, ModelConfig):
         raise ConfigError(
-            f"build() got {config!r}; expected a PerceptronConfig, MLPConfig, LinearConfig, "
-            "RecurrentConfig, TransformerConfig, NGramConfig or LexiconConfig, created with its "
-            "sizes"
+            f"build() got {config!r}; expected an instance of PerceptronConfig, MLPConfig, "
+            "LinearConfig, RecurrentConfig, TransformerConfig, NGramConfig or LexiconConfig"
         )
     match config:
         case PerceptronConfig():
@@ -156,19 +155,19 @@ SPARE_TENSORS, SPARE_VALUES = 1000, 1 << 24  # allowance for computed tables, be
 
 
 def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
-    """Build a network whose weights will be loaded next: initialisation is skipped, and no random
-    generator of the process is used.
+    """Build a network whose weights will be loaded next. Initialisation is skipped, and no random
+    number generator of the process is used.
 
     declared: the number of values of each tensor in the file. A configuration that needs far more
-    is rejected before memory is allocated.
+    values is rejected before memory is allocated.
     """
     with _Undrawn(declared):
         return build(config)
 
 
 def build_shapes(config: ModelConfig) -> Network:
-    """Build a network on the meta device, to count its parameters. Initialisation is skipped, since
-    on this device torch would import its compiler for it, which takes three seconds."""
+    """Build a network on the meta device, to count its parameters. Initialisation is skipped,
+    because for it torch would import its compiler on this device, which takes three seconds."""
     with torch.device("meta"), _Unfilled():
         return build(config)
 
@@ -190,7 +189,8 @@ class _Unfilled(TorchFunctionMode):
 
 
 class _Undrawn(_Unfilled):
-    """Skip initialisation, and raise if the network creates far more values than declared."""
+    """Skip initialisation, and raise an error if the network creates far more values than
+    `declared`."""
 
     def __init__(self, declared: Sequence[int]) -> None:
         super().__init__()
@@ -203,8 +203,8 @@ class _Undrawn(_Unfilled):
         self._values -= func(*args, **{**kwargs, "device": "meta"}).numel()
         if self._tensors < 0 or self._values < 0:
             raise InputError(
-                "the configuration describes a larger model than the weights stored with it; "
-                "do not use this folder unless you know who made it"
+                "the configuration describes a larger model than the one whose weights are stored "
+                "with it; do not use this folder unless you know who made it"
             )
 
     def __torch_function__(

@@ -1,8 +1,8 @@
 """An ensemble: the mean of several networks' probabilities.
 
-When an ensemble is trained, its members start from different weights and learn from different
-batches: each forward pass uses one random member. Their accidental errors differ, so the mean is
-right more often than any member (Hansen & Salamon 1990, https://doi.org/10.1109/34.58871).
+The members of an ensemble start training from different weights and learn from different batches,
+because each forward pass in training uses one random member. So their errors differ, and the mean
+is right more often than any member (Hansen & Salamon 1990, https://doi.org/10.1109/34.58871).
 Networks that were trained separately can generate together too.
 """
 
@@ -27,7 +27,8 @@ Member = EncoderModel | DecoderModel
 
 
 def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean probability, from logits (..., classes)."""
+    """The logarithm of the mean probability of several models, from the logits (..., classes) of
+    each."""
     log_probs = torch.stack([as_log_probs(one) for one in logits])
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
@@ -43,11 +44,12 @@ class Ensemble(Network):
         self.training = members[0].training
 
     def networks(self) -> list[Member]:
-        """The members, typed (a ModuleList is not)."""
+        """The members as a list, with their type, which a ModuleList does not give."""
         return [member for member in self.members if isinstance(member, Member)]
 
     def forward(self, *inputs: Any, trace: NoTrace = NO_TRACE, **named: Any) -> Tensor:
-        """Average the members' outputs; takes the same arguments as the members."""
+        """The logarithm of the members' mean probability; in training, the output of one random
+        member. The arguments are those of the members."""
         if inputs and isinstance(inputs[-1], NoTrace):
             *inputs, trace = inputs  # type: ignore[assignment]
         if self.training:
@@ -99,12 +101,13 @@ class EnsembleState:
 
 
 class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
-    """An ensemble of networks that generate text: any family, but the same vocabulary."""
+    """An ensemble of networks that generate text. They may be of different families, but must have
+    the same vocabulary."""
 
     def __init__(
         self, members: Sequence[AutoregressiveNetwork[Any]], config: TextConfig | None = None
     ) -> None:
-        """config: configuration of the ensemble; default: the first member's."""
+        """config: the configuration of the ensemble; default: that of the first member."""
         if not members:
             raise InputError("an ensemble needs at least one model")
         sizes = sorted({member.vocab for member in members})
@@ -142,7 +145,8 @@ class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
         mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """The logarithm of the mean probability (rows, queries, vocab)."""
+        """Add new tokens to the state of each member; return the logarithm of the mean probability
+        (rows, queries, vocab)."""
         log_probs = [
             member.step(tokens, own, mask, trace.at(f"members.{number}"))
             for number, (member, own) in enumerate(zip(self.generators, state.states, strict=True))

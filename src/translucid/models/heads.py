@@ -1,4 +1,5 @@
-"""Output heads: one label or vector for a text, one for each token, or the masked tokens."""
+"""Output heads: for a class or a vector of a text, for the tags of its tokens, or for masked
+tokens."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -126,7 +127,7 @@ class _Pooled(nn.Module):
         return Variant(words, symbols=symbols)
 
     def _words(self) -> list[str]:
-        """Additional words that identify the variant of this head."""
+        """Further keywords that identify the variant of this head, in addition to the pooling."""
         return []
 
     def _vector(self, encoded: Encoded, trace: NoTrace) -> Tensor:
@@ -156,7 +157,7 @@ class _Pooled(nn.Module):
         return (weight[:, None] @ x).squeeze(1)
 
     def _vector_terms(self, at: Scope, row: int) -> Terms:
-        """The text vector that the output layer reads."""
+        """The vector of a text that the output layer reads, as terms."""
         return at.vector("pooled" if self.dense is None else "dense", row, None)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -190,7 +191,8 @@ class _Pooled(nn.Module):
 
 
 def _dense_terms(dense: Dense, at: Scope, d: int, x: Terms) -> Expression:
-    """One value of the dense layer, act(W_d x + b_d), as an expression."""
+    """One value of the dense layer, act(W_d x + b_d), as an expression. d: the index of the
+    value."""
     return activation(dense.activation, at.linear("dense.linear", d, x, "W_d", "b_d"))
 
 

@@ -14,11 +14,11 @@ def transformer(stack: nn.Module, layers: int) -> None:
     """Initialise a Transformer so that the variance stays constant through the layers.
 
     Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance forward and
-    backward. Output projections are divided by sqrt(2 * layers), since the residual stream adds up
-    2 * layers of them (Radford et al. 2019). Embeddings: standard deviation 1 / sqrt(d_model),
-    which is 1 after the embedding scale and gives a tied head logits of about 1 (but sqrt(d_model)
-    for the word just read, which a tied model predicts at first). Learned positions: small, so that
-    embeddings dominate. Biases: 0.
+    backward. Output projections are divided by sqrt(2 * layers), since the residual stream is the
+    sum of the outputs of 2 * layers of them (Radford et al. 2019). Embeddings: standard deviation
+    1 / sqrt(d_model). After the embedding scale it is 1, and the logits of a tied head are about 1,
+    except for the token just read: its logit is about sqrt(d_model), so an untrained tied model
+    predicts it again. Learned positions: small, so that embeddings dominate. Biases: 0.
     """
     for name, module in stack.named_modules():
         if isinstance(module, nn.Linear):
@@ -37,9 +37,10 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
     """Initialise a recurrent model so that its state neither vanishes nor explodes over many steps.
 
     Input weights: Xavier uniform per gate. Recurrent weights: orthogonal per gate, so that repeated
-    multiplication neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, except that an
-    LSTM's forget gate starts open (Jozefowicz et al. 2015): at bias 0 it would halve the memory at
-    every step. Embeddings: standard deviation 1 / sqrt(d_model), for tied logits of about 1.
+    multiplication neither shrinks nor grows the state (Saxe et al. 2014). Biases: 0, except that of
+    an LSTM's forget gate, which starts open (Jozefowicz et al. 2015): with bias 0, the gate would
+    halve the cell state at every step. Embeddings: standard deviation 1 / sqrt(d_model), so that
+    the logits of a tied head are about 1.
     """
     for module in model.modules():
         if isinstance(module, nn.RNNBase):
@@ -52,8 +53,8 @@ def recurrent(model: nn.Module, forget_bias: float) -> None:
 
 
 def characters(model: nn.Module) -> None:
-    """Initialise the character table with standard deviation 1, since no head is tied to it and no
-    scale follows."""
+    """Initialise the table of character embeddings with standard deviation 1, since no output head
+    shares it and its values are not scaled afterwards."""
     for module in model.modules():
         if isinstance(module, Characters):
             nn.init.normal_(module.table.weight)

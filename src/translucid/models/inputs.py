@@ -10,7 +10,8 @@ from translucid.parts.embedding import out_of_range
 
 
 def are_packed(*token_masks: Tensor | None) -> bool:
-    """Whether all these masks hold text numbers (sequence packing)."""
+    """Whether all these masks hold the number of each token's text, instead of True and False
+    (sequence packing)."""
     return all(isinstance(m, Tensor) and m.dtype is torch.long for m in token_masks)
 
 
@@ -18,7 +19,7 @@ def check_ids(
     ids: Tensor, mask: Tensor | None, vocab: int, what: str = "ids", *, packed: bool = False
 ) -> None:
     """Check that ids (batch, length) are below `vocab` and that the mask has the same shape.
-    packed: whether the mask holds text numbers."""
+    packed: whether the mask holds the number of each token's text."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         kind = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else f"{type(ids).__name__}"
         raise InputError(f"{what}: got {kind}; expected a tensor of whole numbers (torch.long)")
@@ -34,7 +35,8 @@ def check_ids(
             )
         if mask.shape != ids.shape:
             raise InputError(
-                f"the mask of {what} has shape {tuple(mask.shape)}, but {what} {tuple(ids.shape)}"
+                f"the mask of {what} has shape {tuple(mask.shape)}, but {what} has shape "
+                f"{tuple(ids.shape)}; make the two equal"
             )
     if (wrong := out_of_range(ids, vocab)) is not None:
         raise InputError(f"{what} contains {wrong}, but the vocabulary has ids 0 to {vocab - 1}")
@@ -53,7 +55,8 @@ def check_numbers(x: Tensor, inputs: int) -> None:
 
 
 def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
-    """Check that the inputs have sources for an encoder-decoder, and none for a decoder."""
+    """Check that the inputs contain sources if `with_source` (for an encoder-decoder), and none
+    otherwise."""
     if not isinstance(inputs, GenerationInputs):
         raise InputError(
             f"start() got {type(inputs).__name__}; expected GenerationInputs(rows), or for an "
@@ -66,6 +69,6 @@ def check_generation(inputs: GenerationInputs, *, with_source: bool) -> None:
 
 
 def check_trace(trace: NoTrace) -> None:
-    """Check that the trace is a Trace."""
+    """Raise an error if the argument `trace` of a call is not a trace."""
     if not isinstance(trace, NoTrace):
         raise InputError(f"trace = {trace!r} is not a Trace; pass one, such as trace=Trace()")

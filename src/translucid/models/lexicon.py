@@ -2,9 +2,11 @@
 
     logits = a log p(y | target tokens before) + b log mixture(y | source)
 
-It learns from counts, by expectation maximisation, instead of gradient steps, so it is fitted in
-seconds. The weights a and b maximise the probability of a tenth of the training pairs, held out for
-this purpose. Shapes: source (batch, keys); target (batch, length); logits (batch, length, vocab).
+The model learns from counts, by expectation maximisation instead of gradient steps, so training
+takes seconds. The weights a and b maximise the probability of up to 64 training pairs, which are
+held out for this purpose; all else is learned from all pairs.
+
+Shapes: source (batch, keys); target (batch, length); logits (batch, length, vocab).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +30,8 @@ from translucid.parts.kneser_ney import NGrams, estimated
 from translucid.parts.lexicon import JumpAlignment, Lexicon
 from translucid.parts.sparse_table import Integers
 
-HELD_OUT, MOST_HELD_OUT = 10, 64  # every tenth pair is held out to learn the weights
-MOST_CELLS = 100_000_000  # pairs of a source and a target token; of more, every n-th pair is used
+HELD_OUT, MOST_HELD_OUT = 10, 64  # of every tenth pair, up to 64 are held out for the weights
+MOST_CELLS = 100_000_000  # limit of the pairs of tokens; above it, every n-th sentence pair is used
 NEWTON, WEIGHTS = 16, (0.01, 5.0)  # iterations, and the range of the weights a and b
 
 
@@ -39,9 +41,9 @@ class LexiconConfig(TextConfig):
     kind: Literal["lexicon"] = "lexicon"
     order: int = key(4, "longest target n-gram", ge=1, le=9)
     ngrams: tuple[TableSize, ...] = key(
-        (), "number of n-grams of each order from 2, set by fitting", strict=False
+        (), "number of n-grams of each order from 2 on, set in training", strict=False
     )
-    entries: TableSize = key(0, "number of pairs of tokens in the lexicon, set by fitting")
+    entries: TableSize = key(0, "number of pairs of tokens in the lexicon, set in training")
 
 
 class LexiconEncoder(nn.Module):
@@ -58,7 +60,8 @@ class LexiconEncoder(nn.Module):
 
 
 class LexiconDecoder(nn.Module):
-    """Computes two probabilities of the next token: by target n-grams and by the alignment."""
+    """Computes the probability of the next token in two ways: by the n-grams of the target, and by
+    the alignment to the source."""
 
     def __init__(self, vocab: int, ngrams: Sequence[int]) -> None:
         super().__init__()
@@ -82,7 +85,7 @@ class ProductHead(nn.Module):
 
     @staticmethod
     def reads(decoder: nn.Module) -> tuple[str, str]:
-        """The points with the two probabilities."""
+        """The full names of the two trace points whose probabilities the head combines."""
         assert isinstance(decoder, LexiconDecoder)
         language = decoder.language.output_point
         return f"decoder.language.{language}", "decoder.alignment.mixture"
@@ -98,7 +101,7 @@ class ProductHead(nn.Module):
 
 
 class LexiconModel(AutoregressiveNetwork[RowState]):
-    """Translates by looking words up: p(y) ∝ p(y | target so far)^a · mixture(y | source)^b."""
+    """Translates with a lexicon: p(y) ∝ p(y | target so far)^a · mixture(y | source)^b."""
 
     fits = True
     config: LexiconConfig
@@ -118,14 +121,16 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
         target_mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (batch, target length, vocab); each position sees the target up to itself."""
+        """Logits (batch, target length, vocab). Each position sees the target up to and including
+        its own token."""
         state = self.start(GenerationInputs.of(source, source_mask), 0, trace)
         return self.step(target, state, target_mask, trace)
 
     def start(
         self, sources: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> RowState:
-        """Look up the sources; the size of the state does not depend on `capacity`."""
+        """Look up the translations of the sources, and create a state. Its size does not depend on
+        `capacity`."""
         inputs.check_trace(trace)
         inputs.check_generation(sources, with_source=True)
         assert sources.source is not None
@@ -144,7 +149,8 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
         mask: Tensor | None = None,
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
-        """Logits (rows, queries, vocab) after new tokens: one per row, or a whole prefix."""
+        """Logits (rows, queries, vocab) after new tokens, which are one token per row or a whole
+        prefix."""
         inputs.check_trace(trace)
         inputs.check_ids(tokens, mask, self.vocab, "target")
         before, *position = state.rows
@@ -199,8 +205,8 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
         self.to(like)
 
     def _weigh(self, pairs: Sequence[Pair], texts: Sequence[Integers]) -> None:
-        """Set the weights a and b that make these pairs most probable, by Newton's method: the
-        log-likelihood is concave."""
+        """Set the weights a and b to those with which these pairs are most probable, by Newton's
+        method, since the log-likelihood is concave."""
         features, right = [], []  # logarithms of both probabilities (2, targets, vocab)
         for (source, _), text in zip(pairs, texts, strict=True):
             trace = Trace(self.head.reads(self.decoder))

@@ -45,18 +45,20 @@ class LinearConfig(Config):
             return self  # labels of rows of numbers
         if self.inputs is not None and present:
             raise ValueError(
-                f"{present[0]} is for text, but inputs is for numbers; set only one of them"
+                f"{present[0]} is for models that read text, but inputs is for models that read "
+                "numbers; set only one of them"
             )
         if self.inputs is None and len(present) < len(text):
             missing = next(name for name in text if name not in present)
             raise ValueError(
-                f"{missing} must be given for text (shape, head and vocab), or inputs for numbers"
+                f"{missing} is missing; for a model that reads text, set shape, head and vocab; "
+                "for one that reads numbers, set inputs"
             )
         return self
 
     @property
     def characters(self) -> int:
-        """Whether the network reads the characters of each word: 1, or 0 for numbers."""
+        """1 if the network reads the characters of each word; 0 if it reads numbers."""
         return int(self.inputs is None)
 
 
@@ -88,8 +90,9 @@ class LinearNumbers(Network):
 
 
 class LinearRegression(LinearNumbers):
-    """ŷ = W x + b, by ridge regression: the least squared error plus a penalty on W² (Hoerl &
-    Kennard 1970). The penalty is the one with the smallest leave-one-out error."""
+    """ŷ = W x + b, by ridge regression: W and b minimise the squared error plus a penalty on ‖W‖²
+    (Hoerl & Kennard 1970). Of several penalties, the one with the smallest leave-one-out error is
+    used."""
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
@@ -135,7 +138,7 @@ class LinearScores(LinearNumbers):
 
 def ridge(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The weights (inputs, outputs) and biases (outputs,) of ridge regression on standardised
-    inputs, with the penalty of PENALTIES that has the smallest leave-one-out error."""
+    inputs. The penalty is the one in PENALTIES with the smallest leave-one-out error."""
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
     deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
     z, centre = (x - mean) / deviation, y.mean(dim=0)

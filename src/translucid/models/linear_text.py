@@ -23,23 +23,24 @@ from translucid.parts.embedding import Tokens
 from translucid.parts.spelling import hashed, pair_codes
 from translucid.parts.word_scores import TagScores, TextScores
 
-HELD_OUT = 10  # one text in so many is held out to choose the penalty
-SEARCHED = 20_000  # the penalty is chosen on at most so many examples
+HELD_OUT = 10  # one text in ten is held out to choose the penalty
+SEARCHED = 20_000  # maximum number of examples on which the penalty is chosen
 
 
 @dataclass(frozen=True)
 class Words:
     """The tokens of all texts, one after the other, and the distinct words among them."""
 
-    text: Tensor  # (tokens,): the number of each token's text
-    word: Tensor  # (tokens,): the number of its word
+    text: Tensor  # (tokens,): the index of each token's text
+    word: Tensor  # (tokens,): the index of its word among the distinct words
     ids: Tensor  # (words,)
     characters: Tensor  # (words, width)
-    targets: Tensor  # (texts,) or (tokens,)
+    targets: Tensor  # (texts,) for a classifier, (tokens,) for a tagger
     texts: int
 
     def neighbours(self, step: int) -> tuple[Tensor, Tensor]:
-        """The token before each (step -1) or after it (1), and whether it is in the same text."""
+        """For each token, the index of the token before it (step -1) or after it (step 1), and
+        whether that token is in the same text."""
         places = torch.arange(len(self.text)) + step
         there = (places >= 0) & (places < len(self.text))
         places = places.clamp(0, max(len(self.text) - 1, 0))
@@ -48,22 +49,24 @@ class Words:
 
 @dataclass(frozen=True)
 class Design:
-    """The features of all examples. An example's features are those of its units."""
+    """The features of all examples, as two sparse matrices. An example consists of units, such as
+    words and pairs of words, and a unit has features."""
 
-    text: Tensor  # (examples,): the number of each example's text
-    examples: Entries  # examples by units
-    units: Entries  # units by rows of all tables, one table after the other
+    text: Tensor  # (examples,): the index of each example's text
+    examples: Entries  # row: example; column: unit
+    units: Entries  # row: unit; column: a row of a feature table, counted over all tables
     classes: Tensor  # (examples,)
 
 
 class LinearText(Network):
-    """The scores of a text or of its words: the sum of the weights of their features."""
+    """A linear classifier or tagger: the scores of a text or of a word are the sum of the weights
+    of its features."""
 
     fits = True
     config: LinearConfig
     linear: TextScores | TagScores
-    # Those that are tried, strongest first, times the number of examples. With too few texts to
-    # hold some out, the one in the middle is used.
+    # The penalties to try, strongest first, times the number of examples. If there are too few
+    # texts to hold some out, the penalty in the middle is used.
     penalties: ClassVar[tuple[float, ...]]
 
     def forward(
@@ -74,13 +77,16 @@ class LinearText(Network):
         *,
         characters: Tensor | None = None,
     ) -> Tensor:
-        """Compute the scores. characters: each byte of a word + 1, 0 after its end."""
+        """Compute the scores. characters: each byte of a word + 1, 0 after the end of the word."""
         inputs.check_trace(trace)
         assert self.config.vocab is not None, "the config was validated"
         inputs.check_ids(ids, mask, self.config.vocab)
         spelled = check_characters(Tokens(ids, mask), characters)
         if ((spelled[..., :-1] == 0) & (spelled[..., 1:] > 0)).any():
-            raise InputError("characters: a 0 comes before a character; put 0 only after a word")
+            raise InputError(
+                "characters: there is a 0 before a character of the same word; use 0 only after "
+                "the end of a word"
+            )
         scores: Tensor = self.linear(ids, mask, spelled, trace.at("linear"))
         return scores
 
@@ -89,17 +95,18 @@ class LinearText(Network):
         return f"linear.{self.linear.output_point}"
 
     def design(self, words: Words) -> Design:
-        """The features of all examples."""
+        """Compute the features of all examples from the words of all texts."""
         raise NotImplementedError
 
     def scale(self, design: Design, columns: Tensor) -> Tensor:
-        """A factor for each of the active features: (features, 1)."""
+        """A factor for each feature that occurs: (features, 1). columns: the columns of these
+        features."""
         return torch.ones(len(columns), 1)
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        """Multinomial logistic regression. The penalty is chosen on a random tenth of the texts,
-        held out from the others; then the model is fitted to all texts."""
+        """Fit the model by multinomial logistic regression. First the penalty is chosen on a random
+        tenth of the texts, which are held out for it; then the model is fitted to all texts."""
         words = read_words(batches)
         design = self.design(words)
         active, columns = design.units.columns.unique(return_inverse=True)
@@ -133,14 +140,15 @@ class LinearText(Network):
         return Entries(entries.rows, entries.columns, entries.values.to(self.linear.bias))
 
     def _spelled(self, table: str, words: Words, first: int) -> Entries:
-        """The features of the words' spellings in a table. first: the unit of the first word."""
+        """The features of the words' spellings in a table, as entries. first: the index of the
+        first word's unit."""
         features, weights = self.linear.features(words.characters)
         word, place = weights.nonzero(as_tuple=True)
         rows = self._start(table) + features[word, place]
         return Entries(first + word, rows, weights[word, place])
 
     def _start(self, table: str) -> int:
-        """The first column of a table."""
+        """The column at which the rows of a table begin."""
         return self.linear.names.index(table) * self.linear.rows
 
     def _words(self, words: Words) -> Entries:
@@ -181,10 +189,11 @@ class LinearClassifier(LinearText):
         return Design(torch.arange(words.texts), examples, units, words.targets)
 
     def scale(self, design: Design, columns: Tensor) -> Tensor:
-        """Inverse document frequency (Spärck Jones 1972), so that a rare feature may weigh more."""
+        """The inverse document frequency of each feature (Spärck Jones 1972), which lets rare
+        features have more weight."""
         texts, units = len(design.text), int(design.units.rows.max()) + 1
         distinct = (design.examples.rows * units + design.examples.columns).unique() % units
-        texts_with = torch.bincount(distinct, minlength=units)  # of each unit
+        texts_with = torch.bincount(distinct, minlength=units)  # number of texts with each unit
         place = torch.searchsorted(columns, design.units.columns)
         frequency = torch.zeros(len(columns), dtype=torch.long)
         frequency.index_add_(0, place, texts_with[design.units.rows])
@@ -192,7 +201,7 @@ class LinearClassifier(LinearText):
 
 
 class LinearTagger(LinearText):
-    """The scores of the tags of each word, from its spelling and its neighbours'."""
+    """The scores of the tags of each word, from its spelling and that of the words next to it."""
 
     linear: TagScores
     penalties = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -248,13 +257,14 @@ def _generator() -> torch.Generator:
 
 
 def _key(ids: Tensor, characters: Tensor) -> Tensor:
-    """A number of 62 bits for each word, by which words are compared."""
+    """A number of 62 bits for each token, computed from its id and characters; equal words have
+    equal numbers."""
     symbols = torch.cat([ids[:, None] + 1, characters], dim=1)
     return hashed(symbols) * (1 << 31) + hashed(symbols, 7919)
 
 
 def _first(keys: Tensor) -> Tensor:
-    """The first place of each distinct key, in the order of the keys."""
+    """The index at which each distinct key first occurs, in the order of the keys."""
     known, number = keys.unique(return_inverse=True)
     places = torch.arange(len(keys))
     return torch.zeros_like(known).scatter_reduce_(0, number, places, "amin", include_self=False)

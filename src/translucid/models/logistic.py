@@ -1,7 +1,7 @@
 """Multinomial logistic regression with an L2 penalty, on sparse features.
 
-The features of an example are those of its units, such as its words, which many examples share. So
-the matrix of features is a product of two sparse matrices: examples by units, units by features.
+An example consists of units, such as words, which occur in many examples; a unit has features. So
+the matrix of features is the product of two sparse matrices: (examples, units), (units, features).
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SEARCH, ITERATIONS = 20, 100  # maximum iterations: while penalties are tried, and at the end
+SEARCH, ITERATIONS = 20, 100  # maximum iterations for each penalty tried, and for the final fit
 HISTORY = 8  # gradients that L-BFGS keeps
 TOLERANCE = 1e-6  # of the largest gradient, and of the change in one iteration
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of a sparse matrix: row, column and value of each."""
+    """The entries of a sparse matrix that are not 0: row, column and value of each."""
 
     rows: Tensor
     columns: Tensor
@@ -37,7 +37,7 @@ class Entries:
 
 
 class SparseMatrix:
-    """A constant matrix, and its transpose, to multiply dense matrices with."""
+    """A constant sparse matrix M and its transpose, by which dense matrices are multiplied."""
 
     def __init__(self, entries: Entries, shape: tuple[int, int]) -> None:
         self._forward = _by_row(entries.rows, entries.columns, entries.values, shape[0])
@@ -123,7 +123,8 @@ class DenseProblem:
 
 @dataclass(frozen=True)
 class Problem:
-    """Examples with their classes, as features. scale: a factor for each feature (features, 1)."""
+    """A classification problem: examples, given by their features, and their classes. scale: a
+    factor for each feature (features, 1)."""
 
     examples: SparseMatrix  # (examples, units)
     units: SparseMatrix  # (units, features)
@@ -191,8 +192,9 @@ def solve(
 def best_penalty(
     train: Problem, held_out: Problem, penalties: Sequence[float]
 ) -> tuple[float, Tensor]:
-    """The penalty with the fewest held-out errors, with its weights; ties are broken by the loss.
-    penalties: multiplied by the number of examples, strongest first."""
+    """Choose the penalty with the fewest errors on held-out examples (if equal, with the lowest
+    loss); return it with its weights. penalties: n times each penalty on the mean loss, where n is
+    the number of examples; strongest first."""
     tried: list[tuple[tuple[int, float], float, Tensor]] = []
     weight: Tensor | None = None
     for penalty in penalties:

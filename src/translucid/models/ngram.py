@@ -1,4 +1,5 @@
-"""N-gram language model: counts instead of gradient steps, so it is fitted in seconds.
+"""N-gram language model. It learns by counting instead of gradient steps, so training takes
+seconds.
 
 Shapes: ids (batch, length); logits, which are log-probabilities, (batch, length, vocab).
 """
@@ -33,13 +34,14 @@ class NGramConfig(TextConfig):
     kind: Literal["ngram"] = "ngram"
     order: int = key(4, "longest n-gram: a token and the order - 1 tokens before it", ge=1, le=9)
     ngrams: tuple[TableSize, ...] = key(
-        (), "number of n-grams of each order from 2, set by fitting", strict=False
+        (), "number of n-grams of each order from 2 on, set in training", strict=False
     )
 
 
 @dataclass
 class RowState:
-    """A generation state of tensors with one entry per row, or one per source."""
+    """A generation state that consists of tensors with one entry per row or one entry per
+    source."""
 
     rows: tuple[Tensor, ...]  # the beams of a source are adjacent
     sources: tuple[Tensor, ...] = ()  # shared by the beams of a source
@@ -64,7 +66,7 @@ class RowState:
 
 
 class LogHead(nn.Module):
-    """logits = log p"""
+    """logits = log p, for a model that computes probabilities p."""
 
     variant = Variant(["counted"])
     output_point = "logits"
@@ -94,8 +96,8 @@ class NGramModel(AutoregressiveNetwork[RowState]):
     def start(
         self, prompts: GenerationInputs, capacity: int, trace: NoTrace = NO_TRACE
     ) -> RowState:
-        """Create a state: the n-grams at the end of each text. Its size does not depend on
-        `capacity`."""
+        """Create a state, which holds the n-grams at the end of each text. Its size does not depend
+        on `capacity`."""
         inputs.check_generation(prompts, with_source=False)
         return RowState((self.decoder.start(prompts.rows),))
 
@@ -131,7 +133,8 @@ class NGramModel(AutoregressiveNetwork[RowState]):
 def texts_of(
     batches: Sequence[tuple[Mapping[str, Tensor], Tensor]], ids: str, mask: str
 ) -> Iterator[Integers]:
-    """Each text that a decoder reads, without padding, followed by its last target."""
+    """Yield each text that a decoder reads in training, without padding and followed by the target
+    of its last token. ids, mask: the names of these inputs."""
     for named, targets in batches:
         real = named.get(mask)
         real = torch.ones_like(named[ids], dtype=torch.bool) if real is None else real

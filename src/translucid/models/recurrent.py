@@ -32,9 +32,9 @@ BridgeName = Literal["project", "copy", "last", "zero"]
 
 
 class Bridge(nn.Module):
-    """The decoder's initial state: tanh(W s + b) of the encoder's final state, both directions
-    joined. Every decoder layer starts from the encoder's top layer, so the two may differ in depth.
-    """
+    """The decoder's initial state: tanh(W s + b), where s is the final state of the encoder's top
+    layer, both directions concatenated. All decoder layers start from it, so encoder and decoder
+    may differ in depth."""
 
     def __init__(self, d_encoder: int, hidden: int, *, with_cell: bool) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Bridge(nn.Module):
         return RecurrentState(hidden.repeat(layers, 1, 1), cell)  # cuDNN needs contiguous tensors
 
     def state_terms(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
-        """What a layer of the decoder starts from."""
+        """The initial state of a decoder layer, as terms."""
         return at.run.vector(label, at.name(point), row, None)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -68,8 +68,9 @@ class Bridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """The decoder's initial state is the encoder's final state, both directions concatenated:
-    layer by layer or, with `top`, the top layer for all layers."""
+    """The decoder's initial state is a copy of the encoder's final state, both directions
+    concatenated. Each layer starts from the encoder layer with the same index or, with `top`, from
+    the top layer."""
 
     def __init__(self, *, top: bool, directions: int, with_cell: bool) -> None:
         super().__init__()
@@ -89,15 +90,15 @@ class CopyBridge(nn.Module):
         return RecurrentState(_layers_first(hidden), _layers_first(cell))
 
     def _copy(self, states: Tensor, layers: int) -> Tensor:
-        """Reshape states from (layers * directions, rows, hidden) to (rows, layers, hidden of the
-        decoder)."""
+        """Reshape the encoder's states (layers * directions, rows, hidden) to those of the decoder:
+        (rows, layers, directions * hidden)."""
         joined = states.unflatten(0, (-1, self.directions)).permute(2, 0, 1, 3).flatten(2)
         if self.top:
             joined = joined[:, -1:].expand(-1, layers, -1)
         return joined
 
     def state_terms(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
-        """What a layer of the decoder starts from."""
+        """The initial state of a decoder layer, as terms."""
         return at.run.vector(label, at.name(f"copied_{point}"), row, layer, None)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -109,7 +110,8 @@ class CopyBridge(nn.Module):
 
 
 def _last_states(at: Scope, layer: int, row: int, point: str) -> Terms:
-    """The states of an encoder layer after the last token; -1: the top layer."""
+    """The states of an encoder layer after the last token, as terms. layer: -1 for the top
+    layer."""
     source = at.encoder.part("recurrent")
     part = source.module
     assert isinstance(part, Recurrent)
@@ -255,8 +257,8 @@ class RecurrentDecoder(Decoder):
     """A recurrent stack that reads a text from left to right and, with an encoder, aligns each
     position to the source.
 
-    With input feeding, x_t = [embedding_t; output_{t-1}], so that a known target is read in a loop
-    too. Luong, Pham & Manning 2015, https://arxiv.org/abs/1508.04025, section 3.3
+    With input feeding, x_t = [embedding_t; output_{t-1}], so even a known target is read token by
+    token. Luong, Pham & Manning 2015, https://arxiv.org/abs/1508.04025, section 3.3
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -305,7 +307,7 @@ class RecurrentDecoder(Decoder):
     def start(
         self, rows: int, capacity: int, encoder_output: EncoderOutput | None = None
     ) -> DecoderState:
-        """Create a state. Its size is the same for any length, so `capacity` has no effect."""
+        """Create a state. Its size does not depend on `capacity`."""
         initial = None if encoder_output is None else encoder_output.initial
         if initial is None:
             initial = self.recurrent.zero_state(rows, self.embedding.table.weight)
@@ -359,7 +361,8 @@ class RecurrentDecoder(Decoder):
         encoder_output: EncoderOutput | None,
         trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
-        """Run the decoder position by position, each with the previous output (input feeding)."""
+        """Run the decoder position by position, where each position also reads the previous
+        attention output (input feeding)."""
         state = state or self.recurrent.zero_state(x.shape[0], x)
         fed = x.new_zeros(x.shape[0], self.d_output) if state.fed is None else state.fed
         looped = x.shape[1] > 1 and trace is not NO_TRACE
@@ -400,8 +403,8 @@ class RecurrentDecoder(Decoder):
         return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """The input of a position with input feeding: its embedding and the previous attention
-        output."""
+        """With input feeding, one value of a position's input: its embedding or the previous
+        attention output."""
         row, place, d = index
         size = self.embedding.table.embedding_dim
         if d < size:

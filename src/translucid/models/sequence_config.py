@@ -85,7 +85,9 @@ class SequenceConfig(TextConfig):
             needed = "must not be given" if bare else "must be given"
             raise ValueError(f"outputs {needed} for head {self.head}")
         if self.head_dense is not None and self.head == "embed" and self.outputs is None:
-            raise ValueError("head_dense of head embed needs outputs, the size of the dense layer")
+            raise ValueError(
+                "head_dense with head embed needs outputs, the size of the dense layer; set outputs"
+            )
         if self.ensemble_size > 1 and self.head in ("none", "fill", "embed"):
             raise ValueError(
                 f"ensemble_size = {self.ensemble_size} averages probabilities, which head "
@@ -99,7 +101,7 @@ class SequenceConfig(TextConfig):
         return self
 
     def _check_owner(self, name: str) -> None:
-        """Raise if a key is set that applies only to other shapes or heads."""
+        """Raise an error if a key is set that applies only to other shapes or heads."""
         (shapes, heads), value = self.only_for[name], getattr(self, name)
         fits = self.shape in (shapes or HEADS) and (not heads or self.head in heads)
         if fits or value == type(self).model_fields[name].default:

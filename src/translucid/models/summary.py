@@ -18,7 +18,8 @@ _LAYER = re.compile(r"layers\.(\d+)")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One part, or the same part in `copies` identical layers; numbers are for one copy."""
+    """A row for one part, or for `copies` equal parts of identical layers; the numbers are those of
+    one copy."""
 
     part: str
     shape: str
@@ -71,7 +72,7 @@ def _row(name: str, module: nn.Module, stored: dict[int, str]) -> SummaryRow | N
 
 
 def _with_heads(model: nn.Module, row: SummaryRow) -> SummaryRow:
-    """Add to a projection's row how it is split into heads."""
+    """Describe in the row of a projection how its outputs are split into heads."""
     owner = model.get_submodule(row.part.rpartition(".")[0]) if "." in row.part else model
     if not isinstance(owner, SelfAttention) or not row.part.endswith(".qkv"):
         return row

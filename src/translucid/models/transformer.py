@@ -170,7 +170,7 @@ def _residual(config: TransformerConfig) -> Residual:
 
 
 def norm_of(config: TransformerConfig) -> Norm:
-    """Build a norm of the kind that the model uses."""
+    """Build a norm of the kind that the configuration selects."""
     c = config
     return make_norm(
         c.norm, c.d_model, eps=c.norm_eps, bias=c.norm_bias, count_padding=c.count_padding
@@ -224,7 +224,7 @@ class Stack(nn.Module):
         initialise.transformer(self, layers)
 
     def blocks(self) -> list[Layer]:
-        """The layers, typed (a ModuleList is not)."""
+        """The layers as a list, with their type, which a ModuleList does not give."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def embed(
@@ -235,7 +235,8 @@ class Stack(nn.Module):
     def place(
         self, x: Tensor, positions: Tensor, trace: NoTrace, mask: Tensor | None = None
     ) -> Tensor:
-        """Add positions to token vectors."""
+        """Add positions to token vectors; then apply the norm of the embeddings, if there is one,
+        and dropout."""
         x = self.positions.add(x, positions, trace.at("positions"))
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, mask, trace.at("embedding_norm"))
@@ -298,8 +299,8 @@ class Stack(nn.Module):
         seen: Tensor | None,
         trace: NoTrace,
     ) -> Layout:
-        """Combine masks and positions into a layout. seen: padding mask (batch, queries or 1,
-        keys)."""
+        """Combine masks and positions into a layout. queries, keys: positions; query_slots,
+        key_slots: slots; seen: padding mask (batch, queries or 1, keys)."""
         angles = self.positions.angles(queries, trace.at("positions"))
         bias = self.positions.bias(queries, keys, trace.at("positions"))
         scope = trace.at("masks")
@@ -317,7 +318,8 @@ class Stack(nn.Module):
         return Layout(attention_mask, bias=bias, angles=angles)
 
     def embedded(self, at: Scope, before: str = "") -> str:
-        """The trace point that holds the token vectors; defined by `Encoder` and `Decoder`."""
+        """The full name of the trace point that holds the token vectors; defined by `Encoder` and
+        `Decoder`."""
         raise NotImplementedError
 
     def feeds(self, part: str, at: Scope) -> str | None:
@@ -333,15 +335,16 @@ class Stack(nn.Module):
         return self.embedded(at, before=part)
 
     def _into_layer(self, number: int, at: Scope) -> str:
-        """The trace point that a layer reads; if `number` is the number of layers, the output of
-        the last layer."""
+        """The full name of the trace point that a layer reads. If `number` is the number of layers,
+        it is the output of the last layer."""
         if number:
             return at.part(f"layers.{number - 1}").output_name
         normed = self.embedding_norm is not None
         return at.name("embedding_norm.output") if normed else self._placed(at)
 
     def _placed(self, at: Scope) -> str:
-        """The trace point that holds the token vectors with their positions."""
+        """The full name of the trace point that holds the token vectors after positions were
+        added."""
         return at.name("positions.output") if at.has("positions.output") else self.embedded(at)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -359,7 +362,7 @@ class Stack(nn.Module):
             name = f"{place} window (distant words are visible)"
             yield Switch(scope, name, "masks", {scope: torch.ones_like})
         if self.blocks()[0].self_attention.scaled:
-            name = f"{place} scale = 1 (scores are not divided)"
+            name = f"{place} scale = 1 (scores are not divided by sqrt(d_head))"
             edit: dict[str, Edit] = {f"{path}.layers.*_attention.scale": 1.0}
             yield Switch(f"{path}.scale", name, "scale", edit)
         for name, part in self.named_children():

@@ -132,10 +132,13 @@ class TransformerConfig(SequenceConfig):
         if self.parallel_residual and sequential:
             raise ValueError(
                 "parallel_residual = true needs placement pre and shape decoder or encoder, not "
-                f"{self.placement} and {self.shape}"
+                f"{self.placement} and {self.shape}; change them, or omit parallel_residual"
             )
         if not self.norm_bias and self.norm == "batch":
-            raise ValueError("norm_bias = false works only with layer norm; batch norm has a shift")
+            raise ValueError(
+                "norm_bias = false works only with norm layer, because norm batch always has a "
+                "shift; use norm layer, or omit norm_bias"
+            )
         return self
 
     def _check_rotary(self) -> None:
@@ -170,8 +173,8 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def has_final_norm(self) -> bool:
-        """Whether there is a norm after the last layer; by default with pre-norm, where the sum of
-        all layers is not normalised otherwise."""
+        """Whether there is a norm after the last layer. By default there is one with pre-norm,
+        where nothing else normalises the sum of the layers' outputs."""
         return self.placement == "pre" if self.final_norm is None else self.final_norm
 
     @property

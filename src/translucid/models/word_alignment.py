@@ -1,10 +1,11 @@
 """Learn a bilingual lexicon from sentence pairs, by expectation maximisation.
 
-First IBM Model 1, in which every source token is equally likely to be translated next (Brown et al.
-1993), then a hidden Markov model of jumps between source positions (Vogel et al. 1996).
+First, IBM Model 1 is learned, in which every source token is equally likely to be translated next
+(Brown et al. 1993); then a hidden Markov model of jumps between source positions (Vogel et al.
+1996).
 
 Shapes: source (batch, keys), target (batch, queries) with the end token; cells (batch, queries,
-keys), the place of each pair of tokens among all pairs that occur.
+keys), the index of each pair of tokens among all pairs that occur.
 """
 
 from collections.abc import Sequence
@@ -32,11 +33,11 @@ class Pairs:
     source_mask: Tensor
     target: Tensor
     target_mask: Tensor
-    cells: Tensor  # at padding the number of all pairs
+    cells: Tensor  # at padding, the number of all pairs
 
     @property
     def both(self) -> Tensor:
-        """True where both tokens are real: (batch, queries, keys)."""
+        """The mask of positions where both tokens are real: (batch, queries, keys)."""
         return self.source_mask[:, None] & self.target_mask[..., None]
 
 
@@ -51,8 +52,8 @@ class WordAlignment:
 
 
 def collect(pairs: Sequence[Pair], vocab: int) -> tuple[list[Pairs], WordAlignment]:
-    """Batches of pairs, and a model in which all translations that occur are equally likely.
-    vocab: of the target."""
+    """Return batches of the pairs, and a model in which all translations that occur are equally
+    likely. vocab: vocabulary size of the target."""
     ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
     padded = []
     for start in range(0, len(ordered), BATCH):
@@ -82,7 +83,7 @@ def collect(pairs: Sequence[Pair], vocab: int) -> tuple[list[Pairs], WordAlignme
 
 
 def _pad(texts: Sequence[Integers]) -> Tensor:
-    """Texts as rows (batch, length), padded with -1."""
+    """Texts as a tensor (batch, length), padded with -1."""
     rows = np.full((len(texts), max(map(len, texts))), -1, dtype=np.int64)
     for row, text in zip(rows, texts, strict=True):
         row[: len(text)] = text
@@ -90,7 +91,7 @@ def _pad(texts: Sequence[Integers]) -> Tensor:
 
 
 def model_1(pairs: Sequence[Pairs], model: WordAlignment) -> float:
-    """One iteration of IBM Model 1; returns the log-likelihood before it."""
+    """Run one iteration of IBM Model 1; return the log-likelihood before it."""
     counts, likelihood = torch.zeros_like(model.translation), 0.0
     for batch in pairs:
         aligned, unaligned = _emission(batch, model)
@@ -105,8 +106,8 @@ def model_1(pairs: Sequence[Pairs], model: WordAlignment) -> float:
 
 
 def markov(pairs: Sequence[Pairs], model: WordAlignment) -> float:
-    """One iteration of the hidden Markov model, by forward-backward; returns the log-likelihood
-    before it."""
+    """Run one iteration of the hidden Markov model, by the forward-backward algorithm; return the
+    log-likelihood before it."""
     counts = torch.zeros_like(model.translation)
     distances = torch.ones_like(model.alignment.distances)  # add-one smoothing
     likelihood = 0.0
@@ -145,7 +146,8 @@ def markov(pairs: Sequence[Pairs], model: WordAlignment) -> float:
 
 
 def _emission(batch: Pairs, model: WordAlignment) -> tuple[Tensor, Tensor]:
-    """p(target | source token): the parts with and without alignment."""
+    """p(target token | source token) for each pair of positions, in two parts that add up to it:
+    for aligned and for unaligned target tokens."""
     epsilon = model.alignment.unaligned
     unaligned = epsilon * model.unigram[batch.target][..., None]
     return (1 - epsilon) * model.translation[batch.cells], unaligned
@@ -179,7 +181,7 @@ def prune(model: WordAlignment) -> None:
 
 
 def align(pairs: Sequence[Pair], vocab: int) -> WordAlignment:
-    """Learn from all pairs. vocab: of the target."""
+    """Learn from all pairs. vocab: vocabulary size of the target."""
     batches, model = collect(pairs, vocab)
     for _ in range(MODEL_1):
         model_1(batches, model)

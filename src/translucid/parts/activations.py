@@ -33,7 +33,8 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 def quick_gelu(x: Tensor) -> Tensor:
-    """x sigmoid(1.702 x): a coarser approximation from the same paper."""
+    """x sigmoid(1.702 x): a coarser approximation of the GELU, from the same paper as
+    `gelu_tanh`."""
     return x * torch.sigmoid(1.702 * x)
 
 

@@ -23,7 +23,8 @@ AlignmentName = Literal["additive", "dot"]
 
 
 class Alignment(nn.Module):
-    """context = Σ pattern · encoder_output; output = tanh(W [context; hidden])."""
+    """context = Σ pattern · encoder_output; output = tanh(W [context; hidden]). Subclasses define
+    the score."""
 
     def __init__(self, d_query: int, d_encoder: int) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class Alignment(nn.Module):
         yield Switch(path, name, "alignment", {f"{path}.scores": 0.0})
 
     def score_terms(self, at: Scope, query: Terms, key: Terms) -> Expression:
-        """The score of one query and one key."""
+        """The score of one query and one key, as an expression."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
@@ -97,7 +98,7 @@ class Alignment(nn.Module):
 
 
 def _hidden(at: Scope, row: int, query: int) -> Terms:
-    """The decoder's state at a target position."""
+    """The decoder's state at a target position, as the terms of a vector."""
     return at.run.vector("hidden", at.run.reads(at.path), row, query, None)
 
 

@@ -24,7 +24,7 @@ from translucid.parts.lora import linear
 from translucid.parts.norms import RMSNorm
 from translucid.parts.positions import turn
 
-SEARCHED = 100_000  # how far to look for a divisor, on either side of a size that does not divide
+SEARCHED = 100_000  # how far below and above a size to look for a divisor
 # A trace of one of these points needs the step-by-step computation instead of a fused kernel.
 INSIDE = (
     "scale", "scores", "scaled", "biased", "mask", "masked", "shift", "exponentials", "normaliser",
@@ -37,7 +37,7 @@ class Layout:
     """Attention mask and token positions, shared by all layers of a stack."""
 
     mask: Tensor | None = None  # broadcasts to (batch, heads, queries, keys); None: no mask
-    causal: bool = False  # with mask None: a causal mask that is not built
+    causal: bool = False  # with mask None: a causal mask, which the kernel applies by itself
     blind: bool = True  # some queries may have no visible key
     bias: Tensor | None = None  # broadcasts to (batch, heads, queries, keys)
     angles: Tensor | None = None  # (batch, queries, pairs): rotate the first pairs of each head
@@ -64,10 +64,12 @@ def attend(
     kernel: Kernel | None = None,
     trace: NoTrace = NO_TRACE,
 ) -> Tensor:
-    """softmax(factor q kᵀ / sqrt(d_head) + bias) v; zeros for a query that sees no key.
+    """softmax(factor q kᵀ / sqrt(d_head) + bias) v; zeros for a query that sees no key. Without
+    `scaled`, the scores are not divided.
 
     q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
-    heads / kv_heads query heads. kernel: default `fused`.
+    heads / kv_heads query heads. kernel: computes the result if no step is traced; default:
+    `fused`.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
     scale = scale * factor
@@ -91,7 +93,7 @@ def attend(
 
 
 def _mask(layout: Layout, q: Tensor) -> Tensor | None:
-    """The layout's mask; builds the causal mask if the layout only has the flag."""
+    """The layout's mask. If the layout only has the flag `causal`, the causal mask is built."""
     if not layout.causal:
         return layout.mask
     slots = torch.arange(q.shape[2], device=q.device)
@@ -224,7 +226,7 @@ class MultiHead(nn.Module):
         return above / apply("sqrt", constant("d_head", self.d_head))
 
     def _served_by(self, head: int) -> int:
-        """The key/value head that a query head uses."""
+        """The index of the key/value head that a query head uses."""
         return head // (self.heads // self.kv_heads)
 
     def _projected(self, at: Scope, point: str, index: Index) -> Expression:
@@ -235,24 +237,24 @@ class MultiHead(nn.Module):
         return at.linear(layer, own, x, f"W_{letter}", f"b_{letter}")
 
     def _rows_of(self, point: str) -> tuple[str, int]:
-        """The linear layer that computes queries, keys or values, and the index of its first head
-        for them."""
+        """The name of the linear layer that computes `point` (query, key or value), and the index
+        of the head at which its rows for this point begin."""
         raise NotImplementedError
 
     def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
-        """The input of the projection to queries, keys or values."""
+        """The vector that the projection to `point` (query, key or value) reads at a position."""
         return at.inputs(row, place, None)
 
     def _mask_terms(self, at: Scope, index: Index) -> Expression:
-        """The masks that determine whether a query may attend to a key."""
+        """Whether a query may attend to a key, as an expression in the masks that determine it."""
         raise NotImplementedError
 
 
 class SelfAttention(MultiHead):
-    """Queries, keys and values from the same positions, by one fused projection.
+    """Queries, keys and values from the same positions, computed by one projection.
 
-    With `norms`, the queries and keys of each head are normalised before the rotation (Henry et
-    al. 2020, https://arxiv.org/abs/2010.04245), which keeps the scores from growing in training.
+    With `norms`, the queries and keys of each head are normalised before the rotation (Henry et al.
+    2020, https://arxiv.org/abs/2010.04245), which keeps the scores from growing in training.
     """
 
     decode_slots = ("self_attention",)
@@ -271,7 +273,8 @@ class SelfAttention(MultiHead):
         factor: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
-        """norms: normalise the queries and the keys of each head, over d_head."""
+        """norms: normalise the queries (first norm) and the keys (second norm) of each head, over
+        d_head."""
         super().__init__(
             d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
             scaled=scaled, dropout=dropout,
@@ -348,13 +351,15 @@ class SelfAttention(MultiHead):
 
 
 def _matched(at: Scope, side: str) -> str:
-    """The trace point of the queries or keys that the scores are computed from."""
+    """The name of the trace point with the queries or keys from which the scores are computed.
+    side: "query" or "key"."""
     forms = (f"rotated_{side}", f"normed_{side}", side)
     return next(form for form in forms if at.has(form))
 
 
 def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
-    """One value of a pair (even, odd) rotated by its angle; unchanged if the pair has no angle."""
+    """One value of the rotated queries or keys: a value of a pair (even, odd), rotated by the
+    pair's angle; unchanged if the pair has no angle."""
     row, head, place, d = index
     before = f"normed_{side}" if at.has(f"normed_{side}") else side
     positions, pair = at.stack.part("positions"), d // 2
@@ -412,7 +417,8 @@ class CrossAttention(MultiHead):
 
 
 def check_heads(d_model: int, heads: int, kv_heads: int | None, d_head: int | None = None) -> None:
-    """Raise if d_model or heads is not divisible as required, and suggest sizes that work."""
+    """Raise an error if d_model or heads is not divisible as required, and suggest sizes that
+    work."""
     if d_head is None and d_model % heads:
         raise ConfigError(
             f"d_model {d_model} is not a multiple of heads {heads}; try {_divisors(d_model, heads)}"

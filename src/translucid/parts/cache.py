@@ -4,12 +4,12 @@ A state holds `sources` texts with `beams` beams each: rows = sources * beams, t
 source adjacent. A slot is an index into the cache, in order of time; a position is the index of a
 token among the real tokens of its row. They differ with padding and with beams:
 
-    slot    0 1 2   3 4   5 6   7 8      a prompt of 3 tokens, then two interleaved beams
-    beam 0  x x x   x .   . x   x .      at slot 6 it continues beam 1 instead of itself
+    slot    0 1 2   3 4   5 6   7 8      a prompt of 3 tokens, then 3 tokens of each of two beams
+    beam 0  x x x   . x   . x   x .      before slot 7, it switched to the prefix of beam 1
     beam 1  x x x   . x   . x   . x
 
-All beams of a source share one cache. When a beam continues another one, only the mask of visible
-slots changes; no keys or values are copied.
+An x marks a slot that the beam sees. All beams of a source share one cache. When a beam continues
+another one, only the mask of visible slots changes; no keys or values are copied.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from translucid.core.errors import InputError
 
 @dataclass(frozen=True)
 class Slots:
-    """The slots of the newest tokens, and how many slots are in use."""
+    """The slots in which the newest tokens are stored, and how many slots are in use."""
 
     index: Tensor  # (beams * queries,)
     extent: int  # attention reads slots 0 to extent - 1
@@ -46,7 +46,7 @@ class KVCache:
         return self.keys[:, :, : slots.extent], self.values[:, :, : slots.extent]
 
     def grow(self, slots: int, taken: int) -> None:
-        """Enlarge the cache to this many slots, and copy the first `taken`."""
+        """Enlarge the cache to `slots` slots, and copy the first `taken` of the old ones."""
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
             new = old.new_zeros(*old.shape[:2], slots, old.shape[3])
@@ -81,7 +81,7 @@ class RecurrentState:
 
 
 class Timeline:
-    """Tracks which slots are in use and which beams can see them."""
+    """Tracks which slots are in use, and which of them each beam sees."""
 
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         self.capacity = capacity  # positions; each takes one slot per beam
@@ -106,17 +106,18 @@ class Timeline:
         if self.taken + count > self.slots:
             room, taken = self.slots // self.beams, self.taken // self.beams
             raise InputError(
-                f"the state holds {room} positions and {taken} are taken, "
-                f"but {count // self.beams} more were given; start with a larger capacity"
+                f"the state has room for {room} positions, of which {taken} are in use, but "
+                f"{count // self.beams} more were given; start with a larger capacity"
             )
         self.taken += count
         return torch.arange(self.taken - count, self.taken, device=self.seen.device)
 
     def advance(self, tokens: Tensor, mask: Tensor | None) -> Slots:
-        """Reserve slots for new tokens (rows, queries). mask: True at real tokens."""
+        """Reserve slots for new tokens (rows, queries), and return them. mask: True at real
+        tokens."""
         queries, beams, device = tokens.shape[1], self.beams, self.seen.device
         block = self.take(queries * beams)
-        # A beam sees its own new slots, except padding; beams are interleaved.
+        # Of the new slots, a beam sees its own, except padding. The slots of the beams alternate.
         own = torch.eye(beams, dtype=torch.bool, device=device)[:, None]  # (beams, 1, beams)
         if mask is None:
             new = own.expand(self.seen.shape[0], beams, queries, beams)
@@ -149,9 +150,14 @@ class Timeline:
     def trim(self, length: int) -> None:
         """Drop all slots from `length` on."""
         if self.beams > 1:
-            raise InputError("several beams cannot be trimmed; copy() the state before the step")
+            raise InputError(
+                "a state with several beams cannot be trimmed; copy() the state before the step"
+            )
         if not 0 <= length <= self.taken:
-            raise InputError(f"cannot trim to {length}: the state holds {self.taken} positions")
+            raise InputError(
+                f"a state cannot be trimmed to {length} positions, since it has {self.taken}; use "
+                f"0 to {self.taken}"
+            )
         self.taken = length
         self.seen[:, :, length:] = False
         self.counts = self.seen.sum(dim=2)
@@ -185,7 +191,8 @@ class EncoderOutput:
 
 @dataclass
 class DecoderState:
-    """The whole state of a decoder: caches or recurrent states, slots, the encoder's output.
+    """The whole state of a decoder: the caches or recurrent states of its layers, the slots, and
+    the encoder's output.
 
     `length` counts the positions so far, including padding.
     """
@@ -199,7 +206,10 @@ class DecoderState:
     def expand(self, beams: int) -> None:
         """Split every source into `beams` beams, which share the prompt and the source."""
         if self.beams != 1:
-            raise InputError(f"the state has {self.beams} beams already; start a fresh one")
+            raise InputError(
+                f"the state has {self.beams} beams already, so it cannot be split again; start a "
+                "new state"
+            )
         self.beams = beams
         if self.timeline is not None:
             self.timeline.expand(beams)
@@ -214,9 +224,8 @@ class DecoderState:
     def follow(self, parents: Tensor) -> None:
         """Make beam j of source i continue beam parents[i, j] of the same source.
 
-        parents: (sources, beams).
-
-        Beams never leave their source, so neither the encoder's output nor caches move.
+        parents: (sources, beams). Beams never switch to another source, so neither the encoder's
+        output nor caches are copied.
         """
         if self.timeline is not None:
             self.timeline.follow(parents)
@@ -240,7 +249,7 @@ class DecoderState:
 
     def reorder(self, rows: Tensor) -> None:
         """Replace row i by row rows[i]; rows may be repeated or omitted. With several beams, all
-        beams of a new source must come from one old source."""
+        rows that replace the beams of one source must be beams of one source."""
         self.select(rows[:: self.beams] // self.beams)
         if self.beams > 1:
             self.follow((rows % self.beams).unflatten(0, (-1, self.beams)))

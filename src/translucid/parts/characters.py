@@ -24,8 +24,8 @@ class Characters(InputPart):
     """A convolution over the characters of a word, followed by max pooling over the word.
 
     m = max over the word of relu(W * E + b); the vector is V m + c, added to the word's embedding.
-    There is no dropout inside, since noise raises a maximum, which would then be smaller in
-    evaluation. Dropout is applied to the sum instead.
+    There is no dropout inside: noise raises a maximum, so the maximum would be larger in training
+    than in evaluation. Dropout is applied to the sum instead.
     dos Santos & Zadrozny 2014; Ma & Hovy 2016, https://arxiv.org/abs/1603.01354
     """
 
@@ -67,7 +67,7 @@ class Characters(InputPart):
         return self.table(characters) * (characters > 0)[..., None]
 
     def _inside(self, characters: Tensor) -> Tensor:
-        """Which windows contain a character of the word: (batch, length, windows, 1)."""
+        """Whether each window contains a character of the word: (batch, length, windows, 1)."""
         around = F.pad(characters > 0, (self.width - 1, self.width - 1))
         return around.unfold(-1, self.width, 1).any(dim=-1)[..., None]
 
@@ -99,7 +99,8 @@ class Characters(InputPart):
         return at.input(*index) + at.number("output", *index)
 
     def _window_terms(self, at: Scope, row: int, place: int, window: int) -> Terms:
-        """The character embeddings of a window, ordered by dimension like the filters' weights."""
+        """The values of the character embeddings in a window, in the order of the filters' weights
+        (by dimension)."""
         count, size = at.run.tensor(at.name("lookup")).shape[2:]
         characters = range(window - self.width + 1, window + 1)
         vectors = [
@@ -125,8 +126,8 @@ def check_characters(tokens: Tokens, characters: Tensor | None) -> Tensor:
     shape = characters.shape
     if characters.dim() != 3 or shape[:2] != tokens.ids.shape or shape[2] == 0:
         raise InputError(
-            f"characters has shape {tuple(shape)}, but ids has {tuple(tokens.ids.shape)}; pass "
-            "(batch, length, characters), at least one character wide"
+            f"characters has shape {tuple(shape)}, but ids has shape {tuple(tokens.ids.shape)}; "
+            "pass a tensor (batch, length, characters) with room for at least one character"
         )
     if (wrong := out_of_range(characters, NUMBERS)) is not None:
         raise InputError(

@@ -9,13 +9,13 @@ A part explains its own numbers with the method
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None
 
 which returns the number at `index` of one of its trace points as an expression in other numbers.
-`at` gives access to the part's points, weights and inputs. The module that contains a part says
+`at` gives access to the part's points, weights and inputs. The module that contains a part defines
 what the part reads, with the method
 
     def feeds(self, part: str, at: Scope) -> str | None
 
-which returns the full name of the point that `part` (a path within the container) reads, or None if
-it reads the input of the container.
+which returns the full name of the point that `part` (a path within the module) reads, or None if
+the part reads the input of the module.
 """
 
 import re
@@ -118,7 +118,8 @@ class Computation:
     # ---- by name ----
 
     def kind(self, name: str) -> Kind:
-        """Whether a name is a point, weight or input; raises if it is none of them."""
+        """Whether a name is a point, a weight or an input; raises an error if it is none of
+        them."""
         if name not in self._kinds:
             self._kinds[name] = self._kind(name)
         return self._kinds[name]
@@ -163,8 +164,8 @@ class Computation:
             return None
 
     def _derived(self, name: str) -> Callable[[], Tensor] | None:
-        """A function that computes the softmax of outputs or of pooling scores, which no part
-        traces; None for any other name."""
+        """A function that computes a tensor that no part traces: the softmax of the outputs or of
+        the pooling scores. None if `name` is neither."""
         scope, _, point = name.rpartition(".")
         if f"softmax.{point}" not in CATALOGUE or not self.softmax_of(scope):
             return None
@@ -180,8 +181,8 @@ class Computation:
         return compute
 
     def softmax_of(self, scope: str) -> str:
-        """The point that the softmax `head.softmax` or `head.pool_softmax` is computed from; empty
-        if there is none."""
+        """The full name of the point from which a softmax is computed. scope: `head.softmax`,
+        `head.pool_softmax` or similar; for other scopes, the result is empty."""
         above, _, own = scope.rpartition(".")
         names = {
             "softmax": ("logits", "class_logits", "sum"),
@@ -192,7 +193,7 @@ class Computation:
         return next((f"{above}.{name}" for name in names if f"{above}.{name}" in self.points), "")
 
     def siblings(self, scope: str) -> set[str]:
-        """The points of a part in this run, by the last component of their names."""
+        """The points that this run has under a scope, by the last component of their names."""
         if not self._siblings:
             for name in self.points:
                 above, _, point = name.rpartition(".")
@@ -205,7 +206,7 @@ class Computation:
         return self.network.get_submodule(path)
 
     def at(self, scope: str) -> "Scope":
-        """A view of the run limited to the part that traces under this scope."""
+        """A view of the run limited to the part whose trace points have this scope."""
         return Scope(self, part_of(self.network, scope)[0], scope)
 
     def terms(self, name: str, index: Index) -> Expression | None:
@@ -219,7 +220,8 @@ class Computation:
         return part.terms(at, point, index) if isinstance(part, Explained) else None
 
     def reads(self, path: str) -> str:
-        """The full name of the point that a part reads, as its containers define it."""
+        """The full name of the point that the part at `path` reads. The modules that contain the
+        part define it, in `feeds`."""
         names = path.split(".")
         for n in range(len(names) - 1, -1, -1):  # from the nearest container outwards
             at = self.at(".".join(names[:n]))
@@ -390,7 +392,8 @@ class Scope:
 
     @property
     def ids(self) -> str:
-        """The name of the network's input whose ids the part reads."""
+        """The name of the network input that holds the token ids of the part's stack: ids, source
+        or target."""
         if "source" not in self.run.inputs:
             return "ids"
         return "source" if "encoder" in self.path.split(".") else "target"
@@ -409,11 +412,12 @@ class Scope:
         return vector.pick(n for n in range(len(vector.values)) if self.is_token(row, n))
 
     def position(self, row: int, place: int) -> int:
-        """The position of a token: the number of tokens before it."""
+        """The position of a token: the number of real tokens before it."""
         return max(sum(self.is_token(row, t) for t in range(place + 1)) - 1, 0)
 
     def token_before(self, row: int, place: int, *, backward: bool = False) -> int | None:
-        """The position of the token that a recurrent layer reads before this one, if any."""
+        """The index of the token that a recurrent layer reads before the one at `place`; None if
+        there is none. Padding is skipped."""
         length = self.run.tensor(self.ids).shape[1]
         places = range(place + 1, length) if backward else range(place - 1, -1, -1)
         return next((t for t in places if self.is_token(row, t)), None)
@@ -440,7 +444,8 @@ def softmax_terms(
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
-    """One value of a softmax: of the outputs, or of the pooling scores, which mask padding."""
+    """One value of a softmax that no part traces: of the outputs, or of the pooling scores, which
+    hides padding."""
     scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
     if not at.scope.endswith("pool_softmax"):
         return softmax_terms(at, point, index, scores)
@@ -450,8 +455,8 @@ def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
 
 
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
-    """The part that traces under a scope, with its path: the innermost module on that path. A
-    recurrent stack, for example, traces on behalf of its cells."""
+    """The path of the part that traces under a scope, and the part: the innermost module on the
+    way. A recurrent stack, for example, traces the scopes of its cells."""
     part, path = network, ""
     for name in scope.split("."):
         below = getattr(part, name, None)
@@ -462,7 +467,7 @@ def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
 
 
 def variant_of(network: nn.Module, scope: str) -> Variant:
-    """The variant of the part that traces under this scope, which selects its formulas."""
+    """The variant of the part that traces under this scope. It selects the formulas of the part."""
     variant = getattr(part_of(network, scope)[1], "variant", None)
     own = variant if isinstance(variant, Variant) else Variant()
     if "backward" in scope.split("."):

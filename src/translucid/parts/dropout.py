@@ -46,14 +46,14 @@ class EmbeddingDropout(nn.Module):
 
 
 class WordDropout(InputPart):
-    """In training, this fraction of the words is replaced by the unknown token, so that the model
-    learns to handle it."""
+    """In training, a fraction of the words is replaced by the unknown token, so that the model
+    learns to handle unknown words."""
 
     def __init__(
         self, probability: float, unknown: int = 3, special: Collection[int] = (0, 1, 2)
     ) -> None:
-        """unknown, special: token ids, by default those of Translucid's tokenizers; special tokens
-        are never replaced."""
+        """unknown: the id of the unknown token; special: the ids of the special tokens, which are
+        never replaced. Defaults: those of Translucid's tokenizers."""
         super().__init__()
         self.probability = probability
         self.kept: Tensor
@@ -76,5 +76,6 @@ class WordDropout(InputPart):
 
 
 def make_dropout(probability: float, *, locked: bool = False) -> nn.Module:
-    """Build a dropout layer: drawn for each position or, with `locked`, once for each row."""
+    """Build a dropout layer. It draws a mask for each position or, with `locked`, one mask for each
+    row."""
     return LockedDropout(probability) if locked else nn.Dropout(probability)

@@ -120,7 +120,7 @@ class InputPart(nn.Module):
     needs = False  # whether it has an input of its own
 
     def check(self, tokens: Tokens, features: Tensor | None) -> None:
-        """Raise if the part cannot read these features."""
+        """Raise an error if the part cannot read these features."""
 
     def read(self, tokens: Tokens) -> Tokens:
         """The tokens to look up in the embedding, possibly changed by this part."""
@@ -131,7 +131,8 @@ class InputPart(nn.Module):
         return x
 
     def adds(self) -> bool:
-        """Whether the part adds to the vectors, as its trace point `sum`."""
+        """Whether the part adds vectors to the embeddings; their sum is then its trace point
+        `sum`."""
         return type(self).add is not InputPart.add
 
 
@@ -153,12 +154,14 @@ class Segments(InputPart):
             return
         if features.shape != tokens.ids.shape or features.dtype not in (torch.long, torch.int):
             raise InputError(
-                f"segments: got {tuple(features.shape)} of {features.dtype}; expected one whole "
-                f"number for each token, {tuple(tokens.ids.shape)}"
+                f"segments: got a tensor {tuple(features.shape)} of {features.dtype}; expected one "
+                f"whole number for each token, {tuple(tokens.ids.shape)}"
             )
         count = self.table.num_embeddings
         if (wrong := out_of_range(features, count)) is not None:
-            raise InputError(f"segments contains {wrong}; it must be between 0 and {count - 1}")
+            raise InputError(
+                f"segments contains {wrong}, but segment numbers must be between 0 and {count - 1}"
+            )
 
     def add(self, x: Tensor, features: Tensor | None, trace: NoTrace = NO_TRACE) -> Tensor:
         if features is None:

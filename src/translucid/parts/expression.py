@@ -22,7 +22,8 @@ Kind = Literal["point", "parameter", "input", "constant"]
 
 
 class _Operand:
-    """Arithmetic on expressions builds larger expressions: `a * x + b`."""
+    """Base class of expressions: arithmetic on them, such as `a * x + b`, builds larger
+    expressions."""
 
     def __add__(self, other: "Expression") -> "Operation":
         return Operation("+", (self, other))  # type: ignore[arg-type]
@@ -74,7 +75,7 @@ class Terms:
     at: Callable[[int], Expression]
 
     def pick(self, places: Iterable[int]) -> "Terms":
-        """The terms at these indices, in this order."""
+        """The terms at these indices, in the order of the indices."""
         chosen = list(places)
         return Terms(self.values[chosen], lambda i: self.at(chosen[i]))
 
@@ -96,7 +97,8 @@ def joined(*vectors: Terms) -> Terms:
 
 
 def constant(name: str, value: float) -> Number:
-    """A value that depends on no weight and no input: a size, a position, an exponent."""
+    """A value that depends on neither weights nor inputs, such as a size, a position or an
+    exponent."""
     return Number(name, float(value))
 
 

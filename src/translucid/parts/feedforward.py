@@ -107,7 +107,8 @@ class _TwoLayers(nn.Module):
         return at.linear("output", d, at.vector("activated", row, place, None), "W_2", "b_2")
 
     def _expanded(self, at: Scope, index: Index, first: int, weight: str, bias: str) -> Expression:
-        """The value of one unit of the first layer, counted from its row `first`."""
+        """One value of the first layer, W x + b. first: the row at which the block of this point
+        begins."""
         row, place, d = index
         return at.linear("expand", first + d, at.inputs(row, place, None), weight, bias)
 

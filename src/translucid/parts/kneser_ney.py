@@ -7,7 +7,8 @@ c counts the n-gram in the highest order; below it, the number of different toke
 3 or more, estimated from the counts of counts. γ(h) is the probability mass that the discounts
 leave. p_0 is uniform. Chen & Goodman 1999, https://doi.org/10.1006/csla.1999.0128
 
-A context is the place of its n-gram in the order below; order 1 has one context, 0.
+A context h is stored as the index of its n-gram among the n-grams of the order below. Order 1 has
+one context, with index 0.
 
 Shapes: tokens (batch, length); contexts (batch, length, orders), -1 where an n-gram is unknown.
 """
@@ -50,7 +51,8 @@ class NGramOrder(SparseTable):
         return variant(lowest=self.order == 1)
 
     def forward(self, contexts: Tensor, lower: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The probability of every token (batch, length, vocab). contexts: (batch, length)"""
+        """The probability of every token by n-grams up to this order: (batch, length, vocab).
+        contexts: (batch, length); lower: the probabilities by the order below."""
         backoff = self.backoffs[contexts.clamp(min=0)] if len(self.backoffs) else 1.0
         backoff = torch.where(contexts >= 0, backoff, 1.0)[..., None].to(lower)
         backoff = trace("backoff", backoff)  # (batch, length, 1)
@@ -88,11 +90,12 @@ class NGramOrder(SparseTable):
         return apply("table", at.weight("d", "values", ngram), *words) if ngram >= 0 else ZERO
 
 
-ZERO, ONE = constant("0", 0), constant("1", 1)  # of n-grams and contexts that are not in the tables
+# The probability of an n-gram, and the γ of a context, that the tables do not contain.
+ZERO, ONE = constant("0", 0), constant("1", 1)
 
 
 class NGrams(nn.Module):
-    """The n-grams of all orders. ngrams: their number in each order from 2."""
+    """The n-grams of all orders. ngrams: the number of n-grams of each order from 2 on."""
 
     def __init__(self, vocab: int, ngrams: Sequence[int]) -> None:
         super().__init__()
@@ -107,7 +110,7 @@ class NGrams(nn.Module):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of n-grams of each order from 2."""
+        """The number of n-grams of each order from 2 on."""
         return tuple(len(order.keys) for order in self.orders[1:])
 
     @property
@@ -115,15 +118,16 @@ class NGrams(nn.Module):
         return f"order{len(self.orders)}_ngram.probability"
 
     def start(self, rows: int) -> Tensor:
-        """The contexts before the first token: (rows, orders)."""
+        """The contexts before the first token of each text: (rows, orders)."""
         device = self.orders[0].keys.device
         contexts = torch.full((rows, len(self.orders)), -1, dtype=torch.long, device=device)
         contexts[:, 0] = 0
         return contexts
 
     def read(self, tokens: Tensor, mask: Tensor | None, before: Tensor) -> tuple[Tensor, Tensor]:
-        """The contexts after each token (batch, length, orders), and after the last (batch,
-        orders). before: those before the first token. Padding does not change them."""
+        """Return the contexts after each token (batch, length, orders) and those after the last
+        token (batch, orders). before: the contexts before the first token. Padding does not change
+        the contexts."""
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         places = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         last = (
@@ -152,7 +156,7 @@ class NGrams(nn.Module):
 
 
 def estimated(rows: Sequence[Integers], vocab: int, order: int) -> NGrams:
-    """The n-grams of orders 1 to `order` in these texts (see `estimate`)."""
+    """Build a network from the n-grams of orders 1 to `order` in these texts (see `estimate`)."""
     estimates = estimate(rows, vocab, order)
     ngrams = NGrams(vocab, [len(one.keys) for one in estimates[1:]])
     for own, one in zip(ngrams.orders, estimates, strict=True):
@@ -162,19 +166,19 @@ def estimated(rows: Sequence[Integers], vocab: int, order: int) -> NGrams:
 
 
 def estimate(rows: Sequence[Integers], vocab: int, order: int) -> list[Estimate]:
-    """Estimate the n-grams of orders 1 to `order`. rows: texts; their first token, such as the
-    start token, is only a context."""
+    """Estimate the n-grams of orders 1 to `order`. rows: texts. The first token of a text, such as
+    the start token, only serves as context."""
     tokens = np.concatenate([np.zeros(0, np.int64), *rows])
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     place = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     keys, counts = [np.arange(vocab)], []
-    nodes = tokens  # the place of the n-gram that ends at each token, in its order
+    nodes = tokens  # for each token, the index of the n-gram that ends there
     for n in range(1, order):
         within = place >= n  # where an n-gram of the next order ends
         joined = np.full(len(tokens), -1)
         joined[within] = nodes[:-1][within[1:]] * vocab + tokens[within]
         known, first, inverse = np.unique(joined, return_index=True, return_inverse=True)
-        shorter = int(len(known) > 0 and known[0] < 0)  # -1: too near to the row's beginning
+        shorter = int(len(known) > 0 and known[0] < 0)  # -1: no n-gram, at the start of a row
         counted = np.bincount(nodes[first[shorter:]], minlength=len(keys[-1]))
         if n > 1:
             counted += np.bincount(nodes[place == n - 1], minlength=len(keys[-1]))
@@ -200,9 +204,9 @@ def _smoothed(keys: Integers, counts: Integers, contexts: int, vocab: int) -> Es
 
 
 def discounts(counts: Integers) -> tuple[float, float, float]:
-    """The discounts of n-grams that occur once, twice and more often (Chen & Goodman 1999,
-    equation 26). If the counts of counts do not define them, as with little data, all three are
-    n₁ / (n₁ + 2 n₂) (Ney, Essen & Kneser 1994), or 1/2 if that is 0 or 1."""
+    """The three discounts D, for n-grams that occur once, twice and more often (Chen & Goodman
+    1999, equation 26). If the counts of counts do not define them, as with little data, all three
+    are n₁ / (n₁ + 2 n₂) (Ney, Essen & Kneser 1994), or 1/2 if that is 0 or 1."""
     n1, n2, n3, n4 = (int((counts == c).sum()) for c in (1, 2, 3, 4))
     y = n1 / max(n1 + 2 * n2, 1)
     if min(n1, n2, n3, n4) > 0:

@@ -25,12 +25,13 @@ REACH = 10  # jumps farther than this aligned one probability
 
 
 class Lexicon(SparseTable):
-    """t(y | x): a row of target tokens for each source token; zeros if it was never aligned."""
+    """t(y | x): for each source token, a row with the probability of every target token. The row of
+    a source token that was never aligned contains only zeros."""
 
     output_point = "translation"
 
     def forward(self, source: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        """The translations of each source token: (sources, keys, target vocab)."""
+        """The translation probabilities of each source token: (sources, keys, target vocab)."""
         none = self.values.new_zeros(*source.shape, self.columns)
         return trace("translation", self.add(source, none))
 
@@ -42,8 +43,11 @@ class Lexicon(SparseTable):
 
 
 class JumpAlignment(nn.Module):
-    """pattern_t = posterior_t · jumps: the source token translated next, from that of the token
-    just written. State 0 is the start, before the source; state j + 1 is source position j."""
+    """pattern_t = posterior_t · jumps: the probability that each source token is translated next,
+    computed from the source position of the token just written (the posterior).
+
+    State 0 is the start, before the source; state j + 1 is source position j.
+    """
 
     variant = Variant(["jumping"])
     output_point = "mixture"
@@ -56,7 +60,8 @@ class JumpAlignment(nn.Module):
         self.unigram = nn.Parameter(torch.full((vocab,), 1 / vocab), requires_grad=False)  # u
 
     def jumps(self, mask: Tensor) -> Tensor:
-        """The probability of each jump (sources, keys + 1, keys). mask: True at real tokens"""
+        """The probability of each jump from a state to a source position: (sources, keys + 1,
+        keys). mask: True at real tokens."""
         places = mask.cumsum(dim=1)  # from 1
         before = nn.functional.pad(places, (1, 0))
         distance = (places[:, None] - before[..., None]).clamp(-REACH, REACH)
@@ -64,7 +69,8 @@ class JumpAlignment(nn.Module):
         return normalised(weight)
 
     def start(self, jumps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The state before the first token: posterior, pattern, and whether a token was read."""
+        """The state before the first token: the posterior, the pattern, and whether each row has
+        read a token."""
         places = torch.zeros(len(jumps), dtype=torch.long, device=jumps.device)
         start = nn.functional.one_hot(places, jumps.shape[1]).to(jumps)
         return start, jumps[:, 0], places > 0
@@ -78,8 +84,9 @@ class JumpAlignment(nn.Module):
         state: tuple[Tensor, Tensor, Tensor],
         trace: NoTrace = NO_TRACE,
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Read tokens; return the mixture after each (rows, length, vocab) and the new state. The
-        first token, such as the start token, is not a translation."""
+        """Read tokens; return the mixture after each token (rows, length, vocab) and the new state.
+        The first token of a text, such as the start token, is not a translation of a source
+        token."""
         sources, keys, _ = translation.shape
         jumps, epsilon = trace("jumps", jumps), self.unaligned
         read = tokens.reshape(sources, 1, -1).expand(-1, keys, -1)
@@ -104,9 +111,9 @@ class JumpAlignment(nn.Module):
 
     def check(self) -> None:
         """Raise an error if loaded values are not probabilities."""
-        check_fractions(self.distances, "the jumps of the alignment")
+        check_fractions(self.distances, "the table of jump probabilities")
         check_fractions(self.unaligned[None], "the fraction of tokens without a source")
-        check_fractions(self.unigram, "the tokens without a source")
+        check_fractions(self.unigram, "the table of probabilities of tokens without a source")
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
         row, place, column = index
@@ -129,7 +136,8 @@ class JumpAlignment(nn.Module):
         return (constant("1", 1) - epsilon) * aligned + rest
 
     def _posterior_terms(self, at: Scope, row: int, place: int, state: int) -> Expression:
-        """Bayes' rule: the pattern at the token before, times the emission, divided by the sum."""
+        """One value of the posterior, by Bayes' rule: the pattern at the previous token, times the
+        emission, divided by the sum over the source."""
         before = at.token_before(row, place)
         if before is None:
             return constant("start", state == 0)
@@ -142,7 +150,8 @@ class JumpAlignment(nn.Module):
         return joint.at(state - 1) / at.run.total(joint)
 
     def _jump_terms(self, at: Scope, row: int, state: int, key: int) -> Expression:
-        """The weight of one distance, divided by the sum for all real positions."""
+        """The probability of one jump: the weight of its distance, divided by the sum over all real
+        positions."""
         source = at.encoder
         real = [k for k in range(at.run.tensor(source.ids).shape[1]) if source.is_token(row, k)]
         start = 0 if state == 0 else sum(k <= state - 1 for k in real)
@@ -157,6 +166,6 @@ class JumpAlignment(nn.Module):
 
 
 def normalised(weights: Tensor) -> Tensor:
-    """Divide by the sum along the last axis; zeros stay zeros."""
+    """Divide by the sum along the last axis; rows of zeros remain zeros."""
     total = weights.sum(dim=-1, keepdim=True)
     return weights / torch.where(total > 0, total, 1.0)

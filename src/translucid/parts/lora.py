@@ -1,4 +1,4 @@
-"""Low-rank adaptation: a frozen linear layer with a small trained one added to it.
+"""Low-rank adaptation: a small trained layer is added to a frozen linear layer.
 
 Hu et al. 2021, https://arxiv.org/abs/2106.09685. Shapes: x (..., d_input); down (..., rank).
 """

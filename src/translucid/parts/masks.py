@@ -19,9 +19,10 @@ def causal(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def window(queries: Tensor, keys: Tensor, reach: int) -> Tensor:
-    """Sliding-window mask: a query sees keys fewer than `reach` positions away, on either side.
+    """Sliding-window mask: a query sees the keys that are fewer than `reach` positions away, before
+    or after it.
 
-    queries, keys: positions (batch, queries) and (batch, keys), so padding does not count.
+    queries, keys: positions (batch, queries) and (batch, keys), which do not count padding.
     """
     distances = (queries[:, None, :, None] - keys[:, None, None, :]).abs()
     return distances < reach  # (batch, 1, queries, keys)
@@ -41,7 +42,8 @@ def seen(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def positions(mask: Tensor) -> Tensor:
-    """The position of each token: its index among the real tokens of its row (with packing, text).
+    """The position of each token: its index among the real tokens of its row or, with sequence
+    packing, of its text.
 
     Padding gets the position of the token before it, or 0; it is never attended to.
     """
@@ -54,7 +56,8 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def token_positions(ids: Tensor, mask: Tensor | None) -> Tensor:
-    """The position of each token of a batch; without a mask (1, length), the same for all rows."""
+    """The position of each token of a batch: (batch, length); without a mask (1, length), since all
+    rows have the same positions."""
     if mask is None:
         return torch.arange(ids.shape[1], device=ids.device)[None]
     return positions(mask)

@@ -70,14 +70,15 @@ class NGramFeatures(nn.Module):
         return apply("table", at.weight("table", "pairs.weight", int(pair), out), before, token)
 
     def _feature_terms(self, at: Scope, row: int, out: int) -> Terms:
-        """What each position adds to a class: its word and its bigram."""
+        """For each position, the sum of what its word and its bigram add to the logit of a
+        class."""
         words, pairs = (at.vector(point, row, None, out) for point in ("words", "pairs"))
         return Terms(words.values + pairs.values, lambda i: words.at(i) + pairs.at(i))
 
 
 def neighbour(mask: Tensor, *, backward: bool = False) -> tuple[Tensor, Tensor]:
-    """The position of the real token before each position (backward: after it), and whether there
-    is one: (batch, length)."""
+    """For each position, the index of the nearest real token before it (`backward`: after it), and
+    whether there is one. Both: (batch, length)."""
     real = mask.flip(1) if backward else mask
     places = torch.arange(real.shape[1], device=real.device).expand_as(real)
     last = torch.where(real, places, -1).cummax(dim=1).values  # the last real token so far

@@ -23,7 +23,8 @@ Statistic = Callable[[str], Tensor]  # the statistics of x, by the name of their
 
 
 class Norm(nn.Module):
-    """Base class of all norms: statistics of x, then a trained gain and optionally a shift."""
+    """Base class of all norms: compute statistics of x, then apply a trained gain and optionally a
+    shift."""
 
     eps: float
     gain: nn.Parameter
@@ -31,16 +32,17 @@ class Norm(nn.Module):
     neutral: ClassVar[Mapping[str, float]] = {"mean": 0.0, "variance": 1.0}
 
     def off(self, scope: str) -> dict[str, Edit]:
-        """The trace edit that switches normalisation off; gain and shift are still applied."""
+        """The trace edit that switches normalisation off. Gain and shift are still applied."""
         return {f"{scope}.{statistic}": value for statistic, value in self.neutral.items()}
 
     def linearised(self, direction: Tensor, statistic: Statistic) -> tuple[Tensor, float]:
-        """Return d and c such that norm(x) · direction = x · d + c. With fixed statistics, a norm
-        is affine."""
+        """Return d and c such that norm(x) · direction = x · d + c. This is exact while the
+        statistics are fixed, because a norm is then an affine map."""
         raise NotImplementedError
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """One value of the norm's output, as an expression; subclasses add their statistics."""
+        """One value of a trace point of the norm, as an expression. The base class covers the
+        output; subclasses add their statistics."""
         scaled = at.weight("gain", "gain", index[-1]) * at.number("normalised", *index)
         if getattr(self, "shift", None) is None:
             return scaled
@@ -145,9 +147,9 @@ class RMSNorm(Norm):
 class BatchNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * gain + shift, per feature over all tokens of the batch.
 
-    Training uses the statistics of the batch and updates a running average, which evaluation uses.
-    `count_padding=True` includes padding in the statistics: a classic mistake, kept to demonstrate
-    it.
+    Training uses the statistics of the batch and updates running averages of them, which evaluation
+    uses. `count_padding=True` includes padding in the statistics: a classic mistake, kept to
+    demonstrate its effect.
     """
 
     running_mean: Tensor
@@ -292,13 +294,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, x: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE) -> Tensor:
-        """Compute the input of the sub-layer: x, normalised with pre-norm."""
+        """Compute the input of the sub-layer: with pre-norm norm(x), otherwise x."""
         return self.norm(x, mask, trace.at("norm")) if self.placement == "pre" else x
 
     def leave(
         self, x: Tensor, branch: Tensor, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
     ) -> Tensor:
-        """Add the sub-layer's output (`branch`) to x, normalised with post-norm."""
+        """Add the sub-layer's output (`branch`) to x; with post-norm, normalise the sum."""
         total = trace("sum", trace("skip", x) + trace("branch", self.dropout(branch)))
         return self.norm(total, mask, trace.at("norm")) if self.placement == "post" else total
 

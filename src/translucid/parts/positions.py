@@ -75,7 +75,7 @@ class PositionSetup:
 
 
 class NoPositions(nn.Module):
-    """No positions; also the base class of every scheme."""
+    """The scheme without positions, and the base class of all schemes."""
 
     # The trace point of the encoding, angles or bias. Editing it to 0 removes the order of tokens.
     point: ClassVar[Literal["encoding", "angles", "bias"] | None] = None
@@ -88,18 +88,20 @@ class NoPositions(nn.Module):
         return cls()
 
     def check(self, farthest: int) -> None:
-        """Raise if the scheme does not support a position this large."""
+        """Raise an error if the scheme does not support a position this large."""
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
         """Add the position encoding to x (batch, length, d_model)."""
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, pairs) to rotate the first pairs of queries and keys by."""
+        """The angles (batch, length, pairs) by which the first pairs of queries and keys are
+        rotated; None if the scheme rotates nothing."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The bias to add to the scores (batch, heads, queries, keys)."""
+        """The bias that is added to the scores (batch, heads, queries, keys); None if the scheme
+        has none."""
         return None
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression | None:
@@ -121,8 +123,8 @@ POSITIONS.add("none", NoPositions)
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); not trained.
 
-    Layouts: "interleaved" as here; "halves": all sines, then all cosines; "fairseq": halves, with
-    base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    Layouts: "interleaved" as in this formula; "halves": all sines, then all cosines; "fairseq":
+    halves, with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
     point = "encoding"
@@ -182,7 +184,8 @@ class Sinusoidal(NoPositions):
 
 @position("learned")
 class Learned(NoPositions):
-    """One trained vector per position, up to `max_length`; rows before `first` are not used."""
+    """One trained vector per position, up to `max_length`. The first `first` rows of the table are
+    not used."""
 
     variant = Variant(["learned"])
     point = "encoding"
@@ -208,7 +211,7 @@ class Learned(NoPositions):
             )
 
     def add(self, x: Tensor, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
-        # A position is at most its slot, and a decoder state checks its capacity at the start.
+        # No position is larger than its slot, and the start of a decoder state checks the capacity.
         if x.shape[1] > self.max_length:
             self.check(int(positions.max()))
         rows = positions + self.first if self.first else positions
@@ -270,7 +273,8 @@ class Rotary(NoPositions):
 
 
 def check_rotary(d_head: int, fraction: float = 1.0) -> int:
-    """The number of dimensions of a head that are rotated; raises if they do not form pairs."""
+    """The number of dimensions of a head that are rotated; raises an error if this number is
+    odd."""
     turned = int(d_head * fraction)
     if turned % 2 or not turned:
         of = "" if fraction == 1 else f" times rotary_fraction {fraction} is {turned}"
@@ -287,7 +291,8 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate the first pairs of x by given cosines and sines (batch, length, pairs)."""
+    """Rotate the first pairs of x (batch, heads, length, d_head) by angles whose cosines and sines
+    (batch, length, pairs) are given."""
     cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, pairs)
     paired = 2 * cos.shape[-1]
     even, odd = x[..., 0:paired:2], x[..., 1:paired:2]
@@ -329,8 +334,10 @@ class Alibi(NoPositions):
 @position("relative")
 class RelativeBias(NoPositions):
     """Add table[bucket(p_k - p_q)] to each score, one value per head; all layers of a stack share
-    the table. Half of the buckets are exact, the other half grow logarithmically up to
-    `distance`; with `both_ways`, earlier and later keys have half of them each.
+    the table.
+
+    Half of the buckets are for exact distances; the widths of the others grow logarithmically up to
+    `distance`. With `both_ways`, half of all buckets are for earlier keys and half for later keys.
 
     Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1
     """
@@ -351,7 +358,8 @@ class RelativeBias(NoPositions):
         self.distance, self.both_ways = distance, both_ways
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The bucket of each offset of a key from its query (negative: earlier)."""
+        """The bucket of each offset p_k - p_q. An offset is negative if the key is before the
+        query."""
         buckets = self.table.num_embeddings
         if self.both_ways:
             buckets //= 2

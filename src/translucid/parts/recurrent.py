@@ -41,9 +41,9 @@ Stack = dict[tuple[int, str], Weights]  # weights by layer and direction
 class Recurrent(nn.Module):
     """A stack of recurrent layers, in one or both directions.
 
-    `dropout` acts between layers, with `locked` as LockedDropout. `weight_dropout` sets a fraction
-    of U to 0, the same at every position (DropConnect). Merity et al. 2018,
-    https://arxiv.org/abs/1708.02182
+    `dropout` acts between layers; with `locked`, one mask is used for all positions
+    (LockedDropout). `weight_dropout` sets a fraction of the recurrent weights U to 0, the same ones
+    at every position (DropConnect; Merity et al. 2018, https://arxiv.org/abs/1708.02182).
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Recurrent(nn.Module):
         return RecurrentState(zeros, zeros.clone() if self.cell == "lstm" else None)
 
     def weights(self, layer: int, way: str) -> Weights:
-        """The weights of one layer and direction, for the step functions."""
+        """The weights of one layer and direction, as the step functions expect them."""
         suffix = f"l{layer}" + ("_reverse" if way == "backward" else "")
         names = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
 
     def kind(self) -> str:
-        """The name of its cells in the trace."""
+        """The name of this stack's cells in trace points, such as lstm."""
         return "rnn" if self.cell == "rnn_relu" else self.cell
 
     def cells(self, layer: int) -> list[str]:
@@ -125,7 +125,8 @@ class Recurrent(nn.Module):
         return [f"layers.{layer}.{way}.{self.kind()}" for way in self.directions]
 
     def _thinned(self) -> Stack:
-        """The weights for one forward pass; weight dropout sets part of each U to 0 in training."""
+        """The weights for one forward pass. In training, weight dropout has set a fraction of each
+        U to 0."""
         stack = {
             (n, way): self.weights(n, way) for n in range(self.layers) for way in self.directions
         }
@@ -206,8 +207,8 @@ class Recurrent(nn.Module):
     def _kernel(
         self, x: Tensor, lengths: Tensor | None, state: RecurrentState, weights: Stack
     ) -> tuple[Tensor, RecurrentState]:
-        """Run all layers in one call, or layer by layer for dropout that torch's kernel does not
-        support."""
+        """Run all layers in one call of torch's kernel, or layer by layer if that kernel does not
+        support the dropout."""
         if not self.training or not (self.locked or self.weight_dropout):
             return run_stack(self.fused, x, lengths, state)
         ways = len(self.directions)
@@ -246,14 +247,14 @@ class Recurrent(nn.Module):
                     )  # fmt: skip
 
     def states_at(self, at: Scope, layer: int, row: int, place: int, label: str) -> Terms:
-        """The states of a layer at one position, its directions concatenated; 0 at padding."""
+        """The states of a layer at one position, both directions concatenated; 0 at padding."""
         if not at.is_token(row, place):
             return at.run.zeros(label, self.hidden * len(self.directions))
         names = (f"{at.path}.{cell}.hidden" for cell in self.cells(layer))
         return joined(*(at.run.vector(label, name, row, place, None) for name in names))
 
     def last_states(self, at: Scope, layer: int, row: int, point: str, label: str) -> Terms:
-        """The states of a layer after the last token, its directions concatenated."""
+        """The states of a layer after the last token, both directions concatenated."""
         length = at.run.tensor(at.ids).shape[1]
         ends: list[Terms] = []
         for cell, way in zip(self.cells(layer), self.directions, strict=True):
@@ -295,7 +296,8 @@ class Recurrent(nn.Module):
         return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
 
     def _sum_terms(self, at: Scope, index: Index, letter: str) -> Expression:
-        """One value of W x + U h + b for a gate; torch stores b as two vectors."""
+        """One value of W x + U h + b for the gate with this letter. torch stores b as the sum of
+        two vectors."""
         row = BLOCKS[self.kind()].index(letter) * self.hidden + index[2]
         end = f"l{_layer(at)}" + ("_reverse" if ".backward." in at.scope else "")
         x, state = self._below(at, index), self._state_before(at, index, "hidden", "h_before")
@@ -318,7 +320,7 @@ class Recurrent(nn.Module):
         return at.inputs(row, place, None)
 
     def _state_before(self, at: Scope, index: Index, point: str, label: str) -> Terms:
-        """The state before this token: after the previous token, or the initial state."""
+        """The state before this token: the one after the previous token, or the initial state."""
         row, place, _ = index
         last = at.token_before(row, place, backward=".backward." in at.scope)
         if last is not None:
@@ -333,15 +335,15 @@ class Recurrent(nn.Module):
 
 @runtime_checkable
 class InitialState(Protocol):
-    """A container that sets the initial state of a recurrent stack."""
+    """A module that contains a recurrent stack and defines its initial state."""
 
     def initial_terms(
         self, at: Scope, layer: int, row: int, point: str, label: str
     ) -> Terms | None:
-        """The hidden or cell state (`point`) that a layer starts from; None: zeros."""
+        """The hidden or cell state (`point`) from which a layer starts; None means zeros."""
         ...
 
 
 def _layer(at: Scope) -> int:
-    """The number of the layer whose cell traces under this scope."""
+    """The index of the layer whose cell traces under this scope."""
     return int(at.scope.partition(".layers.")[2].partition(".")[0])

@@ -1,7 +1,7 @@
 """Recurrent cells: one traced step, and torch's fused kernels for a stack or a single layer.
 
-The formulas follow torch: the GRU's reset gate acts after the recurrent product, and its update
-gate is the fraction of the old state that is kept.
+The formulas follow torch: the GRU's reset gate acts after the multiplication by the recurrent
+weights, and its update gate is the fraction of the old state that is kept.
 
 Shapes: in a step, x (batch, inputs), hidden and cell (batch, hidden). In a kernel, x (batch,
 length, inputs), with the real tokens of a row first; `lengths` (batch,) is their number, None if
@@ -155,7 +155,7 @@ def run_layer(
     lengths: Tensor | None,
     state: RecurrentState,
 ) -> tuple[Tensor, RecurrentState]:
-    """Run one layer without dropout, in one direction for each set of weights."""
+    """Run one layer without dropout, in one direction or, with two sets of weights, in both."""
     return _run(cell, weights, (True, 1, 0.0, True, len(weights) == 8), x, lengths, state)
 
 
@@ -191,8 +191,9 @@ def _run(
 
 
 def _autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """The autocast dtype on a GPU. Autocast itself would run cuDNN's recurrent kernels in float16
-    even for bfloat16, where small gradients underflow."""
+    """The dtype of autocast on a GPU; None if autocast is off. The caller converts to this dtype
+    itself, because autocast would run cuDNN's recurrent kernels in float16 even if its dtype is
+    bfloat16, and small gradients underflow in float16."""
     on = x.is_cuda and torch.is_autocast_enabled("cuda")
     return torch.get_autocast_dtype("cuda") if on else None
 

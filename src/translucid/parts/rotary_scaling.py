@@ -37,8 +37,8 @@ class RotaryScaling:
     factor: float = 1.0
     method: ScalingName = "linear"
     length: int = 0  # the original context length, for all methods but linear
-    low: float = 1.0  # pairs with fewer rotations in that length are slow,
-    high: float = 4.0  # pairs with more rotations than this are fast
+    low: float = 1.0  # a pair with fewer rotations in that length is slow
+    high: float = 4.0  # a pair with more rotations in that length is fast
 
     def angles(self, positions: Tensor, d: int, base: float) -> Tensor:
         """The angle of each pair of d dimensions at these positions."""
@@ -54,8 +54,8 @@ class RotaryScaling:
                 return places * ((kept + (1 - kept) / self.factor) * turn)
 
     def _dynamic(self, places: Tensor, d: int, base: float) -> Tensor:
-        """Frequencies for the length up to each token, so that step-by-step decoding gives the same
-        result."""
+        """The frequencies at each token (..., d / 2). They depend on the length up to that token
+        only, so that step-by-step decoding gives the same result."""
         longer = ((places + 1) / self.length).clamp(min=1)
         grown = base * (self.factor * longer - self.factor + 1) ** (d / (d - 2))
         pairs = torch.arange(0, d, 2, dtype=torch.float64, device=places.device)
@@ -77,11 +77,12 @@ class RotaryScaling:
         return p / slow if self.factor == 1 else p / (factor * slow)
 
     def kept(self, d: int, base: float, device: torch.device | None = None) -> Tensor:
-        """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow."""
+        """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow ones. (d
+        / 2,)"""
         if self.method == "llama3":
             turns = self.length * frequencies(d, base, device) / (2 * math.pi)
             return ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        # The (fractional) index of the pair that makes `high` or `low` rotations in that length.
+        # The (fractional) index of the pair that makes `high` or `low` rotations in `length`.
         fast, slow = (
             d * math.log(self.length / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (self.high, self.low)

@@ -1,7 +1,7 @@
 """A table in which most numbers are 0, such as the n-grams of one order or a bilingual lexicon.
 
-The other numbers are sorted by a key, row * columns + column. So those of a row are adjacent, and
-each is found by binary search.
+The other numbers are sorted by a key, row * columns + column. So the numbers of a row are adjacent,
+and each number is found by binary search.
 """
 
 from typing import TypeVar
@@ -19,7 +19,8 @@ T = TypeVar("T", bound="SparseTable")
 
 
 class SparseTable(nn.Module):
-    """Numbers between 0 and 1 by row and column. Row -1 means that there is none."""
+    """Numbers between 0 and 1 by row and column. A row index of -1 means that there is no such
+    row."""
 
     keys: Tensor  # (entries,), sorted
 
@@ -30,7 +31,8 @@ class SparseTable(nn.Module):
         self.values = nn.Parameter(torch.zeros(entries), requires_grad=False)
 
     def find(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """The place of each entry among the keys; -1 if it is 0."""
+        """The index of each number among the stored entries; -1 if the number is 0 and so not
+        stored."""
         if not len(self.keys):
             return torch.full_like(rows, -1)
         keys = rows * self.columns + columns
@@ -38,7 +40,8 @@ class SparseTable(nn.Module):
         return torch.where((rows >= 0) & (self.keys[places] == keys), places, -1)
 
     def add(self, rows: Tensor, to: Tensor) -> Tensor:
-        """Add whole rows of the table to a dense tensor (..., columns), in place. rows: (...)"""
+        """Add the rows of the table with these indices (...) to a dense tensor `to` (..., columns),
+        in place."""
         wanted = rows.flatten()
         first, last = (torch.searchsorted(self.keys, (wanted + n) * self.columns) for n in (0, 1))
         counts = last - first
@@ -50,19 +53,20 @@ class SparseTable(nn.Module):
         return to
 
     def check(self, name: str) -> None:
-        """Raise an error if loaded entries are not sorted or out of range."""
+        """Raise an error if loaded keys are not sorted or out of range, or if values are not
+        between 0 and 1."""
         ordered = bool((self.keys.diff() > 0).all())
         limit = self.rows * self.columns
         if len(self.keys) and not (ordered and self.keys[0] >= 0 and self.keys[-1] < limit):
             raise InputError(
-                f"the entries of {name} are not sorted, or out of range; copy the whole folder "
-                "again"
+                f"the keys of {name} are not sorted or are out of range, so the file is damaged; "
+                "copy the whole folder again"
             )
         check_fractions(self.values, name)
 
     @torch.no_grad()
     def filled(self: T, keys: Integers, values: Numbers) -> T:
-        """This table, with these entries."""
+        """Fill this table with these entries, and return it."""
         self.keys.copy_(torch.from_numpy(keys))
         self.values.copy_(torch.from_numpy(values))
         return self
@@ -71,4 +75,7 @@ class SparseTable(nn.Module):
 def check_fractions(values: Tensor, name: str) -> None:
     """Raise an error if loaded values are not between 0 and 1."""
     if len(values) and not 0 <= values.min() <= values.max() <= 1:
-        raise InputError(f"{name} has values below 0 or above 1; copy the whole folder again")
+        raise InputError(
+            f"{name} contains values below 0 or above 1, so the file is damaged; copy the whole "
+            "folder again"
+        )

@@ -1,22 +1,23 @@
-"""Features of a word's spelling, as rows of a hashed table.
+"""Features of a word's spelling, such as its suffixes. Each is a row of a table, chosen by a hash.
 
-Shapes: characters (..., width), byte + 1, 0 after the end of a word (see `parts/characters.py`);
-rows and whether each feature exists: (..., features).
+Shapes: characters (..., width), each byte of a word + 1, 0 after its end (see
+`parts/characters.py`); the row of each feature, and whether it exists: (..., features).
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BEGIN, END = 257, 258  # marks around a word
-SIZES = range(2, 6)  # of n-grams, with the marks
+BEGIN, END = 257, 258  # symbols that mark the beginning and the end of a word
+SIZES = range(2, 6)  # lengths of n-grams, prefixes and suffixes, including these marks
 _PRIME = (1 << 31) - 1  # below it, no product exceeds 64 bits
 _BASE = 1_000_003
 _RANGES = ((ord("A"), ord("Z")), (ord("a"), ord("z")), (ord("0"), ord("9")))
 
 
 def hashed(symbols: Tensor, base: int = _BASE) -> Tensor:
-    """The polynomial hash of sequences (..., n); symbols that are 0 are skipped: (...)."""
+    """The polynomial hash of each sequence of symbols: (..., n) to (...). Symbols that are 0 are
+    skipped."""
     code = torch.zeros_like(symbols[..., 0])
     for symbol in symbols.unbind(-1):
         code = torch.where(symbol > 0, (code * base + symbol) % _PRIME, code)
@@ -24,17 +25,20 @@ def hashed(symbols: Tensor, base: int = _BASE) -> Tensor:
 
 
 def word_codes(ids: Tensor, characters: Tensor) -> Tensor:
-    """The hash of each word, or of its id if the token has no characters: (...)."""
+    """The hash of each word's characters; for a token without characters, its id + 1. Shape:
+    (...)."""
     return torch.where(characters[..., 0] > 0, hashed(characters), ids + 1)
 
 
 def pair_codes(before: Tensor, codes: Tensor) -> Tensor:
-    """The hash of each pair of words. before: the hash of the first word, 0 if there is none."""
+    """The hash of each pair of words. before: the hash of the first word, 0 if there is none;
+    codes: the hash of the second word."""
     return (before * _BASE + codes) % _PRIME
 
 
 def ngram_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """The n-grams of each word, with marks at both ends."""
+    """The table rows of each word's character n-grams (with marks at both ends of the word), and
+    whether each n-gram exists."""
     marked = _marked(characters)
     windows = [marked.unfold(-1, size, 1) for size in SIZES if size <= marked.shape[-1]]
     codes = torch.cat([hashed(window) for window in windows], dim=-1)
@@ -43,8 +47,9 @@ def ngram_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def affix_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """The prefixes and suffixes of each word (1 to 4 bytes), the word in lower case, and its shape:
-    the sequence of capital, small, digit and other characters without repetitions."""
+    """The table rows of these features of each word, and whether each feature exists: the prefixes
+    and suffixes of 1 to 4 bytes, the word in lower case, and its shape. The shape is the sequence
+    of kinds of characters (capital, small, digit, other) without repetitions."""
     marked, lowered = _marked(characters), _marked(lower(characters))
     length = (characters > 0).sum(dim=-1, keepdim=True)
     codes, exists = [], []
@@ -63,15 +68,15 @@ def affix_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def lower(characters: Tensor) -> Tensor:
-    """ASCII capitals in lower case; other bytes unchanged."""
+    """Convert ASCII capitals to lower case; other bytes are unchanged."""
     (first, last), (small, _), _ = _RANGES
     capital = (characters > first) & (characters <= last + 1)
     return characters + capital * (small - first)
 
 
 def _shape(characters: Tensor) -> Tensor:
-    """1 for a capital, 2 for lower case, 3 for a digit, 4 for any other byte, only where it
-    differs from the one before; otherwise 0."""
+    """The kind of each character: 1 for a capital, 2 for lower case, 3 for a digit, 4 for any other
+    byte. It is 0 at padding and where the previous character is of the same kind."""
     kind = (characters > 0) * 4
     for number, (first, last) in enumerate(_RANGES, start=1):
         kind[(characters > first) & (characters <= last + 1)] = number

@@ -4,8 +4,8 @@ A part, or the module that contains it, defines
 
     def switches(self, path: str) -> Iterator[Switch]
 
-where `path` is its path in the network and the scope of its trace points. It yields the switches
-of all its submodules too.
+where `path` is the part's path in the network and the scope of its trace points. The method yields
+the switches of all submodules of the part too.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """Linear scores of a text or of each of its words: every feature adds a row of a table.
 
 Shapes: ids and mask (batch, length); characters (batch, length, width), see `parts/characters.py`;
-a feature has a weight for each output, (outputs,). The row of a feature is a hash, so some features
-share one. All weights start at 0.
+a feature has a weight for each output, (outputs,). The row of a feature in its table is computed by
+a hash, so some features share a row. All weights start at 0.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,11 @@ from translucid.parts.switch import Switch, in_words
 
 
 class WordScores(nn.Module):
-    """What each word adds to the scores of the outputs, from tables of feature weights."""
+    """Base class of linear scores. Each feature of a word has a row in a table, which is added to
+    the scores of the outputs."""
 
     output_point: str
-    names: ClassVar[tuple[str, ...]]  # of the tables
+    names: ClassVar[tuple[str, ...]]  # the names of the tables
 
     def __init__(self, rows: int, outputs: int) -> None:
         super().__init__()
@@ -41,21 +42,24 @@ class WordScores(nn.Module):
         return weight
 
     def codes(self, ids: Tensor, characters: Tensor) -> Tensor:
-        """The hash of each word."""
+        """The hash of each word, by which its row is found: (...)."""
         return word_codes(ids, characters)
 
     def spelling(self, characters: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows of the features of each word's spelling, and which of them exist."""
+        """The table rows of the features of each word's spelling, and whether each feature exists.
+        Both: (..., features)."""
         raise NotImplementedError
 
     def features(self, characters: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows of the features of words (..., width), and their weights: (..., features)."""
+        """The table rows of the features of each word's spelling, and the factor of each. Both:
+        (..., features). characters: (..., width)."""
         rows, exists = self.spelling(characters)
         count = exists.sum(dim=-1, keepdim=True).clamp(min=1)
         return rows, exists.to(self.bias.dtype) / count.to(self.bias.dtype).sqrt()
 
     def _score(self, name: str, features: tuple[Tensor, Tensor]) -> Tensor:
-        """The sum of the features' rows for each word: (batch, length, outputs)."""
+        """For each word, the sum of its features' rows times their factors: (batch, length,
+        outputs)."""
         rows, weights = (part.flatten(0, 1) for part in features)
         total = F.embedding_bag(rows, self.table(name), mode="sum", per_sample_weights=weights)
         return total.unflatten(0, features[0].shape[:2])
@@ -70,14 +74,15 @@ class WordScores(nn.Module):
         return at.weight("table", "words.weight", self._code(at, row, place) % self.rows, out)
 
     def _code(self, at: Scope, row: int, place: int | None) -> int:
-        """The hash of one word; 0 if there is none."""
+        """The hash of one word; 0 if `place` is None."""
         if place is None:
             return 0
         ids, characters = (at.run.tensor(name)[row, place] for name in ("ids", "characters"))
         return int(self.codes(ids, characters))
 
     def _spelling_terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """The features of one word's spelling."""
+        """The sum of what the features of one word's spelling add to one output, as an
+        expression."""
         row, place, out = index
         every, exists = self.spelling(at.run.tensor("characters")[row, place])
         rows = every[exists]
@@ -150,9 +155,9 @@ class TextScores(WordScores):
 class TagScores(WordScores):
     """words[w_t] + characters[w_t] + next[w_{t-1}] + previous[w_{t+1}] + b for each word w_t.
 
-    The tables characters, next and previous contain prefixes, suffixes, the word in lower
-    case and the shape of a word: what they add to the scores of the word itself, of the next
-    word and of the previous word, divided by the square root of their number.
+    The tables characters, next and previous contain the weights of a word's prefixes, suffixes,
+    lower-case form and shape. These weights are added to the scores of the word itself, of the next
+    word and of the previous word, divided by the square root of the number of features.
     """
 
     output_point = "logits"

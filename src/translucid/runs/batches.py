@@ -33,8 +33,8 @@ def epoch_plan(
     epoch: int,
     packing: Packing | None = None,
 ) -> BatchPlan:
-    """Plan the batches of an epoch; depends only on the items' sizes, the seed and the epoch.
-    packing: the items' rows, if known already."""
+    """Plan the batches of an epoch; the plan depends only on the items' sizes, the seed and the
+    epoch. packing: the packing of the items into rows, if known already."""
     packing = packing or shared_rows(task, items, recipe)
     if packing is not None:
         return packing.plan(recipe.training.seed, epoch)
@@ -50,7 +50,7 @@ def _plan(sizes: NDArray[np.int64], recipe: Recipe, epoch: int) -> BatchPlan:
     if largest > training.batch_tokens:
         raise ConfigError(
             f"training.batch_tokens = {training.batch_tokens}: an example has {largest:,} tokens; "
-            "raise it, or lower data.max_length"
+            "raise batch_tokens, or lower data.max_length"
         )
     if training.carry_state:
         return plan_streams(sizes, training.batch_tokens, seed=training.seed, epoch=epoch)
@@ -66,8 +66,8 @@ class Stream:
         processes: Processes = ALONE, packing: Packing | None = None,
         batches: int = 0, epoch: int = 0, index: int = 0,
     ) -> None:  # fmt: skip
-        """Start after `batches` batches, `index` of them in this epoch. packing: the items'
-        rows, if known already."""
+        """Start after `batches` batches, `index` of them in this epoch. packing: the packing of the
+        items into rows, if known already."""
         self._processes = processes
         self._task, self._items, self._recipe = task, items, recipe
         self._epoch, self._index = epoch, index

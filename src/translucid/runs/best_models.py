@@ -13,7 +13,7 @@ import torch
 from translucid.core.atomic_files import remove, write_text, write_whole
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import inside
-from translucid.runs.folder import NETWORK, VALID_PREDICTIONS
+from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.runs.recipe.baseline import FittedBaseline
 from translucid.tasks import model_folder
 from translucid.tasks.base import Score, Task
@@ -36,11 +36,12 @@ class BestModels:
         model_folder.save(now, self._folder / "last", card(now, None))
 
     def numbers(self) -> dict[str, float]:
-        """The scores of the kept models (higher is better), saved for resuming."""
+        """The score of each kept model by its folder's name (higher is better), saved for
+        resuming."""
         return {place.name: score for place, (score, _) in self._kept.items()}
 
     def losses(self) -> dict[str, float]:
-        """The losses of the kept models, which break ties between equal scores."""
+        """The loss of each kept model by its folder's name; it breaks ties between equal scores."""
         return {place.name: -negative for place, (_, negative) in self._kept.items()}
 
     def restore(self, numbers: dict[str, float], losses: dict[str, float]) -> None:
@@ -97,7 +98,7 @@ class BestModels:
 
     def try_baseline(self, baseline: FittedBaseline, say: Callable[[str], None]) -> None:
         """If the baseline scores better, save it as best/, and move the network to network/."""
-        best, network = self._folder / "best", self._folder / NETWORK
+        best, network = self._folder / "best", self._folder / model_folder.NETWORK
         now = model_folder.load(best)
         if now.network.fits:  # in an earlier session
             self._keep_predictions(baseline.score("valid"))
@@ -115,14 +116,14 @@ class BestModels:
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
         say(
-            f"{best} is the {baseline.kind} baseline, because it is better than the network: valid "
-            f"{metric} {values[0]:.4g}, network {values[1]:.4g}. The network is in {network}; to "
-            f"force the network, set model.kind={kind}"
+            f"! {best} is the {baseline.kind} baseline, because its validation {metric} of "
+            f"{values[0]:.4g} is better than the network's {values[1]:.4g}. The network is in "
+            f"{network}; to train only a network, set model.kind={kind}"
         )
 
     def restore_network(self) -> None:
         """Move the network back to best/, so that training can continue."""
-        network = self._folder / NETWORK
+        network = self._folder / model_folder.NETWORK
         if network.exists():
             if (predictions := network / VALID_PREDICTIONS).is_file():
                 write_text(self._folder / VALID_PREDICTIONS, predictions.read_text("utf-8"))
@@ -136,8 +137,8 @@ class BestModels:
 
 
 def average(bundles: Sequence[Bundle]) -> Bundle:
-    """A bundle with the mean of all weights, computed in float64, and the newest bundle's other
-    data."""
+    """A bundle whose weights are the means of the bundles' weights, computed in float64; everything
+    else is that of the newest bundle."""
     newest = max(bundles, key=lambda saved: int(saved.facts["step"]))
     states = [saved.network.state_dict() for saved in bundles]
     means = {
@@ -150,7 +151,7 @@ def average(bundles: Sequence[Bundle]) -> Bundle:
 
 
 def _copy(folder: Path, to: Path, predictions: Path | None = None) -> None:
-    """Copy a model folder; replaces an existing one. predictions: to add to it."""
+    """Copy a model folder, and replace an existing one. predictions: a file to copy into it."""
 
     def fill(aside: Path) -> None:
         unwanted = shutil.ignore_patterns(VALID_PREDICTIONS)

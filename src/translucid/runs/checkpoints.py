@@ -90,8 +90,8 @@ class Checkpoint:
         place, batches = self.numbers["place"], self.numbers["state"]["batches"]
         if place.get("batches") != batches or place.get("index", 0) > batches:
             raise InputError(
-                f"{self.folder / NUMBERS} is damaged: it counts {place.get('batches')} batches "
-                f"read, but {batches} batches trained on; copy the whole run again"
+                f"{self.folder / NUMBERS} is damaged: according to it, {place.get('batches')} "
+                f"batches were read, but {batches} were used for training; copy the whole run again"
             )
 
     @torch.no_grad()
@@ -221,7 +221,7 @@ class Checkpoints:
         return sorted((int(digits) for digits in names if digits.isdigit()), reverse=True)
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint:
-        """The newest intact checkpoint; reports damaged newer ones."""
+        """Find the newest intact checkpoint, and report newer ones that are damaged."""
         for step in self.steps():
             place = self._place(step)
             wrong = fault(place)

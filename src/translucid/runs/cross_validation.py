@@ -38,8 +38,8 @@ class CrossValidation:
         folds, counts = len(self.held_out), sorted(set(self.held_out))
         sizes = " to ".join(f"{count:,}" for count in {counts[0]: 0, counts[-1]: 0})
         lines = [
-            f"{folds} folds, {self.examples:,} examples, {sizes} of them held out in each: mean "
-            f"and {CONFIDENCE:.0%} interval (Student's t)"
+            f"{folds} folds, {self.examples:,} examples, of which {sizes} are held out in each "
+            f"fold: mean and {CONFIDENCE:.0%} interval (Student's t)"
         ]
         never = self.examples - sum(self.held_out)
         if never:
@@ -147,7 +147,7 @@ def _with_fold(recipe: Recipe, fold: str) -> Recipe:
 
 
 def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
-    """The number of validation examples of each fold, and of all examples; raises errors in the
+    """The number of validation examples of each fold, and of all examples; raise errors in the
     data before anything is trained."""
     parts = [load_examples(recipe, lambda line: None) for recipe in recipes]
     return [len(part.valid) for part in parts], len(parts[0].train) + len(parts[0].valid)

@@ -35,14 +35,15 @@ class Rival:
     p: float | None  # of the difference to the trained model
 
     def verdict(self, part: str, setup: Setup, score: Score) -> str:
-        """A warning if the trained model is not better; otherwise empty."""
+        """A warning if the trained model, with this score, is not better than this rival;
+        otherwise an empty string."""
         line = not_better(part, setup.task.criterion(), score, self.title, self.score, self.p)
         return line and f"{line}. {self.use}"
 
 
 def finish(out: Path, setup: Setup, device: torch.device, say: Say) -> Bundle:
     """Report the best model's validation score, score it on the test data, and compare both with
-    the baselines. Returns the best model."""
+    the baselines. Return the best model."""
     best = model_folder.load(out / "best", str(device))
     chosen = best.network.fits and not setup.network.fits  # best/ is the baseline
     for words in best.facts.get("warnings", ()):
@@ -139,7 +140,8 @@ def _rivals(out: Path, setup: Setup, score: Score, part: Part) -> list[Rival]:
 
 
 def _say_verdicts(rivals: list[Rival], part: Part, setup: Setup, score: Score, say: Say) -> bool:
-    """Report the models that are not beaten; return whether the last, the baseline, is not."""
+    """Report the rivals that the trained model does not beat; return whether the last rival, the
+    baseline, is one of them."""
     verdicts = [rival.verdict(part, setup, score) for rival in rivals]
     for line in filter(None, verdicts):
         say(line)

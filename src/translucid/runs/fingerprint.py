@@ -20,7 +20,7 @@ from translucid.training.distributed import Processes
 
 
 def fingerprint_of(setup: Setup, processes: Processes, folder: str) -> dict[str, Any]:
-    """Everything that determines the results of a run, as JSON values. folder: where it was
+    """Everything that determines the results of a run, as JSON values. folder: where the run was
     started."""
     device = pick_device(setup.recipe.training.device, "training.device")
     code = extensions.used(own_names(setup.task.name, setup.network.config))
@@ -59,8 +59,8 @@ def _files(recipe: Recipe) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe the changes that prevent a resume. Model keys newer than the run have their
-    defaults, which do not change older models."""
+    """Describe the changes that prevent a resume. A model key that was added after the run was
+    started is compared by its default, which leaves older models unchanged."""
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}

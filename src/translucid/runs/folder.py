@@ -33,15 +33,17 @@ from translucid.runs.log import FILES
 from translucid.runs.recipe.own_files import FILES as OWN_FILES
 from translucid.runs.recipe.recipe import DATA
 from translucid.runs.trackers import FOLDERS
+from translucid.tasks.model_folder import NETWORK
 
 CODE, RECIPE, TEST, LOCK = "code.json", "recipe.toml", "test.json", "run.lock"
 START = "start.json"
 VALID_PREDICTIONS, TEST_PREDICTIONS = "valid.predictions.txt", "test.predictions.txt"
 MODELS = ("best", "last")
-BASELINE, NETWORK = "baseline", "network"
+BASELINE = "baseline"
 OWN = (
     RECIPE, *FILES, *MODELS, "state", TEST, "checkpoints", "tensorboard", "studio", CODE, LOCK,
-    DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS, BASELINE, NETWORK,
+    DATA, START, OWN_FILES, VALID_PREDICTIONS, TEST_PREDICTIONS, BASELINE,
+    NETWORK,
 )  # fmt: skip
 # Written by other packages and may contain links; Translucid never opens them.
 FOREIGN = tuple(name for name in FOLDERS if name != "tensorboard")
@@ -75,7 +77,7 @@ def remove_own(out: Path) -> None:
 
 
 def saved(out: Path) -> Iterator[Path]:
-    """Checkpoints and models, which are worth keeping."""
+    """The folders of checkpoints and models in a run folder: what is worth keeping."""
     yield from (out / "state").glob("step-*")
     yield from (place for place in (out / name for name in MODELS) if place.exists())
 

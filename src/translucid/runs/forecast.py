@@ -19,12 +19,15 @@ from translucid.training.config import TrainingConfig
 from translucid.training.distributed import ALONE
 from translucid.training.gradients import Gradients, Update
 from translucid.training.loop import FIRST_SAVE
-from translucid.training.state import State
+from translucid.training.state import State, StepPlan
 
 FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # minimum to measure, after the first step; or MANY steps
 MANY = 20
 QUICK = 20.0  # seconds; shorter runs are not forecast
 SAMPLE = 1.0  # seconds spent on measuring an evaluation
+AIM = 0.95  # fraction of a time limit to use; the rest is for saving and the test
+NEXT_PLAN = 0.05  # of a time limit: the pause between two changes of the number of steps
+SMALL_CHANGE, REPORTED = 0.02, 0.2  # of the steps: too small a change, and one to report
 TOO_MUCH, AIMED_AT = 0.5, 0.2  # fractions of the time, for evaluations
 
 
@@ -62,12 +65,17 @@ class Pace:
         spent: float,
         measure_evaluation: Callable[[], float],
         say: Callable[[str], None],
+        plan: StepPlan | None = None,
     ) -> None:
-        """done: the first step; spent: seconds of earlier sessions."""
+        """done: the steps of earlier sessions; spent: their duration in seconds; plan: the
+        plan at the start."""
         self._training, self._done, self._spent = training, done, spent
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
         self._forecast: Forecast | None = None
+        self._plan = StepPlan(training.steps, training.steps) if plan is None else plan
+        self._reported = self._plan.end
+        self._planned = 0.0  # when `end` was last considered, in seconds since the start
         self._evaluation = 0.0  # duration of the last one in this session, in seconds
 
     def ticked(self, step: int, seconds: float) -> None:
@@ -81,7 +89,7 @@ class Pace:
         if len(measured) < FIRST_STEPS or (sum(measured) < FIRST_SECONDS and len(measured) < MANY):
             return
         forecast = Forecast(sum(measured) / len(measured), self._evaluation)
-        steps, every = self._training.steps, self._training.evaluate_every
+        steps, every = self._plan.end, self._every
         if forecast.seconds(step, steps, every) > QUICK:
             # Measured even after an evaluation, since the first one also initializes kernels.
             forecast = Forecast(forecast.step, self._measure())
@@ -101,11 +109,41 @@ class Pace:
             if not self._seconds:
                 return None
             known = Forecast(self._seconds[-1], self._evaluation)
-        return known.seconds(step, self._training.steps, self._training.evaluate_every)
+        return known.seconds(step, self._plan.end, self._every)
+
+    @property
+    def _every(self) -> int:
+        """The number of steps between evaluations."""
+        return max(round(self._training.evaluate_every * self._plan.stretch), 1)
+
+    def new_end(self, plan: StepPlan, step: int, seconds: float) -> int | None:
+        """The step at which training should end to use its time limit, or None to keep the end.
+        seconds: since the start."""
+        training, known = self._training, self._forecast
+        if training.minutes is None or training.most_steps is None or known is None:
+            return None
+        limit = 60 * training.minutes
+        before, pause = plan.end - step, NEXT_PLAN * limit
+        if seconds < self._planned + pause and before * known.step > pause:
+            return None
+        self._planned = seconds
+        evaluations = math.ceil((plan.steps - plan.at(step)) / training.evaluate_every)
+        left = AIM * limit - seconds - evaluations * known.evaluation
+        rest = max(left / known.step, before / 2)  # a single slow evaluation may mislead
+        end = max(min(step + int(rest), training.most_steps), step + 1)
+        if abs(end - plan.end) <= SMALL_CHANGE * before:
+            return None
+        self._plan = plan.ending(end, step)
+        if abs(end - self._reported) > REPORTED * self._reported:
+            self._say(
+                f"{end:,} steps in place of {self._reported:,}: at {duration(known.step)} a step, "
+                f"they use the time limit (training.minutes = {training.minutes:g})"
+            )
+            self._reported = end
+        return end
 
     def _line(self, forecast: Forecast, step: int) -> str:
-        training = self._training
-        steps, every = training.steps, training.evaluate_every
+        training, steps, every = self._training, self._plan.end, self._every
         whole = sum(self._seconds) + forecast.seconds(step, steps, every)
         first = min(training.save_every or every, steps) - self._done % every
         save = min(FIRST_SAVE, forecast.seconds(0, first, every))
@@ -119,17 +157,17 @@ class Pace:
         if evaluations > TOO_MUCH * whole:
             rarely = (1 - AIMED_AT) / AIMED_AT * forecast.evaluation / forecast.step
             line += (
-                f"; evaluations take {evaluations / whole:.0%} of it, and "
-                f"{AIMED_AT:.0%} or less with training.evaluate_every={_round_up(rarely, steps)}"
+                f"; evaluations take {evaluations / whole:.0%} of that time, or at most "
+                f"{AIMED_AT:.0%} with training.evaluate_every={_round_up(rarely, steps)}"
             )
-        if training.minutes is None:
+        if training.minutes is None or training.most_steps is not None:
             return line
         time_left = 60 * training.minutes - self._spent
         if whole <= time_left:
             return line
         reached = forecast.steps_in(time_left, self._done, steps, every)
         return (
-            f"{line}; but training.minutes = {training.minutes:g} ends it at about step "
+            f"{line}; but training.minutes = {training.minutes:g} ends training at about step "
             f"{reached:,}: set training.steps={reached} so that the learning rate decays in time"
         )
 

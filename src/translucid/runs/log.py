@@ -103,6 +103,11 @@ class RunLog:
         if self._bar is not None and self._bar.live:
             self._bar.move(step, self._words + self._left(step))
 
+    def end_at(self, step: int) -> None:
+        """Change the last step of the bar."""
+        if self._bar is not None:
+            self._bar.total = step
+
     def _left(self, step: int) -> str:
         seconds = self._seconds_left(step)
         return f"  {duration(seconds)} left" if seconds else ""
@@ -166,7 +171,7 @@ class RunLog:
 
 
 def open_at_end(path: Path) -> TextIO:
-    """Open a file to append lines; removes an incomplete last line left by a full disk or a killed
+    """Open a file to append lines; remove an incomplete last line left by a full disk or a killed
     process."""
     with saving(path):
         unshare(path)

@@ -52,12 +52,12 @@ class RateTest:
 def find_rate(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False) -> RateTest:
     """Run the test for a recipe. With `pick`, unset keys are chosen to fit the data, as in
     training."""
-    setup = set_up(recipe, say, pick=pick)
-    if setup.network.fits:
+    if recipe.fitted:
         raise ConfigError(
-            f"--find-rate: model.kind = {setup.recipe.model['kind']} is fitted at once, without a "
+            f"--find-rate: model.kind = {recipe.model['kind']} is fitted at once, without a "
             "learning rate; omit the option"
         )
+    setup = set_up(recipe, say, pick=pick, fits_baseline=False)
     device = next(setup.network.parameters()).device
     rising = [LOWEST * (HIGHEST / LOWEST) ** (step / (STEPS - 1)) for step in range(STEPS)]
     torch.manual_seed(setup.recipe.training.seed)

@@ -45,7 +45,7 @@ def probe(held: Bundle, text: str) -> dict[str, Any]:
 
 
 def check(held: Bundle, text: str) -> Task[Any, Any]:
-    """Return the model's task; raises an error if it cannot read this text."""
+    """Return the model's task; raise an error if it cannot read this text."""
     task = task_of(held)
     if not text.strip():
         raise InputError("--probe: the text is empty; pass a text to follow")
@@ -65,7 +65,8 @@ def _ending(held: Bundle) -> str:
 
 
 def chosen(reading: Reading) -> str:
-    """The point to show: the last layer, and cross-attention rather than self-attention."""
+    """The trace point to show: that of the last layer with cross-attention, if any, or else the
+    last point."""
     aside = ("backward", "output")
     names = [name for name in reading if not {*name.split(".")} & {*aside}] or list(reading)
     across = [n for n in names if n.split(".")[-2] in ("cross_attention", "alignment")]
@@ -205,8 +206,8 @@ def about(run: Path) -> dict[str, Any]:
 
 
 def go_back(run: Path, step: int, *, probes: bool = True) -> None:
-    """Remove what was recorded after a step, and the record of how the run ended. probes:
-    whether to keep earlier probes."""
+    """Remove what was recorded after a step, and the record of how the run ended. probes: whether
+    to keep the probes up to this step."""
     for name, kept in ((STEPS, True), (PROBES, probes)):
         path = run / FOLDER / name
         if not path.is_file():

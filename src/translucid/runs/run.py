@@ -129,7 +129,7 @@ def _begin(
 def _or_stop(
     interrupted: Callable[[], bool], work: Callable[..., T], *arguments: Any, **options: Any
 ) -> T:
-    """Do work that may be interrupted at any time, since nothing is trained yet."""
+    """Do work that a stop request may interrupt at any time, since nothing is trained yet."""
     try:
         with leaving(interrupted):
             return work(*arguments, **options)
@@ -185,11 +185,13 @@ def check_together(recipe: Recipe, processes: Processes) -> None:
     if processes.alone:
         return
     if training.compile is True and processes.sharded:
-        raise ConfigError("training.compile = true is not available with fsdp; use ddp, or omit it")
+        raise ConfigError(
+            "training.compile = true is not available with fsdp; use ddp, or omit training.compile"
+        )
     if recipe.model.get("norm") == "batch":
         raise ConfigError(
-            "model.norm = 'batch': each process would use the statistics of its own rows; "
-            "choose layer or rms"
+            "model.norm = 'batch' works only in one process, because each process would use the "
+            "statistics of its own rows; choose layer or rms"
         )
     if processes.sharded and training.optimizer == "muon":
         raise ConfigError(
@@ -281,7 +283,7 @@ def resume_run(
             session.restore(checkpoint)
             if changed:  # perhaps to more steps
                 session.extend()
-            run_log.say(f"resumed at step {checkpoint.step:,} of {chosen.training.steps:,}")
+            run_log.say(f"resumed at step {checkpoint.step:,} of {session.state.plan.end:,}")
             if session.state.finished:
                 run_log.say(
                     "all steps are done; to train longer: translucid resume "

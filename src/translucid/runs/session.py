@@ -32,7 +32,7 @@ from translucid.tasks.model_folder import Bundle
 from translucid.training.distributed import Processes
 from translucid.training.loop import Ending, Watchers, train
 from translucid.training.prefetch import prefetched
-from translucid.training.state import State
+from translucid.training.state import State, StepPlan
 from translucid.training.stop_request import StopRequested, leaving
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
@@ -40,7 +40,7 @@ WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
 
 @dataclass(frozen=True)
 class Recording:
-    """Record a run for the studio's Train view."""
+    """How to record a run for the studio's Train view."""
 
     probe: str | None = None  # text to follow; default: the first validation example
     began: Callable[[], None] = lambda: None  # called when there is something to show
@@ -69,6 +69,8 @@ class Session:
         self.stream = self._stream()
         rows = self.stream.most_rows if training.carry_state else None
         self.state = State(setup.network, training, processes, criterion=criterion, rows=rows)
+        if training.minutes is not None:  # at least half of it is for training
+            self.state.seconds = min(setup.seconds, 30 * training.minutes)
         self.recording = recording
 
     def _stream(self, **place: int) -> Stream:
@@ -97,7 +99,9 @@ class Session:
 
     def extend(self) -> None:
         """Continue a finished run if it now has more steps."""
-        self.state.finished = self.state.step >= self.setup.recipe.training.steps
+        steps = self.setup.recipe.training.steps
+        self.state.plan = StepPlan(steps, steps)
+        self.state.finished = self.state.step >= steps
         if not self.state.finished and self.processes.main:
             for name in (TEST, TEST_PREDICTIONS):  # of the earlier model
                 (self.out / name).unlink(missing_ok=True)
@@ -128,11 +132,11 @@ class Session:
         setup, training = self.setup, self.setup.recipe.training
         self.pace = Pace(
             training, self.state.step, self.state.seconds, self._evaluation_seconds,
-            self.run_log.say,
+            self.run_log.say, self.state.plan,
         )  # fmt: skip
         self.run_log.begin(
-            self.state.step, training.steps, trackers.chosen(training), self.fingerprint["recipe"],
-            self.pace.left, training.log_pause,
+            self.state.step, self.state.plan.end, trackers.chosen(training),
+            self.fingerprint["recipe"], self.pace.left, training.log_pause,
         )  # fmt: skip
         if setup.start is not None and not self.checkpoints.steps():
             # Score the initial model as the score to beat, unless it has a new, untrained head.
@@ -144,6 +148,13 @@ class Session:
                 ticked=self._ticked, evaluation_took=self.pace.evaluated, **recorded,
             )
         )  # fmt: skip
+
+    def _new_end(self, plan: StepPlan, step: int, seconds: float) -> int | None:
+        """The last step, if it changes; several processes would measure different times."""
+        end = self.pace.new_end(plan, step, seconds) if self.processes.alone else None
+        if end is not None:
+            self.run_log.end_at(end)
+        return end
 
     def _ticked(self, step: int, seconds: float) -> None:
         self.pace.ticked(step, seconds)
@@ -171,7 +182,7 @@ class Session:
             ):
                 ending = train(
                     self.state, setup.task, batches, setup.valid, training, watchers,
-                    one_shape=self.stream.one_shape,
+                    one_shape=self.stream.one_shape, new_end=self._new_end,
                 )  # fmt: skip
         finally:  # however it ended, raise errors of a save in the background
             self.checkpoints.wait()
@@ -195,7 +206,7 @@ class Session:
             self._stop("trained and saved, stopped before the test data was scored")
 
     def _stop(self, progress: str) -> NoReturn:
-        steps, command = self.setup.recipe.training.steps, self.processes.command
+        steps, command = self.state.plan.end, self.processes.command
         line = (
             f"{progress} after step {self.state.step:,} of {steps:,}; "
             f"resume with: {command} resume {shlex.quote(str(self.out))}"
@@ -206,16 +217,20 @@ class Session:
     def _why(self, ending: Ending) -> str:
         """Describe why training ended."""
         training, metric = self.setup.recipe.training, self.state.best.criterion.metric
+        end = self.state.plan.end
         match ending:
             case "patience":
-                why = f"no better {metric} in {training.patience} evaluations (training.patience)"
+                rounds = f"{training.patience} evaluations (training.patience)"
+                why = f"{metric} did not improve in {rounds}"
             case "minutes":
                 why = f"time limit reached (training.minutes = {training.minutes:g})"
             case "interrupted":
                 why = "interrupted"
             case "steps":
                 why = "all steps done (training.steps)"
-        return f"training ended after step {self.state.step:,} of {training.steps:,}: {why}"
+                if end != training.steps:
+                    why = f"all steps done that fit (training.minutes = {training.minutes:g})"
+        return f"training ended after step {self.state.step:,} of {end:,}: {why}"
 
     def _bundle(self, network: nn.Module, facts: dict[str, object]) -> Bundle:
         assert isinstance(network, Network)

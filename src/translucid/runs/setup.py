@@ -70,10 +70,12 @@ class Setup:
     start: dict[str, Any] | None = None  # record of the model that training starts from
     packing: Packing | None = None  # how several items share a row
     baseline: FittedBaseline | None = None  # in the main process, unless switched off
+    seconds: float = 0.0  # that the set-up took
 
     @cached_property
     def baselines(self) -> list[Baseline]:
-        """On the validation data: the fitted one, if any, then the trivial one."""
+        """The baselines with their scores on the validation data: the fitted one, if any, then the
+        trivial one."""
         fitted = [] if self.baseline is None else [self.baseline.valid]
         trivial = self.task.baseline(self.items, self.valid)
         return fitted if trivial is None else [*fitted, trivial]
@@ -120,10 +122,10 @@ def set_up(
 ) -> Setup:
     """Read the data and build the model; report sizes and problems before training starts.
 
-    With `pick`, unset keys are chosen to fit the data. From an earlier session of the run:
-    `tokenizers` is its folder of tokenizers, `start` its record of the model that it started from,
-    `columns` the columns of its training data, `baseline` its fitted baseline, if it is there.
-    Without `fits_baseline`, no baseline is fitted.
+    With `pick`, unset keys are chosen to fit the data. When a run is resumed, `tokenizers` is the
+    folder of its tokenizers, `start` its record of the start model, `columns` the columns of its
+    training data, and `baseline` the folder of its fitted baseline, if any. Without
+    `fits_baseline`, no baseline is fitted.
     """
     began = time.monotonic()
     device = pick_device(recipe.training.device, "training.device")
@@ -226,7 +228,7 @@ def set_up(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, coverage, known.task.first_text(examples.valid, valid),
         examples.columns, _example(known.task, examples.valid, valid), start, packed,
-        fitted,
+        fitted, time.monotonic() - began,
     )  # fmt: skip
 
 
@@ -323,5 +325,5 @@ def _say_about(
     if recipe.training.carry_state and not recipe.decoding.carry_state:
         say(
             "! decoding.carry_state = false: evaluation resets the state at every row, although "
-            "training carries it, so scores will be much worse; omit it unless you want this"
+            "training carries it, so scores will be much worse; omit the key unless you want this"
         )

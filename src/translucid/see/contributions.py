@@ -1,11 +1,11 @@
 """Direct logit attribution: a logit as a sum over embedding, heads and feed-forward layers; and how
 much LoRA adapters add to their layers' outputs.
 
-Every part adds its vector to the residual stream, and the output head is linear. With its mean and
-deviation fixed at their values in this run, each norm in between is linear too, so the
-contributions and a remainder add up to the logit exactly. The remainder holds the biases of norms,
-projections and head. With pre-norm, a contribution passes only through the final norm; with
-post-norm, through all later norms.
+Every part adds its vector to the residual stream, and the output head is linear. Each norm in
+between is linear too if the mean and deviation by which it normalises are fixed at their values in
+this run. Therefore the contributions and a remainder add up to the logit exactly. The remainder
+contains the biases of norms, projections and head. With pre-norm, a contribution passes only
+through the final norm; with post-norm, through all later norms.
 
 Elhage et al. 2021, "A mathematical framework for Transformer circuits".
 """
@@ -143,7 +143,7 @@ def _back(
 
 @dataclass(frozen=True)
 class AdapterNorm:
-    """Mean vector lengths, over tokens, of an adapter's output and its frozen layer's output."""
+    """The mean length, over tokens, of an adapter's output vectors and of its frozen layer's."""
 
     layer: str  # its name in the network
     added: float  # of (alpha / rank) B A x

@@ -114,7 +114,7 @@ class TraceDifference:
             yield f"... and {len(self.shapes) - SHOWN} more"
         for names, where in ((self.only_a, "first"), (self.only_b, "second")):
             if names:
-                yield f"only in the {where}: {', '.join(names)}"
+                yield f"only in the {where} run: {', '.join(names)}"
 
     def picture(
         self, pattern: str | Sequence[str] = STREAM, *, tokens: tuple[int, int] | None = None

@@ -111,7 +111,8 @@ class _Point:
 
 
 def _points(values: Mapping[str, Tensor], right: Mapping[str, str]) -> list[_Point]:
-    """List the points, merging those of layers with the same parts."""
+    """List the points of a trace; the same point of several layers becomes one entry. right: the
+    formula of each point."""
     points: dict[str, _Point] = {}
     for name, value in values.items():
         key = _NUMBER.sub(".*", name)

@@ -33,8 +33,8 @@ def from_trace(
     """
     if tokens is not None and (not tokens or min(*tokens, *tokens.values()) < 0):
         raise TraceError(
-            f"tokens = {dict(tokens)}: expected positions from 0 on, {{position in this text: "
-            "position in the other}, such as {3: 3}; omit it to replace all"
+            f"tokens = {dict(tokens)}: expected {{position in this text: position in the other}}, "
+            "counted from 0, such as {3: 3}; omit tokens to replace all positions"
         )
     edits: dict[str, Edit] = {}
     lengths: dict[str, Edit] = {}
@@ -77,8 +77,8 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """Check at the stack's output that both texts have the same length; without this check,
-    positions that exist in only one text would be skipped silently."""
+    """An edit of the stack's output that changes nothing, but checks that both texts have the same
+    length; without it, positions that exist in only one text would be skipped silently."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
         return {}
@@ -105,8 +105,8 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
     axes, along = describe(name).axes, token_axis(name)
     if along is None or value.dim() != len(axes):
         raise TraceError(
-            f"{name} {tuple(value.shape)} has no token axis ({', '.join(axes) or 'a number'}); "
-            "exclude it from the pattern, or omit tokens to replace the whole point"
+            f"{name} has no token axis (its axes are {', '.join(axes) or 'none'}); exclude it "
+            "from the pattern, or omit tokens to replace the whole point"
         )
     sizes = [
         (ours, other)
@@ -128,11 +128,12 @@ def _some(name: str, theirs: Tensor, tokens: Places, value: Tensor) -> Tensor:
 def _check_places(name: str, tokens: Places, ours: int, theirs: int | None) -> None:
     for places, size, where in (
         (tokens.keys(), ours, "this text"),
-        (tokens.values(), theirs, "the other"),
+        (tokens.values(), theirs, "the other text"),
     ):
         if size is not None and max(places) >= size:
             raise TraceError(
-                f"tokens = {dict(tokens)}: {name} has positions 0 to {size - 1} in {where}"
+                f"tokens = {dict(tokens)}: must be positions that exist; {name} has positions 0 "
+                f"to {size - 1} in {where}"
             )
 
 

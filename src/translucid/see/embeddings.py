@@ -53,8 +53,8 @@ def position_table(network: Network, length: int = 64, *, side: Side = "source")
             bias = _bias(stack, places)
             rows = Axis("head", tuple(map(str, range(len(bias)))))
             far = Axis("distance", _numbered(places))
-            adds = "takes off" if bool((bias <= 0).all() and bias.any()) else "adds to"
-            return Heat(f"What each head {adds} a score with distance", numbers(bias), rows, far)
+            adds = "subtracts from" if bool((bias <= 0).all() and bias.any()) else "adds to"
+            return Heat(f"What each head {adds} a score by distance", numbers(bias), rows, far)
         case None:
             raise _unplaced(stack.positions)
     if len(chosen) < table.shape[1]:

@@ -35,8 +35,9 @@ WEIGHT_NAMES = {("weight", "ih"): "input weights", ("weight", "hh"): "state weig
 
 
 class Gradients(Trace):
-    """The gradients of a loss: those of weights in `parameters`, those of trace points by name:
-    `gradients["encoder.layers.0.self_attention.pattern"]`; append `@3` for position 3."""
+    """The gradients of a loss. `parameters` contains those of the weights; those of trace points
+    are read by name, as in `gradients["encoder.layers.0.self_attention.pattern"]`. Append `@3` to
+    the name for position 3."""
 
     loss: float
     parameters: Mapping[str, Tensor]
@@ -211,7 +212,7 @@ def gradients(
 
 
 def _counts(means: Outputs, targets: Tensor) -> Tensor:
-    """Which targets count towards the loss. Raises an InputError if none does."""
+    """A mask of the targets that count towards the loss. Raise an InputError if there is none."""
     counts = means.counts(targets)
     if not bool(counts.any()):
         raise InputError(f"the example has no target to compute a loss from; {means.lacking}")
@@ -223,12 +224,13 @@ def _place_of(of: int, counts: Tensor) -> int:
     if of < 0 and -of <= len(counted):
         return int(counted[of])
     if of not in counted:
-        raise InputError(f"of = {of}: must be one of {', '.join(map(str, counted))}")
+        places = ", ".join(map(str, counted))
+        raise InputError(f"of = {of}: must be the position of a target, one of {places}")
     return of
 
 
 def _at(words: Words, place: int | None) -> str:
-    """The end of a picture's title, naming the target if only one was chosen."""
+    """The end of a picture's title: the target whose loss was chosen; empty for all targets."""
     if place is None:
         return ""
     labels = words.follows or words.source
@@ -287,7 +289,10 @@ def _has_token_vectors(name: str) -> bool:
 
 
 def _line(name: str) -> str:
-    """The name of a line: decoder.recurrent.layers.0.lstm.hidden -> decoder layer 0 hidden"""
+    """The name of a point's line in a chart:
+
+    decoder.recurrent.layers.0.lstm.hidden -> decoder layer 0 hidden
+    """
     *scopes, point = name.split(".")
     shown = [scope for scope in scopes if scope != "recurrent"]
     if "layers" in shown and shown[-1] in ("rnn", "lstm", "gru", "feedforward_residual"):
@@ -311,7 +316,7 @@ def eval_copy(network: Network, *, learning: bool = False) -> Network:
     """Copy a network in evaluation mode, sharing the weights. The network itself is not changed, so
     several threads can use it at once.
 
-    learning: whether all weights of the copy get gradients, even frozen ones, or none.
+    learning: True if all weights of the copy get gradients, even frozen ones; False if none do.
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in network.buffers()}
     for weight in network.parameters():

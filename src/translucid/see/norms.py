@@ -60,14 +60,15 @@ def _lines(name: str, x: Axis, statistics: tuple[Pair, Pair], note: str) -> Line
 def _tables(
     names: list[str], x: Axis, statistics: list[tuple[Pair, Pair]], notes: list[str]
 ) -> Grid:
-    """Tables with one row per norm and the same colour scale before and after."""
+    """Draw tables with one row per norm; the values before and after the norms have the same colour
+    scale."""
     rows = Axis("norm", tuple(_short(name) for name in names))
     scales: dict[str, Scale] = {"mean": "signed", "spread": "positive"}
     heats: list[Heat] = []
     for place, (what, scale) in enumerate(scales.items()):
         tables = [np.stack([both[place][when] for both in statistics]) for when in (0, 1)]
         most = float(max(np.nanmax(np.abs(table)) for table in tables)) or None
-        notes = [*notes, f"the largest {what} is {most or 0:.3g} in size"]
+        notes = [*notes, f"the largest absolute {what} is {most or 0:.3g}"]
         heats += [
             Heat(f"{what} {when}", table, rows, x, scale, most)
             for when, table in zip(("before", "after"), tables, strict=True)

@@ -70,7 +70,8 @@ class Patching:
         return float(self._values(point, [tokens])[0])
 
     def fraction(self, value: float) -> float:
-        """Express a value as a fraction of the way from the corrupted to the clean run."""
+        """Express a value of the measure as a fraction of the way from its value in the corrupted
+        run (0) to its value in the clean run (1)."""
         whole = self.clean_value - self.corrupted_value
         if abs(whole) <= ROUNDING * max(abs(self.clean_value), abs(self.corrupted_value), 1.0):
             raise InputError(
@@ -80,7 +81,8 @@ class Patching:
         return (value - self.corrupted_value) / whole
 
     def recovered(self, point: str, tokens: range | None = None) -> list[float]:
-        """The fraction recovered by patching each token's vector alone; `tokens` limits them."""
+        """The fraction recovered by patching each token's vector alone. tokens: the positions to
+        patch, by default all."""
         tokens = range(self.clean[point].shape[_along(point)]) if tokens is None else tokens
         values = self._values(point, [(token,) for token in tokens])
         return [self.fraction(float(value)) for value in values]
@@ -131,7 +133,8 @@ class Patching:
         return chosen if self.against is None else chosen - logits[..., self.against].double()
 
     def _values(self, point: str, cells: Sequence[Sequence[int]]) -> Tensor:
-        """The measure with each cell's tokens patched; a batch holds many copies of the text."""
+        """The measure for each cell: a list of positions whose vectors are patched together. A
+        batch contains many copies of the text. (cells,)"""
         size = self.clean[point].shape[_along(point)]
         for token in (token for tokens in cells for token in tokens):
             if not 0 <= token < size:
@@ -149,8 +152,8 @@ class Patching:
 def patched(
     clean: TextTrace, corrupted: TextTrace, point: str, cells: Sequence[Sequence[int]]
 ) -> Tensor:
-    """The outputs for the corrupted text when, at one point, each cell's tokens get their vectors
-    from the clean run. (cells, [length,] outputs)"""
+    """The outputs for the corrupted text, once for each cell. A cell lists the positions whose
+    vectors at `point` come from the clean run. (cells, [length,] outputs)"""
     network = corrupted.network
     inputs = {
         name: value.expand(len(cells), *value.shape[1:])

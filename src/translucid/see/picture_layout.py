@@ -44,8 +44,8 @@ class Axis:
 
 
 def sheet(title: str, width: float) -> tuple[Drawing, float]:
-    """Create a sheet with a title; also returns the y below it. A long title widens the sheet up to
-    WIDEST, then wraps."""
+    """Create a sheet with a title; return it with the y coordinate below the title. A long title
+    widens the sheet up to WIDEST, then wraps."""
     width = max(width, min(text_width(title, TITLE), WIDEST - 2 * EDGE)) + 2 * EDGE
     drawing = Drawing(title, width)
     below = drawing.paragraph(EDGE, EDGE / 2, title, width - 2 * EDGE, TITLE)
@@ -255,7 +255,7 @@ def line_styles() -> Iterable[tuple[str, tuple[float, ...]]]:
 
 
 def line_names(drawing: Drawing, names: Sequence[str], y: float) -> float:
-    """Write the names of the lines in rows above the chart; returns the y below."""
+    """Write the names of the lines in rows above the chart; return the y below them."""
     if len(names) < 2:
         return y
     x, y = EDGE, y + 1.3 * SIZE
@@ -296,7 +296,7 @@ def vertical_axis(
 
 
 def chart_width(labels: Sequence[str]) -> float:
-    """The width of a chart with space for every token; many numbers are set more tightly."""
+    """The width of a chart with space for every label; many numbers get less space than words."""
     most = WIDEST if _numeric(labels) else 1728.0
     return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
 

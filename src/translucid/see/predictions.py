@@ -98,7 +98,7 @@ def _classes(reading: TextTrace) -> Bars:
 
 def check_count(k: int) -> None:
     if k < 1:
-        raise InputError(f"k = {k}: the number to show must be 1 or more")
+        raise InputError(f"k = {k}: the number of outputs to show must be at least 1")
 
 
 def check_likely(reading: TextTrace) -> None:

@@ -91,10 +91,10 @@ def saliency(
 ) -> Saliency:
     """Measure how much each input token contributed to one answer.
 
-    of: for classifiers, a class by name or number, by default the likeliest; for tagging,
-    translation and language models, a word by name or position, by default the last: its likeliest
-    tag or the word itself is explained. unit: the logit by default, because a probability near 1
-    hardly changes.
+    of: the answer to explain. For classifiers, a class by name or number (default: the likeliest).
+    For taggers, a word by name or position (default: the last), whose likeliest tag is explained.
+    For translation and language models, a word by name or position (default: the last), which
+    itself is explained. unit: the logit by default, because a probability near 1 hardly changes.
     """
     return saliencies(network, task, example, [of], method=method, steps=steps, unit=unit)[0]
 
@@ -208,7 +208,8 @@ class _Asked:
     def attribute(
         self, answers: Sequence[Answer]
     ) -> tuple[Numbers, list[tuple[float, float | None]]]:
-        """The saliency of each token for each answer (answers, tokens), and the answers."""
+        """The saliency of each token for each answer, (answers, tokens), and the values of each
+        answer that `ends` returns."""
         nodes, weights = (
             _way(self.steps) if self.method == "integrated" else (np.ones(1), np.ones(1))
         )
@@ -226,7 +227,8 @@ class _Asked:
         return self.per_token(slopes), self.ends(answers)
 
     def slopes(self, answers: Sequence[Answer], part: Numbers) -> dict[str, Tensor]:
-        """The gradient of each answer, with the inputs scaled by the given factors."""
+        """The gradient of each answer at the points where the tokens enter the network. part: for
+        each answer, the factor by which the inputs are scaled."""
         entered = {
             name: (value * _column(part, value)).requires_grad_()
             for name, value in self.entrances.items()
@@ -288,8 +290,8 @@ def _way(steps: int) -> tuple[Numbers, Numbers]:
     """Quadrature nodes between 0 and 1, and their weights.
 
     Gauss-Legendre quadrature over the cube root of the path. It puts more nodes near 0, where a
-    norm enlarges small embeddings: even steps miss most of the change there if no position vectors
-    are added to the embeddings (rotary, alibi).
+    norm enlarges small embeddings: evenly spaced nodes would miss most of the change there if no
+    position vectors are added to the embeddings (rotary, alibi).
     """
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     root = (nodes + 1) / 2

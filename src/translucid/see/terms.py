@@ -175,7 +175,8 @@ MEANINGS: dict[Kind, str] = {
 def computation(
     reading: TextTrace, *, points: Points | None = None, shown: int = SHOWN
 ) -> Computation:
-    """The computation that a trace records. points: its values, by default the trace itself."""
+    """The computation that a trace records. points: the values of its trace points, by default
+    those in the trace."""
     example, network = reading.example, reading.network
     reading.check_eval()
     targets = example.batch.targets if reading.outputs.probabilities else None
@@ -245,13 +246,13 @@ def _checked(c: Computation, name: str, index: Index) -> Index:
         0 <= i < size for i, size in zip(index, shape, strict=True)
     ):
         return index
-    asked = f"[{', '.join(map(str, index))}]" if index else "no index"
+    asked = f"[{', '.join(map(str, index))}]"
+    fault = f"{asked} is out of range" if index else "the address has no index"
     if not shape:
         raise InputError(f"{name} is a single number; omit the index {asked}")
     largest = ", ".join(str(size - 1) for size in shape)
     raise InputError(
-        f"{name} has shape {shape}; {asked} is out of range; "
-        f"expected one index per axis, at most [{largest}]"
+        f"{name} has shape {shape}; {fault}; expected one index per axis, at most [{largest}]"
     )
 
 

@@ -45,7 +45,8 @@ def scale_of(name: str) -> Scale:
 
 
 def token_axis(name: str, axes: Collection[str] = ALONG_TEXT) -> int | None:
-    """The index of a point's first axis among `axes`, by default the token axis."""
+    """The index of a point's token axis or, with `axes`, of its first axis that is one of these;
+    None if there is none."""
     return next((place for place, axis in enumerate(describe(name).axes) if axis in axes), None)
 
 
@@ -83,7 +84,9 @@ class FigureOptions:
 
     def _check(self, values: Mapping[str, Tensor]) -> None:
         if self.head not in (None, "mean") and not isinstance(self.head, int):
-            raise InputError(f'head = {self.head!r}: expected a number or "mean"; omit it for all')
+            raise InputError(
+                f'head = {self.head!r}: expected a number or "mean"; omit it for all heads'
+            )
         if self.tokens is None:
             return
         numbers = isinstance(self.tokens, tuple) and all(isinstance(n, int) for n in self.tokens)
@@ -212,7 +215,8 @@ class FigureOptions:
 
 
 def window(size: int, tokens: tuple[int, int] | None, notes: list[str]) -> tuple[int, int]:
-    """The first token to show and the one after the last; adds a note on what is omitted."""
+    """The range of tokens to show: the first, and the one after the last. If tokens are omitted,
+    add a note to `notes`."""
     if tokens is not None and not 0 <= tokens[0] < min(tokens[1], size):
         raise InputError(
             f"tokens = {tokens}: expected (first, end) with 0 <= first < {size} tokens and "
@@ -249,7 +253,7 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest magnitude in all tables with a scale, so that they can share colours."""
+    """The largest magnitude in all tables with this kind of scale, so that they share colours."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 

@@ -136,7 +136,7 @@ class Measuring:
         if self.unknown > UNKNOWN * len(values):
             raise InputError(
                 f"{self.unknown:,} of {len(values):,} tokens of Toyland are not in the model's "
-                "vocabulary: labels are measured for models that read Toyland's English"
+                "vocabulary: labels can be measured only for models that read Toyland's English"
             )
         ranks = _ranks(values)
         auc = area(ranks, flags)
@@ -166,8 +166,8 @@ def unit_labels(
 
 
 def area(ranks: Tensor, flags: Tensor) -> Tensor:
-    """Area under the ROC curve, computed from ranks: (tokens, units), (tokens, features) -> (units,
-    features)."""
+    """Area under the ROC curve of each unit for each feature, (units, features). ranks: those of
+    the units' values, (tokens, units); flags: (tokens, features)."""
     have = flags.double()
     positives = have.sum(0)
     negatives = len(have) - positives
@@ -220,7 +220,8 @@ class Extreme:
 
 @dataclass
 class Activations:
-    """The values of a point at each token of many texts; for heads, their vectors' lengths."""
+    """The values of a point at each token of many texts; if the point has a vector for each head,
+    the lengths of these vectors."""
 
     point: str
     texts: list[str] = field(default_factory=list)
@@ -265,7 +266,8 @@ class Activations:
 
 
 def by_unit(trace: TextTrace, point: str) -> Tensor:
-    """The values of a point for one text; for heads, their vectors' lengths. (tokens, units)"""
+    """The values of a point for one text; if the point has a vector for each head, the lengths of
+    these vectors. (tokens, units)"""
     axes = describe(point).axes[1:]
     along = [place for place, axis in enumerate(axes) if axis in ALONG_TEXT]
     by_head = [place for place, axis in enumerate(axes) if axis in HEADS]

@@ -52,7 +52,9 @@ def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) ->
     example, tokenizer = run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
         name = run.opened.model.task.name
-        raise InputError(f"a model for task {name} does not generate text: no next tokens")
+        raise InputError(
+            f"a model for task {name} does not generate text, so it has no next tokens"
+        )
     if len(tokens) > MAX_TOKENS:
         raise InputError(f"tokens: {len(tokens):,} tokens; the limit is {MAX_TOKENS:,}")
     some = _chosen(positions, len(tokens) + 1, k)
@@ -119,7 +121,9 @@ def decode(
     task, or to 40 tokens for a continuation."""
     model, outputs = run.opened.model, run.outputs
     if outputs.tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} does not generate text: no search")
+        raise InputError(
+            f"a model for task {model.task.name} does not generate text, so there is no search"
+        )
     if not 1 <= beam_size <= 32 or not 1 <= n_best <= beam_size:
         raise InputError(
             f"beam_size must be between 1 and 32 and n_best at most beam_size, not {beam_size} and "
@@ -158,7 +162,7 @@ def compare(a: Run, b: Run) -> dict[str, Any]:
     if a.opened.key == b.opened.key and len(a.kept) and len(b.kept):
         answer |= _ripple(difference(a.kept, b.kept))
         if not (a.whole and b.whole):
-            answer["first"] = None  # the runs may differ earlier, at a point that was not kept
+            answer["first"] = None  # the runs may differ first at a point that was not stored
     elif a.opened.began_from(b.opened) or b.opened.began_from(a.opened):
         answer["depths"] = _depths(difference(a.kept, b.kept))
     return answer
@@ -254,7 +258,9 @@ def draws(
     """Sample texts; returns them with every step of the first."""
     model, tokenizer = run.opened.model, run.outputs.tokenizer
     if tokenizer is None:
-        raise InputError(f"a model for task {model.task.name} does not generate text: no sampling")
+        raise InputError(
+            f"a model for task {model.task.name} does not generate text, so it cannot be sampled"
+        )
     options = {"beam_size": samples, "n_best": samples, "repetition_penalty": repetition_penalty}
     options |= _search_options(run)
     (decoded,) = model.decode([run.text], sampling=by, seed=seed, **options)
@@ -363,7 +369,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
 
 
 def _masks_changed(run: Run) -> bool:
-    """Whether a mask is edited, so that the text may attend to the continuation."""
+    """Whether a mask is edited, in which case tokens of the text can attend to the continuation."""
     masks = (name for name in run.shapes if ".masks." in name)
     return Trace([], edit=run.edit).wants(*masks)
 

@@ -27,8 +27,8 @@ def kinds_of_attention(run: Run) -> dict[str, list[str]]:
 
 
 def frames(run: Run, names: list[str], cut: TensorSlice) -> Iterator[bytes]:
-    """Binary frames of points, whole or cut. For attention points of a long text, only the
-    requested heads and queries are computed."""
+    """Binary frames of points: all their values, or those that `cut` selects. For attention points
+    of a long text, only the requested heads and queries are computed."""
     parts = {name for name in names if len(run.shapes[name]) == 4 and run.attended(name)}
     others = [name for name in names if name not in parts]
     reading = run.reading(others) if others else run.kept
@@ -49,7 +49,7 @@ def _rows_of_head(run: Run, name: str, head: int, queries: range) -> Tensor:
 
 def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
     """Thumbnails of all heads of one kind of attention, (layers, heads, queries, keys), as bytes
-    for 0..1, with each head's entropy (bits) and largest weight. layers: None for all."""
+    that encode 0 to 1, with each head's entropy (bits) and largest weight. layers: None for all."""
     kinds = kinds_of_attention(run)
     if kind not in kinds:
         raise InputError(f"kind: this run has {', '.join(kinds) or 'no'} attention, not {kind!r}")

@@ -21,8 +21,8 @@ TOGETHER = 256  # maximum tokens per saliency batch, over all positions
 
 
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
-    """What each part adds to a logit; with the remainder and rounding, the values sum to it.
-    `by_token`: what all heads together contribute from each token they attend to."""
+    """What each part adds to a logit; with the remainder and rounding, these values sum to the
+    logit. `by_token`: what all heads together contribute from each token they attend to."""
     reading = _reading(run, position)
     contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
@@ -53,7 +53,9 @@ def _looked_at(run: Run, one: Contribution) -> str:
 def layers(run: Run, position: int) -> dict[str, Any]:
     """The logit lens: the prediction at a position if the model stopped after each layer."""
     if not run.outputs.at_positions:
-        raise InputError("the lens needs an output at each position; this model has one per text")
+        raise InputError(
+            "the logit lens needs an output at each position, but this model has one per text"
+        )
     reading = _reading(run, position)
     count = len(reading.labels)
     if position >= count:

@@ -152,7 +152,7 @@ class Handlers:
             )
         if count > MOST:
             raise InputError(
-                f"{count:,} numbers; the limit is {MOST:,} per request; use index or pool"
+                f"{count:,} numbers requested, but the limit is {MOST:,}; use index or pool"
             )
         return Reply(b"".join(attention_tables.frames(run, names, cut)), BINARY, forever=True)
 
@@ -321,6 +321,11 @@ class Handlers:
         seed = whole(query.text("seed", str(plane.SEED)), "seed", 0, plane.SEEDS - 1)
         problem = query.text("problem", "and")
         return json_reply(plane.answer(asked.place["kind"], problem, step, seed), forever=True)
+
+    def planes(self, asked: Question) -> Reply:
+        """The outputs of two models with two inputs, over the same part of the plane."""
+        pair = [self.library.model(named(asked.query, name)).model for name in ("a", "b")]
+        return json_reply(plane.outputs([(model.task, model.network) for model in pair]))
 
     def save(self, asked: Question) -> Reply:
         """Save the session: everything the page has shown so far, in one file."""

@@ -32,8 +32,9 @@ class KnownWords:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # words that follow each other
 
     def between(self, before: str, after: str) -> list[str]:
-        """The words that follow one word or come before the other in the texts, the most frequent
-        first; the empty word is the end of a text."""
+        """Words for the place between two words: those that follow `before` in the texts, then
+        those that precede `after`, each the most frequent first. An empty word stands for the end
+        of a text."""
         pairs = [pair for pair, _ in self.pairs.most_common()]
         following = [second for first, second in pairs if second and first == before]
         return following + [first for first, second in pairs if second == after]
@@ -62,7 +63,8 @@ def input_help(opened: PageModel, text: str, caret: int) -> dict[str, Any]:
 
 
 def another_text(opened: PageModel, number: int) -> str:
-    """One of the model's own texts without unknown words; numbers beyond the last start again."""
+    """One of the model's own texts without unknown words; a number beyond the last text wraps
+    around to the first."""
     texts = known_words(opened).texts
     if not texts:
         raise InputError("the model has no example texts")
@@ -86,7 +88,7 @@ def known_words(opened: PageModel) -> KnownWords:
 
 
 def _vocabulary(tokenizer: Tokenizer) -> list[str]:
-    """The tokens that are whole words."""
+    """The tokens of the vocabulary that are whole words."""
     if tokenizer.unit == "character":
         return []
     pieces = tokenizer.pieces(i for i in range(len(tokenizer)) if i not in tokenizer.special_ids)
@@ -113,7 +115,8 @@ def _replacements(
     task: Task[Any, Any], known: KnownWords, text: str, first: int, last: int
 ) -> list[str]:
     """What to write instead, with the space before it: the same with or without the space, words
-    with a similar spelling, words with the same neighbor in the model's data; or nothing."""
+    with a similar spelling, words with the same neighbor in the model's data. Empty if there is
+    nothing."""
     piece = text[first:last].strip()
     gap = text[first:last][: -len(piece)] if piece else ""
     alike = get_close_matches(piece, known.words, REPLACEMENTS, ALIKE)

@@ -40,8 +40,8 @@ def pattern_bytes(network: Network, example: Example) -> int:
 def passed_over_before(
     name: str, shapes: Mapping[str, tuple[int, ...]], network: Network
 ) -> dict[str, tuple[int, ...]]:
-    """The points that the fused kernel skipped just before this one, in model order. shapes: the
-    shapes of the points before them."""
+    """Names and shapes of the points that the fused kernel skipped just before this one, in model
+    order. shapes: those of all points before this one that were computed."""
     scope, _, point = name.rpartition(".")
     stack, layer, _ = name.partition(".layers.0.")
     causal = ".".join((stack, *CAUSAL))
@@ -106,7 +106,8 @@ class KernelLayerReading(KernelReading, LayerReading):
 
 
 class LayerInputs:
-    """The arguments with which each layer of a Transformer, and its head, was called."""
+    """The arguments with which each layer of a Transformer, and its head, was called in a forward
+    pass."""
 
     def __init__(self, network: Network) -> None:
         self.network = network

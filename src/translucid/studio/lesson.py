@@ -44,7 +44,8 @@ class Lacks(Exception):
 
 
 class ModelLacks(Lacks):
-    """The stop does not apply to this model. The message completes "...: it has no attention"."""
+    """The stop does not apply to this model. The message completes a sentence such as "Skipped: it
+    has no attention"."""
 
 
 class SentenceLacks(Lacks):
@@ -91,9 +92,10 @@ def pieces(text: str) -> list[dict[str, Any]]:
 class Stop:
     """The content of a stop: its text, what to try, and the selection in its view.
 
-    `pin` lists tokens to pin, `light` what to highlight (`part:NAME`, `head:LAYER.HEAD`,
-    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` replaces the decorator's `do`, and
-    `chosen` are further keys of the address: `at`, `i`, `head`, `unit`, ...
+    `pin` lists tokens to pin; `light` lists what to highlight (`part:NAME`, `head:LAYER.HEAD`,
+    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` says what to try, in place of the text
+    passed to `lesson.stop`. `chosen` are further keys of the address: `at`, `i`, `head`, `unit`,
+    ...
     """
 
     def __init__(
@@ -152,8 +154,8 @@ class StopFunction:
 class Lesson:
     """A guided tour through the studio.
 
-    `needs` maps patterns of trace points that the model must have to the reason shown if one is
-    missing.
+    `needs` lists the trace points that the model must have: each key is a pattern, and its value is
+    the reason that the page shows if no point matches.
     """
 
     name: str

@@ -201,11 +201,11 @@ class TracePoint:
         return self.row(_first(self.run.example.words.follows, words, "it does not write {}"))
 
     def lowest_row(self) -> Token:
-        """The row with the lowest mean."""
+        """The row whose numbers have the lowest mean."""
         return self.row(self._all.flatten(1).mean(-1).argmin())
 
     def highest_row(self) -> Token:
-        """The row with the highest mean."""
+        """The row whose numbers have the highest mean."""
         return self.row(self._all.flatten(1).mean(-1).argmax())
 
     def largest(self, *places: SupportsIndex) -> Token | int:

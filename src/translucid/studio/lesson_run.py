@@ -122,14 +122,14 @@ class LessonRun:
         return word.lower() in re.findall(r"[\w'-]+", self.text.lower())
 
     def input(self, place: int) -> float:
-        """One of the numeric inputs, as typed."""
+        """One of the numeric inputs, as typed by the user."""
         typed = self.text.replace(",", " ").split() if self.run.example.words.features else []
         if place >= len(typed):
-            raise Lacks("it reads words, not numbers")
+            raise Lacks("the model reads words, not numbers")
         try:
             return float(typed[place])
         except ValueError:  # a category or a date
-            raise Lacks("it reads a table row with cells that are not numbers") from None
+            raise Lacks("the model reads cells that are not numbers") from None
 
     @property
     def answer(self) -> Word:
@@ -168,7 +168,7 @@ class LessonRun:
         """The 8 words with the most similar embeddings, nearest first."""
         source = self.run.example.source or self.run.example.target
         if source is None:
-            raise Lacks("it reads numbers, not words")
+            raise Lacks("the model reads numbers, not words")
         try:
             bars = neighbours(self.run.opened.model.network, source.tokenizer, token.word, 8)
         except InputError:  # several tokens, or an unknown word
@@ -287,7 +287,7 @@ class PageState:
             layer = f" in layer {chosen['layer']}" if "layer" in chosen else ""
             kinds = kinds_of_attention(self._run.run)
             has = [f"{kind} ({len(layers)} layers)" for kind, layers in kinds.items()] or ["none"]
-            raise Lacks(f"it has no {chosen['kind']} attention{layer}, only {', '.join(has)}")
+            raise Lacks(f"there is no {chosen['kind']} attention{layer}, only {', '.join(has)}")
         if not names and "at" in chosen:
             raise Lacks(f"this model has no {chosen['at']}")
         for key in filter(None, chosen.get("off", "").split(",")):

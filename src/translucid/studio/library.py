@@ -100,7 +100,8 @@ class Library:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def without(self, run: Run, off: Sequence[str]) -> Run | None:
-        """The run with these parts switched off as well, if it is in the cache."""
+        """The same run with these parts switched off as well, if it is in the cache; otherwise
+        None."""
         switched = tuple(sorted({*run.off, *off}))
         return self.runs.get(self._key((run.opened.key, run.text, run.target, switched)))
 

@@ -8,11 +8,12 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from translucid.core.catalogue import CATALOGUE, describe, entry, formula
 from translucid.core.errors import InputError
-from translucid.core.trace import Edit
+from translucid.core.trace import Edit, Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decoded import Decoded
@@ -20,7 +21,7 @@ from translucid.models.adapters import is_adapted
 from translucid.models.base import Network
 from translucid.models.lexicon import LexiconConfig
 from translucid.models.linear import LinearConfig
-from translucid.models.mlp import MLPConfig, Perceptron, PerceptronConfig
+from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.ngram import NGramConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import TextConfig
@@ -33,7 +34,7 @@ from translucid.runs.recipe.examples import Part
 from translucid.see.part_switches import at_strength, switches, together
 from translucid.see.render.mathml import mathml
 from translucid.see.trace_pictures import scale_of
-from translucid.studio.plane import PROBLEMS
+from translucid.studio.plane import HIGH, LOW, PROBLEMS
 from translucid.studio.query_values import clipped, hinted
 from translucid.studio.run_follower import RunFollower
 from translucid.tasks.base import Task
@@ -63,6 +64,8 @@ class StudioModel(Protocol):
 
 
 EDGES = 300  # maximum weights of a layer that the page draws as lines
+MAPPED = 16  # maximum hidden neurons that the page draws as maps of the plane
+GRID = 17  # points of such a map, along each axis
 Load = Callable[[Path], StudioModel]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names of points with their shapes
 
@@ -103,7 +106,7 @@ class PageModel:
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:
-        """Whether this model was fine-tuned from the other, so that their units correspond."""
+        """Whether this model was fine-tuned from the other one, so that their units correspond."""
         start = self.model.facts.get("start")
         return isinstance(start, dict) and start.get("weights") == other.weights
 
@@ -176,6 +179,7 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
         description["plane"] = {"kind": kind, "problem": model.facts["plane"]}
     if isinstance(config, MLPConfig | PerceptronConfig):
         description["edges"] = edges(model.network)
+        description["maps"] = maps(model.network)
     if isinstance(outputs, MaskedTokens):
         description["mask"] = outputs.mask
     return description | ({"labels": list(outputs.labels)} if outputs.labels else {})
@@ -197,8 +201,38 @@ def edges(network: Network) -> dict[str, dict[str, Any]]:
     }
 
 
+def maps(network: MLP | Perceptron) -> dict[str, Any] | None:
+    """The values of each neuron over the plane, for a small network with two inputs: by point, a
+    grid for each neuron, with a row for each value of the second input. The plane of a standardised
+    network is the mean plus or minus two standard deviations."""
+    count = 1 if isinstance(network, Perceptron) else sum(network.config.hidden)
+    if network.config.inputs != 2 or count > MAPPED:
+        return None
+    low, high = torch.full((2,), LOW), torch.full((2,), HIGH)
+    if isinstance(network, MLP) and network.standardise is not None:
+        mean, deviation = network.standardise.mean.float(), network.standardise.deviation.float()
+        low, high = mean - 2 * deviation, mean + 2 * deviation
+    share = torch.linspace(0, 1, GRID)
+    second, first = torch.meshgrid(share, share, indexing="ij")
+    plane = low + torch.stack([first, second], dim=-1).flatten(0, 1) * (high - low)
+    traced = Trace(budget_bytes=None)
+    with torch.no_grad():
+        network(plane.to(next(iter(network.state_dict().values()))), trace=traced)
+    return {
+        "low": low.tolist(), "high": high.tolist(),
+        "grids": {
+            name: [
+                [[round(each, 3) for each in row] for row in grid]
+                for grid in traced[name].float().reshape(GRID, GRID, -1).movedim(-1, 0).tolist()
+            ]
+            for name in traced
+        },
+    }  # fmt: skip
+
+
 def examples(opened: PageModel) -> list[str]:
-    """Example texts: from the model's own data if it records them, otherwise from its task."""
+    """Example texts: from the model's own data if the model records them, otherwise from its
+    task."""
     facts = opened.model.facts
     own = facts.get("examples", [facts.get("example")])
     texts = [text for text in own if isinstance(text, str) and text.strip()]

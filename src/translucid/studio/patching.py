@@ -75,12 +75,14 @@ def outline(clean: Run, corrupted: Run, measure: Measure) -> dict[str, Any]:
 def row(
     clean: Run, corrupted: Run, measure: Measure, at: str, tokens: range | None
 ) -> dict[str, Any]:
-    """How much of the clean output each token's vector at one point recovers."""
+    """For each token, how much of the clean output returns if the token's vector at one point is
+    patched."""
     traced = _patching(clean, corrupted, [at], measure)
     size = clean.shapes[at][1] if tokens is None else len(tokens)
     if size > CELLS:
         raise InputError(
-            f"tokens: {size:,}; the limit is {CELLS} per request, such as tokens=0:{CELLS}"
+            f"tokens: {size:,} requested, but the limit is {CELLS} per request; pass a range such "
+            f"as tokens=0:{CELLS}"
         )
     return {**_measured(traced), "at": at, "recovered": traced.recovered(at, tokens)}
 
@@ -120,8 +122,8 @@ def _is(name: str, globs: tuple[str, ...]) -> bool:
 
 def _written(traced: Patching, run: Run, at: str, token: int) -> str | None:
     """The text that a translation model generates with the patched vector. None if a search cannot
-    apply the edit: it reads the target token by token, and a recurrent layer cannot edit a single
-    step."""
+    apply the edit: a search reads the target token by token, and the edit of a recurrent layer
+    cannot be limited to a single step."""
     if run.example.source is None or run.outputs.tokenizer is None:
         return None
     edit = from_trace(traced.clean, at, tokens={token: token})
@@ -134,7 +136,7 @@ def _written(traced: Patching, run: Run, at: str, token: int) -> str | None:
 
 
 def _python(clean: Run, corrupted: Run, traced: Patching, at: str, token: int) -> str:
-    """Python code that computes the same number."""
+    """Python code with which the user can compute the same number."""
     target = [] if clean.target is None else [clean.target]
     ours, theirs = (", ".join(map(repr, [run.text, *target])) for run in (clean, corrupted))
     edit = f"from_trace(clean, {at!r}, tokens={{{token}: {token}}})"

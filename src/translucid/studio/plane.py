@@ -6,6 +6,7 @@ Training is repeated from its seed, so every step is reproducible.
 """
 
 import random
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from translucid.core.errors import InputError
 from translucid.models import Network, build
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
+from translucid.tasks.base import Task
 from translucid.tasks.regress import Regress, RegressItem
 from translucid.training.optimizers import make_optimizer
 from translucid.training.state import random_state_kept
@@ -28,7 +30,7 @@ STEPS = 200  # maximum number of steps
 SEEDS = 10  # number of seeds for an MLP's initial weights
 SPREAD = 0.2  # maximum distance of a point from its corner, along each axis
 POINTS = 40
-TICKS = 33  # grid points along each axis
+TICKS, FINE = 33, 65  # grid points along each axis
 LOW, HIGH = -0.5, 1.5
 HIDDEN, RATE, SEED = 4, 0.1, 2
 
@@ -131,3 +133,32 @@ def answer(kind: str, problem: str, step: int, seed: int = SEED) -> dict[str, An
     if problem not in PROBLEMS:
         raise InputError(f"problem: must be one of {', '.join(PROBLEMS)}, not {clipped(problem)}")
     return training("perceptron" if kind == "perceptron" else "mlp", problem, seed).at(step)
+
+
+def outputs(models: Sequence[tuple[Task[Any, Any], Network]]) -> dict[str, Any]:
+    """The outputs of models with two inputs and one output over the same part of the plane: two
+    standard deviations around their training data, or around the corners of the unit square."""
+    areas = [_area(task, network) for task, network in models]
+    low, high = (
+        [side(area[end][axis] for area in areas) for axis in (0, 1)]
+        for end, side in enumerate((min, max))
+    )
+    x1, x2 = (torch.linspace(low[axis], high[axis], FINE).tolist() for axis in (0, 1))
+    items = [RegressItem((first, second), (0.0,), 0) for second in x2 for first in x1]
+    grids = []
+    for task, network in models:
+        values = [float(f"{value:.5g}") for (value,) in task.predict(network, items)]
+        grids.append([values[row : row + FINE] for row in range(0, len(values), FINE)])
+    return {"ticks": [x1, x2], "grids": grids}
+
+
+def _area(task: Task[Any, Any], network: Network) -> tuple[list[float], list[float]]:
+    """The lowest and the highest values of the two inputs."""
+    sizes = [getattr(network.config, name, 1) for name in ("inputs", "outputs")]
+    if not isinstance(task, Regress) or sizes != [2, 1]:
+        raise InputError("only models with two inputs and one output can be drawn in the plane")
+    scale = task.input_scale
+    if scale is None:
+        return [LOW, LOW], [HIGH, HIGH]
+    around = [*zip(scale.mean, scale.deviation, strict=True)]
+    return [mean - 2 * side for mean, side in around], [mean + 2 * side for mean, side in around]

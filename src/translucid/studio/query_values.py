@@ -15,7 +15,7 @@ def clipped(value: object) -> str:
 
 
 def hinted(name: str, allowed: Iterable[str]) -> str:
-    """Quote a name for an error message, with the most similar allowed names."""
+    """A name as shown in an error message, followed by the most similar allowed names."""
     close = nearest(name[:200], list(allowed), 3)
     return clipped(name) + (f"; the nearest are {', '.join(close)}" if close else "")
 

@@ -106,7 +106,7 @@ class RunFollower:
 
     @property
     def owed(self) -> bool:
-        """Whether a connected page has not yet received the end of the run."""
+        """Whether any connected page has not yet received the end of the run."""
         return not all(list(self.pages.values()))
 
     def about(self) -> dict[str, Any]:
@@ -116,7 +116,8 @@ class RunFollower:
         with suppress(TranslucidError, OSError, ValueError):
             check_tree(self.folder / "recipe.toml")
             chosen = recipe.read(self.folder / "recipe.toml")
-            kind, steps = chosen.task.kind, chosen.training.steps
+            kind, training = chosen.task.kind, chosen.training
+            steps = training.steps if training.most_steps is None else 0  # 0: it may change
             criterion = TASKS[kind].criterion(chosen.training.best_metric)
         layers = header.get("layers")
         if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):

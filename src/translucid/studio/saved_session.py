@@ -75,8 +75,9 @@ def recording(
 
 
 def to_the_end(ask: Ask) -> Ask:
-    """Repeat the requests of a survey until it is complete. An incomplete survey is an error, since
-    a saved page would repeat its request forever."""
+    """A version of `ask` that repeats the request of a survey until the survey is complete. A
+    survey that stays incomplete gets status 503, because a saved page would repeat its request
+    forever."""
 
     def answer(question: Question) -> tuple[int, str, bytes]:
         if not SURVEY.match(question.path):
@@ -150,7 +151,8 @@ def read_questions(asked: Any) -> tuple[str, list[Question]]:
 
 
 def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
-    """Requests for what the page links to but has not requested: lessons and training."""
+    """Yield requests for what the page links to but has not requested itself: lessons and
+    training."""
     for question in questions:
         status, _, body = ask(question) if question[:2] == ("POST", "/api/runs") else (0, "", b"")
         if status == 200:
@@ -164,8 +166,8 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 
 
 def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
-    """All requests that the views make for one text. prefetch: called with the switches needed
-    next."""
+    """Yield all requests that the views make for one text. prefetch: called with a run and the
+    switches that are requested next."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -238,7 +240,8 @@ def _views(
 
 
 def _credit(run: Any, model: Any, steps: Any) -> Iterator[Question]:
-    """Contributions, lens and saliency for the likeliest output at the first positions."""
+    """Yield requests for contributions, lens and saliency, for the likeliest output at the first
+    positions."""
     for step in (steps or {"steps": ()})["steps"][:POSITIONS]:
         if model["family"] == "transformer" and steps["at"] == "head.logits":
             yield _of(run, "contributions", position=step["n"], output=step["ids"][0])
@@ -259,7 +262,7 @@ def _search(run: Any, answer: Callable[[Question], Any]) -> Iterator[Question]:
             while at["parent"] is not None:
                 before.insert(0, at["token"])
                 at = nodes[at["parent"]]
-            if before != winner[: (n := len(before))]:  # beside the winner
+            if before != winner[: (n := len(before))]:  # not on the path to the winner
                 yield _of(run, "steps", tokens=_dotted(before), positions=f"{n}:{n + 1}", k=6)
 
 
@@ -274,7 +277,7 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
 
 
 def _training(m: str, ask: Ask) -> Iterator[Question]:
-    """Requests for the training run. The page finds single tables in the answers."""
+    """Yield the requests for a training run. The page finds single tables in their answers."""
     at = f"/api/train/{m}"
     yield Question("GET", f"{at}/about")
     yield (history := Question("GET", f"{at}/history"))
@@ -287,7 +290,8 @@ def _training(m: str, ask: Ask) -> Iterator[Question]:
 
 
 def _pairs(runs: dict[str, Any], answer: Callable[[Question], Any]) -> Iterator[Question]:
-    """Requests of the Compare view, in which each model also reads the other model's output."""
+    """Yield the requests of the Compare view, in which each model also reads the other model's
+    output."""
     for m, run in runs.items():
         for other, theirs in runs.items():
             if m == other:

@@ -82,8 +82,9 @@ class Surveys:
 
 
 def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]], str]:
-    """The test data of the model's run, otherwise its validation data; for a model without a run,
-    its example sentences and generated ones, without reference answers."""
+    """Texts for a survey, and a description of their source: the test data of the model's run,
+    otherwise its validation data; for a model without a run, its example sentences and generated
+    ones, without reference answers."""
     why = ""
     for part, name in NAMES.items():
         try:
@@ -92,7 +93,10 @@ def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]]
             why = str(error)
     if "step" in opened.model.facts:  # generated texts would differ from its data
         if run_of(opened.model.folder, "recipe.toml") is None:
-            why = "the model is outside its run folder, whose recipe names the data; open that"
+            why = (
+                "the model is outside its run folder, whose recipe names the data; open the run "
+                "folder instead"
+            )
         raise InputError(f"cannot read the model's data: {why}")
     texts = examples(opened)
     try:
@@ -104,7 +108,7 @@ def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]]
 
 
 def _some(left: Sequence[T], most: int) -> Iterator[T]:
-    """Yield items until the time for one request is used up, but at least one."""
+    """Yield items until the time for one request is used up, but at least one item."""
     began = time.thread_time()
     for number, one in enumerate(left[:most]):
         if number and time.thread_time() - began >= SECONDS:

@@ -104,8 +104,8 @@ def _name_tokens(run: Run, number: dict[str, Any]) -> None:
 
 
 def shown_first(run: Run) -> Iterator[str]:
-    """The numbers that a page selects by default: the largest in the first row of each point, for
-    attention in every head; patterns and the output come first."""
+    """Addresses of the numbers that a page selects by default: the largest in the first row of each
+    point, for attention weights in every head. Attention weights come first, then the output."""
 
     def late(name: str) -> int:
         return 0 if name.endswith(".pattern") else 1 if name == run.output_point else 2
@@ -123,8 +123,9 @@ def shown_first(run: Run) -> Iterator[str]:
 
 
 def carried(run: Run) -> Iterator[str]:
-    """The numbers that a saved page can open: from the first number down to the inputs, from other
-    patterns down to their scores, then breadth-first up to the limit."""
+    """Addresses of the numbers that a saved page can open, up to a limit. First, from the default
+    selection: its first number down to the inputs, and its other attention weights down to their
+    scores. Then the rest of the selection and the terms of all these numbers, breadth-first."""
     first = list(shown_first(run))
     known: dict[str, None] = {}
     for number, address in enumerate(first):
@@ -140,7 +141,8 @@ def carried(run: Run) -> Iterator[str]:
 
 
 def _down(run: Run, address: str, lines: int) -> Iterator[str]:
-    """A number, the first of its terms, the first of that one's terms, and so on, up to `lines`."""
+    """The number at an address, its first term that varies, the first such term of that one, and so
+    on: at most `lines` numbers."""
     for _ in range(lines):
         yield address
         below = _opened(run, address).numbers

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit
 from translucid.parts.attention import INSIDE, MultiHead
@@ -29,7 +30,6 @@ from translucid.studio.layer_inputs import (
 )
 from translucid.studio.page_model import PageModel
 from translucid.studio.query_values import hinted
-from translucid.studio.server.questions import check_cancelled
 from translucid.tasks.example import Example, TokenInput
 from translucid.tasks.outputs import Outputs
 
@@ -40,10 +40,10 @@ BUDGET = 2**28  # bytes stored per run; the rest is recomputed on request
 class Selection(KernelReading):
     """A trace that sees every point and stores as many as fit into the memory budget.
 
-    Points outside the layers that need at most a sixteenth of the budget have priority, together
-    with the layers' inputs; then small points before large ones, attention weights before their
-    scores, and late layers before early ones. If the weights of all heads do not fit,
-    attention uses the fused kernel.
+    Points outside the layers have priority if they need at most a sixteenth of the budget, and so
+    have the layers' inputs; then small points before large ones, attention weights before their
+    scores, and late layers before early ones. If the weights of all heads do not fit, attention
+    uses the fused kernel.
     """
 
     def __init__(self, opened: PageModel, example: Example, edit: Mapping[str, Edit]) -> None:
@@ -236,7 +236,7 @@ class Run:
 
     def _with_neighbours(self, names: Sequence[str]) -> list[str]:
         """Add the other points of the same parts if they are not too large: after the weights of a
-        head, the page usually requests its scores."""
+        head, for example, the page usually requests its scores."""
         scopes = {name.rpartition(".")[0] for name in names}
         near = [name for name in self.shapes if name.rpartition(".")[0] in scopes]
         size = sum(math.prod(self.shapes[name]) for name in near)

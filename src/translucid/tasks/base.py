@@ -51,13 +51,14 @@ class Traits:
     command: str = "predict"  # the command that uses its models
     max_files: int = 1  # maximum number of files for one part of its data
     row_columns: tuple[str, ...] = ("text",)  # columns of rows passed from Python; none: numbers
-    # The columns of a table that may contain the questions, the first choice first ("text" is
-    # data.text_column); none: whole lines are questions.
+    # The columns of a table that may contain the inputs, in order of preference ("text" is
+    # data.text_column); none: whole lines are inputs.
     asks_about: tuple[str, ...] = ()
     suggested: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # default settings
     # The recipe keys of the strong baseline that every run trains, by section; none: no baseline.
     baseline: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # The keys of the sections data and decoding that affect its scores, and those of task it uses.
+    # The keys of the sections data and decoding that affect the scores of this task, and the keys
+    # of the section task that it uses.
     data_keys: Collection[str] = tuple(DataConfig().reading())
     decoding_keys: Collection[str] = tuple(DecodingConfig.model_fields)
     task_keys: Collection[str] = tuple(k for k in TaskConfig.model_fields if k != "kind")
@@ -185,7 +186,8 @@ class Task(ABC, Generic[Record, Item]):
         """How to interpret the network's outputs: labels, tags, numbers or tokens."""
         raise InputError(
             f"task {self.name} does not define `outputs`, which interprets the network's outputs; "
-            f"add it to {type(self).__name__}, such as tl.OneLabel(labels) or tl.Values()"
+            f"add to {type(self).__name__} a property `outputs` that returns, for example, "
+            "tl.OneLabel(labels) or tl.Values()"
         )
 
     # ---- override for other data, long examples and baselines ----
@@ -201,7 +203,8 @@ class Task(ABC, Generic[Record, Item]):
     def learn_tokenizers(
         cls, records: Iterable[Record], options: TokenizerConfig
     ) -> dict[str, Tokenizer]:
-        """The tokenizers by name, trained or loaded from `options.folder`. By default, one."""
+        """Train the tokenizers, or load them from `options.folder`; return them by name. By
+        default, there is one."""
         if options.folder is not None:
             return tokenizers_in(Path(options.folder))
         return {"tokenizer": learn((text for r in records for text in r.texts), options)}
@@ -218,7 +221,7 @@ class Task(ABC, Generic[Record, Item]):
         return cls(*resources.tokenizers.values())
 
     def targets(self, item: Item) -> int:
-        """The number of targets of an item. By default, count them with `collate`."""
+        """The number of targets of an item; by default, `collate` counts them."""
         return self.collate([item]).count
 
     def shorten(self, item: Item, max_length: int) -> Item:
@@ -235,8 +238,8 @@ class Task(ABC, Generic[Record, Item]):
     def split(self, item: Item, max_length: int) -> list[Item]:
         """Split a long item into parts that each have targets."""
         raise ConfigError(
-            f"data.long = 'split': half an example of task {self.name} has no target of its own; "
-            "choose truncate or skip"
+            f"data.long = 'split': task {self.name} cannot split an example, because half an "
+            "example has no target; choose truncate or skip"
         )
 
     def baseline(self, train: Sequence[Item], held_out: Sequence[Item]) -> Baseline | None:
@@ -310,9 +313,9 @@ class Task(ABC, Generic[Record, Item]):
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
-        """The predictions as new table columns, by name. questions: the inputs."""
+        """The predictions of each input as new table columns, by name. questions: the inputs."""
         if probabilities:
-            raise ConfigError(f"--probabilities: task {self.name} has none; omit it")
+            raise ConfigError(f"--probabilities: task {self.name} has none; omit the option")
         answers = self.predict_lines(model, questions)
         return [{self.answer_name: self.answer_text(answer)} for answer in answers]
 
@@ -322,7 +325,8 @@ class Task(ABC, Generic[Record, Item]):
         return None
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> Any:
-        """The prediction for the text that the studio follows during training, as JSON values."""
+        """The prediction for `text`, as JSON values. The studio requests it again and again to
+        show how it changes during training."""
         return self.predict_lines(model, [text])[0]
 
     # ---- for built-in tasks: sizes, items and batches ----
@@ -366,7 +370,7 @@ class Task(ABC, Generic[Record, Item]):
 
     def rows_of(self, store: "Store", length: int) -> LazyItems[Item]:
         """Items of a token store, read from disk when they are used."""
-        raise ConfigError(f"data.store is not available for task {self.name}")
+        raise ConfigError(f"data.store is not available for task {self.name}; omit the key")
 
     def check_evaluated(self, items: Sequence[Item], context_length: int | None, file: str) -> None:
         """Raise an error if `evaluate` would read items longer than the model allows."""

@@ -36,4 +36,5 @@ class PackedItems(Protocol):
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
     ) -> Batch:
-        """Collate the items into `count` rows of these lengths; missing rows are padding."""
+        """Collate into a batch of `count` rows. rows: the indices of the items in each row; rows
+        beyond these are padding. lengths: the padded length of each side (source, target)."""

@@ -83,8 +83,8 @@ class Tags(Choices):
     """One tag per word, predicted at the word's first token.
 
     choose: computes the tags from scores (batch, length, tags) and a mask of first tokens (batch,
-    length); by default, the most probable tag of each word. spans: the tags mark spans, and
-    `choose` returns only complete ones.
+    length); by default, the most probable tag of each word. spans: whether the tags mark spans, so
+    that `choose` returns no broken spans.
     """
 
     kind = "tags"

@@ -176,7 +176,7 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         ]
 
     def item(self, text: str, label: int = IGNORE) -> ClassifyItem:
-        """The item of a text; by default its label is to be predicted."""
+        """Make an item from a text; without `label`, the label is to be predicted."""
         return self._item(text, self.tokenizer.encode(text), label, 0)
 
     def _item(self, text: str, ids: list[int], label: int, line: int) -> ClassifyItem:

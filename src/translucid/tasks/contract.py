@@ -5,6 +5,7 @@ Error messages name the file, line and method.
 
 import inspect
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ def check_contract(
     _is_batch(task, task.collate(few), len(few))
     for count in map(task.targets, few):
         if type(count) is not int or count < 0:
-            _refuse(type(task), "targets", count, "a whole number: the targets of the item")
+            _refuse(type(task), "targets", count, "a whole number, the number of targets")
     _is_loss(task, network, task.collate(few))
     if valid:
         check_score(task, task.evaluate(network, valid[:FEW]))
@@ -36,7 +37,7 @@ def check_contract(
 
 
 def check_encoding(task: Task[Any, Any], record: Any) -> None:
-    """Raise an error if `sizes` returns invalid values, since batches are planned with them."""
+    """Raise an error if `sizes` returns invalid values for an encoded record."""
     sizes = task.sizes(task.encode(record))
     if not isinstance(sizes, tuple) or not sizes or not all(type(n) is int for n in sizes):
         _refuse(type(task), "sizes", sizes, "a tuple of whole numbers, such as (len(item.ids),)")
@@ -71,8 +72,11 @@ def check_baseline(task: Task[Any, Any], baseline: object) -> None:
 
 def _has_metric(task: Task[Any, Any], method: str, score: Score) -> None:
     if task.metric not in score.numbers:
-        numbers, metric = f"numbers for {', '.join(score.numbers)}", f"one for {task.metric!r}"
-        _refuse(type(task), method, numbers, f"{metric}, the metric of the task")
+        numbers = f"a score with only {', '.join(score.numbers) or 'no numbers'}"
+        _refuse(type(task), method, numbers, f"one with {task.metric!r}, the metric of the task")
+    for name, value in score.numbers.items():
+        if not isinstance(value, Real):
+            _refuse(type(task), method, f"{name} = {_kind(value)}", "numbers only, such as 0.5")
 
 
 def check_metric(task: Task[Any, Any], network: nn.Module, valid: Sequence[Any], name: str) -> None:

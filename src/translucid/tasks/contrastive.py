@@ -48,7 +48,8 @@ def score_loss(vectors: Tensor, targets: Tensor) -> Tensor:
 
 
 def cosines(one: Tensor, other: Tensor) -> Tensor:
-    """The cosine similarity a·b / (|a| |b|) of every two vectors: (one, other)."""
+    """The cosine similarity a·b / (|a| |b|) of each row a of `one` with each row b of `other`:
+    (rows of one, rows of other)."""
     return F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T
 
 
@@ -56,7 +57,7 @@ def retrieval(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], compare: Callable[[int, Tensor], Tensor]
 ) -> dict[str, float]:
     """Rank the partner of each text among all texts of the other side; in a tie, the partner ranks
-    last. Returns the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
+    last. Return the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
     pairs: token ids, to recognize equal texts. compare(side, indices): the cosines (indices, pairs)
     between these texts of a side and all texts of the other side.

@@ -49,7 +49,7 @@ class EmbeddingOutputs(Values):
         return "an embedding has no target value; use saliency or model.similarity"
 
     def answer(self, example: Example, outputs: Tensor, of: int | str | None) -> Answer:
-        """By default, the dimension with the largest absolute value."""
+        """The dimension `of`; by default, the one with the largest absolute value."""
         if of is None:
             of = int(outputs.abs().argmax())
         number = str(of).removeprefix("dimension ")
@@ -106,8 +106,8 @@ class Neighbour:
 
 @task
 class Embed(TextTask[SimilarPair, EmbedItem]):
-    """Text embeddings, scored by retrieval of each text's partner, or by correlation of cosines
-    with scores."""
+    """Text embeddings, scored by retrieval of each text's partner or, if pairs have similarity
+    scores, by the correlation of cosines with these scores."""
 
     name = "embed"
     metric = "accuracy"
@@ -162,8 +162,8 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         if ours != theirs:
             having = ["have no scores", "have scores"]
             raise InputError(
-                f"{file}: its pairs {having[theirs]}, but those of the training data "
-                f"{having[ours]}; use the same columns in both (data.score_column)"
+                f"{file}: the pairs in this file {having[theirs]}, but the pairs in the training "
+                f"data {having[ours]}; use the same columns in both (data.score_column)"
             )
 
     @classmethod
@@ -188,7 +188,7 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         max_length: int | None = None,
         temperature: float = TEMPERATURE,
     ) -> None:
-        """max_length: tokens of a text that are read, if fewer than the model can read."""
+        """max_length: number of tokens to read of each text, if below the model's limit."""
         super().__init__(tokenizer)
         self.max_length, self.temperature = max_length, temperature
 
@@ -271,7 +271,8 @@ class Embed(TextTask[SimilarPair, EmbedItem]):
         return torch.stack(rows) if rows else torch.zeros(0, 0)
 
     def similarity(self, model: nn.Module, one: Sequence[str], other: Sequence[str]) -> Tensor:
-        """The cosine similarity of every two texts: (one, other)."""
+        """The cosine similarity of each text of `one` with each text of `other`:
+        (texts of one, texts of other)."""
         rows = self.embed(model, [*one, *other])
         return cosines(rows[: len(one)], rows[len(one) :])
 
@@ -325,7 +326,8 @@ def _score_of_scores(made: Sequence[float], gold: Sequence[float]) -> Score:
 
 
 def nearest(cosines: Tensor, texts: Sequence[str], k: int) -> list[Neighbour]:
-    """The k texts with the largest cosines (texts,), largest first; ties keep their order."""
+    """The k texts with the largest cosines, largest first; ties keep their order. cosines: one for
+    each text, (texts,)."""
     order = cosines.argsort(descending=True, stable=True)[:k].tolist()
     return [Neighbour(place, texts[place], float(cosines[place])) for place in order]
 

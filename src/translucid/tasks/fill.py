@@ -238,7 +238,7 @@ class Fill(TextTask[Text, FillItem]):
     def _sums(
         self, rows: Sequence[tuple[float, int]], items: Sequence[FillItem]
     ) -> dict[str, Sums]:
-        """The sums behind each metric; an example is a whole text."""
+        """The sums from which each metric is computed, with one row of terms for each text."""
         lines, counts = [item.line for item in items], [self.targets(item) for item in items]
         losses, hits = (
             [(float(row[place]), float(n)) for row, n in zip(rows, counts, strict=True)]
@@ -309,7 +309,7 @@ class Fill(TextTask[Text, FillItem]):
             if before.ids.count(mask_id) != after.ids.count(mask_id):
                 raise InputError(
                     f"a mask is beyond the {text_limit(model):,} tokens that this model reads; "
-                    "shorten the text before it"
+                    "shorten the text before the mask"
                 )
         return in_batches(model, short, self, act, self._batch_tokens(model))
 

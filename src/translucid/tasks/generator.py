@@ -128,7 +128,7 @@ class Generator:
             sampling = self.task.sampling  # from the folder of an imported model
         if trace is not None and len(texts) != 1:
             raise InputError(
-                f"a trace records one text, but got {len(texts)}; call it once per text"
+                f"a trace records one text, but got {len(texts)}; make a call for each text"
             )
         edited = NO_TRACE if trace is None else trace.edits()
         if ensemble and edited is not NO_TRACE:
@@ -559,8 +559,8 @@ class Generator:
 
 
 def settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
-    """Change some settings. If no beam size is given, it is raised as `n_best` and `beam_groups`
-    require."""
+    """The settings of `base`, changed by the options. Without an option beam_size, the beam size is
+    raised if `n_best` or `beam_groups` requires it."""
     values = base.model_dump() | dict(options)
     n_best, groups = values["n_best"], values["beam_groups"]
     whole = isinstance(n_best, int) and isinstance(groups, int) and groups > 0

@@ -117,8 +117,8 @@ def function_of(problem: str | None, outputs: int) -> Function:
 
 @dataclass(frozen=True)
 class LabelReading:
-    """How logits are converted to a prediction. function: what is applied to the logits; several:
-    labels are independent, and all above the threshold are returned."""
+    """How logits are converted to a prediction. function: what is applied to the logits. several:
+    True if labels are independent, so that all labels above the threshold are returned."""
 
     function: Function = "softmax"
     several: bool = False
@@ -156,7 +156,7 @@ class LabelReading:
         if not self.several:
             raise ConfigError(
                 f"threshold = {threshold} is only for multi-label models ({PROBLEM} = {SEVERAL}); "
-                "omit it"
+                "omit threshold"
             )
         if not 0 <= threshold <= 1:
             raise ConfigError(f"threshold = {threshold}: must be a probability from 0 to 1")

@@ -254,8 +254,8 @@ class Language(Task[Text, LanguageItem]):
     def with_context(self, items: Sequence[LanguageItem]) -> Sequence[LanguageItem]:
         """Prepend the preceding `context` tokens to every row; the targets stay the same.
 
-        Rows are split into shorter ones, so that the model reads no more tokens at once than in
-        training, unless the context alone fills a row.
+        Rows are split into shorter ones, so that with the context the model reads no more tokens
+        at once than in training. This is impossible if the context alone fills a row.
         """
         if not self.context or not items:
             return items
@@ -283,8 +283,8 @@ class Language(Task[Text, LanguageItem]):
         rows: Sequence[LanguageItem],
         items: Sequence[LanguageItem],
     ) -> dict[str, Sums]:
-        """The sums behind each metric; an example is a row. Models with the same tokenizer and
-        lengths have the same rows."""
+        """The sums from which each metric is computed, with one row of terms for each row of text.
+        Models with the same tokenizer and lengths have the same rows."""
         counts = [sum(target != IGNORE for target in row.targets) for row in rows]
         characters = sum(item.characters for item in items) / max(sum(counts), 1)  # per token
         fingerprint = self.tokenizer.fingerprint
@@ -313,7 +313,7 @@ class Language(Task[Text, LanguageItem]):
         if not (isinstance(model, DecoderModel) and isinstance(model.decoder, RecurrentDecoder)):
             raise InputError(
                 "carry_state = true: this model has no state to carry; omit the key, or set "
-                "context to the number of tokens before each row"
+                "context to the number of earlier tokens that the model should see before each row"
             )
         ids = torch.tensor([i for item in items for i in item.ids], dtype=torch.long)
         targets = torch.tensor([i for item in items for i in item.targets], dtype=torch.long)
@@ -356,7 +356,7 @@ class Language(Task[Text, LanguageItem]):
         """Make an example from a text, whose target is the text itself, shifted by one token."""
         if target is not None:
             raise InputError(
-                f"target = {target!r}: a model for task {self.name} takes no target; omit it"
+                f"target = {target!r}: a model for task {self.name} takes no target; omit target"
             )
         start, ids = self.prompt(text)
         item = self.encode(Text(text, 0))

@@ -22,7 +22,7 @@ def text_limit(model: nn.Module, limit: int | None = None) -> int | None:
 
 
 def cut_to(task: Task[Any, Item], items: Sequence[Item], max_length: int | None) -> list[Item]:
-    """Truncate items longer than `max_length` tokens, and warn how many there are."""
+    """Truncate items longer than `max_length` tokens, and warn with the number of such items."""
     if max_length is None:
         return list(items)
     long = sum(max(task.sizes(item)) > max_length for item in items)
@@ -68,7 +68,7 @@ def limit_length(
     if longer and long != "skip" and data.max_length <= special_tokens:
         raise InputError(
             f"data.max_length = {data.max_length} leaves no room for the text between its "
-            f"{special_tokens} special tokens; raise it"
+            f"{special_tokens} special tokens; raise max_length"
         )
     if longer:
         done = {"skip": "left out", "truncate": "truncated", "split": "read in windows"}
@@ -79,7 +79,7 @@ def limit_length(
     if not items and whole:
         raise InputError(
             f"all {count:,} {part} examples have over data.max_length = {data.max_length} "
-            'tokens, so none is left; raise it, or set data.long = "truncate"'
+            'tokens, so none is left; raise max_length, or set data.long = "truncate"'
         )
     return items, Coverage(
         task.count_examples(items),

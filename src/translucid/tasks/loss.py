@@ -15,8 +15,8 @@ def cross_entropy(
 ) -> Tensor:
     """-Σ log p(target), summed over the targets that are not IGNORE.
 
-    Smoothing spreads that fraction of the target's probability over all classes except those in
-    `never`, such as padding.
+    smoothing: the fraction of the target's probability that is spread over all classes except those
+    in `never`, such as padding.
     """
     logits, targets = logits.flatten(0, -2), targets.flatten()  # (targets, classes), (targets,)
     if _in_one_kernel(logits):

@@ -41,6 +41,7 @@ from translucid.tasks.registry import TASKS
 from translucid.tasks.vocabulary import set_word_dropout
 
 FORMAT = 2
+NETWORK = "network"  # in a run folder, if best/ is the baseline
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 LARGEST = 1 << 62  # larger than any tensor's size
 
@@ -88,7 +89,7 @@ class _Described(_StoredSection):
 
 
 def save(bundle: Bundle, folder: Path, card: str = "") -> None:
-    """Write the model folder; replaces an existing model."""
+    """Write the model folder, and replace an existing model."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not empty and is not a model; choose a new folder")
 
@@ -120,13 +121,15 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
 
 
 def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
-    """The registered names in a model that may be defined by user code."""
+    """The names of the task and the positions, which user code may define, with their
+    registries."""
     positions = config.model_dump().get("positions")
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
 
 def place(folder: str | Path) -> Path:
-    """The model folder itself, or the best (otherwise the last) model of a run folder."""
+    """The model folder: `folder` itself or, in a run folder, the best model (without one, the
+    last)."""
     folder = Path(folder)
     places = [standing(place) for place in (folder, folder / "best", folder / "last")]
     try:
@@ -137,7 +140,7 @@ def place(folder: str | Path) -> Path:
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
-    """Read a model folder, or the best (otherwise the last) model of a run folder."""
+    """Read a model folder or, in a run folder, the best model (without one, the last)."""
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         wrong = f" is not a model folder: it has no {CONFIG}"
@@ -187,8 +190,8 @@ def _load(folder: Path) -> Bundle:
     for key in ("layers", "ensemble_size"):  # each layer or member has its own tensors
         if isinstance(count := sizes.get(key), int) and count > max(1, len(declared)):
             raise InputError(
-                f"{folder / CONFIG}: model.{key} = {count}, but its weights are {len(declared)} "
-                f"tensors; do not use this folder unless you know who made it"
+                f"{folder / CONFIG}: model.{key} = {count}, but the folder contains only "
+                f"{len(declared)} tensors; do not use this folder unless you know who made it"
             )
     network = build_undrawn(config_from(sizes), declared)
     load_weights(network, weights)
@@ -230,24 +233,25 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
     sizes, mistakes = task.smallest_sizes(), []
     vocab = getattr(config, "vocab", None)  # of models that read text
     if (vocab is not None) != ("vocab" in sizes):
-        mistakes.append(f"task {opened.task}, but a {type(config).__name__}")
+        mistakes.append(f"the task is {opened.task}, but the network is a {type(config).__name__}")
     # A decoder may replace an encoder: at the last token it has read the whole text.
     also = {"encoder": "decoder"} if config.model_dump().get("head") in HEADS["decoder"] else {}
     for key in ("shape", "head"):
         wanted = sizes.get(key, "")
         if hasattr(config, key) and getattr(config, key) not in (wanted, also.get(wanted)):
-            mistakes.append(f"task {opened.task}, but {key} {getattr(config, key)}")
+            mistakes.append(f"the task is {opened.task}, but model.{key} = {getattr(config, key)}")
     if vocab is not None:
         target = getattr(config, "target_vocab", None) or vocab
         known = {"tokenizer": min(vocab, target), "source": vocab, "target": target}
         for name, tokenizer in opened.tokenizers.items():
             if len(tokenizer) > known.get(name, len(tokenizer)):
-                mistakes.append(f"{name} has {len(tokenizer):,} tokens, the model {known[name]:,}")
+                tokens = f"{len(tokenizer):,} tokens, but the model has {known[name]:,}"
+                mistakes.append(f"tokenizer {name!r} has {tokens}")
         outputs = getattr(config, "outputs", None)
         if task.label_noun is not None and len(opened.labels) != outputs:
-            mistakes.append(f"{len(opened.labels)} labels, but {outputs} outputs")
+            mistakes.append(f"there are {len(opened.labels)} labels, but {outputs} outputs")
         if not opened.tokenizers:
-            mistakes.append("no tokenizer")
+            mistakes.append("there is no tokenizer")
     if mistakes:
         raise InputError(
             f"{folder / CONFIG} does not match the other files: {'; '.join(mistakes)}; copy the "
@@ -256,8 +260,8 @@ def _check_fits(opened: Bundle, folder: Path) -> None:
 
 
 def _reading_limit(held: Bundle) -> int | None:
-    """The maximum number of tokens per text or window in the model's run; None if it skipped long
-    texts."""
+    """The maximum number of tokens per text or window when the model was trained; None if longer
+    texts were skipped."""
     limit = None if held.data.get("long") == "skip" else held.data.get("max_length")
     if limit is not None and (type(limit) is not int or limit < 2):
         raise InputError(
@@ -290,8 +294,8 @@ Item = TypeVar("Item")
 
 
 def expect(task: Task[Any, Any], *names: str) -> Any:
-    """Return the task if it is an instance of one of these classes; otherwise the error says which
-    method to use."""
+    """Return the task if it is one of the tasks with these names; otherwise raise an error that
+    names the command to use."""
     if not isinstance(task, tuple(TASKS[name] for name in names)):
         raise WrongTaskError(task.name, task.traits.command)
     return task
@@ -304,7 +308,7 @@ def check_task(task: Task[Any, Any], name: str) -> None:
 
 
 def several(texts: Sequence[Item]) -> Sequence[Item]:
-    """Raise an error if a single text is passed instead of a list of texts."""
+    """Return the texts; raise an error if a single text is passed instead of a list."""
     if isinstance(texts, str):
         shown = repr(texts) if len(texts) <= 60 else "text"
         raise InputError(f"expected a list of texts, got one text; write [{shown}]")

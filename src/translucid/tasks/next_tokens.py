@@ -117,8 +117,9 @@ class TargetTokens(NextTokens):
         return [last], self.tokenizer.decode(written[:-1])
 
     def _goes_on(self, example: Example, logits: Tensor) -> str:
-        """Describe the most probable token after a translation, unless it is the end: the text was
-        truncated or given, or a search preferred it. logits: (vocab,)"""
+        """Describe the most probable token after a translation; empty if that is the end token.
+        If not, the translation was truncated or passed in, or a search preferred its end.
+        logits: (vocab,)"""
         tokenizer = self.tokenizer
         probabilities = logits.float().softmax(dim=-1)
         written = probabilities.clone()
@@ -136,7 +137,7 @@ class TargetTokens(NextTokens):
 
 
 def prefixes_and_sources(batch: Batch) -> tuple[list[list[int]], GenerationInputs | None]:
-    """The prefixes of a batch without their padding, and the sources."""
+    """The prefixes of a batch without their padding, and the sources (None for language models)."""
     inputs = batch.inputs
     if "source" in inputs:
         ids, mask = inputs["target"], inputs["target_mask"]

@@ -160,9 +160,9 @@ class DataConfig(Config):
             return None
         number, slash, count = value.partition("/")
         if not (slash and number.isdecimal() and count.isdecimal()):
-            raise ValueError("must be a part and the number of parts, such as '2/5'")
+            raise ValueError("must be a fold and the number of folds, such as '2/5'")
         if not (int(count) >= 2 and 1 <= int(number) <= int(count)):
-            raise ValueError("must be a part from 1 of at least 2 parts, such as '2/5'")
+            raise ValueError("must be a fold from 1 to N and N folds, at least 2, such as '2/5'")
         return value
 
     @property
@@ -257,8 +257,8 @@ class Resources:
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     statistics: Mapping[str, Any] = field(default_factory=dict)  # from `Task.measure`
-    # The tokens to which a long text is truncated, or in each of its windows; None: as many as the
-    # network can read.
+    # The number of tokens to which a long text is truncated, or of each of its windows; None: as
+    # many as the network can read.
     max_length: int | None = None
 
     @property
@@ -276,6 +276,7 @@ class Resources:
 
     @property
     def sampling(self) -> SamplingConfig | None:
-        """The sampling settings in that file; None if the model does not sample."""
+        """The sampling settings in an imported model's generation_config.json; None if the model
+        does not sample."""
         settings = self.statistics.get("sampling")
         return SamplingConfig(**settings) if isinstance(settings, Mapping) else None

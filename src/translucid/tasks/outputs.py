@@ -69,8 +69,8 @@ class Scale:
     def _check(self, columns: int) -> None:
         if columns != len(self.mean):
             raise InputError(
-                f"got {columns} numbers, but the model was trained on {len(self.mean)}; pass as "
-                "many"
+                f"got {columns} numbers, but the model was trained on rows of {len(self.mean)}; "
+                f"pass {len(self.mean)}"
             )
 
 
@@ -223,7 +223,7 @@ class Values(Outputs):
         if wanted != made:
             raise InputError(
                 f"the model gives {made} number{'s' * (made > 1)}, but the target has {wanted}; "
-                "pass as many"
+                f"pass a target of {made}"
             )
         return 0.5 * (outputs - targets).square().flatten()
 
@@ -273,7 +273,8 @@ def floats(value: Tensor) -> list[Any]:
 
 
 def place_of(of: int | str, names: Sequence[str], message: str) -> int:
-    """The index of a name, or a checked index. message: precedes the list of names in errors."""
+    """The index of the name `of`; if `of` is an index, check that it is valid. message: what
+    precedes the list of names in errors."""
     listed = f"{message} {', '.join(names)}"
     if isinstance(of, str):
         places = [place for place, name in enumerate(names) if name == of]

@@ -278,13 +278,13 @@ class Regress(RowTask[Numbers, RegressItem]):
             inputs = " ".join(f"{number:g}" for number in items[row].inputs)
             raise RowError(
                 row,
-                f"with {inputs:.60} the model's numbers overflow: its output is not finite; use "
-                "smaller numbers",
+                f"for the input {inputs:.60}, the model's output is not finite, because its "
+                "numbers overflow; use smaller numbers",
             )
         return answers
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> list[float]:
-        """The prediction, even from a model that diverges."""
+        """The prediction, even if it is not finite because training diverges."""
         return self._answers(model, [self.read_line(text, "text", model)])[0]
 
     def _answers(self, model: nn.Module, items: Sequence[RegressItem]) -> list[list[float]]:
@@ -329,7 +329,7 @@ class Regress(RowTask[Numbers, RegressItem]):
     def units(self) -> Mapping[str, tuple[str, object]]:
         scale = self.target_scale
         own = None if scale is None else (*scale.mean, *scale.deviation)
-        return {"loss": ("in deviations of the model's own training data", own)}
+        return {"loss": ("in standard deviations of the model's own training data", own)}
 
     @property
     def _units(self) -> Sequence[float]:

@@ -48,7 +48,7 @@ class Coverage:
         return ", ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The coverage as a dictionary for JSON."""
         counts: dict[str, Any] = {
             "examples": self.examples,
             "left_out": sum(self.left_out.values()),
@@ -203,7 +203,8 @@ def significance(one: Score, other: Score, metric: str) -> float | None:
 def not_better(
     part: str, criterion: Criterion, one: Score, name: str, other: Score, p: float | None
 ) -> str:
-    """A sentence if a model is not significantly better than a baseline; otherwise empty."""
+    """A warning if a model (score `one`) is not significantly better than a baseline (score
+    `other`); otherwise an empty string."""
     metric = criterion.metric
     model, own = one.numbers[metric], other.numbers[metric]
     better = criterion.rank({metric: model}) > criterion.rank({metric: own})
@@ -238,7 +239,7 @@ def _repeats(text: str) -> bool:
 
 
 def _commonest(texts: Sequence[str], inputs: Sequence[Hashable]) -> tuple[str, int]:
-    """The most common text over different inputs, and its count."""
+    """The text that belongs to the largest number of different inputs, and that number."""
     counts = Counter(text for text, _ in dict.fromkeys(zip(texts, inputs, strict=True)))
     return counts.most_common(1)[0] if counts else ("", 0)
 

@@ -28,7 +28,8 @@ Floats = NDArray[np.float64]
 class Sums:
     """A metric that is a function of sums over examples.
 
-    examples: identifies them, such as by line; rows: the terms of each, (examples, terms).
+    examples: an identifier of each example, such as its line number; rows: the terms of each
+    example, (examples, terms).
     """
 
     examples: tuple[object, ...]

@@ -35,7 +35,8 @@ class Transitions(NamedTuple):
 
 
 def tag_transitions(tags: Sequence[str], *, iob1: bool = False) -> Transitions:
-    """The allowed transitions: in IOB1, or in IOB2 or BIOES, depending on the tags."""
+    """The allowed transitions: those of IOB1 if `iob1` is true, otherwise those of IOB2 or BIOES,
+    whichever the tags use."""
     marked = [mark_and_label(tag) for tag in tags]
     goes_on = [mark in (("B",) if iob1 else ("I", "E")) for mark, _ in marked]
     is_open = [mark in ("B", "I") for mark, _ in marked]
@@ -100,7 +101,7 @@ def broken_spans(parts: Mapping[str, Sequence[Tagged]]) -> Finding:
                         f"{part} line {record.line:,}, word {place}, "
                         f"{record.words[place - 1]!r} {tag} after {before}"
                     )
-    words = f"{begun:,} begin with B- (or S-), {wrong:,} I- (or E-) continue no span of their label"
+    words = f"{begun:,} tags B- or S-; {wrong:,} tags I- or E- continue no span of their label"
     if wrong:
         remedy = "write B- at the first word of each" if begun else "these are IOB1 tags: write B-"
         words += f" (first: {first}); {remedy}, or span F1 ignores them"

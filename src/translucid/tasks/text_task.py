@@ -19,7 +19,7 @@ from translucid.tasks.words import Words, readable
 
 
 def linear_baseline(tokenizer: Kind) -> dict[str, dict[str, Any]]:
-    """The recipe keys of a linear model, with (nearly) all words in its vocabulary."""
+    """The recipe keys of a linear model whose vocabulary contains (nearly) all words."""
     words = {"kind": tokenizer, "vocab_size": 1 << 18}
     return {"model": {"kind": "linear"}, "tokenizer": words}
 

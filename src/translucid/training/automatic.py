@@ -44,15 +44,16 @@ def with_compilation(
     if not isinstance(model, TransformerConfig):
         if config.compile is True:
             raise ConfigError(
-                "training.compile = true: only the layers of a transformer are compiled, and this "
-                f"is model.kind = {model.kind}; set it to false"
+                "training.compile = true: only the layers of a transformer can be compiled, but "
+                f"model.kind = {model.kind}; set training.compile = false"
             )
         return config.model_copy(update={"compile": False})
     if config.compile is True:
         if config.deterministic:
             raise ConfigError(
                 "training.compile = true: compiled kernels are chosen by timing them, so results "
-                "are not deterministic as training.deterministic = true requires; set one to false"
+                "are not deterministic, as training.deterministic = true requires; set one of the "
+                "two to false"
             )
         return config
     worth_it = (
@@ -80,16 +81,17 @@ def with_packing(
         return config
     why_not, sizes = _why_not(model, task), sizes_of(task, items)
     if why_not is None and (row := sum(row_lengths(sizes))) > config.batch_tokens:
-        why_not = f"a row has {row:,} tokens, and training.batch_tokens = {config.batch_tokens}"
+        batch = f"training.batch_tokens = {config.batch_tokens}"
+        why_not = f"a packed row has {row:,} tokens, more than a batch ({batch})"
     if config.packing is True and why_not is not None:
-        raise ConfigError(f"training.packing = true: {why_not}; set it to false")
+        raise ConfigError(f"training.packing = true: {why_not}; set packing to false")
     wanted = config.packing is True or (why_not is None and _pays(config, sizes))
     return config.model_copy(update={"packing": wanted})
 
 
 def _why_not(model: ModelConfig, task: Task[Any, Any]) -> str | None:
     if not task.packs:
-        return f"the task {task.name} does not support it, only translate does"
+        return f"task {task.name} does not support packing, only translate does"
     if not isinstance(model, TransformerConfig):
         return f"model.kind = {model.kind} reads one text per row; only a transformer reads several"
     if model.norm == "batch":
@@ -98,7 +100,7 @@ def _why_not(model: ModelConfig, task: Task[Any, Any]) -> str | None:
 
 
 def _may_pay(config: TrainingConfig, model: ModelConfig, items: Sequence[Any]) -> bool:
-    """Whether packing can save time: only with CUDA graphs, where every batch shape costs a
+    """Whether packing can save time: only with CUDA graphs, because each batch shape needs its own
     graph."""
     if config.cuda_graphs is not True or dist.is_initialized() or len(items) > TOO_MANY_TO_PACK:
         return False

@@ -33,7 +33,12 @@ class TrainingConfig(Config):
         None, "layer-wise decay: learning-rate multiplier per layer below the head", gt=0, le=1
     )
     steps: int = key(2000, "number of weight updates", gt=0)
-    minutes: float | None = key(None, "time limit in minutes", gt=0)
+    minutes: float | None = key(
+        None, "time limit in minutes, from reading the data to the last step", gt=0
+    )
+    most_steps: int | None = key(
+        None, "with minutes: change steps during training to use the time, up to this many", gt=0
+    )
     batch_tokens: int = key(4096, "batch size in tokens, including padding", gt=0)
     accumulate: int = key(1, "gradient accumulation: batches per step", gt=0)
     carry_state: bool = key(
@@ -119,7 +124,7 @@ class TrainingConfig(Config):
 
     @property
     def log_pause(self) -> float:
-        """Seconds between two printed lines of progress: none if log_every was changed."""
+        """The minimum seconds between two printed lines of progress; 0 if log_every was changed."""
         return 1.0 if self.log_every == type(self).model_fields["log_every"].default else 0.0
 
     @field_validator("trackers", "freeze", mode="before")

@@ -43,14 +43,15 @@ def decide(
     *,
     task: str | None = None,
 ) -> TrainingConfig:
-    """Resolve `cuda_graphs`. If graphs are impossible, raise if it is true, report it if "auto"."""
+    """Resolve `cuda_graphs`. If graphs are impossible, raise an error if the value is true, and
+    report the reason if it is "auto"."""
     if config.cuda_graphs is False:
         return config
     why_not = _why_not(config, model, device, task)
     if why_not is not None and config.cuda_graphs is True:
-        raise ConfigError(f"training.cuda_graphs = true: {why_not}; set it to false")
+        raise ConfigError(f"training.cuda_graphs = true: {why_not}; set cuda_graphs to false")
     if why_not is not None and device.type == "cuda":
-        say(f"training.cuda_graphs: {why_not}; steps are launched kernel by kernel")
+        say(f"training.cuda_graphs: {why_not}; steps run without CUDA graphs")
     return config.model_copy(update={"cuda_graphs": why_not is None})
 
 
@@ -60,13 +61,13 @@ def _why_not(
     if device.type != "cuda":
         return f"CUDA graphs need a CUDA GPU, and this runs on {device.type}"
     if dist.is_initialized() and config.parallel == "fsdp":
-        return "sharded layers (fsdp) are not captured"
+        return "sharded layers (fsdp) cannot be captured in a graph"
     if dist.is_initialized() and config.cuda_graphs == "auto":
-        return "with several processes, set it to true"
+        return "off with several processes, unless you set cuda_graphs to true"
     if isinstance(model, RecurrentConfig):
         return _why_not_recurrent(config, model)
     if not isinstance(model, TransformerConfig):
-        return f"steps of model.kind = {model.kind} are not captured"
+        return f"steps of model.kind = {model.kind} cannot be captured in a graph"
     if model.norm == "batch":
         return "batch norm would count the rows that pad a batch"
     if model.ensemble_size > 1:
@@ -74,9 +75,9 @@ def _why_not(
     if task is not None and TASKS.source(task) is not None:
         return f"your own task ({task}) would count the rows that pad a batch"
     if POSITIONS.source(model.positions) is not None:
-        return f"your own positions ({model.positions}) are not captured"
+        return f"your own positions ({model.positions}) cannot be captured in a graph"
     if model.characters:
-        return "a model that reads characters is not captured"
+        return "a model that reads characters cannot be captured in a graph"
     return None
 
 
@@ -86,7 +87,7 @@ def _why_not_recurrent(config: TrainingConfig, model: RecurrentConfig) -> str | 
     if config.carry_state:
         return "rows that pad a batch would change the carried state"
     if config.activation_regularization or config.temporal_regularization:
-        return "penalties on activations are not captured"
+        return "penalties on activations cannot be captured in a graph"
     return None
 
 
@@ -204,7 +205,7 @@ class Captured(Gradients):
 
 @contextmanager
 def _no_waiting() -> Iterator[None]:
-    """Within the block, raise if the CPU synchronises with the GPU, which a graph cannot do. An
+    """Within the block, raise an error if the CPU waits for the GPU, which a graph cannot do. An
     error during the capture itself would leave the random generator unusable."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
@@ -227,7 +228,8 @@ FINENESS = 8  # lengths above 8 * SMALLEST are rounded up by less than 1 / FINEN
 
 
 def few(lengths: Any, max_length: int) -> NDArray[np.int64]:
-    """Round lengths up, long ones to larger multiples, but not beyond max_length."""
+    """Round lengths up so that few different ones remain: long lengths to larger multiples than
+    short ones, but not beyond max_length."""
     lengths = np.asarray(lengths, dtype=np.int64)
     powers = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
     steps = np.maximum(powers // FINENESS, SMALLEST)
@@ -273,9 +275,9 @@ def in_few_shapes(
 
 
 def _needless(name: str, tensor: Tensor, behind: Collection[str]) -> bool:
-    """Whether attention gives the same results without this mask, by a faster kernel: padding of
-    the masks `behind` is at the end, where no real position sees it. Other masks of short rows are
-    kept, so that one kind of batch is compiled once."""
+    """Whether attention gives the same results without this mask, and with a faster kernel. behind:
+    the names of masks whose padding is at the end, where no real position attends to it. Other
+    masks of short rows are kept, so that one kind of batch is compiled only once."""
     if tensor.dtype is not torch.bool:
         return False
     return name in behind or (tensor.shape[1] > SHORT and bool(tensor.all()))

@@ -82,8 +82,8 @@ class Processes:
         )
 
     def syncing(self, called: nn.Module, wanted: bool) -> Any:
-        """A context in which the backward pass of `called` exchanges gradients only if `wanted`.
-        That is the case for the last batch of a step."""
+        """A context in which the backward pass of `called` exchanges gradients only if `wanted`,
+        which is true for the last batch of a step."""
         if isinstance(called, nn.parallel.DistributedDataParallel):
             return nullcontext() if wanted else called.no_sync()
         if self.sharded:

@@ -22,7 +22,7 @@ from translucid.training.cuda_graphs import Captured
 from translucid.training.distributed import whole
 from translucid.training.gradients import CapturedUpdate, Gradients, Update
 from translucid.training.optimizers import rate
-from translucid.training.state import State, seed_generators
+from translucid.training.state import State, StepPlan, seed_generators
 from translucid.training.stop_request import StopRequested, leaving
 
 Ending = Literal["steps", "minutes", "patience", "interrupted"]  # why training ended
@@ -97,8 +97,14 @@ def train(
     watchers: Watchers,
     *,
     one_shape: bool = False,
+    new_end: Callable[[StepPlan, int, float], int | None] = lambda plan, step, seconds: None,
 ) -> Ending:
-    """Train in place, from the given state. one_shape: all batches have the same shape."""
+    """Train in place, from the given state.
+
+    one_shape: all batches have the same shape. new_end: called after each step with the plan, the
+    number of the step and the seconds since the start; returns the step at which training should
+    end, or None to keep it.
+    """
     model, device, processes = state.network, state.device, state.processes
     gradients = _gradients(state, task, config, watchers, one_shape)
     parameters = list(model.parameters())
@@ -113,7 +119,7 @@ def train(
         if state.unscored:  # evaluation was interrupted again; the checkpoint is unchanged
             return "interrupted"
         late = _late(state, config)
-        state.finished = state.step >= config.steps or late or state.best.stalled
+        state.finished = state.step >= state.plan.end or late or state.best.stalled
         watchers.save()
         model.train()
         marked = time.monotonic()
@@ -139,7 +145,8 @@ def train(
     saved, session_began = False, time.monotonic()
     while not state.finished:
         step_began = time.monotonic()
-        factor = rate(state.step, config.schedule, steps=config.steps, warmup=config.warmup)
+        place = state.plan.at(state.step)
+        factor = rate(place, config.schedule, steps=config.steps, warmup=config.warmup)
         learning_rate = config.learning_rate * factor
         launched = prefetched or launch(state.step)
         targets = launched.targets
@@ -148,7 +155,7 @@ def train(
         sizes = gradient_sizes(parameters) if watched else None  # before they are clipped
         loss = processes.sum(launched.loss)
         update.take(learning_rate)
-        alone = update.waits or _pauses(state.step + 1, config)
+        alone = update.waits or _pauses(state.step + 1, state.plan, config)
         prefetched = None if alone else launch(state.step + 1)
         norm = update.norm()
         if math.isfinite(norm):
@@ -164,7 +171,7 @@ def train(
 
         now = time.monotonic()
         state.seconds = now - began
-        last = state.step >= config.steps or _late(state, config)
+        last = state.step >= state.plan.end or _late(state, config)
         if state.step % config.log_every == 0 or last:
             speed = (state.target_sum - targets_then) / max(now - marked, 1e-9)
             watchers.progress(
@@ -181,7 +188,7 @@ def train(
             )
             state.loss_sum.zero_()
             marked, state.target_sum, targets_then = now, 0, 0
-        evaluating = state.step % config.evaluate_every == 0 or last
+        evaluating = state.plan.due(state.step, config.evaluate_every) or last
         if evaluating:
             _evaluate(state, task, valid, metric, watchers)
         if watchers.looks(state.step, evaluating):
@@ -200,8 +207,12 @@ def train(
             return "interrupted"
         prepared = launched.prepared if prefetched is None else prefetched.prepared
         watchers.ticked(state.step, max(now - step_began - prepared, 0.0))
+        if not state.finished and (
+            end := new_end(state.plan, state.step, time.monotonic() - began)
+        ):
+            state.plan = state.plan.ending(end, state.step)
         marked += time.monotonic() - now  # evaluation and saving do not count as training
-    return _ending(state, config)
+    return _ending(state)
 
 
 def _late(state: State, config: TrainingConfig) -> bool:
@@ -211,15 +222,15 @@ def _late(state: State, config: TrainingConfig) -> bool:
     return state.processes.any(state.seconds > 60 * config.minutes)
 
 
-def _pauses(step: int, config: TrainingConfig) -> bool:
+def _pauses(step: int, plan: StepPlan, config: TrainingConfig) -> bool:
     """Whether the loop evaluates, saves or ends after this step."""
-    every = (config.evaluate_every, config.save_every or config.evaluate_every)
-    return step >= config.steps or any(step % n == 0 for n in every)
+    saves = config.save_every is not None and step % config.save_every == 0
+    return step >= plan.end or plan.due(step, config.evaluate_every) or saves
 
 
-def _ending(state: State, config: TrainingConfig) -> Ending:
+def _ending(state: State) -> Ending:
     """Why a run ended, possibly in an earlier session."""
-    if state.step >= config.steps:
+    if state.step >= state.plan.end:
         return "steps"
     return "patience" if state.best.stalled else "minutes"
 
@@ -272,8 +283,8 @@ def gradient_sizes(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def look(state: State, watchers: Watchers) -> None:
-    """Call `watchers.looked` with the network as it would be saved now; call this in all
-    processes."""
+    """Call `watchers.looked` with the network as it would be saved now. All processes must call
+    this function."""
     training = state.network.training
     with state.readable() as network:
         network.eval()

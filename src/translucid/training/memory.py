@@ -110,8 +110,8 @@ def check_memory(
     device: torch.device,
     model: Mapping[str, Any],
 ) -> None:
-    """Raise if a run cannot fit in memory, naming the keys to lower. model: the recipe's
-    section."""
+    """Raise an error that names the keys to lower if a run cannot fit in memory. model: the
+    recipe's section of that name."""
     available = available_bytes(device)
     if available is None:
         return

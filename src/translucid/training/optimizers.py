@@ -66,7 +66,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def product_dtype(device: torch.device) -> torch.dtype:
-    """The dtype for matrix multiplication: bfloat16 on GPUs that support it, else float32.
+    """The dtype for matrix multiplication: bfloat16 on GPUs that support it, otherwise float32.
 
     In bfloat16, a CPU without bfloat16 instructions takes 20 to 50 times as long, or fails; one
     with them is not faster than in float32.
@@ -165,7 +165,9 @@ def _split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     return matrices, [p for p in trained if id(p) not in chosen]
 
 
-def rate(step: int, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2) -> float:
+def rate(
+    step: float, name: ScheduleName, *, steps: int, warmup: int, cooldown: float = 0.2
+) -> float:
     """The fraction of the peak learning rate at a step (from 0): linear warmup, then the schedule.
 
     constant: no decay. linear, cosine: down to 0 at the last step. inverse_sqrt: 1 / sqrt(step).

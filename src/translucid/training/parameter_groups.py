@@ -28,13 +28,13 @@ def freeze(network: nn.Module, patterns: Sequence[str]) -> None:
 
 
 def frozen(network: nn.Module, patterns: Sequence[str]) -> set[str]:
-    """The names of weights that match these patterns; raises if all do."""
+    """The names of weights that match these patterns; raise an error if all weights do."""
     names = _names(network)
     chosen = {name for pattern in patterns for name in _matching(names, pattern, "freeze")}
     if chosen == set(names):
         raise ConfigError(
-            f"training.freeze = {list(patterns)!r}: no weight is left to train; omit a part, "
-            "such as the head"
+            f"training.freeze = {list(patterns)!r}: no weight is left to train; omit a "
+            "pattern, for example that of the head"
         )
     return chosen
 
@@ -62,7 +62,8 @@ def _names(network: nn.Module) -> dict[str, list[str]]:
 
 
 def _matching(names: Mapping[str, Sequence[str]], pattern: str, key: str) -> list[str]:
-    """The weights whose name, or that of a part containing them, matches a pattern."""
+    """The weights that match a pattern, by their own name or by that of a part that contains
+    them."""
     chosen = [
         name
         for name, every in names.items()

@@ -42,8 +42,8 @@ def pinned(batch: Batch) -> Batch:
 
 
 class Prefetcher:
-    """An iterator that prepares a few items ahead in a thread. The thread's exceptions are raised
-    in place of its item; `close` ends the thread."""
+    """An iterator that prepares a few items ahead in a thread. If the thread raises an exception,
+    `next` raises it in place of the item; `close` ends the thread."""
 
     def __init__(
         self, batches: Iterator[Batch], finish: Callable[[Batch], Batch], size: int = QUEUE_SIZE

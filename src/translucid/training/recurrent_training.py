@@ -27,8 +27,8 @@ from translucid.parts.recurrent import Recurrent
 
 
 class CarriedState(nn.Module):
-    """A language model that starts from the final state of its last call, at first from zeros. The
-    state is part of a checkpoint."""
+    """A recurrent language model that starts each call from the final state of the previous call,
+    and the first from zeros. The state is part of a checkpoint."""
 
     hidden: Tensor
     cell: Tensor | None
@@ -41,7 +41,7 @@ class CarriedState(nn.Module):
         ):
             raise ConfigError(
                 "training.carry_state = true: this network has no state to carry; use "
-                "model.kind = recurrent, or omit it"
+                "model.kind = recurrent, or omit carry_state"
             )
         self.network = network
         zeros = network.decoder.recurrent.zero_state(rows, next(network.parameters()).detach())
@@ -97,7 +97,7 @@ class ActivationRegularization:
             name, value = ("activation", activation) if activation else ("temporal", temporal)
             raise ConfigError(
                 f"training.{name}_regularization = {value}: this network has no recurrent layers; "
-                "use model.kind = recurrent, or omit it"
+                "use model.kind = recurrent, or omit the key"
             )
         self._factors = activation, temporal
         self._penalties: list[Tensor] = []

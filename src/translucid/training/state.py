@@ -1,11 +1,12 @@
 """The training state that a checkpoint stores: weights, their exponential moving average, the
-optimizer, progress. Also random generators."""
+optimizer, progress. Also functions that seed and restore random generators."""
 
 import copy
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class Average:
 
     @torch.no_grad()
     def move(self, weight: Tensor) -> None:
-        """Update the mean with a weight that is on the GPU; the caller counts the steps."""
+        """Update the mean with `weight` = 1 - d, a tensor on the GPU; the caller counts the
+        steps."""
         apart = torch._foreach_sub(self._own, self._means)
         torch._foreach_mul_(apart, weight)
         torch._foreach_add_(self._means, apart)
@@ -91,6 +93,37 @@ class Best:
     @property
     def stalled(self) -> bool:
         return self.patience is not None and self.waited >= self.patience
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The last step of training, and the place of each step in the schedule of the learning rate
+    and of the evaluations. If the end changes during training, the rest of the schedule is
+    stretched or compressed."""
+
+    steps: int  # of the schedule
+    end: int
+    since: int = 0  # the step at which the end changed, and its place in the schedule
+    place: float = 0.0
+
+    def at(self, step: int) -> float:
+        """The place of a step in the schedule."""
+        if not self.since:
+            return step
+        return self.place + (step - self.since) / self.stretch
+
+    @property
+    def stretch(self) -> float:
+        """Steps per place of the schedule."""
+        return max(self.end - self.since, 1) / max(self.steps - self.place, 1e-9)
+
+    def due(self, step: int, every: int) -> bool:
+        """Whether an evaluation is due after this step. every: places of the schedule."""
+        return int(self.at(step) / every) > int(self.at(step - 1) / every)
+
+    def ending(self, end: int, step: int) -> "StepPlan":
+        """The plan from this step on, if training ends at another step."""
+        return StepPlan(self.steps, end, step, self.at(step))
 
 
 NUMBERS = ("step", "batches", "skipped", "seconds", "finished", "unscored", "target_sum")
@@ -139,6 +172,7 @@ class State:
         self._make_moments()
         self.average = Average(network, config.ema) if config.ema is not None else None
         self.best = Best(criterion, config.patience)
+        self.plan = StepPlan(config.steps, config.steps)
         self.step = 0  # number of updates
         self.batches = 0  # used for them
         self.skipped = 0  # updates skipped because their gradient was not finite
@@ -168,6 +202,7 @@ class State:
             "best_loss": self.best.loss,
             "waited": self.best.waited,
             "average_steps": self.average.steps if self.average is not None else None,
+            "plan": [self.plan.end, self.plan.since, self.plan.place],
         }
 
     def restore(
@@ -183,6 +218,9 @@ class State:
         self.best.value, self.best.waited = numbers["best"], numbers["waited"]
         # Older checkpoints do not have it; in those runs an equal value was not better.
         self.best.loss = numbers.get("best_loss", -math.inf)
+        if "plan" in numbers:  # not in older checkpoints
+            end, since, place = numbers["plan"]
+            self.plan = StepPlan(self.plan.steps, int(end), int(since), float(place))
 
     def _make_moments(self) -> None:
         """Create the optimizers' tensors by a step of length 0, and reset their counters. Otherwise

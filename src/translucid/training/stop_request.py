@@ -29,8 +29,8 @@ class StopRequest:
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
-        """Raise StopRequested within the block as soon as a stop is requested, or if it was
-        before."""
+        """Raise StopRequested within the block as soon as a stop is requested, or at once if it was
+        requested before."""
         if self():
             raise StopRequested
         self._leaves = True
@@ -41,5 +41,6 @@ class StopRequest:
 
 
 def leaving(interrupted: Callable[[], bool]) -> AbstractContextManager[None]:
-    """A block that a stop request interrupts at once, if `interrupted` is a StopRequest."""
+    """A context for work that a stop request interrupts at once. Without effect if `interrupted`
+    is not a StopRequest."""
     return interrupted.leaving() if isinstance(interrupted, StopRequest) else nullcontext()

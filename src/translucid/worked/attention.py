@@ -51,7 +51,7 @@ def attention(
     q: Queries, one row each.
     k: Keys, one row each.
     v: Values, one row for each key.
-    x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
+    x: Inputs, with rows separated by ";", such as "1 0; 0 1; 1 1".
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
     wv: W_V, as in V = X W_V.
@@ -65,7 +65,10 @@ def attention(
     """
     if heads is not None:
         if not all(table is None for table in (q, k, v)):
-            raise Missing("heads needs x, because each head projects a part of it", ("x",))
+            raise Missing(
+                "heads needs x instead of q, k and v: each head uses its own columns of the "
+                "projections of x", ("x",),
+            )  # fmt: skip
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
             identity=identity, causal=causal, unscaled=unscaled, digits=digits,
@@ -124,7 +127,8 @@ def attention(
 
 
 def _fractions(board: Board, pattern: Tensor) -> str:
-    """Describe the second row in words; textbooks usually compute this row by hand."""
+    """Describe the second row of the attention pattern in words; textbooks usually compute this row
+    by hand."""
     row = min(1, pattern.shape[0] - 1)
     if pattern.shape[1] > 6:
         return ""
@@ -195,7 +199,7 @@ def multihead(
 
     Each head uses its own columns of Q, K and V; W_O then combines the outputs of all heads.
 
-    x: Inputs, rows separated by ";": "1 0; 0 1; 1 1".
+    x: Inputs, with rows separated by ";", such as "1 0; 0 1; 1 1".
     heads: Number of heads [default: 2].
     wq: W_Q, as in Q = X W_Q.
     wk: W_K, as in K = X W_K.
@@ -309,7 +313,7 @@ def state_inputs(
     identity: bool,
     square: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
-    """Write X and its weights as given values. Returns the weights by symbol, and their symbols in
+    """Write X and its weights as given values. Return the weights by symbol, and their symbols in
     formulas."""
     weights = _read_weights(tables, x, identity, square)
     board.state("X", x)

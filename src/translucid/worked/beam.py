@@ -40,7 +40,7 @@ def beam(
     A file contains a [table] of next-word probabilities, one row for each prefix:
     "I am" = { fine = 0.5, here = 0.5 }. After a prefix that is not in the table, the sentence ends.
 
-    table: The table in Python: {"I am": {"fine": 0.5, "here": 0.5}}.
+    table: The table in Python, such as {"I am": {"fine": 0.5, "here": 0.5}}.
     prefix: The beginning of the sentence [default: the first prefix in the table].
     beam_size: Number of prefixes to keep in each round [default: 2].
     steps: Maximum number of steps [default: 20].

@@ -115,7 +115,7 @@ class Board:
     ) -> None:
         """Write a step that is not a trace point: a loss, a gradient, an update.
 
-        formula: shown instead of the template with symbols, if that would be too long.
+        formula: what to show in place of the template with symbols, if that would be too long.
         """
         self.steps.append(
             Step(
@@ -168,7 +168,7 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
 
 
 def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
-    """Convert the learning rate to a tensor. Raises an error if there is no target."""
+    """Convert the learning rate to a tensor. Raise an error if there is no target."""
     if rate is None:
         return None
     if target is None:
@@ -185,7 +185,7 @@ def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> 
 def squared_loss(
     board: Board, symbol: str, output: Tensor, target: Tensor, target_symbol: str
 ) -> Tensor:
-    """Write half the squared error as a step; returns it with its autograd graph."""
+    """Write half the squared error as a step; return the loss with its autograd graph."""
     loss = F.mse_loss(output, target, reduction="sum") / 2
     one = target.numel() == 1
     board.step(

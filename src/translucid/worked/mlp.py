@@ -190,7 +190,9 @@ def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
             f"w is {shape(w)} and b has {many(len(b))}: b needs one number for each row of w"
         )
     if len(c) != len(v):
-        raise InputError(f"v is {shape(v)} and c has {many(len(c))}: c needs one per output")
+        raise InputError(
+            f"v is {shape(v)} and c has {many(len(c))}: c needs one number for each output"
+        )
 
 
 def _activation(name: str) -> ActivationName:
@@ -221,7 +223,7 @@ def _given(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -
 
 
 def _work(board: Board, net: Net, target: Tensor | None, rate: Tensor | None) -> str:
-    """Write all steps of the exercise; returns the result as a sentence."""
+    """Write all steps of the exercise; return the result as a sentence."""
     board.section = "Forward" if target is not None else ""
     trace, loss = _forward(board, net, target)
     if target is None or loss is None:

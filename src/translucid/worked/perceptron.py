@@ -52,7 +52,7 @@ def perceptron(
     The answer is y = 1 if w · x + b > 0, otherwise 0. With targets, the perceptron learns from one
     point at a time (w + η (t - y) x and b + η (t - y)), until an epoch has no mistakes.
 
-    x: The input; for several points, one row each: "0 0; 0 1; 1 0; 1 1".
+    x: The input; for several points, one row each, such as "0 0; 0 1; 1 0; 1 1".
     w: The weights, one for each input; with targets, the initial ones [default: 0].
     b: The bias [default: 0].
     target: The targets to learn, 0 or 1, one for each row of x.
@@ -214,7 +214,7 @@ def _points(
         if data.lower() not in DATA:
             raise Missing(
                 f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
-                "one row each, and target",
+                "with one row per point, and target",
                 ("x", "target"),
             )
         return CORNERS, DATA[data.lower()]
@@ -249,8 +249,8 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
         weights = vector(w, "w")
         if len(weights) != inputs:
             raise InputError(
-                f"x is {shape(points)} and w has {many(len(weights))}: w needs one for each input "
-                f"(column of x), {inputs}"
+                f"x is {shape(points)} and w has {many(len(weights))}: w needs one number for "
+                f"each input (column of x), {inputs}"
             )
         unit.weight.copy_(weights)
     elif not learns:
@@ -264,7 +264,7 @@ def _unit(points: Tensor, w: Numbers | None, b: Number | None, *, learns: bool) 
 
 
 def _answer(board: Board, unit: Perceptron, points: Tensor) -> tuple[str, str]:
-    """Write the answer for each point; returns a closing sentence, and options to try next."""
+    """Write the answer for each point; return a closing sentence, and options to try next."""
     looks = [look(unit, x) for x in points]
     outputs = [int(y) for _, y in looks]
     if len(points) == 1:
@@ -326,7 +326,7 @@ def _forward(
 
 
 def _write(board: Board, rule: PerceptronRule) -> str:
-    """Write one update in full, each epoch as a table, and the weights; returns a closing
+    """Write one update in full, each epoch as a table, and the weights; return a closing
     sentence."""
     board.given.append(_table_of_points(board, rule.points, rule.targets))
     _given(board, *rule.epochs[0].turns[0].before)

@@ -46,13 +46,13 @@ def positions(
     periods and dot products; or rotates a query and a key by their positions.
 
     d: Dimensions of a position vector [default: 4].
-    positions: The positions: "0 1 2".
+    positions: The positions, such as "0 1 2" [default: 0 to count - 1].
     count: Number of positions, starting at 0 [default: 3].
     base: Base of the angles; a larger base makes later pairs rotate more slowly [default: 10000].
     rotary: Rotate q and k (rotary positions) instead of computing PE.
     q: The query to rotate.
     k: The key to rotate.
-    pairs: Positions of query and key, one row for each score: "5 2; 105 102".
+    pairs: Positions of query and key, one row for each score, such as "5 2; 105 102".
 
     Example: translucid work positions --d 4 --count 3
 
@@ -238,7 +238,7 @@ def _place(value: float) -> int:
 
 
 def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> float:
-    """Write the rotation of one query and one key by the real parts; returns the score."""
+    """Write the rotation of one query and one key by the real parts; return the score."""
     board.section = f"Query at {m}, key at {n}"
     trace, scheme = Trace(), Rotary(len(q), base)
     scope = trace.at("attention")

@@ -54,10 +54,10 @@ def rnn(
 
     Computes h = act(W x + U h + b), one step for each row of x.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W, U, b: of the cell
     h0: The state before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
@@ -83,14 +83,14 @@ def lstm(
 
     Shows the forget (f), input (i) and output (o) gates, candidate (g), cell and state per step.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W_f, U_f, b_f: of the forget gate
     W_i, U_i, b_i: of the input gate
     W_g, U_g, b_g: of the candidate
     W_o, U_o, b_o: of the output gate
     h0: The state before the first step [default: 0].
     c0: The cell before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work lstm --target 1 --rate 0.1
@@ -113,13 +113,13 @@ def gru(
 
     Shows the reset (r) and update (z) gates, candidate (n) and state per step.
 
-    x: One row for each step: "1; -0.5; 2".
+    x: One row for each step, such as "1; -0.5; 2".
     W_r, U_r, b_r: of the reset gate
     W_z, U_z, b_z: of the update gate
     W_n, U_n, b_n: of the candidate
     b_hn: of the candidate, multiplied by the reset gate
     h0: The state before the first step [default: 0].
-    target: The target for the last state, one number for each unit; adds the loss and gradients.
+    target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
 
     Example: translucid work gru --target 1 --rate 0.1

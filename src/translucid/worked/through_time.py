@@ -60,7 +60,7 @@ class CellExercise:
         return part
 
     def read(self, part: Recurrent, trace: Trace) -> Tensor:
-        """Run the whole sequence; returns the last hidden state (hidden,)."""
+        """Run the whole sequence; return the last hidden state (hidden,)."""
         cell = None if self.c0 is None else self.c0[None, None]
         output, _ = part(self.x[None], state=RecurrentState(self.h0[None, None], cell), trace=trace)
         last: Tensor = output[0, -1]
@@ -176,7 +176,7 @@ def backward(
     rate: Tensor | None,
 ) -> str:
     """Write the gradients from the loss back to the weights and, if a rate is given, one update;
-    returns the result as a sentence."""
+    return the result as a sentence."""
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
     board.section = "Backward through time"
@@ -221,7 +221,7 @@ def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -
 
 
 def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) -> str:
-    """Write the gradient at each state, latest first; returns a sentence on its change in size."""
+    """Write the gradient at each state, latest first; return a sentence on its change in size."""
     hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
     sizes = [g.norm().item() for g in hidden]
     header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]

@@ -70,7 +70,8 @@ GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
 
 
 def _saturation(seed: int, quick: bool) -> Data:
-    """Steps until a unit whose target is 0 is right, by how far above zero it starts."""
+    """Slope of the sigmoid, and steps of gradient descent until a unit with target 0 has a small
+    error, for each starting value of its input z."""
     return {
         "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
         "squared": [_steps(offset, "squared") for offset in OFFSETS],
@@ -79,7 +80,7 @@ def _saturation(seed: int, quick: bool) -> Data:
 
 
 def _steps(offset: float, loss: str) -> int:
-    """Steps on the bias until the squared error is small."""
+    """The number of steps of gradient descent on the bias until the squared error is small."""
     unit = Dense(1, 1, "sigmoid").double()
     nn.init.zeros_(unit.linear.weight)
     nn.init.constant_(unit.linear.bias, offset)
@@ -136,8 +137,8 @@ BIASES = np.linspace(-3, 3, 25)
 
 
 def _kinks(seed: int, quick: bool) -> Data:
-    """Curvature of output and loss inside a linear region, the fraction of negative z, and the
-    change of slope where z is 0 and elsewhere."""
+    """Curvature of output and loss inside a linear region; the fraction of negative inputs z; and
+    the change of the output's slope, at z = 0 and away from it."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
@@ -160,7 +161,7 @@ def _at_bias(problem: Problem, value: float, what: str, unit: int = 0) -> float:
 
 
 def _curvature(problem: Problem, what: str) -> float:
-    """The second difference along the bias of the most active unit, over the square of the step."""
+    """The second derivative along the bias of the most active unit, by finite differences."""
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     left, here, right = (_at_bias(problem, bias + move, what, unit) for move in (-TINY, 0.0, TINY))

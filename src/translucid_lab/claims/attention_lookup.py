@@ -29,11 +29,12 @@ from translucid_lab.engine.intervals import clearly, difference_of, median_of
 from translucid_lab.engine.verdict import average, column, decide, has_learned
 
 ENTRIES, NAMES, CONTENTS = 4, 6, 6  # entries of a dictionary; how many keys and values there are
-ASKING = NAMES * CONTENTS  # words from here on are questions for a key
+ASKING = NAMES * CONTENTS  # an id from here on asks for the value of a key
 
 
 def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Entries with different keys, their keys and their values: (rows, entries) each."""
+    """Random dictionaries: the entries as token ids, their keys (all different in a dictionary) and
+    their values; (rows, entries) each."""
     keys = torch.rand(rows, NAMES, generator=generator).argsort(dim=1)[:, :ENTRIES]
     values = torch.randint(CONTENTS, (rows, ENTRIES), generator=generator)
     return keys * CONTENTS + values, keys, values
@@ -41,7 +42,7 @@ def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor,
 
 def _question(rows: int, generator: torch.Generator) -> Batch:
     """A dictionary and the key of its first entry; the target is that entry's value. The network
-    has no positions, so the first entry is as good as any."""
+    has no positions, so it does not matter which entry is first."""
     entries, keys, values = dictionaries(rows, generator)
     return torch.cat([entries, ASKING + keys[:, :1]], dim=1), values[:, 0]
 

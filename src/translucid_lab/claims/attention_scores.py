@@ -40,7 +40,7 @@ def _scale(seed: int, quick: bool) -> Data:
 
 
 def _jacobian(weights: torch.Tensor) -> torch.Tensor:
-    """Norm of the Jacobian diag(p) - p p^T, which multiplies a gradient."""
+    """Norm of the softmax Jacobian diag(p) - p p^T, by which the softmax multiplies a gradient."""
     outer = torch.diag_embed(weights) - weights[..., None] * weights[..., None, :]
     return outer.norm(dim=(-1, -2))
 
@@ -138,8 +138,8 @@ TOKENS, DIMENSIONS = 16, (2, 8, 64)
 
 
 def _diagonal(seed: int, quick: bool) -> Data:
-    """The fraction of rows whose largest weight is the token's own: with queries equal to keys, and
-    in an untrained attention layer."""
+    """The fraction of tokens that attend most to themselves: with queries equal to keys, and in an
+    untrained attention layer."""
     generator = torch.Generator().manual_seed(seed)
     tied = []
     for width in DIMENSIONS:

@@ -85,7 +85,8 @@ ATTENTION = "encoder.layers.0.self_attention"
 
 
 def silent(net: Network, kind: type[nn.Module]) -> Network:
-    """Switch off all parts of a kind: their weights are 0 and are not trained."""
+    """Switch off all parts of a kind: set their weights to 0 and do not train them. Returns the
+    network."""
     for part in (module for module in net.modules() if isinstance(module, kind)):
         for weight in part.parameters():
             weight.requires_grad_(False)

@@ -1,4 +1,6 @@
-"""Batch norm by the size of a batch (C69), the length of its texts (C70), and padding (C71)."""
+"""How batch norm depends on the size of a batch (C69), the length of its texts (C70), and padding
+(C71).
+"""
 
 from collections.abc import Sequence
 
@@ -25,7 +27,8 @@ FEATURES = 16
 
 
 def _batch_error(x: Tensor) -> float:
-    """Squared error of batch norm in training, against the true mean 0 and variance 1."""
+    """Mean squared difference between the output of batch norm in training and x, which the true
+    mean 0 and variance 1 would leave unchanged."""
     return float(mean_square(BatchNorm(x.shape[-1])(x), x).detach())
 
 
@@ -43,7 +46,7 @@ def _small_batches(seed: int, quick: bool) -> Data:
 
 
 def _mode_gap(seed: int, batch: int, steps: int) -> float:
-    """Train with this batch size; then the difference between the losses with batch statistics, as
+    """Train with this batch size; return the difference between the loss with batch statistics, as
     in training, and with running statistics, as in evaluation."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)

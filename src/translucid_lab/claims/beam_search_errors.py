@@ -20,7 +20,8 @@ from translucid_lab.engine.verdict import average, by_case, column, decide
 
 @dataclass
 class LastWords:
-    """Decoder state: the last words of every row, and the table it reads."""
+    """Decoder state: for every row, the last words and the index of the model (`source`) that it
+    uses."""
 
     words: Tensor  # (rows, order)
     source: Tensor  # (rows,)
@@ -72,13 +73,13 @@ class Tables:
 
 WORDS, LENGTH = 8, 10
 BEAMS = (1, 2, 4, 8, 16)
-TINY = 1e-9  # of a log-probability: rounding
+TINY = 1e-9  # differences of log-probabilities up to this are rounding
 MISSES = 0.05  # fraction of models
 
 
 def _optimum(seed: int, quick: bool) -> Data:
-    """How often each beam size finds the likeliest text of 10 words, or a likelier or less likely
-    one than greedy search, in random second-order models."""
+    """In random second-order models: how often each beam size finds the likeliest text of 10 words,
+    and how often its text is likelier, or less likely, than that of greedy search."""
     generator = torch.Generator().manual_seed(seed)
     models = _random_models(60 if quick else 300, WORDS, generator)
     best = likeliest(models[..., :WORDS], LENGTH)
@@ -161,7 +162,7 @@ SIGNS = "()[]"
 BRACKETS = len(SIGNS)
 END, START = BRACKETS, BRACKETS + 1
 PAIRS = 4  # in a sentence, at most
-ROOM = 2 * PAIRS + 1  # tokens, the end counted
+ROOM = 2 * PAIRS + 1  # tokens of a text, including the end
 UNSEEN = 1e-3  # probability, under a softmax, of what was never seen
 RARE = 0.01
 KINDS = {
@@ -172,8 +173,8 @@ KINDS = {
 
 
 def _dead_ends(seed: int, quick: bool) -> Data:
-    """How many greedy texts reach a dead end, in first-order models of random distributions over
-    well-formed brackets."""
+    """The number of greedy texts that reach a prefix which cannot be completed, in first-order
+    models of random distributions over well-formed brackets."""
     generator = torch.Generator().manual_seed(seed)
     count = 80 if quick else 400
     hard = _bracket_models(count, generator)
@@ -211,8 +212,9 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
-    """P(next sign | last sign) over all sentences, with random weights for their length, depth,
-    kinds and neighbours. (models, signs, signs)"""
+    """Random models of brackets: probabilities of the next sign after the last one, (models, signs,
+    signs), in a mixture of all sentences. Each model weights the sentences at random by length,
+    depth, kinds and neighbours."""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]
@@ -243,8 +245,8 @@ def _prefixes(text: Hypothesis) -> Iterator[tuple[list[int], int]]:
 
 
 def _ways(models: Tensor) -> Tensor:
-    """Can an end be reached with positive probability within the tokens left?
-    (models, left, last sign)"""
+    """Whether the end can be reached with positive probability within the remaining tokens:
+    (models, remaining tokens, last sign)."""
     positive = models > 0
     reach = [torch.zeros_like(positive[..., END])]
     for _ in range(ROOM):

@@ -35,7 +35,7 @@ LACKING, HAVING = tuple(FEEDFORWARDS)[:3], tuple(FEEDFORWARDS)[3:5]
 
 
 def _expressive(seed: int, quick: bool) -> Data:
-    """Training accuracy of one layer on all sums a + b mod 17."""
+    """Training accuracy on all sums a + b mod 17, for networks with one layer."""
     names = list(FEEDFORWARDS)[:5] if quick else list(FEEDFORWARDS)
     return {"accuracy": {name: _sums(seed, name, 60 if quick else 300) for name in names}}
 

@@ -64,7 +64,7 @@ def _leak(seed: int, quick: bool) -> Data:
 def rows_of(
     texts: Tensor, size: int, generator: torch.Generator
 ) -> Callable[[], tuple[Tensor, Tensor]]:
-    """Batches of inputs and next-word targets."""
+    """A function that draws a random batch of inputs and next-word targets from the texts."""
 
     def batch() -> tuple[Tensor, Tensor]:
         rows = random_rows(texts, size, generator)
@@ -140,9 +140,10 @@ LEAKS, TIGHT = 0.01, 0.001  # of total variation, 0 to 1
 
 
 def _writing(seed: int, quick: bool) -> Data:
-    """Next-word probabilities of a decoder trained with the mask, computed in three ways, with the
-    mask and without. changes: the distance from those with the mask; leaks: the distance, without
-    the mask, when the text after the prefix is replaced."""
+    """Next-word probabilities of a decoder trained with the mask, computed in three ways, each with
+    and without the mask. Distances: "changes" between the two; "leaks" (without the mask) and
+    "masked leaks" (with it) between the probabilities before and after the words that follow the
+    prefix are replaced."""
     generator = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 2, 2.0, generator)
     texts, test, others = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 50, 50))
@@ -169,7 +170,7 @@ def _writing(seed: int, quick: bool) -> Data:
 def _next(
     net: DecoderModel, way: str, ids: Tensor, end: int, trace: Callable[[], NoTrace]
 ) -> Tensor:
-    """The probabilities of the word after the first `end`. (texts, words)"""
+    """The probabilities of the word that follows the first `end` words: (texts, words)."""
     if way == WAYS[0]:  # the slots after the prefix are filled
         logits = net(ids, trace=trace())[:, end - 1]
     elif way == WAYS[1]:

@@ -26,9 +26,9 @@ LEARNED = 0.5
 
 
 def _far_words(seed: int, quick: bool) -> Data:
-    """Texts whose next word depends equally on the last word and on one far back: the change of the
-    next word's distribution (KL, nats), in a trained network and in truth, if either is
-    replaced."""
+    """Train networks on texts whose next word depends equally on the last word and on one far back.
+    Measure how much the distribution of the next word changes (KL, nats) if either word is
+    replaced, in truth and in each network."""
     measured: dict[str, Any] = {}
     for back in BACK:
         generator = torch.Generator().manual_seed(seed)
@@ -43,7 +43,8 @@ def _far_words(seed: int, quick: bool) -> Data:
 
 
 class Texts:
-    """P(next | near, far) = softmax(A[near] + B[far]), with tables of equal size."""
+    """Random texts with P(next | near, far) = softmax(A[near] + B[far]), where A and B have equal
+    size."""
 
     def __init__(self, back: int, generator: torch.Generator) -> None:
         self.back = back
@@ -61,7 +62,8 @@ class Texts:
         return torch.stack(words, dim=1)
 
     def moved(self, texts: Tensor) -> list[float]:
-        """The true change when the near word, or the far one, is replaced."""
+        """How much the true distribution of the next word changes (KL, nats): if the near word is
+        replaced, and if the far word is replaced."""
         near, far = texts[:, -1], texts[:, -1 - self.back]
         before = self.log_probs(near, far)
         after = [self.log_probs(other(near), far), self.log_probs(near, other(far))]
@@ -96,7 +98,8 @@ def _batches(texts: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, texts: Tensor, back: int) -> list[float]:
-    """The change of the network's next-word distribution when one of the words is replaced."""
+    """How much the network's distribution of the next word changes (KL, nats): if the near word is
+    replaced, and if the far word is replaced."""
     net.double()  # float32 cannot resolve 1e-8
     before = net(texts)[:, -1].log_softmax(dim=-1)
     distances = []

@@ -70,9 +70,9 @@ def _translator(arm: str, seed: int) -> EncoderDecoderModel:
 
 
 def _picked(seed: int, steps: int) -> dict[str, float]:
-    """A one-layer Transformer: word accuracy with teacher forcing, alignment of the
-    cross-attention, and how many answers follow when two queries, or the values of two source
-    words, are exchanged."""
+    """A one-layer Transformer: word accuracy with teacher forcing; alignment of the
+    cross-attention; and, if two queries or the values of two source words are exchanged, the
+    fraction of texts whose first word changes accordingly."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     net = build(
@@ -84,7 +84,7 @@ def _picked(seed: int, steps: int) -> dict[str, float]:
     _teach(net, steps, generator, rate=5e-3)
     source, target = pairs(4 * TESTS, PICKED, generator)
     read = torch.cat([torch.full((len(target), 1), START), target[:, :-1]], dim=1)
-    first, second = target[:, 0], target[:, 1]  # of the last source word, and of the one before
+    first, second = target[:, 0], target[:, 1]  # translations of the last two source words
     differ = first != second
     trace = Trace(f"{CROSS}.pattern")
     with torch.no_grad():

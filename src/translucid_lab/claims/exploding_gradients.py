@@ -41,7 +41,8 @@ def squared_error(network: nn.Module, batch: Batch) -> Tensor:
 
 
 def adding(length: int) -> Draw:
-    """Add the two marked values, one in each half. Marked ids are VALUES and above."""
+    """The task of adding the two marked values of a text, one in each half. Ids from VALUES on are
+    marked values."""
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
         ids = torch.randint(VALUES, (rows, length), generator=generator)
@@ -140,7 +141,7 @@ explosion = Experiment.described(
 )
 
 
-LENGTH = 40  # symbols, over which an RNN with torch's start rarely learns to recall; over 20 it may
+LENGTH = 40  # symbols: an RNN with torch's initialisation rarely learns to recall the first of 40
 THRESHOLDS = {"not clipped": NEVER_CLIP, "clipped at 1": 1.0, "clipped at 0.1": 0.1}
 LENGTHS = tuple(10.0**power for power in range(-8, 5))  # of gradients
 ROUNDING = 1e-6

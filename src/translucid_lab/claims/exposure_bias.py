@@ -1,4 +1,4 @@
-"""C80: exposure bias, between training on true prefixes and generating from its own."""
+"""C80: exposure bias, the gap between true prefixes in training and generated ones in use."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from translucid_lab.engine.verdict import by_case, column
 WORDS, LENGTH, BEFORE = 12, 16, 12
 # Fraction of input words that the network generates in training (Bengio et al. 2015).
 OWN = {"the text's words": 0.0, "half its own words": 0.5}
-OWN_WORDS = 0.95  # fraction of what is read that counts as all
+OWN_WORDS = 0.95  # from this fraction on, all words that are read count as the model's own
 SIDES = ("on the text", "on its own")
 
 
@@ -93,7 +93,8 @@ def _distance(net: DecoderModel, chain: Chain, texts: Tensor) -> float:
 
 @torch.no_grad()
 def _later(net: DecoderModel, texts: Tensor) -> float:
-    """How much the outputs of the first half change when the words of the second half do."""
+    """The largest change of an output in the first half if the words of the second half are
+    replaced."""
     half = texts.shape[1] // 2
     other = torch.cat([texts[:, :half], (texts[:, half:] + 1) % WORDS], dim=1)
     return float((net(texts) - net(other))[:, :half].abs().max())

@@ -23,8 +23,8 @@ CELLS: tuple[CellName, ...] = ("rnn", "lstm")
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """Best time of several alternating forward and backward passes; empty without a GPU. Timings
-    differ between runs."""
+    """For each network, the best time of several forward and backward passes, in which the networks
+    take turns; empty without a GPU. Timings differ between runs."""
     if not torch.cuda.is_available():
         return {"gpu": ""}
     torch.manual_seed(seed)

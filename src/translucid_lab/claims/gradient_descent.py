@@ -1,5 +1,5 @@
-"""Gradient descent by hand, on a net of one hidden layer and one sample: the gradient of the
-output weights (C9), the first step (C10), the learning rate of the next ones (C11).
+"""Gradient descent by hand, on a net of one hidden layer and one sample: the gradient of the output
+weights (C9), the first step (C10), and the learning rate of the following steps (C11).
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,8 @@ def worked() -> Problem:
 
 
 def random_problem(generator: torch.Generator, units: int = 2) -> Problem:
-    """A random problem with at least one active unit; otherwise only c could learn."""
+    """A random problem with at least one active unit; without one, only the output bias c could
+    learn."""
     while True:
         drawn = torch.randn(5 * units + 5, generator=generator, dtype=torch.float64)
         w, b, v, (c, y), x = drawn.split([3 * units, units, units, 2, 3])
@@ -143,14 +144,17 @@ first_step = Experiment.described(
 # ---- C11: rates too large and too small ----
 
 
-LADDER = tuple(0.001 * 2 ** (k / 2) for k in range(21))  # to 1.024; an edge of stability is a
-STEPS = 20  # factor of 2 wide on a parabola, so that no window falls between two rungs
+# Learning rates up to 1.024. On a parabola, the rates that oscillate span a factor of 2, so the
+# ladder contains at least one of them.
+LADDER = tuple(0.001 * 2 ** (k / 2) for k in range(21))
+STEPS = 20
 SHOWN_RATES, SHOWN_STEPS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2), 8
 
 
 def _rates(seed: int, quick: bool) -> Data:
-    """How descent ends for each start, at rates below and above the smallest one at which it
-    settles."""
+    """How many random starts settle (the error shrinks tenfold without oscillating) at some rate;
+    of these, how many are slow at a smaller rate, and how many oscillate, diverge or lose all
+    active units at a larger one. And the worked example at a few rates."""
     generator = torch.Generator().manual_seed(seed)
     starts = 4 if quick else 30
     measured = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
@@ -185,14 +189,16 @@ def _outcomes(problem: Problem) -> list[str]:
 
 
 def descend(problem: Problem, rate: float) -> tuple[list[float], int]:
-    """The errors ŷ - y, before every step and at the end, and how many units are active then."""
+    """The errors ŷ - y before each step and after the last, and the number of units that are active
+    at the end."""
     errors = [problem.step(rate) for _ in range(STEPS)]
     errors.append(float(problem.output().detach()) - problem.y)
     return errors, int((problem.seen("activation") > 0).sum())
 
 
 def outcome(errors: Sequence[float], active: int) -> str:
-    """The outcome in one word. Signs of errors at rounding level are ignored."""
+    """How the descent ended: diverges, dead (no active unit), oscillates, settles or slow. Signs of
+    errors at rounding level are ignored."""
     if not abs(errors[-1]) <= abs(errors[0]):  # larger, or not a number
         return "diverges"
     if not active:
@@ -246,8 +252,8 @@ learning_rates = Experiment.described("learning-rates", _rates, _draw_rates, {"C
 
 
 def _output_gradient(seed: int, quick: bool) -> Data:
-    """Relative distance of δ v and δ h from central differences for v, and the numbers of the
-    worked example."""
+    """Relative distance of two formulas for the gradient of the output weights v, δ v and δ h, from
+    central differences; and the numbers of the worked example."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator) for _ in range(5 if quick else 20)]
     rows = [_candidates(net) for net in nets]

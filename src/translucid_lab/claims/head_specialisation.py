@@ -22,7 +22,7 @@ BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, f
 
 def _coarse_fine(seed: int, quick: bool) -> Data:
     """Train two-head layers to fetch coarse and fine features of earlier words: the fraction of
-    layers whose heads split them, before and after."""
+    layers whose heads split them, before and after training."""
     nets, steps = (2, 100) if quick else (8, 400)
     measured: dict[str, Any] = {}
     for name, back in BACK.items():
@@ -63,7 +63,8 @@ def features(rows: int, generator: torch.Generator) -> Tensor:
 
 
 def _fetch(layer: SelfAttention, back: tuple[int, int], seed: int, steps: int) -> float:
-    """Train a layer; return the final squared error, with each kind of feature in its own unit."""
+    """Train a layer to fetch features; return the final mean squared error, with the error of each
+    feature divided by the standard deviation of its kind."""
     generator = torch.Generator().manual_seed(seed)
     unit = torch.tensor([LARGE] * FEATURES + [SMALL] * FEATURES)
     first = max(back)

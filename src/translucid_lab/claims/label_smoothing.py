@@ -111,7 +111,7 @@ NO_CHANGE = 0.1  # words
 
 def _shorter(seed: int, quick: bool) -> Data:
     """Lengths of search results in random models, and in the models that minimise the smoothed
-    loss: each probability mixed with a uniform one."""
+    loss, whose probabilities are mixed with a uniform distribution."""
     generator = torch.Generator().manual_seed(seed)
     count = 60 if quick else 300
     logits = torch.randn(count, WORDS, WORDS, WORDS + 1, generator=generator, dtype=torch.float64)

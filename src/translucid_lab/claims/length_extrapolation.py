@@ -178,7 +178,8 @@ def _divided(net: Network, by: float) -> Network:
 
 
 def _time_ratio(seed: int, length: int, tries: int) -> float:
-    """Time of rotary relative to sinusoidal positions: best of several alternating passes."""
+    """Time of a forward pass with rotary positions, relative to sinusoidal positions: the best of
+    several passes, in which the two take turns."""
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
     kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
     nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}

@@ -72,7 +72,8 @@ MARGIN = 0.05  # of accuracy: a smaller gain does not count
 
 
 def _recall(seed: int, quick: bool) -> Data:
-    """Recall accuracy of the first symbol by length, gradient before training, parameters."""
+    """For every cell: recall accuracy of the first symbol by text length, the gradient that reaches
+    it before training, and the number of parameters."""
     lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((5, 20, 40), 800, 3e-3)
     measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():

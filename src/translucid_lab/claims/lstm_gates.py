@@ -66,9 +66,10 @@ def counting(generator: torch.Generator, rows: int) -> Batch:
 
 
 def _forgetting(seed: int, quick: bool) -> Data:
-    """The cell with its forget gate set by hand; and for a network that learned to count with
-    resets: its accuracy as it is and with the gate held open at resets, the fraction of the cell
-    kept at resets and elsewhere, and the mean of each unit's gate, sorted by its drop at resets."""
+    """The effect of setting the forget gate by hand (`_by_hand`), and a network that learned to
+    count with resets: its accuracy, unchanged and with the forget gate held at 1 at resets; the
+    fraction of the cell that it keeps at resets and elsewhere; and the mean of each unit's gate,
+    the unit with the largest drop at resets first."""
     net = recurrent_net(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
     train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
@@ -95,7 +96,8 @@ def _held_open(rows: Tensor) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def _by_hand(seed: int) -> dict[str, float]:
-    """An untrained cell: what remains with the gate at 0, and how much changes at 1."""
+    """For an untrained cell with the input gate at 0: the largest value that is left in the cell
+    with the forget gate at 0, and the largest change of the cell with the forget gate at 1."""
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}

@@ -77,7 +77,7 @@ WIDTHS = (4, 16, 64, 256)
 
 
 def _widths(seed: int, quick: bool) -> Data:
-    """Loss on new text by embedding size, and that of word counts alone."""
+    """Loss on new text for each embedding size, and for word frequencies alone."""
     texts = sentences(seed, 300 if quick else 2000)
     losses = []
     for wide in WIDTHS:
@@ -121,8 +121,8 @@ FAMILIES = ("LSTM", "Transformer")
 
 
 def _amounts(seed: int, quick: bool) -> Data:
-    """Best loss of each family on new text, by number of training sentences; the step is chosen on
-    other new text."""
+    """Best loss of each family on new text, by number of training sentences; the best step is
+    chosen on a different part of the new text."""
     steps, rounds = (30, 2) if quick else (120, 6)
     parts = range(seed * rounds, (seed + 1) * rounds)
     measured: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
@@ -176,8 +176,8 @@ amount_of_text = Experiment.described(
 
 
 def _targets(seed: int, quick: bool) -> Data:
-    """Loss on new text after equal steps over equal batches; and how much an output changes if the
-    text continues."""
+    """Loss on new text with one target per text and with a target at every word, after equal steps
+    on equal batches; and how much an output changes if the text continues."""
     texts = sentences(seed, 300 if quick else 2000)
     measured: dict[str, float] = {}
     for name, one in (("every word", False), ("one word", True)):

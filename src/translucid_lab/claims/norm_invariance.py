@@ -1,5 +1,5 @@
-"""Features on one scale or not (C64), what a norm's answer for one token depends on (C72, C75), and
-whether a norm stops one feature from dominating (C73).
+"""Features on one scale or not (C64), what the output of a norm for one token depends on (C72,
+C75), and whether a norm stops one feature from dominating (C73).
 """
 
 from collections.abc import Sequence
@@ -143,7 +143,8 @@ def _scales(seed: int, quick: bool) -> Data:
 
 
 def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) -> float:
-    """Steps at the best rate; lower rates only take longer."""
+    """The number of steps at the best of the learning rates, which are tried from the largest down
+    until a smaller one takes no fewer steps."""
     best = PATIENCE
     for rate in rates:
         steps = _steps(x, y, rate, best, standardise=standardise)
@@ -154,7 +155,7 @@ def _best(x: Tensor, y: Tensor, rates: Sequence[float], *, standardise: bool) ->
 
 
 def _steps(x: Tensor, y: Tensor, rate: float, most: int, *, standardise: bool) -> int:
-    """Steps until the mean squared error is at the goal; `most` if not by then."""
+    """The number of steps until the mean squared error reaches the goal; `most` if it does not."""
     net = MLP(MLPConfig(inputs=2, hidden=(), standardise=standardise))
     nn.init.zeros_(net.output.linear.weight)
     if net.standardise is not None:

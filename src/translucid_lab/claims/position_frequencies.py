@@ -1,4 +1,6 @@
-"""C42, C43: fast and slow channels of the sinusoidal table, and whether one repeats."""
+"""C42, C43: fast and slow channels of the sinusoidal table, and whether the values of a channel
+repeat.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -27,8 +29,9 @@ SPAN = 4096  # positions in the Fourier transform
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """Strongest frequency of each pair; and accuracy of choosing the nearer of two positions from
-    noisy encodings, by half of the channels or all."""
+    """The strongest frequency of each pair of channels; and how often the nearer of two
+    positions is recognised from noisy encodings, with the fast half of the channels, the slow
+    half, or all."""
     generator, tries = torch.Generator().manual_seed(seed), 500 if quick else 5000
     return {
         "peaks": _peaks(SPAN),

@@ -38,7 +38,7 @@ def small_transformer(
     outputs: int = SYMBOLS,
     scaling: float = 1.0,
 ) -> Network:
-    """A Transformer with an output at every position, from torch's global generator."""
+    """A Transformer with an output at every position, initialised with torch's global generator."""
     return build(
         TransformerConfig(
             shape=shape, head="tag", outputs=outputs, vocab=VOCAB, d_model=WIDTH, heads=4, d_ff=64,

@@ -66,7 +66,7 @@ def _rows(net: Network, x: Tensor) -> dict[str, Tensor]:
 
 
 def facts(x: Tensor) -> dict[str, Tensor]:
-    """Labels of these rows, for each question."""
+    """The labels of the rows for each of the probe's questions: word, position, word before."""
     positions = torch.arange(x.shape[1] - 1).expand(len(x), -1)
     return {"word": x[:, 1:].flatten(), "position": positions.flatten(),
             "word before": x[:, :-1].flatten()}  # fmt: skip

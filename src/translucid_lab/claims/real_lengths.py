@@ -25,8 +25,8 @@ LEARNED = 0.2  # nats a word better than the frequency of words, inside
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """Loss by range of positions, of networks trained on texts of 16 words and of word frequencies
-    alone."""
+    """Loss for each range of positions: of networks trained on texts of 16 words, and of word
+    frequencies alone."""
     ids = _table()
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     seen, new = (

@@ -87,7 +87,8 @@ def _shuffled(
 
 @torch.no_grad()
 def _company(outputs: Outputs, texts: Sequence[Tensor]) -> float:
-    """Largest relative change of a text's outputs in a padded batch with the others."""
+    """Largest relative change of a text's outputs if it is read in a padded batch with the other
+    texts instead of alone."""
     ids = padded([text[0].tolist() for text in texts], -1)
     together_ = outputs(ids.clamp(min=0), ids >= 0, NO_TRACE)
     worst = 0.0
@@ -117,8 +118,9 @@ def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list
 
 @torch.no_grad()
 def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
-    """Change of the first character's output with the last one, and vice versa, relative to the
-    change by its own character. Geometric means."""
+    """How much the first character's output changes if the last character is replaced, and vice
+    versa, relative to its change if the character itself is replaced. Geometric means over the
+    texts."""
     logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
     for ids in texts:
         first, last = 0, ids.shape[1] - 1

@@ -25,9 +25,9 @@ PART = 0.25  # of the gain over token frequencies
 
 
 def _parts(seed: int, quick: bool) -> Data:
-    """Losses in nats a token: of the whole model, without each layer, and with heads removed, least
-    important first (chosen on one half of the sentences, measured on the other). And the learned
-    scales of its norms."""
+    """Losses in nats per token: of the whole model, without each layer, and with heads removed,
+    least important first (chosen on one half of the sentences, measured on the other). Also the
+    learned scales of its norms."""
     net, _ = stories()
     rows = [row[0].tolist() for row in story_sentences(seed, 16 if quick else SENTENCES)]
     chosen_on, measured_on = padded(rows[::2], -1), padded(rows[1::2], -1)

@@ -28,7 +28,8 @@ SIZES = (250, 4000)
 
 
 def texts(seed: int, count: int) -> Sentences:
-    """Consecutive words of WikiText-2, in another order for every seed, none twice."""
+    """Passages of 20 consecutive words of WikiText-2, none twice, in a different order for each
+    seed."""
     ids = _table()
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     return Sentences(ids[order[:count]], ids[order[TEXTS : TEXTS + NEW]], COMMON + 2)
@@ -42,8 +43,8 @@ def _table() -> Tensor:
 
 
 def _models(seed: int, quick: bool) -> Data:
-    """As for the toys: targets at every word or at one; several embedding sizes; little and much
-    text, for an LSTM and a Transformer."""
+    """The measurements of next_word_prediction.py on real text: a target at every word or one per
+    text; several embedding sizes; little and much text, for an LSTM and a Transformer."""
     steps = 40 if quick else 400
     many = texts(seed, 400 if quick else TEXTS)
     measured: dict[str, Any] = {"counts": many.counted, "loss": [], "sizes": list(SIZES)}

@@ -36,8 +36,9 @@ HALF, MOST = 0.5, 0.9
 
 
 def _heads(seed: int, quick: bool) -> Data:
-    """For every model, averaged over heads and layers: the fraction of rows whose own weight is
-    largest, and how much of a gradient passes the softmax, with scores divided by √d_k and not."""
+    """For every model, averaged over heads and layers: the fraction of tokens that attend most to
+    themselves, and how much of a gradient passes the softmax, with and without dividing the scores
+    by √d_k."""
     count = 4 if quick else TEXTS
     traces = {
         MODELS[0]: _read(stories()[0], story_sentences(seed, count)),
@@ -92,7 +93,8 @@ def _means(traces: Iterator[Trace]) -> dict[str, float]:
 
 
 def _of_layer(trace: Trace, where: str) -> dict[str, float]:
-    """Without the first row, which can only attend to itself in a masked layer."""
+    """The measurements for one attention layer. They omit the first row, which can only attend to
+    itself in a masked layer."""
     pattern, scores, mask = (trace[f"{where}.{part}"] for part in ("pattern", "scores", "mask"))
     d_k = trace[f"{where}.query"].shape[-1]
     own = (pattern.argmax(-1) == torch.arange(pattern.shape[-1]))[..., 1:].float().mean()

@@ -62,8 +62,8 @@ NAMES = TEXT.split()
 
 @lru_cache(maxsize=1)
 def stories() -> tuple[DecoderModel, Tokenizer]:
-    """A small LLaMA of children's stories: rotary positions, RMS norm, five layers of eight heads
-    that share four of keys and values."""
+    """A small LLaMA of children's stories: rotary positions, RMS norm, five layers with eight query
+    heads and four key/value heads."""
     model = load(real_file("weights/stories260K/stories260K.bin"))
     assert isinstance(model.network, DecoderModel)
     return model.network.eval(), model.tokenizers["tokenizer"]
@@ -71,8 +71,8 @@ def stories() -> tuple[DecoderModel, Tokenizer]:
 
 @lru_cache(maxsize=1)
 def names() -> tuple[EncoderDecoderModel, Tokenizer, Tokenizer]:
-    """A small encoder-decoder that writes Arabic names in Latin script: sinusoidal positions,
-    layer norm, six and six layers of eight heads."""
+    """A small encoder-decoder that transliterates Arabic names into Latin script: sinusoidal
+    positions, layer norm, six layers of eight heads in each stack."""
     model = load(real_file("weights/ct2-aren-transliteration/model.bin").parent)
     assert isinstance(model.network, EncoderDecoderModel)
     return model.network.eval(), model.tokenizers["source"], model.tokenizers["target"]

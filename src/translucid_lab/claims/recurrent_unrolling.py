@@ -1,5 +1,5 @@
-"""Unrolled in time, a step is a layer (C18); its weights are shared by all places (C19), so rules
-that depend on the absolute position are hard to learn (C20).
+"""Recurrent networks unrolled in time: each step is a layer (C18), and all steps share its weights
+(C19), so rules that depend on the absolute position are hard to learn (C20).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ STEP = 1e-6  # of the finite differences
 
 def _unrolled(seed: int, quick: bool) -> Data:
     """Gradient of a recurrent layer's weights by its kernel, as the sum over untied copies, and by
-    finite differences: the largest differences relative to the largest gradient, and the part of
-    each copy."""
+    finite differences: the largest differences relative to the largest gradient, and the
+    contribution of each copy."""
     length, hidden = (6, 4) if quick else (20, 8)
     return {cell: _tied_and_untied(seed, cell, length, hidden) for cell in CELLS}
 
@@ -62,7 +62,7 @@ def _copy(weights: Weights) -> Weights:
 
 
 def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
-    """A deep network with one layer, and its own weights, for each step."""
+    """Run a recurrent layer as a deep network: one layer, with its own weights, for each step."""
     start = x.new_zeros(len(x), copies[0][1].shape[1])
     now = (start, start if cell == "lstm" else None)
     for t, weights in enumerate(copies):
@@ -71,7 +71,8 @@ def _deep(cell: CellName, x: Tensor, copies: Sequence[Weights]) -> Tensor:
 
 
 def _by_moving(loss: Callable[[], Tensor], weight: Tensor, slopes: Tensor) -> float:
-    """Largest distance of some slopes from central differences."""
+    """The largest difference between `slopes` and central differences of the loss, over every fifth
+    entry of the weight."""
     worst = 0.0
     flat = weight.data.view(-1)
     with torch.no_grad():
@@ -124,9 +125,9 @@ def answers(network: nn.Module, batch: Batch) -> Tensor:
 
 
 def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
-    """Texts, every second of which contains the motif once, in this half. At each position: does
-    the motif end here? At the end: did it occur? apart: one-hot features of each position, for an
-    MLP."""
+    """A task on texts of which half contain the motif once, in the given half of the text. Asked at
+    each position: does the motif end here? Asked at the end: did it occur? apart: texts as one-hot
+    vectors side by side, for an MLP."""
     first, beyond = HALVES[half]
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
@@ -154,7 +155,8 @@ def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
 
 
 def _sharing(seed: int, quick: bool) -> Data:
-    """Accuracy where the motif was trained, and where it never was."""
+    """Balanced accuracy with the motif in the half of the texts where it was in training, and with
+    the motif in the other half."""
     steps = 150 if quick else 600
     return {question: {name: _detection(seed, question, name, steps) for name in NETS}
             for question in QUESTIONS}  # fmt: skip

@@ -31,8 +31,8 @@ EVERY = 4  # positions between two points of the picture
 
 
 def _dot(seed: int, quick: bool) -> Data:
-    """PE(p) · PE(p + 3) by p, as they are and through the projections of an attention layer; and
-    PE(p) · PE(p - 3)."""
+    """The dot product PE(p) · PE(p + 3) for each p, of the encodings themselves and after the
+    projections of an attention layer; and PE(p) · PE(p - 3)."""
     torch.manual_seed(seed)
     places = torch.arange(DISTANCE, DISTANCE + TESTED)
     table = Sinusoidal(WIDTH)
@@ -145,7 +145,7 @@ FAR = (0, 100, 5000)  # first positions of the compared tables
 
 
 def _turned(seed: int, quick: bool) -> Data:
-    """Scores of one query and one key at many positions, near and far."""
+    """Scores of one rotated query and one rotated key at many positions, near and far."""
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, D_HEAD, generator=generator, dtype=torch.float64)
     tables = [turned_scores(q, k, torch.arange(first, first + TABLE)) for first in FAR]
@@ -160,7 +160,7 @@ def _turned(seed: int, quick: bool) -> Data:
 
 
 def turned_scores(q: Tensor, k: Tensor, places: Tensor) -> Tensor:
-    """(query places, key places)"""
+    """Scores of q and k, each rotated to every position: (query positions, key positions)."""
     return _rotated(q, places) @ _rotated(k, places).T
 
 

@@ -46,7 +46,8 @@ def _order(seed: int, quick: bool) -> Data:
 def _language(
     seed: int, order: str, most: float, steps: int, warmup: int, start: float = 1.0
 ) -> float:
-    """Mean loss of the last tenth of training, at most that of guessing."""
+    """Train a language model; return the mean loss over the last tenth of the steps, or the loss of
+    guessing if that is smaller."""
     text = next_words(seed)
     torch.manual_seed(seed)
     norm, placement = ORDERS[order]

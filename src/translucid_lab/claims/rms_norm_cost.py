@@ -31,7 +31,7 @@ TRACES: dict[str, NoTrace] = {"plain operations": _Seen(), "fused kernel": NO_TR
 
 
 def _cost(seed: int, quick: bool) -> Data:
-    """Alternating times of both norms, and the loss of a small language model with each."""
+    """Times of both norms, measured in turn, and the loss of a small language model with each."""
     torch.manual_seed(seed)
     x = torch.randn(ROWS // 4 if quick else ROWS, COLUMNS)
     repeats = 15 if quick else 60

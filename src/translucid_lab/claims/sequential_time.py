@@ -22,9 +22,9 @@ COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """Longest chains of dependent operations by length; and the best time of several alternating
-    forward and backward passes over one text, on one core and on a GPU if there is one. Timings
-    differ between runs."""
+    """For each length, the longest chain of dependent operations, and the best time of several
+    forward and backward passes over one text, in which the networks take turns, on one core and on
+    a GPU if there is one. Timings differ between runs."""
     lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
     torch.manual_seed(seed)
     nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
@@ -113,8 +113,8 @@ SPEEDS = ("reads", "trains", "writes")
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """Best milliseconds of several alternating runs: reading, training on and generating one text,
-    for a GRU and a Transformer layer of width 64. Timings differ between runs."""
+    """Best times in milliseconds to read, train on and generate one text, for a GRU and a
+    Transformer layer of width 64, which take turns. Timings differ between runs."""
     vocab, turns = 50, 2 if quick else 5
     nets = {"GRU": recurrent(vocab, wide=64), "Transformer": transformer(vocab, wide=64)}
     built = {name: made(config, seed) for name, config in nets.items()}

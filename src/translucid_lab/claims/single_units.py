@@ -26,8 +26,9 @@ NAMED = {"0001": "AND", "0111": "OR", "0110": "XOR", "1001": "not XOR"}
 
 
 def _one_unit(seed: int, quick: bool) -> Data:
-    """For all 16 functions of two bits: corners that one unit gets right, at the best of a grid of
-    weights, and after learning by the perceptron rule."""
+    """For each of the 16 functions of two bits, the largest number of corners of the square
+    (inputs) that one unit gets right: over a grid of weights, and in training with the perceptron
+    rule."""
     steps, epochs = (9, 100) if quick else (17, 1000)
     reached = _outputs_on_a_grid(steps)
     return {
@@ -101,7 +102,8 @@ BENDS: tuple[ActivationName, ...] = ("tanh", "relu", "identity")
 
 
 def _hidden(seed: int, quick: bool) -> Data:
-    """How many starts solve XOR by training, and the error of a solution by hand."""
+    """How many random starts learn XOR, by number of hidden units, and the error of a network whose
+    weights are set by hand."""
     torch.manual_seed(seed)
     starts, steps = (10, 60) if quick else (20, 600)
     solved = {bend: [_solved(bend, width, starts, steps) for width in HIDDEN] for bend in BENDS}

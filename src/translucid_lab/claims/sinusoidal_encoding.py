@@ -147,8 +147,8 @@ class Waves(Sinusoidal):
 
 
 def _waves(seed: int, quick: bool) -> Data:
-    """For each wave: accuracy of copying from three back within the trained length; and the paper's
-    reason, whether a shift of the table is a linear map."""
+    """For each wave: accuracy of copying from three back within the trained length, and how far a
+    shift of the table by one position is from a linear map (the paper's reason for sinusoids)."""
     measured: dict[str, Any] = {}
     for wave in WAVES:
         torch.manual_seed(seed)
@@ -209,7 +209,7 @@ class Counted(Sinusoidal):
 
 
 def _once(seed: int, quick: bool) -> Data:
-    """Change of the added encodings by training, and how often they were computed."""
+    """How much training changes the encodings that are added, and how often they are computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
     measured: dict[str, float] = {}

@@ -162,7 +162,7 @@ def meets(pattern: Tensor, links: Tensor) -> float:
 
 
 def best_offset(links: Tensor) -> int:
-    """The most frequent distance."""
+    """The most frequent distance from a word to the word that it belongs to."""
     return int((links[:, 2] - links[:, 1]).mode().values)
 
 
@@ -191,8 +191,8 @@ def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
 
 
 def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
-    """The fraction of words at which a head attends most to its most frequent distance, except
-    0."""
+    """The fraction of words at which a head attends most to one and the same offset: its most
+    frequent one, other than 0."""
     away = pattern.argmax(dim=-1) - torch.arange(pattern.shape[-1])
     away = away[mask]
     counts = torch.bincount(away + pattern.shape[-1])

@@ -57,7 +57,8 @@ def _judgments(seed: int, quick: bool) -> Data:
 def accuracies(
     ids: Tensor, words: int, labels: Tensor, train: int, steps: int, seed: int
 ) -> dict[str, float]:
-    """Accuracy of each reader on new texts, after training on the first `train` texts."""
+    """Accuracy on new texts, after training on the first `train` texts, for a classifier that reads
+    the whole text, one that reads its first half, and a bag of words."""
     halves = torch.stack([first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}
@@ -132,7 +133,8 @@ TAGGERS = ("both directions", "from left to right")
 
 
 def _tags(seed: int, quick: bool) -> Data:
-    """F1 of the name spans in new sentences; some names depend on the words that follow."""
+    """F1 of the name spans in new sentences, for each tagger. Some words can be recognised as names
+    only by the words after them."""
     train, test, steps = (400, 150, 80) if quick else (4000, 500, 600)
     world = Toyland(seed=seed)
     texts = [value for split, count in (("train", train), ("test", test))
@@ -193,7 +195,8 @@ SYSTEMS = ("a word for each word", "encoder and decoder", "one decoder for both"
 
 
 def translated(source: Sequence[int]) -> list[int]:
-    """Ids 3 to 2 + WORDS are words and their translations; particles follow."""
+    """The translation of a sentence as token ids: its words keep their ids, 3 to 2 + WORDS; the ids
+    of particles are above these."""
     particles = [3 + WORDS + (word - 3) // 3 for word in source if word % 3 == 0]
     return [*source, *reversed(particles)]
 

@@ -46,8 +46,8 @@ def _three_net(seed: int) -> Network:
 
 
 def _three_words(seed: int, quick: bool) -> Data:
-    """Train several small networks to fill in a hidden word; which links are strongest in "I am
-    Tom"?"""
+    """Train several small networks to fill in a hidden word, and find the strongest attention links
+    in "I am Tom"."""
     nets, steps = (3, 50) if quick else (10, 300)
     maps, accuracy = [], []
     fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
@@ -73,7 +73,7 @@ def _looks(net: Network, place: int) -> Tensor:
 
 
 def strongest(pattern: Tensor, word: int, other: int) -> bool:
-    """Does a word attend to this one more than to any other word but itself?"""
+    """Whether a word attends to `other` more than to any other word except itself."""
     row = pattern[word].clone()
     row[word] = -1.0
     return int(row.argmax()) == other

@@ -1,4 +1,4 @@
-"""Tokens one by one or with one another (C56), and identical rows through an MLP and through
+"""Tokens processed one by one or together (C56), and the same rows processed by an MLP and by
 attention (C58).
 """
 

@@ -73,7 +73,8 @@ class Sentences:
 
     @property
     def counted(self) -> float:
-        """Loss of word frequencies on the new sentences, in nats per word except the first."""
+        """Loss of predicting each new word by its frequency alone, in nats per word, without the
+        first word."""
         counts = torch.bincount(self.train[:, 1:].flatten(), minlength=self.vocab).double()
         probabilities = (counts[1:] + 1) / (counts[1:] + 1).sum()
         targets = self.new[:, 1:]

@@ -139,7 +139,8 @@ def _steep(seed: int, quick: bool) -> Data:
 
 @torch.no_grad()
 def _step_errors(name: str, steep: float) -> dict[str, float]:
-    """Largest error anywhere, and away from the jumps, over the largest jump; and the area."""
+    """The largest error, anywhere and away from the jumps, relative to the largest jump; and the
+    area between the two functions."""
     places, heights, values, end = STEPS[name]
     x = torch.arange(int(20_000 * end) + 1, dtype=torch.float64) / 20_000  # contains every jump
     wanted = torch.zeros_like(x)

@@ -55,7 +55,7 @@ class Evidence:
 
     @property
     def older_rule(self) -> bool:
-        """Was it judged by an earlier version of its rule?"""
+        """Whether the verdict was given by an earlier version of the rule."""
         made, kept, key = self.experiment, self.kept, self.claim.key
         if made is None or kept is None or key not in made.claims:
             return False
@@ -101,7 +101,7 @@ class Evidence:
 
     @property
     def surprising(self) -> bool:
-        """Is the claim refuted, or does the verdict differ from the literature?"""
+        """Whether the claim is refuted, or the verdict differs from the literature."""
         if self.finding is None or self.finding.verdict in ("undecided", "not tested"):
             return False
         differs = bool(self.difference) and self.claim.literature != "vague"
@@ -197,7 +197,7 @@ class Evidence:
 
     @property
     def wavers(self) -> bool:
-        """Did a repetition give a different verdict?"""
+        """Whether a repetition gave a different verdict."""
         first = self.finding
         return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 

@@ -1,14 +1,14 @@
 """Hashes of the rules that judge, and of the code that measures.
 
-Rules are frozen before the run that counts: frozen.json has the hash of each, and the day it was
-frozen. The hash covers the text of the claim and of the rule, its label, the number of seeds, the
-judging function with the lab's functions and constants that it uses, and the version of the
-statistics. If a rule changes, its hash changes, and older verdicts are marked as such.
-`python bench/lab_freeze.py` writes the file.
+Rules are frozen before the measurement on which the verdicts are based: frozen.json contains the
+hash of each rule, and the day it was frozen. The hash covers the text of the claim and of the rule,
+its label, the number of seeds, the judging function with the lab's functions and constants that it
+uses, and the version of the statistics. If a rule changes, its hash changes, and older verdicts are
+marked as such. `python bench/lab_freeze.py` writes the file.
 
 The measuring code has a hash too, which identifies stored numbers: they are measured again when a
-function, class or constant that `run` uses changes. Where it is defined, its layout, comments and
-docstrings make no difference.
+function, class or constant that `run` uses changes. The hash does not depend on the file that
+contains the code, its layout, comments or docstrings.
 """
 
 import ast
@@ -107,8 +107,8 @@ def digest(experiment: Experiment) -> str:
 
 
 def _measuring_code(experiment: Experiment) -> Iterator[str]:
-    """The source of all definitions that `run` uses from the lab's claims and fit.py; for a user's
-    file, of all its definitions."""
+    """The source code of all definitions in the lab's claims and in fit.py that `run` uses; for a
+    user's file, of all definitions in it."""
     path = source_of(experiment)
     start = _source(path.read_text("utf-8")) if outside(experiment) else None
     names = [*start.definitions] if start else [_function(experiment).__name__]

@@ -42,7 +42,7 @@ class BarComparison:
     high: float
     bar: float
     method: str
-    p: float  # two-sided p-value of a true value at the bar
+    p: float  # two-sided p-value of the hypothesis that the true value is at the bar
     adjusted: float  # p-value after Holm's correction over all comparisons of the claim
     side: Side
     values: tuple[float, ...] = ()  # one for each seed, in order
@@ -109,7 +109,7 @@ class Interval:
     values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     def p(self, bar: float) -> float:
-        """The p-value of a true value at the bar."""
+        """The two-sided p-value of the hypothesis that the true value is at the bar."""
         if self.test is not None:
             return self.test(bar)
         return 0.0 if self.low > bar or self.high < bar else 1.0

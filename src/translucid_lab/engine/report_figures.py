@@ -104,7 +104,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits: 0.0123, −4.5, 1.2e-05."""
+    """Format a number with three significant digits: 0.0123, −4.5, 1.2e-05."""
     if not np.isfinite(value):
         return "–"
     return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")

@@ -31,7 +31,7 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     cases: Mapping[str, bool | None] = field(default_factory=dict)  # holds, fails, or open
     comparisons: tuple[BarComparison, ...] = ()  # of the rule, corrected
-    p: float | None = None  # lowest level with this verdict; None: it needs no comparison
+    p: float | None = None  # lowest significance level with this verdict; None: no comparison made
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,11 @@ def by_case(
     learned: Mapping[str, bool] | None = None,
 ) -> Finding:
     """Supported if a claim holds in every case, refuted if it clearly holds in none, depends if it
-    holds in some and clearly fails in others; else undecided (None: the data do not decide). A case
-    whose network has not `learned` its task is not tested; any other name there concerns all."""
+    holds in some and clearly fails in others; else undecided (None: the data do not decide).
+
+    learned: what a network had to learn, and whether it did. If a case was not learned, only this
+    case is not tested; if anything else was not learned, the claim is not tested.
+    """
     missing = [name for name, there in (learned or {}).items() if not there]
     if any(name not in cases for name in missing) or set(cases) <= set(missing):
         return not_tested(why, missing, numbers)

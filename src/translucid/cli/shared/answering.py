@@ -92,7 +92,8 @@ def digest_of_model(folder: Path) -> str:
 
 
 def chunk_size(inputs: Inputs, *, large: int) -> int:
-    """1 for interactive input, to answer each line immediately; else enough to fill batches."""
+    """The number of lines to answer at once: 1 for lines typed at a terminal, which are answered
+    immediately; otherwise `large`, which fills batches."""
     return 1 if inputs.typed else large
 
 

@@ -67,7 +67,7 @@ def inputs_of(
     for key in settings:
         if keys and key not in keys:
             raise ConfigError(
-                f"data.{key}: {command} supports only data.{', data.'.join(keys)}; omit it"
+                f"data.{key}: {command} supports only data.{', data.'.join(keys)}; omit data.{key}"
             )
     data = DataConfig(**settings)
     if not words or (len(words) == 1 and (words[0] == "-" or _is_file_name(words[0]))):

@@ -86,7 +86,7 @@ BY_FILE = {"generate": "--prompts"}
 
 
 def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any) -> str:
-    """The error message with the matching command for this model."""
+    """The error message, with the command that fits the model and the typed arguments."""
     command, *rest = arguments
     commands: Mapping[str, Any] = program.commands
     line = _line(error.command, command, rest, commands)
@@ -97,7 +97,7 @@ def other_command(error: WrongTaskError, arguments: Sequence[str], program: Any)
                                     strict=True)
         if about["command"] == command
     ]  # fmt: skip
-    return message + (f"; for {command} there are {', '.join(fitting)}" if fitting else "")
+    return message + (f"; shipped models for {command}: {', '.join(fitting)}" if fitting else "")
 
 
 def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, Any]) -> str:
@@ -125,7 +125,8 @@ def _line(fits: str, command: str, rest: Sequence[str], commands: Mapping[str, A
 
 
 def _for_table(command: str, files: Sequence[str]) -> str:
-    """`translate` reads one text per line; `predict` reads the rows of a table."""
+    """The command for these files: `predict` in place of `translate` if one of them is a table,
+    because `translate` reads one text per line."""
     from translucid.data.readers.tables import format_of
 
     tables = [file for file in files if format_of(file, "text") != "text"]

@@ -66,7 +66,7 @@ Out = Annotated[
     Path | None,
     in_output(metavar="FILE", help="Output file; run the same command again to resume."),
 ]
-Quiet = Annotated[bool, in_output("--quiet", help="Print only results, warnings and errors.")]
+Quiet = Annotated[bool, in_output("--quiet", help="Print only warnings and errors.")]
 Device = Annotated[
     str, in_model(metavar="NAME", help="auto (a GPU if available), cpu, cuda or cuda:1.")
 ]
@@ -233,9 +233,11 @@ def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list
 
 
 def one_of(option: str, value: str, choices: Any) -> Any:
-    """Refuse a value that is not in this Literal."""
+    """Return the value of an option; raise an error if it is not in the Literal `choices`."""
     if value not in get_args(choices):
-        raise ConfigError(f"{option} {value}: not known; choose {', '.join(get_args(choices))}")
+        raise ConfigError(
+            f"{option} {value}: unknown; choose one of {', '.join(get_args(choices))}"
+        )
     return value
 
 
@@ -260,7 +262,7 @@ def print_difference(
 
 
 def forced_words(force: list[str] | None) -> dict[int, str]:
-    """0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
+    """Parse the values of --force: 0=Der 3=Hund -> {0: "Der", 3: "Hund"}"""
     forced: dict[int, str] = {}
     for text in force or ():
         place, equals, word = text.partition("=")

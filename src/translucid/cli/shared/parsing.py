@@ -56,7 +56,7 @@ class Commands(TyperGroup):
         name = args[0].lower().replace("-", "").replace("_", "")
         if ctx.parent is None and name in OTHER_COMMANDS and args[0] not in self.commands:
             line = f"translucid {OTHER_COMMANDS[name]}"
-            ctx.fail(f"No such command {args[0]!r}. The same here: {line}")
+            ctx.fail(f"No such command {args[0]!r}. The equivalent here: {line}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

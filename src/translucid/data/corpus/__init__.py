@@ -1,2 +1,2 @@
-"""Token stores for text larger than memory: token ids on disk, built once, read through memory
-maps."""
+"""Token stores for text larger than memory: token ids that are stored on disk once, and read
+through memory maps."""

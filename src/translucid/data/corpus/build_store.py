@@ -42,18 +42,18 @@ from translucid.data.readers.loading import Loading
 from translucid.data.readers.tables import format_of
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
-Progress = Callable[[int, int], None]  # called with the bytes processed, and in total
+Progress = Callable[[int, int], None]  # called with (bytes processed so far, total bytes)
 Say = Callable[[str], None]
-_SHARD = 32 << 20  # bytes of text: small enough that all processes end at about the same time
-_MOST_SHARDS = 256  # each is an open file
+_SHARD = 32 << 20  # bytes of text, small enough that all processes end at about the same time
+_MOST_SHARDS = 256  # maximum number of shards, since each is an open file
 
 
 @dataclass(frozen=True)
 class StorePlan:
     """A store to build from text files.
 
-    Its tokens depend on neither `processes` (default: one per core) nor `shard_bytes`, the size of
-    the text of one shard. A compressed file is read by one process.
+    Its tokens do not depend on `processes` (default: one per core) or on `shard_bytes`, the size of
+    the text of one shard. A compressed file is read by a single process.
     """
 
     files: Sequence[str | Path]
@@ -114,11 +114,11 @@ class StorePlan:
 
 
 def ensure_store(plan: StorePlan, say: Say = lambda line: None) -> Store:
-    """Reuse the store in the folder if it was built from these files by this tokenizer; otherwise
+    """Open the store in the folder if it was built from these files with this tokenizer; otherwise
     build it.
 
-    A file with the same size and modification time counts as unchanged; if only the time differs,
-    its digest is compared.
+    A file with the same size and modification time counts as unchanged. If only the time differs,
+    the file's digest is compared.
     """
     folder = plan.folder
     # Usually nothing has changed, and no lock is needed.
@@ -145,12 +145,15 @@ def ensure_store(plan: StorePlan, say: Say = lambda line: None) -> Store:
 
 @contextmanager
 def locked(folder: Path, say: Say) -> Iterator[None]:
-    """Allow one builder at a time. The lock is on the folder itself and ends with the process."""
+    """Allow only one process at a time to build a store in this folder. The lock is on the folder
+    itself and ends with the process."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"{folder} cannot contain a store ({error.strerror})") from None
+        raise InputError(
+            f"{folder} cannot contain a store ({error.strerror}); choose a different folder"
+        ) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +166,7 @@ def locked(folder: Path, say: Say) -> Iterator[None]:
 
 
 def build_store(plan: StorePlan) -> Store:
-    """Build the store in its folder, which the caller has locked; an old one is replaced."""
+    """Build the store in its folder, which the caller has locked. An old store is replaced."""
     folder = Path(plan.folder)
     _remove_leftovers(folder)
     build = folder / f"build-{secrets.token_hex(4)}"
@@ -188,8 +191,8 @@ def build_store(plan: StorePlan) -> Store:
         shutil.rmtree(build, ignore_errors=True)
         if isinstance(error, OSError):
             raise InputError(
-                f"{folder}: the store could not be written ({error}); it takes up to twice the "
-                "size of the text: free some space, or choose a different folder"
+                f"{folder}: the store could not be written ({error}); a store takes up to twice "
+                "the space of its text, so free some space, or choose a different folder"
             ) from None
         raise
     _remove_leftovers(folder)  # the previous store
@@ -197,8 +200,8 @@ def build_store(plan: StorePlan) -> Store:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove builds that the manifest does not name. Raises an error if the folder contains
-    anything but a store."""
+    """Remove the subfolders of unfinished and old builds, that is, those that the manifest does not
+    name. Raises an error if the folder contains anything but a store."""
     names = sorted(os.listdir(folder))
     strange = [name for name in names if not is_ours(name)]
     if strange:
@@ -223,7 +226,10 @@ def _manifest(
             loadings[number].add(part)
     tokens = sum(shard.tokens for shard in shards)
     if not tokens:
-        raise InputError(f"{' + '.join(plan.paths)}: no usable record")
+        raise InputError(
+            f"{' + '.join(plan.paths)}: no usable record, because all lines are empty or were left "
+            "out; add text"
+        )
     return Manifest(
         build=settings.folder.name,
         dtype=settings.dtype,
@@ -247,10 +253,11 @@ def _manifest(
 
 
 def _reusable(plan: StorePlan, by_digest: bool) -> tuple[Store | None, str]:
-    """The store in the folder, or why it cannot be used (empty if there is none).
+    """The store in the folder if it can be reused, and otherwise the reason why not (empty if there
+    is no store).
 
-    by_digest (only under the lock): compare files with a different modification time by digest,
-    and store the new time in the manifest.
+    by_digest (only while the folder is locked): if the modification time of a file differs, compare
+    its digest; if the digest is the same, write the new time to the manifest.
     """
     folder = Path(plan.folder)
     if not (folder / MANIFEST).exists():
@@ -262,13 +269,13 @@ def _reusable(plan: StorePlan, by_digest: bool) -> tuple[Store | None, str]:
     old, making = store.manifest, plan.making
     if old.making.tokenizer != making.tokenizer:
         known, wanted = old.making.tokenizer[:12], making.tokenizer[:12]
-        return None, f"it was built with a different tokenizer ({known}, now {wanted})"
+        return None, f"it was built with a different tokenizer (fingerprint {known}, now {wanted})"
     if old.making != making:
         before, now = old.making.model_dump(), making.model_dump()
         changed = [name for name in now if before[name] != now[name]]
         return None, f"it was built with a different {', '.join(changed)}"
     if len(old.inputs) != len(plan.files):
-        return None, f"it was built from {len(old.inputs)} files, now {len(plan.files)}"
+        return None, f"it was built from {len(old.inputs)} files, not from {len(plan.files)}"
     fresh = []
     for path, known_file in zip(plan.paths, old.inputs, strict=True):
         try:

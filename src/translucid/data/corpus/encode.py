@@ -1,7 +1,7 @@
-"""Jobs for building a token store: each one encodes whole documents of the input files into one
+"""Encode text files for a token store. A job encodes whole documents of the input files into one
 shard of token ids.
 
-Several processes run jobs in parallel and start faster without torch, so nothing here needs it.
+Several processes run jobs in parallel. They start faster without torch, so nothing here needs it.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ from translucid.data.tokenizers.imported import IMPORTED
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 Unit = Literal["line", "paragraph", "file"]
-# Ends of documents at which a file may be cut. Other blank lines, such as lines of spaces, also end
-# a paragraph, but files are not cut there.
+# Ends of documents, at which a file may be cut. A line of spaces also ends a paragraph, but files
+# are not cut there.
 _ENDS = {"line": re.compile(rb"\n"), "paragraph": re.compile(rb"\n\r?\n")}
 _LONGEST_END = 3
 _BLOCK = 1 << 20
@@ -41,16 +41,16 @@ _BLOCK = 1 << 20
 class Piece:
     """A part of one file that consists of whole documents."""
 
-    file: int  # its number among the inputs
+    file: int  # index of the file among the inputs
     path: str
-    span: LineSpan | None  # None: the whole file, compressed or a single document
-    size: int  # bytes as stored
+    span: LineSpan | None  # None: the whole file, which is compressed or a single document
+    size: int  # size in bytes, before decompression
     stat: os.stat_result  # status of the file when it was cut
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """Size, modification time and digest of an input file as it was read."""
+    """The size, modification time and digest that an input file had when it was read."""
 
     size: int
     mtime_ns: int
@@ -61,8 +61,8 @@ Job = tuple[Piece, ...]
 
 
 def cut(files: Sequence[str], unit: Unit, job_bytes: int, scanned: list[Scanned]) -> Iterator[Job]:
-    """Yield jobs of at least `job_bytes`. Each file is appended to `scanned` when it has been read
-    completely."""
+    """Yield jobs with at least `job_bytes` of text each. When a file has been read completely, it
+    is appended to `scanned`."""
     job: list[Piece] = []
     for number, path in enumerate(files):
         for piece in _pieces(number, path, unit, job_bytes, scanned):
@@ -93,7 +93,7 @@ def _pieces(
             digest.update(block)
             if whole:
                 continue
-            keep = window[1 - _LONGEST_END :]  # an end may lie across two blocks
+            keep = window[1 - _LONGEST_END :]  # the end of a document may cross two blocks
             window, base = keep + block, base + len(window) - len(keep)
             while (end := _first_end(window, unit, start + least - base)) is not None:
                 lines += window.count(b"\n", place - base, end)
@@ -113,7 +113,7 @@ def _pieces(
 
 
 def _first_end(window: bytes, unit: Unit, least: int) -> int | None:
-    """The first end of a document at or after `least`."""
+    """The index after the first end of a document at or after `least`; None if there is none."""
     for match in _ENDS[unit].finditer(window, max(0, least - _LONGEST_END)):
         if match.end() >= least:
             return match.end()
@@ -127,11 +127,13 @@ _MOST_PIECES = 1 << 18  # number of cached pieces, about 90 MB
 
 
 class WordCache:
-    """A cache that makes `Tokenizer.encode_batch` several times faster: each word is encoded once.
+    """A cache that makes `Tokenizer.encode_batch` several times faster, because each word is
+    encoded only once.
 
     Tokenizers trained with Translucid split text before a space that follows a visible character,
-    and no token crosses such a place. So the ids of a text are those of its pieces, concatenated.
-    Imported tokenizers may behave differently, so they encode whole texts.
+    and no token crosses such a place. So the ids of a text are those of the pieces between these
+    places, concatenated. Imported tokenizers may behave differently, so with them whole texts are
+    encoded.
     """
 
     def __init__(self, tokenizer: Tokenizer, most: int = _MOST_PIECES) -> None:
@@ -164,8 +166,8 @@ class WordCache:
 
 
 TOKENIZER = "tokenizer"  # the folder next to the shards
-_BATCH = 1 << 19  # characters encoded at once: more would only need more memory
-_MOST = 4096  # texts encoded at once
+_BATCH = 1 << 19  # characters encoded at once; more would need more memory and not be faster
+_MOST = 4096  # maximum number of texts encoded at once
 
 Moved = Callable[[int], None]  # called with the number of bytes read since the last call
 
@@ -178,19 +180,19 @@ class EncodingSettings:
     unit: Unit
     rule: LineRule
     dtype: Literal["<u2", "<u4"]
-    max_bytes: int  # longest text that is encoded as a whole
+    max_bytes: int  # size of the longest text that is encoded as a whole
     eos: int  # the token that ends a document
 
 
 @dataclass
 class Shard:
-    """The result of a job: one file of token ids, with its counts."""
+    """The result of a job: a file of token ids, described by its counts and digest."""
 
     tokens: int = 0
     documents: int = 0
     characters: int = 0
     sha256: str = ""
-    loading: dict[int, Loading] = field(default_factory=dict)  # by number of the input file
+    loading: dict[int, Loading] = field(default_factory=dict)  # by the index of the input file
 
 
 def shard_name(number: int) -> str:
@@ -200,7 +202,8 @@ def shard_name(number: int) -> str:
 def encode_job(
     job: Job, number: int, settings: EncodingSettings, words: WordCache, moved: Moved
 ) -> Shard:
-    """Write the shard of a job and flush it to disk."""
+    """Encode a job, write its shard and flush it to disk. Return the counts and the digest of the
+    shard."""
     shard = Shard()
     digest = hashlib.sha256()
     with open(settings.folder / shard_name(number), "xb") as file:
@@ -262,10 +265,11 @@ def _encode_piece(
 def parts(
     lines: Iterable[tuple[int, str | None]], unit: Unit, max_bytes: int, loading: Loading
 ) -> Iterator[tuple[str, bool]]:
-    """Split documents into the parts that `Tokenizer.encode_document` encodes, each with whether it
-    ends a document. However long a document is, few of its lines are kept in memory."""
+    """Split documents into the parts that `Tokenizer.encode_document` encodes one by one. Yield
+    each part, and whether it ends a document. Even for a very long document, only a few lines are
+    kept in memory."""
     held: list[str] = []
-    size = -1  # of the document so far, lines joined
+    size = -1  # bytes of the document so far, with line ends
     for number, text in lines:
         if text is None:
             continue

@@ -1,7 +1,7 @@
-"""A representative sample of a large corpus, to learn a vocabulary from.
+"""A representative sample of a large corpus, from which a vocabulary is learned.
 
-It consists of blocks of whole lines, evenly spaced over all files; nothing else is read. The same
-files give the same sample.
+It consists of blocks of whole lines, evenly spaced over all files. Nothing else is read, and the
+same files always give the same sample.
 """
 
 import os
@@ -22,8 +22,8 @@ from translucid.data.readers.lines import (
 from translucid.data.readers.loading import Loading
 from translucid.data.tokenizers.pipelines import MAX_BYTES
 
-SAMPLE = 100_000_000  # bytes: far more than needed for a vocabulary of usual size
-_BLOCKS = 1000  # more would only be slower, fewer could miss a region
+SAMPLE = 100_000_000  # bytes, far more than needed for a vocabulary of usual size
+_BLOCKS = 1000  # more blocks would only be slower; fewer could miss a part of the corpus
 
 
 def sample_texts(
@@ -41,7 +41,7 @@ def sample_texts(
     before the first text.
     """
     if most < 1:
-        raise ConfigError(f"most = {most} must be at least 1 byte")
+        raise ConfigError(f"most = {most}: the size of the sample must be at least 1 byte")
     sizes = [_size(file) for file in files]
     total = sum(sizes)
     if total <= most:
@@ -78,8 +78,8 @@ def _is_packed(file: str | Path) -> bool:
 
 
 def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
-    """Evenly spaced spans of whole lines. Extending a block to whole lines makes it too large, so
-    some blocks are skipped to keep the total size."""
+    """Evenly spaced spans of whole lines. Since a block is extended to whole lines and so becomes
+    larger than planned, some blocks are skipped to keep the total size."""
     blocks = min(_BLOCKS, part_bytes)
     end = taken = 0
     with open_binary(file) as opened:
@@ -116,7 +116,8 @@ def _texts(
 
 
 def _first_texts(file: str | Path, unit: Unit, rule: LineRule, part_bytes: int) -> Iterator[str]:
-    """Yield texts from the beginning of a compressed file, until `part_bytes` of it were read."""
+    """Yield texts from the beginning of a compressed file, until `part_bytes` of the file have been
+    read."""
     place = 0
 
     def report(now: int) -> None:

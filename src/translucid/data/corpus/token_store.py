@@ -1,7 +1,8 @@
 """Token ids on disk: a corpus of any size, read through memory maps.
 
-A store is a folder: manifest.json names a subfolder of shards, and is replaced atomically when that
-subfolder is complete. The concatenated shards are the stream of all documents, each ended by eos.
+A store is a folder. Its manifest.json names a subfolder that contains the shards; it is replaced
+atomically when a new subfolder is complete. The concatenated shards are the stream of all
+documents, each followed by eos.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ from translucid.data.tokenizers.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-# A page of a memory map counts as resident memory after it was read, until it is released. 1000
-# reads touch at most about 64 MB.
+# A page of a memory map counts as resident memory from when it is read until it is released. After
+# 1000 reads, the pages are released; these reads touch at most about 64 MB.
 _GIVE_BACK_AFTER = 1000
 _AGAIN = "rebuild the store"
 _Count = Field(ge=0)
@@ -70,11 +71,11 @@ class Manifest(_ManifestSection):
     format: Literal[1] = 1
     build: str = Field(
         pattern=r"^build-[0-9a-f]{8}$"
-    )  # a folder next to the manifest, never elsewhere
+    )  # the name of a folder next to the manifest, without a path
     dtype: Literal["<u2", "<u4"]
     tokens: int = _Count
     documents: int = _Count
-    characters: int = _Count  # plus one per end of a document; for bits per character
+    characters: int = _Count  # number of characters, plus 1 per document; for bits per character
     making: Making
     inputs: tuple[InputFile, ...]
     shards: tuple[ShardFile, ...]
@@ -98,7 +99,8 @@ class Store:
         return f"Store({self.folder}, {len(self):,} tokens, {len(self._shards)} shards)"
 
     def window(self, start: int, length: int) -> NDArray[np.int64]:
-        """Tokens `start` to `start + length` (exclusive) of the stream, or fewer at its end."""
+        """Tokens `start` to `start + length` (exclusive) of the stream; fewer if the stream ends
+        before."""
         if start < 0 or length < 0:
             raise ConfigError(f"start = {start}, length = {length}: neither may be negative")
         end = min(start + length, len(self))
@@ -165,8 +167,8 @@ class Store:
 
 
 def open_store(folder: str | Path, *, verify: bool = False) -> Store:
-    """Open the store in a folder. File sizes are always checked; with `verify`, also all
-    contents."""
+    """Open the store in a folder. The sizes of its files are always checked; with `verify`, so are
+    their contents."""
     store = Store(Path(folder), read_manifest(Path(folder)))
     if verify:
         store.verify()
@@ -174,7 +176,8 @@ def open_store(folder: str | Path, *, verify: bool = False) -> Store:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest atomically, so that the folder has this store from now on."""
+    """Write the manifest atomically. From then on, the folder contains the store that the manifest
+    describes."""
     content = manifest.model_dump(mode="json")
     text = json.dumps(content | {"sha256": _digest(content)}, indent=1) + "\n"
     part = folder / f"{MANIFEST}.part"
@@ -209,7 +212,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{path}: {where}: {first['msg']}; {_AGAIN}") from None
     if manifest.tokens != sum(shard.tokens for shard in manifest.shards):
         raise InputError(
-            f"{path}: the shards do not add up to {manifest.tokens:,} tokens; {_AGAIN}"
+            f"{path}: the tokens of the shards do not add up to {manifest.tokens:,}; {_AGAIN}"
         )
     return manifest
 

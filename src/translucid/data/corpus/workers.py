@@ -72,8 +72,8 @@ def _encode_in_processes(
             report(done.value)
     except BrokenProcessPool:
         raise TranslucidError(
-            "a process that encodes text died; was it killed, or out of memory? Use fewer "
-            "processes. A script that builds a store must do so inside "
+            "a process that encodes text died, perhaps because it was killed or out of memory; use "
+            "fewer processes. If a Python script builds the store, it must do so inside "
             "`if __name__ == '__main__':`"
         ) from None
     finally:
@@ -83,7 +83,8 @@ def _encode_in_processes(
 
 
 def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
-    """Submit a job. A pool whose process has died raises different errors; they become one."""
+    """Submit a job to a pool of processes. If a process of the pool has died, which can raise
+    different errors, raise BrokenProcessPool."""
     try:
         return pool.submit(_work, job, number)
     except (OSError, ValueError) as error:
@@ -91,7 +92,7 @@ def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shar
 
 
 class _Stopped(Exception):
-    """Raised in a worker when the build was stopped."""
+    """Raised in a worker process when the build was stopped."""
 
 
 class _Worker:
@@ -117,8 +118,8 @@ def _start_worker(
 
 
 def _follow_parent() -> None:
-    """Exit when the parent process ends; otherwise, if it is killed, its workers would wait for
-    work forever."""
+    """Exit when the parent process ends. Otherwise, if the parent were killed, its workers would
+    wait for jobs forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -16,7 +16,8 @@ DIGITS = 15  # of a whole number that is exact as a float
 
 
 def as_text(value: object, where: str) -> str:
-    """Check that a cell contains text. where: file, line and column, for the message."""
+    """Return the value of a cell that must contain text. where: file, line and column, for the
+    error message."""
     if not isinstance(value, str):
         raise InputError(f"{where} contains {_kind(value)}, but text is needed")
     if not value.isascii():
@@ -31,7 +32,7 @@ def as_text(value: object, where: str) -> str:
 
 
 def as_label(value: object, where: str) -> str:
-    """A label as text: from text, a whole number, or true or false."""
+    """The label in a cell, which may contain text, a whole number, true or false, as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -54,9 +55,9 @@ def as_number(value: object, where: str) -> float:
     shown = "empty" if value == "" else f"{value!r:.60}"
     hint = ""
     if isinstance(value, str) and "," in value:
-        hint = " (decimals are written with a point)"
+        hint = " (write decimals with a point, not with a comma)"
     elif value is None or str(value).strip().lower() in MISSING:
-        hint = " (a missing value: fill it in, or remove the line)"
+        hint = " (the value is missing: fill it in, or remove the line)"
     raise InputError(f"{where} is {shown}; a finite number is needed{hint}")
 
 

@@ -1,5 +1,5 @@
-"""Find the column of each role (text, label, ...): chosen by number or name, or recognised by its
-name."""
+"""Find the column of each role (text, label, ...). The user chooses it by number or name; otherwise
+it is recognised by its name."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -51,15 +51,15 @@ KNOWN = frozenset((NAMES + CODES).split())
 
 
 def is_language(name: str) -> bool:
-    """Whether a column name is the name or code of a language, with at most one more word: German,
-    de, de_DE, english_sentence."""
+    """Whether a column name consists of the name or code of a language and at most one more word:
+    German, de, de_DE, english_sentence."""
     first, *others = re.split(r"[\s_.-]+", name.strip().lower())
     return first in KNOWN and len(others) <= 1
 
 
 Following = Callable[[], list[Sequence[object]]]
 
-# Column names that are recognised for each role if no column is chosen, in this order.
+# For each role, the column names that are recognised if no column is chosen. Earlier names win.
 USUAL: dict[str, tuple[str, ...]] = {
     "text": ("text", "sentence", "content", "review", "question"),
     "label": ("label", "labels", "class", "category", "sentiment"),
@@ -79,10 +79,11 @@ def read_columns(
     keep_empty: bool = False,
     optional: str | None = None,
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield the cells of the wanted columns for each row, in the order of `wanted` (role ->
-    column), and the cell of an `optional` role if the table has such a column.
+    """Yield the line number and cells of each row. The cells are those of the wanted columns, in
+    the order of `wanted` (role -> column), followed by that of the `optional` role if the table has
+    such a column.
 
-    Blank lines are counted and skipped; with `keep_empty`, they give ().
+    Blank lines are counted and skipped; with `keep_empty`, () is yielded for them.
     """
     table, places = open_columns(path, wanted, rule, loading)
     roles = list(wanted)
@@ -105,7 +106,8 @@ def read_columns(
 def open_columns(
     path: str | Path, wanted: Mapping[str, Column | None], rule: TableRule, loading: Loading
 ) -> tuple[Table, list[int | str]]:
-    """Open a table and find the wanted columns."""
+    """Open a table and find the wanted columns; return the table, and the columns in the order of
+    `wanted`."""
     by_name = any(isinstance(column, str) for column in wanted.values())
     expected = {role: loading.expected.get(role) for role in wanted}
 
@@ -140,8 +142,9 @@ def _of_two(
     rule: TableRule,
     loading: Loading,
 ) -> tuple[Table, dict[str, int | str]]:
-    """Find the missing roles in a table with two columns: the column that is not taken, or by
-    comparing the cells of both. Returns the table and the columns."""
+    """Find the columns of the missing roles in a table with two columns. If only one role is
+    missing, it is the column that has no role yet. Source and target are the first and the second
+    column; for text and label, the cells are compared. Return the table and the columns by role."""
     free: list[int | str] = [place for place in (0, 1) if place not in taken]
     if len(missing) == len(free) == 1:
         return table, {missing[0]: free[0]}
@@ -159,13 +162,15 @@ def _of_two(
         return table, {}
     if table.names or missing[0] == "label":
         keys = " and ".join(f"data.{role}_column" for role in missing)
-        loading.notes.append(f"two columns with no usual names: {why} (set {keys} to change it)")
+        loading.notes.append(
+            f"two columns whose names are not recognised: {why} (set {keys} to choose others)"
+        )
     return table, dict(zip(missing, free, strict=True))
 
 
 def _if_any(table: Table, role: str, loading: Loading) -> int | str | None:
-    """The index or name of an optional column: the one used in training, or one with a usual
-    name."""
+    """The index or name of the column with an optional role: the column that was used in training,
+    or one whose name is recognised; None if there is none."""
     before = loading.expected.get(role)
     if isinstance(before, int | str) and table.has(before):
         return table.place(before, role)
@@ -180,7 +185,7 @@ def note_columns(
     cells: Sequence[object],
     loading: Loading,
 ) -> None:
-    """Add a note on the columns that are used, with the first row as an example."""
+    """Add a note that lists the columns that are used, with the first row as an example."""
     taken = ", ".join(f"{role} = {table.title(place)}" for role, place in places.items())
     gives = ", ".join(f"{role} = {value!r:.60}" for role, value in zip(places, cells, strict=True))
     loading.notes.append(f"columns: {taken}; line {line} gives {gives}")
@@ -207,7 +212,8 @@ def open_table(
 
 
 def cell(table: Table, place: int | str, line: int, row: Row) -> object:
-    """The value of a column in a row. JSON objects may have different names in each row."""
+    """The value of a column in a row. A row that is a JSON object may lack the column, which raises
+    an error."""
     if isinstance(row, Mapping):
         if place not in row:
             there = ", ".join(map(repr, row))
@@ -220,13 +226,14 @@ def cell(table: Table, place: int | str, line: int, row: Row) -> object:
 
 
 def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bool:
-    """Whether a row contains a usual column name for every role; a single one may be data."""
+    """Whether a row contains a recognised column name for every role. If only some roles have one,
+    the row may be data."""
     names = {str(name).strip().lower() for name in row}
     return all(names.intersection(USUAL[role]) for role in wanted)
 
 
 def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
-    """Whether the source and target columns are named after two languages."""
+    """Whether the source and target columns have the names of two languages."""
     pair = len(names) == 2 and names[0].strip().lower() != names[1].strip().lower()
     return list(roles) == ["source", "target"] and pair and all(map(is_language, names))
 
@@ -234,7 +241,8 @@ def _of_languages(names: Sequence[str], roles: Sequence[str]) -> bool:
 def _known(
     table: Table, wanted: Mapping[str, Column | None], loading: Loading
 ) -> dict[str, int | str]:
-    """The columns that were chosen or have a known name, by role."""
+    """By role, the columns that the user chose, that were used in training, or whose names are
+    recognised."""
     columns = {role: table.place(c, role) for role, c in wanted.items() if c is not None}
     missing = [role for role in wanted if role not in columns]
     for role in missing:
@@ -261,7 +269,7 @@ def _known(
 def _in_order(
     table: Table, wanted: Mapping[str, Column | None], columns: Mapping[str, int | str]
 ) -> list[int | str]:
-    """The columns of all wanted roles; raises an error if one cannot be found."""
+    """The columns in the order of the wanted roles; raises an error if a column cannot be found."""
     unknown = [role for role in wanted if role not in columns]
     if unknown and 0 < table.width < len(wanted):
         between = {"\t": "a tab"}.get(table.delimiter, repr(table.delimiter))
@@ -273,25 +281,26 @@ def _in_order(
         example = _such_as(table, unknown, columns)
         if not example:
             raise InputError(
-                f"{table.file}: {table.describe()}, but a column with the {unknown[0]} is needed, "
-                f"too; add it to the file (data.{unknown[0]}_column names it)"
+                f"{table.file}: {table.describe()}, but a column for the {unknown[0]} is needed "
+                f"too; add it to the file, and set data.{unknown[0]}_column to its name"
             )
         raise InputError(
-            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; add it to the "
-            f"command, such as {example}"
-            + ("; if line 1 is data, data.header=false" if table.width and table.names else "")
+            f"{table.file}: which column holds the {unknown[0]}? {table.describe()}; add the "
+            f"column to the command, for example {example}"
+            + ("; if line 1 is data, set data.header=false" if table.width and table.names else "")
         )
     if len(set(columns.values())) < len(columns):
         raise ConfigError(
             f"{table.file}: "
             + " and ".join(f"{role} = {column!r}" for role, column in wanted.items())
-            + f" are the same column; {table.describe()}"
+            + f" are the same column, but each role needs its own; {table.describe()}"
         )
     return [columns[role] for role in wanted]
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """An example of settings to add, with columns that have no role yet."""
+    """An example of settings that choose columns for the unknown roles, among those without a
+    role."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -348,7 +357,10 @@ def open_rows(
     chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in left_out]
     places_x = [table.place(column, "inputs") for column in chosen]
     if not places_x:
-        raise InputError(f"{path}: no column is left for the inputs; {table.describe()}")
+        raise InputError(
+            f"{path}: all columns are targets, so none is left for the inputs; {table.describe()}; "
+            "add input columns, or choose fewer targets"
+        )
     return table, places_x, places_y
 
 
@@ -392,8 +404,8 @@ def _columns(table: Table) -> list[Column]:
 
 
 def _expected(table: Table, loading: Loading, role: str) -> list[Column]:
-    """The columns used in training; empty if this table lacks one of them. Raises an error if a
-    column is missing by name in a table with a header."""
+    """The columns that were used in training; empty if none are known, or if a table without a
+    header lacks one of them. If a table with a header lacks one, an error is raised."""
     columns = loading.expected.get(role, ())
     known: list[Column] = list(columns) if isinstance(columns, tuple) else [columns]
     lacking = [column for column in known if not table.has(column)]

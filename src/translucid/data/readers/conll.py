@@ -1,7 +1,8 @@
-"""Read CoNLL files: one word per line with its columns, a blank line between sentences.
+"""Read CoNLL files, in which each line contains one word and its annotations in columns, and a
+blank line ends a sentence.
 
-Layouts are two columns (word, tag), CoNLL-2003's four, the ten of Universal Dependencies, and
-others; the layout is recognised from the first sentence.
+The layout is recognised from the first sentence: two columns (word, tag), the four of CoNLL-2003,
+the ten of Universal Dependencies, and others.
 """
 
 import re
@@ -24,20 +25,22 @@ _DECLARED = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # CoNLL-U Plus names 
 
 @dataclass(frozen=True)
 class ConllLayout:
-    """The layout of a CoNLL file: names of the columns, and the numbers of the word and tag
-    columns, from 1."""
+    """The layout of a CoNLL file: the names of its columns, and the numbers of the columns with the
+    words and the tags, counted from 1."""
 
     name: str
-    columns: tuple[str, ...] = ()  # empty: columns have numbers only
+    columns: tuple[str, ...] = ()  # empty: the columns have no names
     words: int = 1
-    tags: int | None = None  # None: no such column, or unknown
+    tags: int | None = None  # None: there is no such column, or it is not known
     width: int = 0
 
     def place(self, column: Column, role: str, path: str | Path) -> int:
-        """The number of a column chosen by number or name."""
+        """The number of a column that the user chose by number or name."""
         if isinstance(column, int):
             if column < 1:
-                raise ConfigError(f"{role} = {column}, but columns are counted from 1")
+                raise ConfigError(
+                    f"{role} = {column}: columns are counted from 1; use 1 for the first column"
+                )
             return column
         if not self.columns:
             raise ConfigError(
@@ -48,8 +51,8 @@ class ConllLayout:
             close = nearest(column.lower(), self.columns, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(
-                f"{path}: {role} = {column!r}: there is no such column; {self.name}: "
-                f"{', '.join(self.columns)}{hint}"
+                f"{path}: {role} = {column!r}: there is no such column; the columns of "
+                f"{self.name} are {', '.join(self.columns)}{hint}"
             )
         return self.columns.index(column.lower()) + 1
 
@@ -99,23 +102,23 @@ def _is_conllu(path: str | Path) -> bool:
 
 
 def _spans(rows: Sequence[Sequence[str]], number: int) -> bool:
-    """Whether a column contains chunks or entities: B-, I- and O."""
+    """Whether all cells of a column are tags of chunks or entities: B-, I- or O."""
     return all(len(row) >= number and _SPAN.fullmatch(row[number - 1]) for row in rows)
 
 
-COMMENT = "# "  # not "#" alone: hashtags begin with it
+COMMENT = "# "  # not "#" alone, since hashtags begin with it
 DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # UD: 1-2 is a multiword range, 1.1 an empty node
 
 
 @dataclass(frozen=True)
 class ConllSentence:
-    """The lines between two blank ones, and their words and tags."""
+    """The lines between two blank lines, with the words and tags that they contain."""
 
     lines: tuple[str, ...]
     places: tuple[int, ...]  # indexes of the lines with words
     words: tuple[str, ...]
-    tags: tuple[str, ...]  # empty unless tags are read
+    tags: tuple[str, ...]  # empty if tags are not read
     line: int  # line number of the first word, or of the first line if there are no words
     layout: ConllLayout
 
@@ -128,8 +131,8 @@ def read_conll(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """Read tagged sentences. words, tags: columns by number, from 1, or by name; by default those
-    of the recognised layout, which is added to the notes."""
+    """Read tagged sentences. words, tags: the columns, by number (from 1) or by name; by default,
+    those of the recognised layout, which is recorded in the notes of `loading`."""
     loading = loading if loading is not None else Loading()
     loading.file = loading.file or str(path)
     for sentence in read_sentences(path, words=words, tags=tags, rule=rule, loading=loading):
@@ -149,15 +152,16 @@ def read_sentences(
     rule: LineRule = DEFAULT,
     loading: Loading,
 ) -> Iterator[ConllSentence]:
-    """Yield every block of lines, including those without words; with tags if `tagged`.
+    """Yield every block of lines between blank lines, even if it has no words. tagged: whether to
+    read tags.
 
-    Columns are separated by tabs, or in lines without tabs by spaces. If the words are in
-    a later column, lines with a range such as 3-4 in the first column are skipped.
+    Columns are separated by tabs, or by spaces in lines without tabs. If the words are not in the
+    first column, lines with a range such as 3-4 in the first column are skipped.
     """
     columns: _Columns | None = None
     declared: tuple[str, ...] = ()
     for block in _blocks(path, rule, loading):
-        rows: list[tuple[int, int, list[str]]] = []  # place in the block, line, cells
+        rows: list[tuple[int, int, list[str]]] = []  # index in the block, line number, cells
         for place, (line, text) in enumerate(block):
             if text is None:
                 continue
@@ -173,7 +177,8 @@ def read_sentences(
         if columns is None and rows:
             layout = recognise([cells for _, _, cells in rows], path, declared)
             columns = _Columns.choose(layout, words, tags, path, rows[0][2], tagged, loading)
-        spoilt = any(text is None for _, text in block)  # a block without words is not a sentence
+        # A line of the block was too long, so its words are not read.
+        spoilt = any(text is None for _, text in block)
         kept = [] if columns is None or spoilt else columns.words_of(rows, path, loading)
         yield ConllSentence(
             tuple(text for _, text in block if text is not None),
@@ -188,7 +193,8 @@ def read_sentences(
 def _blocks(
     path: str | Path, rule: LineRule, loading: Loading
 ) -> Iterator[list[tuple[int, str | None]]]:
-    """Lines between blank lines; None for a line that was too long."""
+    """Yield the numbered lines between two blank lines. The text of a line that was too long is
+    None."""
     block: list[tuple[int, str | None]] = []
     for line, text in read_lines(path, rule, loading=loading):
         if text is None or text.strip():
@@ -202,7 +208,8 @@ def _blocks(
 
 @dataclass
 class _Columns:
-    """The numbers of the word and tag columns, from 1; tag 0: tags are not read."""
+    """The numbers of the columns with the words and the tags, from 1. If `tag` is 0, tags are not
+    read."""
 
     layout: ConllLayout
     word: int
@@ -229,16 +236,17 @@ class _Columns:
         tag = layout.tags if tags is None else layout.place(tags, "tags", path)
         if tag is None:
             raise InputError(
-                f"{path}: which column holds the tags? There are {layout.width}, as in "
-                f"{' | '.join(example)!r:.80}, and the layout is unknown; choose one with "
-                "data.tags_column, such as data.tags_column=2"
+                f"{path}: which column holds the tags? Lines have {layout.width} "
+                f"column{'' if layout.width == 1 else 's'}, such as {' | '.join(example)!r:.80}, "
+                "and the layout is unknown; choose a column, such as data.tags_column=2"
             )
         return cls(layout, word, tag)
 
     def words_of(
         self, rows: list[tuple[int, int, list[str]]], path: str | Path, loading: Loading
     ) -> list[tuple[int, int, str, str]]:
-        """Index in the block, line number, word and tag of every word."""
+        """For every word, the index of its line in the block, its line number, the word and its
+        tag."""
         kept = []
         for place, line, cells in rows:
             if self.word > 1 and _NO_WORD.fullmatch(cells[0]):
@@ -266,7 +274,7 @@ class _Columns:
 
 
 def _there(layout: ConllLayout, column: object) -> Column | None:
-    """The column used in training, if this file has it."""
+    """The column that was used in training if this file has it; otherwise None."""
     if isinstance(column, int):
         return column if column <= layout.width else None
     return column if isinstance(column, str) and column in layout.columns else None
@@ -276,12 +284,15 @@ def _word(cells: list[str], words: int, tags: int, where: str) -> tuple[str, str
     if len(cells) < max(words, tags):
         role, column = max(("words", words), ("tags", tags), key=lambda pair: pair[1])
         raise InputError(
-            f"{where}: {role} = {column}, but the line has {len(cells)} "
+            f"{where}: the {role} should be in column {column}, but this line has {len(cells)} "
             f"column{'' if len(cells) == 1 else 's'}: {' | '.join(cells)!r:.80}; choose different "
             "columns, or put a blank line between sentences"
         )
     word, tag = cells[words - 1].strip(), cells[tags - 1].strip() if tags else ""
     if not word or (tags and not tag):
         role, column = ("word", words) if not word else ("tag", tags)
-        raise InputError(f"{where}: column {column} is empty, but a {role} is needed")
+        raise InputError(
+            f"{where}: column {column} is empty, but must contain the {role}; fill it in, or "
+            "remove the line"
+        )
     return word, tag

@@ -1,7 +1,6 @@
-"""Detect properties of a delimited file: its delimiter, whether its first row is a header, and
-which of two unnamed columns contains the labels. All three are found by comparing cells; in case of
-doubt, the caller asks the user.
-"""
+"""Detect the delimiter of a delimited file, whether its first row is a header, and which of two
+unnamed columns contains the labels. All three are detected by comparing cells. If the result is
+uncertain, the caller asks the user."""
 
 import re
 from collections import Counter
@@ -15,15 +14,18 @@ from translucid.data.readers.lines import LineRule, read_lines
 
 Delimiter = Literal[",", ";", "tab", "pipe"]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
-LOOKED_AT = 50  # lines compared to find the delimiter; rows compared by length
-COMPARED = 1000  # rows compared to see which values repeat
-UNSEEN_PROBABILITY = 0.1  # limit for the probability that the first row's label is unique
-FEW = 0.05  # if fewer rows than this fraction are as short as the first, that may be a header
+LOOKED_AT = 50  # lines compared to find the delimiter; rows compared to detect a header
+COMPARED = 1000  # rows compared to detect which values repeat
+# If the estimated probability of a label that occurs only once is at most this, a first row whose
+# label does not occur below is a header.
+UNSEEN_PROBABILITY = 0.1
+FEW = 0.05  # if fewer rows than this fraction are as short as the first row, it may be a header
 _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # column name: at most three words, no full stop
 
 
 def as_table(path: str | Path, rule: LineRule) -> str:
-    """A hint for a file without a known extension whose first line looks like a table."""
+    """The end of an error message for a file without a known extension: advice if its first line
+    looks like that of a table, otherwise empty."""
     first = next((text for _, text in read_lines(path, rule) if text and text.strip()), "")
     if first.count("\t") == 1:
         return "; its lines have two cells separated by a tab: set data.format=tsv"
@@ -33,7 +35,7 @@ def as_table(path: str | Path, rule: LineRule) -> str:
 
 
 def find_delimiter(first: str, following: Iterator[str]) -> str:
-    """Detect the delimiter of a CSV file: a comma, unless a different character occurs equally
+    """Detect the delimiter of a CSV file: a comma, unless only another character occurs equally
     often in every line. `following` is read only if the first line is not sufficient."""
     present = [character for character in CHARACTERS.values() if _count(first, character)]
     if present in ([], [","]):
@@ -41,7 +43,7 @@ def find_delimiter(first: str, following: Iterator[str]) -> str:
     lines = [first, *(line for line in islice(following, LOOKED_AT) if line.strip())]
     whole = [
         line for line in lines if line.count('"') % 2 == 0
-    ]  # no cell continues on the next line
+    ]  # lines in which no quoted cell continues on the next line
     regular = [c for c in present if len({_count(line, c) for line in whole}) <= 1]
     return (regular or [","])[0]
 
@@ -57,8 +59,8 @@ def is_name(cell: str) -> bool:
 
 
 def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object]]) -> bool:
-    """Whether the first row consists of short names and the rows below of something else: numbers,
-    labels that repeat, or texts that are all longer."""
+    """Whether the first row consists of short names, and the rows below contain something else:
+    numbers, or longer texts."""
     cells = [str(cell).strip() for cell in first]
     if len(set(cells)) < len(cells) or not all(map(is_name, cells)):
         return False
@@ -72,7 +74,8 @@ def unlike_the_rest(first: Sequence[object], following: Sequence[Sequence[object
 
 
 def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknown"]:
-    """Whether the cells of a column could be names like this one."""
+    """Whether the cells of a column could be names like `name`: "alike" (they could), "other" (they
+    are numbers or longer texts) or "unknown"."""
     if name in column:
         return "alike"
     if all(is_number(cell) for cell in column):
@@ -84,9 +87,12 @@ def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknow
 
 
 def label_place(rows: Sequence[Sequence[object]]) -> int | None:
-    """Find the label column of a table with two columns; None if in doubt. It is the column whose
-    values repeat, or that has at most half as many different values as the other one, or that
-    contains only single words or numbers; the first of these signs that differs decides."""
+    """The index of the label column in a table with two columns; None if uncertain.
+
+    These properties are compared in order, and the first that only one column has decides: its
+    values repeat; it has at most half as many different values as the other column; it contains
+    only single words; it contains only numbers; a value occurs twice.
+    """
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
     if len(columns) != 2:
         return None
@@ -107,10 +113,10 @@ def label_place(rows: Sequence[Sequence[object]]) -> int | None:
 def header_over_labels(
     first: Sequence[object], below: Sequence[Sequence[object]], place: int | None
 ) -> bool | None:
-    """Whether the first row is a header, judged by the label column at `place`; None if in doubt.
+    """Whether the first row is a header, judged by the label column at `place`; None if uncertain.
 
-    A header does not occur below itself, while labels repeat. The probability that a label occurs
-    only once is estimated from how many of the others do (Good and Turing).
+    A header does not occur again below, while labels do. The probability that a label occurs only
+    once is estimated from the number of labels below that occur only once (Good-Turing estimate).
     """
     rows = [row for row in below if len(row) == len(first)]
     if unlike_the_rest(first, rows):
@@ -131,8 +137,8 @@ def header_over_labels(
 
 
 def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]) -> bool | None:
-    """Whether the first row is a header above columns of texts. None if in doubt: the first row
-    could be names, and only a few of the rows below are as short."""
+    """Whether the first row is a header above columns of texts. None if uncertain, that is, if the
+    first row could consist of names and few of the rows below are as short."""
     rows = [row for row in below if len(row) == len(first)]
     if unlike_the_rest(first, rows):
         return True
@@ -145,5 +151,6 @@ def header_over_texts(first: Sequence[object], below: Sequence[Sequence[object]]
 
 
 def _may_be_a_name(cell: str) -> bool:
-    """Whether a cell may be a column name: texts are longer, or end like sentences."""
+    """Whether a cell may be a column name. It may not if it has more than three words or ends like
+    a sentence."""
     return len(cell.split()) <= 3 and not cell.endswith((".", "!", "?", "…", "。"))

@@ -1,7 +1,7 @@
 """Read numbered lines of text (UTF-8 by default), plain or compressed with gzip or xz.
 
-A line ends only at \\n or \\r\\n: str.splitlines also splits at U+2028, U+0085, form feeds and
-others, which would misalign parallel files.
+A line ends only at \\n or \\r\\n. (str.splitlines also splits at U+2028, U+0085, form feeds and
+other characters, which would misalign parallel files.)
 """
 
 import codecs
@@ -38,8 +38,8 @@ UTF16_ADVICE = "set data.encoding=utf-16, or convert it: iconv -f UTF-16 -t UTF-
 
 @dataclass(frozen=True)
 class LineRule:
-    """The maximum length of a line (in bytes, without its end), what to do with longer ones, and
-    the encoding of the text."""
+    """The maximum length of a line in bytes (without its line end), what to do with longer lines,
+    and the encoding of the text."""
 
     max_bytes: int = 1 << 20
     too_long: Literal["error", "skip"] = "error"
@@ -47,7 +47,7 @@ class LineRule:
 
     @property
     def ascii_line_ends(self) -> bool:
-        """Whether the byte 0x0a ends a line and does nothing else, unlike in UTF-16."""
+        """Whether the byte 0x0a always ends a line and has no other meaning, unlike in UTF-16."""
         return "\n".encode(self.encoding) == b"\n"
 
 
@@ -56,7 +56,8 @@ DEFAULT = LineRule()
 
 @dataclass(frozen=True)
 class LineSpan:
-    """A range of whole lines of an uncompressed file, for one of several readers."""
+    """A range of whole lines of an uncompressed file, so that several processes can read parts of
+    it."""
 
     start: int
     end: int
@@ -112,7 +113,8 @@ def read_lines(
 def split_lines(
     stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield the lines after line `number`; the rule limits the memory used."""
+    """Yield the numbered lines of a stream. number: how many lines come before the stream. The rule
+    limits the memory that is used."""
     limit = rule.max_bytes + 2  # room for \r\n
     while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
         number += 1
@@ -141,8 +143,9 @@ def split_lines(
 def _decode(line: bytes, name: str, number: int, skipped: int, encoding: str) -> str:
     if b"\0" in line:
         raise InputError(
-            f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so this is "
-            f"not a text file (or UTF-16: {UTF16_ADVICE}); remove NUL with: tr -d '\\0'"
+            f"{name}:{number}: byte {line.index(0) + skipped + 1} of the line is NUL, so the file "
+            f"is either UTF-16 or not a text file. If it is UTF-16, {UTF16_ADVICE}; otherwise, "
+            "remove NUL with: tr -d '\\0'"
         )
     try:
         return line.decode(encoding)
@@ -158,7 +161,8 @@ def _decode(line: bytes, name: str, number: int, skipped: int, encoding: str) ->
 
 
 class _Recoded:
-    """The lines of a stream in an encoding such as UTF-16, as UTF-8."""
+    """The lines of a stream whose encoding is not based on ASCII, such as UTF-16, converted to
+    UTF-8."""
 
     def __init__(self, stream: Lines, encoding: str) -> None:
         self._stream, self._decoder = stream, codecs.getincrementaldecoder(encoding)()
@@ -175,14 +179,15 @@ class _Recoded:
 
 
 def _into_another(path: Path) -> str:
-    """The end of an iconv command, ` a.txt > a.utf8.txt`, if the file exists."""
+    """The end of an iconv command, such as ` a.txt > a.utf8.txt`; empty if the file does not exist
+    or is compressed."""
     if not path.is_file() or path.suffix in (".gz", ".xz"):
         return ""
     return f" {quoted(str(path))} > {quoted(str(path.with_suffix('.utf8' + path.suffix)))}"
 
 
 class _FilePart:
-    """A view of a file that ends where the span ends."""
+    """A view of a part of a file: reading starts and ends with the span."""
 
     def __init__(self, file: BinaryIO, span: LineSpan) -> None:
         file.seek(span.start)
@@ -198,8 +203,8 @@ class _FilePart:
 def _open(
     path: str | Path, name: str, end: int | None, rule: LineRule
 ) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file: the decompressed bytes, and the file itself, which must not change until it has
-    been read (up to `end`)."""
+    """Open a file; yield a stream of its decompressed bytes, and the file itself. Raises an error
+    if the file (up to `end`) changes while it is read."""
     if str(path) == "-":
         stream = cast(BinaryIO, standard_input())
         yield stream, stream
@@ -222,8 +227,8 @@ def _unpacked(file: BinaryIO, packed: str) -> BinaryIO:
 
 
 def beginning(path: str | Path, rule: LineRule) -> str:
-    """The first characters of a file or of standard input; empty for a missing or damaged file, and
-    for a pipe, which cannot be read twice."""
+    """The first characters of a file or of standard input. Empty for a missing or damaged file, and
+    for a pipe, since a pipe cannot be read twice."""
     if str(path) == "-":
         return standard_input().peek().decode(rule.encoding, "replace")
     if not Path(path).is_file():
@@ -267,8 +272,8 @@ def _look_around(path: Path) -> str:
 
 
 def packing_of(path: str | Path, file: BufferedReader, *, utf16: bool = False) -> str:
-    """The compression of a file that was just opened (gzip, xz or plain), by its first bytes.
-    utf16: whether the file may begin with a byte order mark of UTF-16."""
+    """The compression of a file that was just opened (gzip, xz or plain), detected from its first
+    bytes. utf16: whether the file may begin with a byte order mark of UTF-16."""
     path, head = Path(path), file.peek(10)[:10]
     for magic, packed in ((GZIP, "gzip"), (XZ, "xz")):
         if head.startswith(magic):
@@ -284,7 +289,7 @@ def packing_of(path: str | Path, file: BufferedReader, *, utf16: bool = False) -
                 what, advice = f"a {path.suffix} document", "save it as CSV, or as text in UTF-8"
             raise InputError(f"{path} is {what}, which Translucid does not read; {advice}")
     if head.startswith(UTF16) and not utf16:
-        raise InputError(f"{path} is UTF-16 text; {UTF16_ADVICE}")
+        raise InputError(f"{path} is UTF-16 text; {UTF16_ADVICE}{_into_another(path)}")
     return "plain"
 
 

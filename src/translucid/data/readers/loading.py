@@ -1,6 +1,5 @@
-"""Report on reading a file: how many records were read and left out, by reason, with the first line
-affected; checks for missing and unknown labels.
-"""
+"""Reports on reading a file: how many records were read, how many were left out for which reason,
+and the first line affected. Also checks for missing and unknown labels."""
 
 import math
 from collections import Counter
@@ -20,7 +19,7 @@ Reason = Literal["empty", "no label", "too long", "comment", "range or empty nod
 _WORDS: dict[Reason, str] = {
     "empty": "empty, left out",
     "no label": "without a label, left out",
-    "too long": "with a line above the limit, left out",
+    "too long": "with a line that is too long, left out",
     "comment": "comment lines, skipped",
     "range or empty node": "multiword ranges or empty nodes, skipped",
     "document mark": "-DOCSTART- marks, skipped",
@@ -36,14 +35,14 @@ class Loading:
     left_out: dict[Reason, int] = field(default_factory=dict)
     first: dict[Reason, int] = field(default_factory=dict)  # the first line affected, by reason
     notes: list[str] = field(default_factory=list)  # choices of the reader
-    # Columns by role (names, or numbers from 1): `expected` are those used in training, which apply
-    # unless others are chosen; then those of this file.
+    # Columns by role, as names or numbers from 1. `expected`: the columns that were used in
+    # training, which are used unless others are chosen; `columns`: those used in this file.
     expected: Mapping[str, Columns] = field(default_factory=dict)
     columns: dict[str, Columns] = field(default_factory=dict)
 
     @property
     def lost(self) -> dict[str, int]:
-        """The number of examples of the file that were left out, by reason."""
+        """For each reason, how many examples of the file were left out."""
         counts = {_WORDS[reason]: n for reason, n in self.left_out.items()}
         end = ", left out"
         return {words.removesuffix(end): n for words, n in counts.items() if words.endswith(end)}
@@ -53,7 +52,7 @@ class Loading:
         self.first.setdefault(reason, line)
 
     def add(self, part: "Loading") -> None:
-        """Add the report of the next part of the file."""
+        """Add the report on the next part of the same file."""
         self.records += part.records
         for reason, count in part.left_out.items():
             self.left_out[reason] = self.left_out.get(reason, 0) + count
@@ -73,8 +72,8 @@ class Loading:
 def check_labels(
     seen: Iterable[tuple[int, str]], known: Collection[str], file: str, what: str = "label"
 ) -> None:
-    """Raise an error for labels that were not in the training data. seen: (line, label), in file
-    order."""
+    """Raise an error if there are labels that were not in the training data. seen: pairs of line
+    number and label, in the order of the file. what: the noun for the labels in the message."""
     unknown: dict[str, int] = {}
     allowed = set(known)
     for line, label in seen:
@@ -95,7 +94,7 @@ def check_labels(
 
 
 AUTO = ("auto",)
-FEW = 0.05  # fraction of all labels; rarer words such as n/a are read as missing labels
+FEW = 0.05  # words such as n/a are missing labels if they are a smaller fraction of all labels
 
 
 def has_no_label(value: object) -> bool:

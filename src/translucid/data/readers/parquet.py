@@ -17,8 +17,8 @@ from translucid.data.readers.tables import Rows, Table
 
 
 def open_arrow(path: str | Path) -> Table:
-    """Open a Parquet file or a `datasets` folder as a table; row numbers, from 1, serve as line
-    numbers."""
+    """Open a Parquet file or a `datasets` folder as a table. Row numbers, counted from 1, take the
+    place of line numbers."""
     path = Path(path)
     files = _files_of(path) if path.is_dir() else []
     if not files:
@@ -81,14 +81,17 @@ def _files_of(folder: Path) -> list[Path]:
     for name in files:  # state.json is not trusted: read nothing outside the folder
         path = folder / str(name)
         if not path.is_file() or path.resolve().parent != inside:
-            raise InputError(f"{folder / 'state.json'}: {name!r} is not the name of a file here")
+            raise InputError(
+                f"{folder / 'state.json'}: {name!r} is not the name of a file in this folder; save "
+                "the dataset again with save_to_disk"
+            )
     if not files:
         raise InputError(f"{folder}: the table has no rows")
     return [folder / name for name in files]
 
 
 def _features(schema: Any, names: tuple[str, ...]) -> list[Any]:
-    """The types of columns that `datasets` stores in the metadata of the schema."""
+    """The type of each column, which `datasets` stores in the metadata of the schema."""
     try:
         note = json.loads((schema.metadata or {})[b"huggingface"])
         return [note["info"]["features"].get(name) for name in names]

@@ -1,7 +1,7 @@
 """Read users' files as records, one function per kind of task.
 
-Every reader is a generator that fills in its `loading` report: after the last record,
-`loading.lines()` is the report to print. Errors are InputErrors with file and line.
+Every reader is a generator that fills in the report `loading`. After the last record,
+`loading.lines()` returns the lines to print. Errors are InputErrors that name file and line.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -42,8 +42,8 @@ def read_text(
     """Read texts, for language models and for predictions.
 
     unit: what becomes one record of a plain file: a line, the lines between blank lines, or the
-    whole file. keep_empty: every line gives a record; a line that is too long gives an empty record
-    and is counted.
+    whole file. keep_empty: every line gives a record; the record of a line that is too long is
+    empty, and such lines are counted.
     """
     loading = _begin(loading, path)
     if column is None and (rule.format or format_of(path, "text")) == "text":
@@ -96,8 +96,8 @@ def read_labelled(
     missing: Collection[str] = AUTO,
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
-    """Read texts with labels. If two columns are unnamed, the label is the one whose values repeat.
-    missing: labels that mean "no label"; auto: words such as n/a."""
+    """Read texts with labels. If a table has two columns without names, the label column is the one
+    whose values repeat. missing: labels that mean "no label"; AUTO: words such as n/a."""
     loading = _begin(loading, path)
     records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
@@ -127,8 +127,8 @@ def read_pairs(
     loading: Loading | None = None,
     keep_empty: bool = False,
 ) -> Iterator[Pair]:
-    """Read sentence pairs from one table. If two columns are unnamed, the source is the first.
-    keep_empty: keep pairs with an empty cell."""
+    """Read sentence pairs from one table. If a table has two columns without names, the first is
+    the source. keep_empty: keep pairs in which a cell is empty."""
     loading = _begin(loading, path)
     for line, cells in read_columns(path, {"source": source, "target": target}, rule, loading):
         pair = Pair(
@@ -150,13 +150,13 @@ def read_parallel(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Pair]:
-    """Read sentence pairs from two files: line n of one belongs to line n of the other. If one side
-    is empty or too long, the whole pair is skipped."""
+    """Read sentence pairs from two files, in which lines with the same number belong together. If
+    one line of a pair is empty or too long, the pair is skipped."""
     loading = _begin(loading, f"{source} + {target}")
     if Path(source).is_file() and Path(target).is_file() and Path(source).samefile(target):
         raise InputError(
             f"{source} and {target} are the same file, so every line would be its own translation; "
-            "give the file of the other language (to train copying, copy the file)"
+            "pass the file in the other language (to train a model that copies, copy the file)"
         )
     counts = [0, 0]
     extra = ""  # the first line without a counterpart
@@ -194,7 +194,8 @@ def read_similar(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[SimilarPair]:
-    """Read pairs of texts with the same meaning, or with a column of similarity scores."""
+    """Read pairs of texts with the same meaning or, if the table has a column of scores, with a
+    similarity."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
     usual = "score" if score is None else None
@@ -225,8 +226,8 @@ def read_tagged(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """Read sentences with one tag per word: from CoNLL, or from JSON lines and Parquet with two
-    lists."""
+    """Read sentences with one tag per word, from CoNLL files, or from JSON lines or Parquet with
+    two columns of lists."""
     loading = _begin(loading, path)
     if (rule.format or format_of(path, "conll")) == "conll":
         yield from read_conll(path, words=words, tags=tags, rule=rule.lines, loading=loading)
@@ -235,9 +236,9 @@ def read_tagged(
         where = f"{path}:{line}"
         if isinstance(cells[0], str):
             raise InputError(
-                f"{where}: words is a text, {cells[0]!r:.60}; expected a list of words, as in JSON "
-                "Lines; if the file has one word and its tag per line, name it .conll or set "
-                "data.format=conll"
+                f"{where}: the column of words contains a text, {cells[0]!r:.60}; expected a list "
+                "of words, as in JSON lines; if each line of the file has one word and its tag, "
+                "name it .conll or set data.format=conll"
             )
         sentence = tuple(
             as_text(w, f"{where}: words") for w in as_list(cells[0], f"{where}: words")
@@ -245,7 +246,8 @@ def read_tagged(
         marks = tuple(as_label(t, f"{where}: tags") for t in as_list(cells[1], f"{where}: tags"))
         if len(sentence) != len(marks):
             raise InputError(
-                f"{where}: {len(sentence)} words, but {len(marks)} tags; each word needs one tag"
+                f"{where}: the sentence has {len(sentence)} words, but {len(marks)} tags; give "
+                "each word one tag"
             )
         if not sentence:
             loading.leave_out("empty", line)

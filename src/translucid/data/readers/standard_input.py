@@ -1,5 +1,5 @@
-"""Read standard input line by line as it arrives: the program that writes to the pipe may wait for
-the output for one line before it writes the next."""
+"""Read standard input line by line, as soon as each line arrives. This is necessary because the
+program that writes to the pipe may wait for the output for one line before it writes the next."""
 
 import select
 import sys
@@ -14,7 +14,7 @@ CHUNK = 1 << 16
 
 
 class StandardInput:
-    """A stream of bytes that can tell whether a line can be read without waiting."""
+    """A stream of bytes that can report whether a line can be read without waiting."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -26,7 +26,7 @@ class StandardInput:
         self._read = 0
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Read to the end of the line, or to the limit."""
+        """Read up to the end of the line, or up to `limit` bytes."""
         while not (end := self._line(limit)) and not self._ended:
             self._fill()
         end = end or len(self._held)
@@ -36,7 +36,8 @@ class StandardInput:
         return line
 
     def peek(self, _: int = 0, /) -> bytes:
-        """The buffered bytes, at least one line unless the input ends; they can be read again."""
+        """The bytes in the buffer, at least one line of them unless the input ends. They remain in
+        the buffer."""
         while b"\n" not in self._held and not self._ended and len(self._held) < CHUNK:
             self._fill()
         return bytes(self._held)
@@ -67,7 +68,7 @@ class StandardInput:
     def _readable(self) -> bool:
         try:
             return bool(select.select([self._raw.fileno()], [], [], 0)[0])
-        except (OSError, ValueError):  # not a real file: all of it is in memory
+        except (OSError, ValueError):  # not a real file, so all of its content is in memory
             return True
 
 
@@ -75,7 +76,7 @@ _opened: list[StandardInput] = []
 
 
 def standard_input() -> StandardInput:
-    """The standard input of this process, including bytes that were only peeked at."""
+    """The standard input of this process. Bytes that were peeked at are still in its buffer."""
     if sys.stdin is None:  # closed in the shell with <&-
         raise InputError("standard input is closed; pass a file, or pipe text into the command")
     if not _opened or _opened[0].stream is not sys.stdin.buffer:
@@ -84,7 +85,8 @@ def standard_input() -> StandardInput:
 
 
 def at_once(path: str | Path, items: Iterable[Item]) -> Iterator[Item]:
-    """Yield all items of a file; for standard input, only those available without waiting."""
+    """Yield all items of a file; for standard input, only those that can be read without
+    waiting."""
     iterator = iter(items)
     while str(path) != "-" or standard_input().waiting():
         try:

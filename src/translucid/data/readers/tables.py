@@ -1,6 +1,7 @@
-"""Read tables: tab or comma separated values, JSON lines and JSON arrays.
+"""Read tables: CSV, TSV, JSON lines and JSON arrays.
 
-A column is chosen by number (from 1) or by name; if it does not exist, the error lists the columns.
+A column is chosen by number (from 1) or by name. If it does not exist, the error message lists the
+columns.
 """
 
 import csv
@@ -30,8 +31,8 @@ Column = int | str
 # Cells by index or name; () for a blank line; None for a line that was too long, already counted.
 Row = Sequence[object] | Mapping[str, object] | None
 Rows = Iterator[tuple[int, Row]]
-# A function that decides whether a row is a header; None if in doubt. Its second argument reads the
-# rows below, if they are needed.
+# A function that decides whether a row is a header; None if uncertain. Its second argument reads
+# the rows below when it is called.
 IsHeader = Callable[[Sequence[object], Callable[[], list[Sequence[object]]]], bool | None]
 
 _SUFFIXES: dict[str, Format] = {
@@ -48,7 +49,7 @@ _SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class TableRule:
-    """How to read a table. None means to detect the value (the format from the file name)."""
+    """How to read a table. A value of None is detected; for the format, from the file name."""
 
     format: Format | None = None
     header: bool | None = None
@@ -64,7 +65,8 @@ ARRAY_ENDS = re.compile(r"\s*(\[\s*)?\]\s*\Z")
 
 
 def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
-    """The format by the file extension, ignoring .gz and .xz; a folder is one of `datasets`."""
+    """The format, detected from the file extension without .gz or .xz. A folder has the format of
+    `datasets`."""
     path = Path(path)
     if path.is_dir():
         return "datasets"
@@ -81,14 +83,14 @@ def format_of(path: str | Path, otherwise: Format | None = None) -> Format:
 @dataclass(frozen=True)
 class Table:
     file: str
-    names: tuple[str, ...]  # column names; empty: columns have only numbers
-    width: int  # number of columns; 0: each row has its own names (JSON lines)
+    names: tuple[str, ...]  # column names; empty: the columns have no names
+    width: int  # number of columns; 0: rows are JSON objects with their own names
     rows: Rows
     hint: str = ""
     delimiter: str = "\t"  # between the cells of a line
 
     def place(self, column: Column, role: str) -> int | str:
-        """Where a column is in a row: its index, or for JSON lines its name."""
+        """The key of a column in a row: its index, or its name in JSON lines."""
         if isinstance(column, int):
             if self.width == 0:
                 raise ConfigError(
@@ -116,13 +118,13 @@ class Table:
         return column if self.width == 0 else self.names.index(column)
 
     def has(self, column: Column) -> bool:
-        """Whether the table has exactly one such column."""
+        """Whether the table has exactly one column with this number or name."""
         if isinstance(column, int):
             return 1 <= column <= self.width
         return self.names.count(column) == 1
 
     def column(self, place: int | str) -> Column:
-        """The name of a column, or its number from 1 if it has no name."""
+        """The name of a column or, if it has none, its number, counted from 1."""
         if isinstance(place, str):
             return place
         unique = self.names and self.names.count(self.names[place]) == 1 and self.names[place]
@@ -135,7 +137,7 @@ class Table:
         return f"there {count}{self.hint}"
 
     def title(self, place: int | str) -> str:
-        """The name of a column in messages."""
+        """How messages name a column: by number and name."""
         if isinstance(place, str):
             return f"column {place!r}"
         return f"column {place + 1}" + (f" ({self.names[place]!r})" if self.names else "")
@@ -182,9 +184,9 @@ def open_delimited(
     header = looks_like_header(first, following) if rule.header is None else rule.header
     if header is None:
         raise InputError(
-            f"{path}:{line}: {_listed([str(cell) for cell in first])} may be a header or data; set "
-            "data.header=true if these are the names of the columns, or data.header=false if this "
-            "is the first example"
+            f"{path}:{line}: the row {_listed([str(cell) for cell in first])} may be a header or "
+            "data; set data.header=true if it contains the names of the columns, or "
+            "data.header=false if it is the first example"
         )
     names = tuple(str(cell).strip() for cell in first) if header else ()
     if not header:
@@ -206,9 +208,9 @@ def _check_width(path: str | Path, rows: Rows, width: int, line_of_first: int) -
     for line, row in rows:
         if row and len(row) != width:
             raise InputError(
-                f"{path}:{line}: {len(row)} cell{'' if len(row) == 1 else 's'}, but line "
-                f"{line_of_first} has {width}; every row needs the same number, and a separator "
-                "inside a cell must be quoted (CSV) or replaced (TSV)"
+                f"{path}:{line}: this row has {len(row)} cell{'' if len(row) == 1 else 's'}, but "
+                f"line {line_of_first} has {width}; every row needs the same number of cells; "
+                "quote separators inside cells (CSV) or replace them (TSV)"
             )
         yield line, row
 
@@ -224,8 +226,8 @@ def _tsv_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
 def _csv_lines(
     path: str | Path, rule: TableRule, loading: Loading
 ) -> tuple[str, Iterator[tuple[int, str]]]:
-    """The delimiter and the lines of a CSV file. A line above the limit is always an error, since
-    it may be part of a cell."""
+    """The delimiter and the numbered lines of a CSV file. A line above the length limit is always
+    an error, since a cell may continue on the next line."""
     strict = replace(rule.lines, too_long="error")
     lines = ((n, text or "") for n, text in read_lines(path, strict, loading=loading))
     if rule.delimiter is not None:
@@ -249,7 +251,7 @@ def _csv_lines(
 
 
 def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]) -> Rows:
-    """Yield rows with the number of their first line; quoted cells may contain line ends."""
+    """Yield rows with the number of their first line. Quoted cells may contain line ends."""
     last = 0
 
     def feed() -> Iterator[str]:
@@ -259,7 +261,7 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
             yield f"{text}\n"
 
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
-    # The limit is one of the whole process. It finds a quote that is never closed.
+    # The limit of a cell's size is one of the whole process. It detects a quote that is not closed.
     csv.field_size_limit(max(csv.field_size_limit(), DEFAULT.max_bytes))
     while True:
         start = last + 1
@@ -277,8 +279,8 @@ def _csv_rows(path: str | Path, delimiter: str, lines: Iterator[tuple[int, str]]
 
 
 def open_jsonl(path: str | Path, rule: TableRule, loading: Loading) -> Table:
-    """Open a file with one JSON object per line, or with a JSON array of objects; the first object
-    names the columns."""
+    """Open a file with one JSON object per line, or with a JSON array of objects. The keys of the
+    first object are the names of the columns."""
     rows = _jsonl_rows(path, rule, loading)
     before: list[tuple[int, Row]] = []
     names: tuple[str, ...] = ()
@@ -305,8 +307,8 @@ def _jsonl_rows(path: str | Path, rule: TableRule, loading: Loading) -> Rows:
 
 
 def _array_rows(path: str | Path, rule: LineRule, loading: Loading) -> Rows:
-    """The objects of a JSON array, each with the number of its first line. An array is often a
-    single line, so lines have no limit."""
+    """Yield the objects of a JSON array, each with the number of its first line. Since an array is
+    often a single line, the length of lines is not limited."""
     unlimited = replace(rule, max_bytes=LARGEST)
     text = "\n".join(line or "" for _, line in read_lines(path, unlimited, loading=loading))
     decoder, end, between = json.JSONDecoder(), 0, ARRAY_BEGINS
@@ -327,7 +329,8 @@ def _array_rows(path: str | Path, rule: LineRule, loading: Loading) -> Rows:
 
 @contextmanager
 def _reporting(path: str | Path, line: int) -> Iterator[None]:
-    """Report JSON that cannot be parsed. line: where its text begins."""
+    """Convert errors of the JSON parser in the block to InputErrors. line: the line in which the
+    JSON begins."""
     try:
         yield
     except RecursionError:

@@ -17,13 +17,14 @@ FOLDER = Path(__file__).parent
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
-    """Title, recipe, changes, seed, score, texts and date of each shipped model."""
+    """By name, the title, recipe, changes, seed, score, texts and date of each shipped model."""
     entries: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
     return entries
 
 
 def names() -> list[str]:
-    """All names with `demo:`, in teaching order."""
+    """The names of all shipped models, beginning with `demo:`, in the order in which they are
+    taught."""
     return [BEGIN + name for name in manifest()]
 
 
@@ -45,6 +46,6 @@ def find(path: str | Path) -> Path:
 
 
 def name_of(folder: Path) -> str | None:
-    """The name of the shipped model in this folder, if it is one."""
+    """The name of the shipped model in this folder; None if it contains none."""
     place = folder.absolute()
     return BEGIN + place.name if place.parent == FOLDER.absolute() else None

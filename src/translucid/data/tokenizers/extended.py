@@ -1,7 +1,8 @@
-"""Extend the vocabulary of a tokenizer: existing ids stay, new ids follow.
+"""Extend the vocabulary of a tokenizer: existing tokens keep their ids, and new tokens get the
+following ids.
 
-Words that are frequent in the texts and are split into many tokens become one token. In BPE
-tokenizers, new merges come after all others, so that texts without these words are split as before.
+A word that is frequent in the texts but is split into many tokens becomes one token. In BPE
+tokenizers, new merges come after all others, so texts without these words are split as before.
 """
 
 import json
@@ -21,20 +22,21 @@ LEAST, PIECES, MOST = (
     5,
     3,
     2000,
-)  # minimum occurrences and tokens of a word; maximum number of new words
+)  # minimum number of occurrences and of tokens of a new word; maximum number of new words
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass
 class Extension:
-    """An extended tokenizer, and for each new token the tokens that encoded it before."""
+    """An extended tokenizer and, for each new token, the tokens that encoded its text before."""
 
     tokenizer: Tokenizer
     parts: list[list[int]] = field(default_factory=list)
 
 
 def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
-    """Add the words of these texts that the tokenizer lacks."""
+    """Add words of these texts to the vocabulary: those that are frequent and are split into many
+    tokens or contain unknown ones."""
     data = json.loads(tokenizer.spec)
     model, imported = data["model"], tokenizer.source
     if imported is not None:
@@ -55,8 +57,8 @@ def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
 
 
 def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Frequent words that are split into many tokens or are unknown, most frequent first, with the
-    tokens that encode them inside a text."""
+    """Frequent words that are split into many tokens or contain an unknown token, most frequent
+    first; each with the tokens that encode it after a space."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
     words: list[tuple[str, list[int]]] = []
@@ -71,7 +73,7 @@ def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, li
 
 
 class _Adding:
-    """Adds new entries to the vocabulary of a tokenizer model."""
+    """Adds new tokens to the vocabulary of a tokenizer's model."""
 
     def __init__(self, tokenizer: Tokenizer, model: dict[str, Any]) -> None:
         self.tokenizer, self.model = tokenizer, model
@@ -103,7 +105,8 @@ class _Adding:
                 self._append("".join(names), ids, score=total / 2)  # more probable than its pieces
 
     def _merge(self, names: Sequence[str], ids: Sequence[int]) -> None:
-        """Add BPE merges that build a word from left to right."""
+        """Add the BPE merges that build a word from left to right, and the tokens that they
+        produce."""
         whole = names[0]
         for count, name in enumerate(names[1:], start=2):
             self.model["merges"].append([whole, name])
@@ -123,7 +126,7 @@ class _Adding:
 
 
 def _check(imported: Imported, data: dict[str, Any]) -> None:
-    """Raise an error for tokenizers that new ids would break."""
+    """Raise an error for a tokenizer that new ids would break."""
     model = data["model"]
     inside = {i for i, _ in vocabulary(model)}
     added = [t for t in data.get("added_tokens") or [] if t["id"] not in inside]

@@ -1,9 +1,10 @@
 """Save and load tokenizers: Hugging Face's tokenizer.json, its short configuration, and
 Translucid's fingerprint.
 
-For a tokenizer trained with Translucid, only the vocabulary is read from the file. The kind
-determines how text is split and joined, so a manipulated tokenizer.json cannot add its own regular
-expressions. The file of an imported tokenizer is used unchanged, after checks (imported.py).
+For a tokenizer trained with Translucid, only the vocabulary is read from tokenizer.json. The kind
+of tokenizer determines how text is split and joined, so a manipulated file cannot add regular
+expressions of its own. The file of an imported tokenizer is used unchanged, after checks
+(imported.py).
 """
 
 import hashlib
@@ -36,8 +37,8 @@ _ROLES = ("pad", "bos", "eos", "unk", "mask")
 
 
 def fingerprint(kind: Kind, backend: Backend) -> str:
-    """SHA-256 of everything that determines the token ids; not of the file, whose layout may
-    change with the library."""
+    """The SHA-256 of everything that determines the token ids. It is not computed from the file,
+    whose layout may change with the version of the library."""
     model = json.loads(backend.to_str())["model"]
     learnt = {key: model[key] for key in _LEARNT if key in model}
     return _digest({"kind": kind, "special": SPECIAL, **learnt})
@@ -101,8 +102,9 @@ def read(folder: Path) -> "tuple[Kind, Backend] | Imported":
     meta = _object(folder / META, _bytes(folder / META))
     if meta.get("format") != FORMAT or meta.get("kind") not in (*KINDS, IMPORTED):
         raise InputError(
-            f"{folder / META} has format {meta.get('format')!r}, kind {meta.get('kind')!r}; this "
-            f"version reads format {FORMAT} and the kinds {', '.join((*KINDS, IMPORTED))}"
+            f"{folder / META} describes a tokenizer of format {meta.get('format')!r} and kind "
+            f"{meta.get('kind')!r}, but this version reads format {FORMAT} and the kinds "
+            f"{', '.join((*KINDS, IMPORTED))}; save the tokenizer again"
         )
     raw = _bytes(folder / TOKENIZER)
     if hashlib.sha256(raw).hexdigest() != meta.get("sha256"):
@@ -123,8 +125,8 @@ def read(folder: Path) -> "tuple[Kind, Backend] | Imported":
 def _check_fingerprint(digest: str, meta: dict[str, Any], folder: Path) -> None:
     if digest != meta.get("fingerprint"):
         raise TokenizerMismatchError(
-            f"{folder / TOKENIZER}: the vocabulary does not have the fingerprint that {META} "
-            "states; restore both, or save the tokenizer again"
+            f"{folder / TOKENIZER}: the fingerprint of the vocabulary is not the one in {META}; "
+            "restore both files, or save the tokenizer again"
         )
 
 

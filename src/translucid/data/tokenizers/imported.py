@@ -1,7 +1,8 @@
-"""Imported tokenizers, which came with a model: a tokenizer.json, and the roles of its tokens.
+"""Imported tokenizers, which came with a model: the text of a tokenizer.json, and the roles of its
+tokens.
 
-The file's own normalizer, pre-tokenizer and model split the text. Truncation, padding, random
-merges and the template (replaced by a `Frame`) are ignored. Text never produces special tokens: a
+The file's own normalizer, pre-tokenizer and model split the text. Its truncation, padding, random
+merges and template (replaced by a `Frame`) are ignored. Text never produces special tokens: a
 literal `</s>` stays text in every model.
 """
 
@@ -25,11 +26,11 @@ from translucid.data.tokenizers.trial import try_out
 IMPORTED: Literal["imported"] = "imported"
 MODELS = ("BPE", "Unigram", "WordPiece", "WordLevel")
 MOST_TOKENS = 1 << 20
-MOST_GAPS = 10_000  # ids without a token, in addition to one per token
-MOST_PARTS = 2 << 20  # lists and objects of a tokenizer.json: one for each merge
-LONGEST_PIECE = 1024  # characters: the depth of the library's tables
-LONGEST_USUAL = 256  # with longer pieces, encoding may be slow, so texts must be shorter
-LONGEST_WORD = 1000  # characters of WordPiece's `max_input_chars_per_word`
+MOST_GAPS = 10_000  # limit of the number of ids without a token, in addition to one per token
+MOST_PARTS = 2 << 20  # limit of the lists and objects in a tokenizer.json, with one per merge
+LONGEST_PIECE = 1024  # limit of the characters of a piece, the depth of the library's tables
+LONGEST_USUAL = 256  # if pieces are longer, encoding may be slow, so texts must be shorter
+LONGEST_WORD = 1000  # limit of WordPiece's `max_input_chars_per_word`
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # flags of an added token
 BPE_OPTIONS = {
     "unk_token": str, "continuing_subword_prefix": str, "end_of_word_suffix": str,
@@ -44,25 +45,25 @@ class Imported:
 
     spec: str  # the text of tokenizer.json
     special: SpecialTokens
-    hidden: tuple[int, ...] = ()  # not special, but never produced by text
-    tokens: int | None = None  # size of the vocabulary; tokens of `spec` above it are unknown
+    hidden: tuple[int, ...] = ()  # tokens that are not special, but that text never produces
+    tokens: int | None = None  # size of the vocabulary; ids of `spec` from here on become unknown
 
     @classmethod
     def read(cls, text: str, where: str) -> "Imported":
-        """Read a tokenizer.json, without roles for its tokens."""
+        """Parse the text of a tokenizer.json. Its tokens have no roles yet."""
         made = cls(text, SpecialTokens())
         vars(made)["data"] = parsed(text, where)
         return made
 
     def with_roles(self, special: SpecialTokens, hidden: tuple[int, ...] = ()) -> "Imported":
-        """A copy with different roles, without parsing the file again."""
+        """A copy in which tokens have different roles. The file is not parsed again."""
         made = replace(self, special=special, hidden=hidden)
         vars(made).update(data=self.data, names=self.names)
         return made
 
     def first(self, size: int) -> "Imported | None":
-        """A copy with only the first `size` tokens; None if text may produce one of the others, or
-        if one of them has a role other than mask."""
+        """A copy with only the first `size` tokens. None if text may produce one of the other
+        tokens, or if one of them has a role other than mask."""
         mask, added = self.special.mask, self.data.get("added_tokens") or []
         special = replace(
             self.special, mask=mask if mask is not None and mask < size else None,
@@ -95,7 +96,7 @@ class Imported:
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each token in the file."""
+        """The name of each token, as in the file."""
         names = dict(vocabulary(self.data["model"]))
         names |= {token["id"]: token["content"] for token in self.data.get("added_tokens") or []}
         size = max(names, default=-1) + 1
@@ -115,14 +116,15 @@ class Imported:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Ids of special tokens: marked as special in the file, or with a role."""
+        """The ids of special tokens: those that are marked as special in the file or have a
+        role."""
         added = self.data.get("added_tokens") or []
         control = {token["id"] for token in added if token.get("special")}
         return frozenset(self.roles | control) - {self.special.unk}
 
     @property
     def roles(self) -> set[int]:
-        """Tokens with a role, except the unknown token."""
+        """The ids of tokens with a role, except the unknown token."""
         special = self.special
         roles = {special.pad, special.bos, special.eos, special.mask, *special.start}
         if special.frame is not None:
@@ -131,14 +133,16 @@ class Imported:
 
     @property
     def mask_strips(self) -> tuple[bool, bool]:
-        """Whether the mask token removes the spaces to its left and right."""
+        """Whether the mask token removes the spaces to its left, and whether it removes those to
+        its right."""
         added = self.data.get("added_tokens") or []
         (token,) = [t for t in added if t["id"] == self.special.mask][-1:] or [{}]
         return bool(token.get("lstrip")), bool(token.get("rstrip"))
 
     @cached_property
     def max_bytes(self) -> int:
-        """The maximum length of a text in bytes; shorter if a pattern or a table may be slow."""
+        """The maximum length of a text in bytes. It is smaller if a regular expression or the
+        vocabulary may make encoding slow."""
         usual = self.data["model"].get("max_input_chars_per_word", 0) in range(LONGEST_USUAL)
         usual = usual and max(map(len, self.names)) <= LONGEST_USUAL
         return pipelines.MAX_BYTES if usual and self._known_patterns else patterns.MAX_BYTES
@@ -154,8 +158,8 @@ class Imported:
         return spelt(self.data, self.names, self.special_ids | added)
 
     def backend(self) -> Backend:
-        """The library's tokenizer, in which tokens that text must not produce have names that no
-        text contains."""
+        """The tokenizer as an object of the library. Tokens that text must not produce have names
+        in it that no text contains."""
         assert self.names  # checks the ids
         model = dict(self.data["model"])
         out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
@@ -208,8 +212,8 @@ class Imported:
         return json.dumps(spec)
 
     def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
-        """Build a BPE tokenizer from Python objects, which takes half the time; None if it is not
-        BPE, or has an unusual form."""
+        """Build a BPE tokenizer from Python objects, which takes half the time of parsing its text.
+        None if it is not BPE or has an unusual form."""
         options = {name: model[name] for name in BPE_OPTIONS if model.get(name) is not None}
         usual = model["type"] == "BPE" and all(
             type(value) is BPE_OPTIONS[name] for name, value in options.items()
@@ -230,7 +234,8 @@ class Imported:
         return backend
 
     def _added(self, inside: set[int], size: int) -> Iterator[dict[str, Any]]:
-        """The added tokens; the library numbers them from `size`, without gaps."""
+        """Yield the added tokens. The library numbers them from `size` on, without gaps. inside:
+        the ids in the model's vocabulary."""
         flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         added = {token["id"]: token for token in self.data.get("added_tokens") or []}
         for i, token in added.items():
@@ -263,8 +268,8 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
     check_pieces((piece for _, piece in vocabulary(model)), where)
     word = model.get("max_input_chars_per_word", 0)
     if kind == "WordPiece" and (type(word) is not int or not 0 <= word <= LONGEST_WORD):
-        raise InputError(f"{where}: max_input_chars_per_word = {str(word)[:40]}; 0 to "
-                         f"{LONGEST_WORD:,} are allowed")  # fmt: skip
+        raise InputError(f"{where}: max_input_chars_per_word = {str(word)[:40]}: must be 0 to "
+                         f"{LONGEST_WORD:,}; use a different tokenizer file")  # fmt: skip
     for token in _list(data, "added_tokens", where):
         right = isinstance(token, dict) and isinstance(token.get("content"), str)
         if not right or not isinstance(token.get("id"), int) or not 0 <= token["id"] < MOST_TOKENS:
@@ -275,12 +280,12 @@ def parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def check_pieces(pieces: Iterable[str], where: str) -> None:
-    """Raise an error for pieces that are so long that the library would crash."""
+    """Raise an error if a piece is so long that the library would crash."""
     piece = max(pieces, key=len, default="")
     if len(piece) > LONGEST_PIECE:
         raise InputError(
-            f"{where}: a piece has {len(piece):,} characters ({piece[:40]!r}...); the limit is "
-            f"{LONGEST_PIECE:,}; use a different tokenizer file"
+            f"{where}: a token has {len(piece):,} characters ({piece[:40]!r}...), above the limit "
+            f"of {LONGEST_PIECE:,}; use a different tokenizer file"
         )
 
 
@@ -291,7 +296,7 @@ def _sound(vocab: Any) -> bool:
 
 
 def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The ids and pieces of a tokenizer model's vocabulary."""
+    """The pairs of id and piece in the vocabulary of a tokenizer's model."""
     vocab = model["vocab"]
     if isinstance(vocab, list):
         return ((i, _first(entry)) for i, entry in enumerate(vocab))
@@ -299,8 +304,8 @@ def vocabulary(model: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def check_part(part: Any, where: str) -> bool:
-    """Whether all regular expressions in a part are well-known. Raises an error for patterns that
-    may take forever, and for replacements that make a text too long."""
+    """Whether all regular expressions in a normalizer or pre-tokenizer are well-known ones. Raises
+    an error for a pattern that may take forever, and for replacements that make a text too long."""
     known, growth = True, 1
     for step in steps(part):
         pattern = step.get("pattern")
@@ -310,26 +315,26 @@ def check_part(part: Any, where: str) -> bool:
         growth *= 1 + len(text.encode(errors="replace")) if isinstance(text, str) else 1
         if growth > MOST_GROWTH or len(str(step.get("prepend", ""))) > MOST_GROWTH:
             raise InputError(
-                f"{where}: its replacements make a text more than {MOST_GROWTH} times as long; "
+                f"{where}: the replacements can make a text more than {MOST_GROWTH} times as long; "
                 "use a tokenizer file without them"
             )
     return known
 
 
 def _unreachable(i: int) -> str:
-    """A name that no text produces: with a space, at which every pipeline splits, and with
-    non-characters."""
+    """A name for a token that no text produces: it contains spaces, at which every pre-tokenizer
+    splits a text, and Unicode non-characters."""
     return f"\uffff {i} \uffff"
 
 
 def merges_of(model: dict[str, Any]) -> list[list[str]]:
-    """Merges as pairs; old files write each as one text."""
+    """The merges as pairs of pieces. Old files contain each pair as one text."""
     merges = model.get("merges") or []
     return [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in merges]
 
 
 def _without(merges: list[list[str]], gone: set[str]) -> list[list[str]]:
-    """The merges that neither use nor produce a removed piece."""
+    """The merges that neither use nor produce one of the removed pieces."""
     return [pair for pair in merges if "".join(pair) not in gone and gone.isdisjoint(pair)]
 
 
@@ -348,5 +353,8 @@ def _kind(model: dict[str, Any]) -> str:
 def _list(data: dict[str, Any], key: str, where: str) -> list[Any]:
     value = data.get(key) or []
     if not isinstance(value, list):
-        raise InputError(f"{where}: {key} is {type(value).__name__}, not a list")
+        raise InputError(
+            f"{where}: {key} must be a list, not {type(value).__name__}; use a different tokenizer "
+            "file"
+        )
     return value

@@ -1,8 +1,9 @@
 """Check the regular expressions of untrusted tokenizer files.
 
-The library's engine backtracks without a time limit: `(a+)+b` on forty characters takes practically
-forever. Patterns of well-known tokenizers are known to be fast. Other patterns are rejected if they
-may take exponential time, tried on hard texts before use (`trial`), and limited to shorter texts.
+The library matches patterns by backtracking, without a time limit: `(a+)+b` on forty characters
+takes practically forever. The patterns of well-known tokenizers are known to be fast. Any other
+pattern is rejected if it may take exponential time; otherwise, it is tried on hard texts before use
+(`trial`) and limited to shorter texts.
 """
 
 import re
@@ -28,24 +29,27 @@ _AROUND = r"\A +|(?<![ ▁])[ ▁]+\z"  # spaces around a text
 _PLAIN = (" ", " {2,}", r"\s+", r"\d", r"\p{N}", r"[\s\S]", "<(?=0x[0-9A-F]{2}>)")
 _OURS = (WORD_PATTERN, SPACE_PATTERN)  # patterns of models that Translucid exports
 KNOWN = frozenset({GPT2, CL100K, QWEN2, O200K, _AROUND, *_PLAIN, *_OURS})
-MAX_PATTERN = 2048  # characters of an unknown pattern; the longest that is known has 400
-MAX_WORDS = 1 << 16  # characters of a pattern that lists words
-MAX_BYTES = 1 << 13  # bytes of a text for an unknown pattern
-MOST_LITERALS = 6  # characters of a pattern used to make texts to try it
+MAX_PATTERN = 2048  # limit of the characters of an unknown pattern; known ones have up to 400
+MAX_WORDS = 1 << 16  # limit of the characters of a pattern that lists words
+MAX_BYTES = 1 << 13  # limit of the bytes of a text, with an unknown pattern
+MOST_LITERALS = 6  # number of a pattern's characters that occur in the texts to try it on
 _SIGNS = str.maketrans("", "", r"\\()[]{}|?*+^$.:<>=!,-")
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
 _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx-]+:))?")
 
 
 def check_pattern(pattern: object, where: str) -> bool:
-    """Whether a pattern is known to be fast; raises if it may take forever."""
+    """Whether a pattern is known to be fast. Raises an error if it may take forever."""
     if not isinstance(pattern, str) or len(pattern) > MAX_WORDS:
-        raise InputError(f"{where}: a pattern must be text of at most {MAX_WORDS:,} characters")
+        raise InputError(
+            f"{where}: a pattern must be a text of at most {MAX_WORDS:,} characters; use a "
+            "different tokenizer file"
+        )
     if pattern in KNOWN or re.fullmatch(r"[\w\s▁|\\<>/=-]*", pattern):
         return True
     if len(pattern) > MAX_PATTERN:
         raise InputError(
-            f"{where}: a pattern of {len(pattern):,} characters, above the limit of "
+            f"{where}: a pattern has {len(pattern):,} characters, above the limit of "
             f"{MAX_PATTERN:,}; use a tokenizer file without it"
         )
     if fault := _fault(pattern):
@@ -57,19 +61,21 @@ def check_pattern(pattern: object, where: str) -> bool:
 
 
 def hard_texts(unknown: Sequence[str]) -> list[str]:
-    """Texts that are hard for backtracking patterns: the pattern's characters, alone and in pairs,
-    repeated, with a different character at the end that undoes the match."""
+    """Texts on which backtracking patterns are slow. They repeat characters of the patterns, alone
+    and in pairs, and end with different characters, so that the match fails at the end."""
     literals = dict.fromkeys("".join(unknown).translate(_SIGNS))
     units = [*" a1.\nA'é", *literals][: 8 + MOST_LITERALS]
     pairs = [a + b for a in units[8:] for b in units[8:] if a != b]
-    end = "\0" + "".join(units[8:])  # the engine searches for the pattern's own characters first
-    length = MAX_BYTES // 2  # of characters: some have two bytes
+    # The end contains the pattern's characters, because the engine first checks that they occur.
+    end = "\0" + "".join(units[8:])
+    length = MAX_BYTES // 2  # number of characters, some of which have two bytes
     return [(unit * length)[:length] + end for unit in (*dict.fromkeys(units), *pairs)]
 
 
 def _fault(pattern: str) -> str:
-    """Why a pattern may take exponential time; empty if it does not."""
-    # For each open group: whether it contains a repetition, and whether a choice.
+    """The reason why a pattern may take exponential time, as the end of a sentence; empty if there
+    is none."""
+    # For each open group, whether it contains a repetition, and whether it contains alternatives.
     groups: list[list[bool]] = [[False, False]]
     place, last = 0, [False, False]
     while place < len(pattern):
@@ -114,7 +120,7 @@ def _fault(pattern: str) -> str:
 
 
 def _class_end(pattern: str, place: int) -> int:
-    """The end of a character class [...], which may contain others."""
+    """The index after a character class [...] that begins at `place`. Classes may be nested."""
     depth = 0
     while place < len(pattern):
         if pattern[place] == "\\":

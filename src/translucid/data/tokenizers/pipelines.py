@@ -1,12 +1,12 @@
-"""The six kinds of tokenizer, built from parts of the `tokenizers` library; checks of texts before
-the library reads them.
+"""The six kinds of tokenizer, built with the `tokenizers` library, and checks of texts before the
+library encodes them.
 
 Ordinary text never produces a special token. The library does not search texts for special tokens,
 and no kind of tokenizer can produce one:
 
-- `bpe`, `unigram` and `word` split words from punctuation, and each special token contains both.
-- Tokens of `char` and `bytes` are single characters, and special tokens are longer.
-- Tokens of `space` begin with a space, and special tokens do not.
+- `bpe`, `unigram` and `word` split words from punctuation, and each special token contains both. -
+Tokens of `char` and `bytes` are single characters, and special tokens are longer. - Tokens of
+`space` begin with a space, and special tokens do not.
 """
 
 import json
@@ -21,8 +21,8 @@ from translucid.core.errors import ConfigError, InputError, TranslucidError
 
 Kind = Literal["bpe", "unigram", "word", "space", "char", "bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # restore any text exactly
-SIZED: frozenset[Kind] = frozenset({"bpe", "unigram", "word", "space"})  # take a vocab_size
+BYTE_LEVEL: frozenset[Kind] = frozenset({"bpe", "unigram", "bytes"})  # decoding restores any text
+SIZED: frozenset[Kind] = frozenset({"bpe", "unigram", "word", "space"})  # have a `vocab_size`
 WORDS: frozenset[Kind] = frozenset({"word", "space"})  # have no token for a space between words
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -48,7 +48,7 @@ BYTE_OF = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def blank(kind: Kind) -> Backend:
-    """A tokenizer of this kind without a vocabulary."""
+    """A tokenizer of this kind with an empty vocabulary."""
     ids = {token: i for i, token in enumerate(SPECIAL)}
     model: Any
     if kind == "bpe":
@@ -90,7 +90,7 @@ def blank(kind: Kind) -> Backend:
 
 
 def finish(backend: Backend) -> Backend:
-    """Register the four special tokens, which are never matched in text."""
+    """Register the four special tokens in such a way that text never matches them."""
     backend.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     backend.encode_special_tokens = True
     return backend
@@ -99,7 +99,7 @@ def finish(backend: Backend) -> Backend:
 def trained(
     kind: Kind, texts: Iterable[str], vocab_size: int | None, min_frequency: int | None
 ) -> Backend:
-    """Train a tokenizer; the same texts give the same one on any machine."""
+    """Train a tokenizer. The same texts give the same tokenizer on any machine."""
     if vocab_size is not None:
         least = _MIN_BYTES if kind in BYTE_LEVEL else len(SPECIAL) + 1
         if vocab_size < least or (kind == "bytes" and vocab_size != _MIN_BYTES):
@@ -143,10 +143,11 @@ def trained(
 
 
 def _settle(backend: Backend) -> None:
-    """Make a trained unigram model independent of the order of a hash table.
+    """Make a trained unigram model independent of the order of a hash table, which differs between
+    processes.
 
-    In that order, which differs between processes, the library adds scores and gives unseen bytes
-    the lowest scores in steps of 0.0001.
+    In this order, the library adds up scores and assigns the lowest scores, in steps of 0.0001, to
+    bytes that do not occur in the texts.
     """
     vocab = [
         (piece, 0.0 if score is None else score)  # null: there was no text
@@ -165,8 +166,8 @@ MAX_BYTES = 1 << 20  # bytes of one text, which any kind encodes in a few second
 
 
 def checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> list[str]:
-    """Check a text, and return it; with `by_line`, return its lines if it is too long. Raises an
-    error if the library would fail."""
+    """Check a text, and return it in a list. With `by_line`, a text that is too long is returned as
+    a list of its lines. Raises an error if the library could not encode the text."""
     if not isinstance(text, str):
         raise InputError(f"{what} is {type(text).__name__}, not text")
     try:
@@ -190,8 +191,8 @@ def checked(text: object, max_bytes: int, what: str, by_line: bool = False) -> l
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Convert errors of the library to InputErrors, including panics, which derive from
-    BaseException."""
+    """Convert errors that the library raises in the block to InputErrors, including Rust panics,
+    which are not subclasses of Exception."""
     try:
         yield
     except (TranslucidError, MemoryError):

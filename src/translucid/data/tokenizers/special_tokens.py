@@ -1,4 +1,4 @@
-"""Special tokens by their role (start, end, padding, mask, ...), never by a fixed id."""
+"""Special tokens by their role (start, end, padding, mask, ...) instead of by fixed ids."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,19 +10,20 @@ from translucid.core.errors import InputError
 
 @dataclass(frozen=True)
 class Frame:
-    """The tokens around an input text: BERT's [CLS] x [SEP], Llama's <s> x, T5's x </s>."""
+    """The special tokens around an input text x: [CLS] x [SEP] of BERT, <s> x of Llama, x </s> of
+    T5."""
 
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
-    between: tuple[int, ...] = ()  # for a pair of texts: prefix, first, between, second, suffix
+    between: tuple[int, ...] = ()  # between two texts: prefix, first, between, second, suffix
 
     def __call__(self, ids: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
         rest = () if second is None else (*self.between, *second)
         return [*self.prefix, *ids, *rest, *self.suffix]
 
     def segments(self, ids: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
-        """The segment of each token: 0 for the first text and the tokens around it, 1 for the
-        second."""
+        """The segment of each token: 1 for the second text and the tokens after it, 0 for all
+        others."""
         first = len(self.prefix) + len(ids)
         if second is None:
             return [0] * (first + len(self.suffix))
@@ -36,7 +37,7 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """Ids of special tokens by role; None if a model has no such token."""
+    """The ids of special tokens by role. A role is None if a model has no such token."""
 
     pad: int | None = None
     bos: int | None = None
@@ -46,7 +47,7 @@ class SpecialTokens:
     start: tuple[int, ...] = ()  # tokens that a decoder reads before its first output token
     frame: Frame | None = None  # None: the task defines it (tokenizers trained with Translucid)
     ends: tuple[int, ...] = ()  # other tokens that end a text
-    never: tuple[int, ...] = ()  # never generated
+    never: tuple[int, ...] = ()  # tokens that are never generated
 
 
 OURS = SpecialTokens(pad=0, bos=1, eos=2, unk=3, start=(1,))
@@ -66,8 +67,8 @@ class Roles(ABC):
 
     @property
     def pad_id(self) -> int:
-        """The id used for padding. Padding is always masked, so any id will do if there is no
-        padding token."""
+        """The id that is used for padding. Without a padding token, it is another id, since padding
+        is always masked."""
         return next((i for i in (self.special.pad, self.special.eos) if i is not None), 0)
 
     @property
@@ -91,8 +92,8 @@ class Roles(ABC):
         number: int | None = getattr(self.special, name)
         if number is None:
             raise InputError(
-                f"this tokenizer has no {name} token, which {meaning}; the task needs one, so use "
-                "the model for another task"
+                f"this tokenizer has no {name} token (a token that {meaning}), but the task needs "
+                "one; use the model for a different task"
             )
         return number
 
@@ -107,25 +108,27 @@ class Roles(ABC):
         return list(self.special.start)
 
     def frame(self, start: Role | None = None, end: Role | None = None) -> Frame:
-        """The tokens around an input text. start, end: the roles that the task chooses for
-        tokenizers trained with Translucid."""
+        """The tokens around an input text. start, end: the roles of these tokens, which the task
+        chooses if the tokenizer was trained with Translucid."""
         if self.special.frame is not None:
             return self.special.frame
         ids = {None: (), "bos": (self.bos_id,), "eos": (self.eos_id,)}
         return Frame(ids[start], ids[end])
 
     def never_generated(self, rows: int) -> tuple[int, ...]:
-        """Tokens that no text contains, and rows of the output layer without a token."""
+        """The tokens that no text contains, and the rows of the output layer that belong to no
+        token."""
         self.check_rows(rows, "the model")
         return (*self.special.never, *range(len(self), rows))
 
     @property
     def never_targets(self) -> tuple[int, ...]:
-        """Tokens that are never a target of training."""
+        """The tokens that are never the target of a prediction in training."""
         return (self.pad_id, self.bos_id) if self.special.frame is None else self.special.never
 
     def check_rows(self, rows: int, where: str) -> None:
-        """Raise if a model has fewer rows than tokens; more are common, as padding."""
+        """Raise an error if a model has fewer embedding rows than the tokenizer has tokens. More
+        rows are common, as padding."""
         if rows < len(self):
             raise InputError(
                 f"{where} has {rows:,} embedding rows, but the tokenizer has {len(self):,} tokens; "

@@ -1,7 +1,7 @@
-"""The bytes of each token of an imported vocabulary.
+"""The bytes of each token in an imported vocabulary.
 
-Token files have different notations: GPT-2's characters for bytes, sentencepiece's ▁ for a space
-and <0x0A> for a byte, WordPiece's ## for the continuation of a word, </w> for its end.
+Tokenizer files use different notations: printable characters for bytes (GPT-2), ▁ for a space and
+<0x0A> for a byte (sentencepiece), ## at the continuation of a word (WordPiece), </w> at its end.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from translucid.data.tokenizers.pipelines import BYTE_OF, WORD_START
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-# Replacements of WordPiece's decoder, after tokens were joined by spaces.
+# The replacements that WordPiece's decoder makes after it has joined tokens by spaces.
 _CLEANED = (
     (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
     (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
@@ -22,7 +22,7 @@ Unit = Literal["word", "subword", "character"]
 
 
 class Spelling(NamedTuple):
-    """The bytes of each token, and how tokens are joined to text."""
+    """The bytes of each token, and how tokens are joined to a text."""
 
     pieces: list[bytes]
     spaces: int  # number of spaces to remove from the beginning of a text
@@ -30,7 +30,7 @@ class Spelling(NamedTuple):
 
 
 def steps(part: Any) -> Iterator[dict[str, Any]]:
-    """The steps of a normalizer, pre-tokenizer or decoder, with sequences flattened."""
+    """Yield the steps of a normalizer, pre-tokenizer or decoder. Nested sequences are flattened."""
     if isinstance(part, dict):
         inner = [part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part]
         if part.get("type") == "Sequence" and inner and isinstance(inner[0], list):
@@ -41,7 +41,8 @@ def steps(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def spelt(spec: dict[str, Any], names: Sequence[str], plain: Collection[int]) -> Spelling:
-    """Tokens as text. Tokens in `plain` (special and added ones) are shown by name."""
+    """How the tokens of a tokenizer are spelled. plain: ids of tokens (special and added ones) that
+    are spelled like their names."""
     decoding = list(steps(spec.get("decoder")))
     kinds = {step.get("type"): step for step in decoding}
     splitting = list(steps(spec.get("pre_tokenizer"))) + list(steps(spec.get("normalizer")))

@@ -40,20 +40,22 @@ from translucid.data.tokenizers.pipelines import (
 from translucid.data.tokenizers.special_tokens import Roles, SpecialTokens
 from translucid.data.tokenizers.surface import Unit
 
-MOST = 1 << 16  # cached words, about 30 MB
+MOST = 1 << 16  # number of cached words, about 30 MB
 
 
 @dataclass(frozen=True)
 class WordIds:
     ids: list[int]
-    own: list[bool]  # whether each is more than the space before the word
+    own: list[bool]  # whether each id covers more than the space before the word
 
 
 class WordPieces:
-    """A cache of the ids of words, with a space before them, or without one for the first word of a
+    """A cache of the ids of words. A word has a space before it, except the first word of a
     sentence."""
 
-    def __init__(self, encode: Callable[[list[str]], Sequence[Encoding]], most: int = MOST) -> None:
+    def __init__(
+        self, encode: Callable[[list[str]], Sequence[tuple[list[int], Encoding]]], most: int = MOST
+    ) -> None:
         self._encode, self._most = encode, most
         self._known: dict[tuple[bool, str], WordIds] = {}
 
@@ -63,8 +65,10 @@ class WordPieces:
         new = [place for place, pieces in known.items() if pieces is None]
         texts = [word if first else f" {word}" for first, word in new]
         made = {
-            place: WordIds(encoding.ids, [place[0] or end > 1 for _, end in encoding.offsets])
-            for place, encoding in zip(new, self._encode(texts) if texts else (), strict=True)
+            place: WordIds(ids, [place[0] or end > 1 for _, end in encoding.offsets])
+            for place, (ids, encoding) in zip(
+                new, self._encode(texts) if texts else (), strict=True
+            )
         }
         if len(self._known) > self._most:
             self._known = {}  # common words are soon cached again
@@ -76,8 +80,8 @@ _CHUNK = 4096  # texts passed to the library at once
 
 
 class Tokenizer(Roles):
-    """Converts text to token ids and back. Made by `Tokenizer.train`, `Tokenizer.load` or
-    `Tokenizer.imported`. For a joint vocabulary, source and target use the same object."""
+    """Converts text to token ids and back. Created by `Tokenizer.train`, `Tokenizer.load` or
+    `Tokenizer.imported`. If source and target have a joint vocabulary, both use the same object."""
 
     vocab: Mapping[str, int]
 
@@ -108,7 +112,7 @@ class Tokenizer(Roles):
 
     @classmethod
     def imported(cls, imported: Imported, *, max_bytes: int | None = None) -> "Tokenizer":
-        """Make a tokenizer from an imported one, which came with a model."""
+        """Create a tokenizer from the tokenizer that came with a model."""
         with guarded("making the tokenizer"):
             limit = imported.max_bytes if max_bytes is None else min(max_bytes, imported.max_bytes)
             return cls(IMPORTED, imported.backend(), limit, imported)
@@ -125,12 +129,12 @@ class Tokenizer(Roles):
         return self.kind
 
     def normalised(self, text: str) -> str:
-        """The text as normalised before splitting, for example in lower case."""
+        """The text as it is normalised before it is split, for example in lower case."""
         normalizer = self._backend.normalizer
         return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def with_special(self, special: SpecialTokens) -> "Tokenizer":
-        """A copy of an imported tokenizer with different roles for its tokens."""
+        """A copy of an imported tokenizer in which tokens have different roles."""
         if self._imported is None:
             raise InputError(f"the special tokens of a {self.kind} tokenizer are fixed")
         return Tokenizer.imported(self._imported.with_roles(special, self._imported.hidden))
@@ -139,8 +143,8 @@ class Tokenizer(Roles):
         wrong = [i for i in (*imported.special_ids, *imported.hidden) if not 0 <= i < len(self)]
         if wrong:
             raise InputError(
-                f"token {wrong[0]} is set as a special token, but there are {len(self):,} tokens; "
-                "the files of the tokenizer do not belong together"
+                f"token {wrong[0]} is set as a special token, but this tokenizer only has ids up "
+                f"to {len(self) - 1:,}; its files do not belong together, so copy them again"
             )
         names = [self._pieces[i] for i in sorted(imported.special_ids)][:64]
         if imported.special_ids.intersection(self.encode(" ".join(names) + "".join(names))):
@@ -159,10 +163,10 @@ class Tokenizer(Roles):
         progress: Callable[[int], None] | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> "Tokenizer":
-        """Learn a vocabulary; the same texts give the same one on any machine.
+        """Learn a vocabulary from texts. The same texts give the same vocabulary on any machine.
 
-        vocab_size: default 8000 for bpe and unigram; for word, space and char all that occur.
-        min_frequency: how often a piece must occur (default: 2 for bpe, 1 for the others).
+        vocab_size: default 8000 for bpe and unigram; for word, space and char, all pieces that
+        occur. min_frequency: how often a piece must occur (default: 2 for bpe, 1 for the others).
         progress: called with the number of texts read so far.
         """
         if kind not in KINDS:
@@ -184,8 +188,8 @@ class Tokenizer(Roles):
             progress(read)
         if not read or backend.get_vocab_size() == len(SPECIAL):
             raise InputError(
-                f"the tokenizer has nothing to learn from: {read} texts, none with content; pass "
-                "at least one text that is not empty"
+                f"the tokenizer cannot learn from {read} texts without content; pass at least one "
+                "text that is not empty"
             )
         return cls(kind, backend, max_bytes)
 
@@ -193,16 +197,17 @@ class Tokenizer(Roles):
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text, without bos and eos, which the task adds."""
-        return self._ids(self._encode(text))
+        return self._ids(text, self._encode(text))
 
     def encode_masked(self, text: str) -> list[int]:
-        """Like `encode`, but the mask token's name in the text becomes that token."""
+        """Like `encode`, except that the name of the mask token in the text becomes the mask
+        token."""
         first, *others = map(self.encode, self.around_masks(text))
         return [*first, *(i for ids in others for i in (self.mask_id, *ids))]
 
     def around_masks(self, text: str) -> list[str]:
-        """The parts of a text before, between and after its mask tokens, without the spaces that a
-        mask token removes."""
+        """Split a text at its mask tokens into the parts before, between and after them. The spaces
+        that a mask token removes are removed."""
         parts = text.split(self.mask_token)
         left, right = (False, False) if self._imported is None else self._imported.mask_strips
         if left:
@@ -215,7 +220,7 @@ class Tokenizer(Roles):
         return self._pieces[self.mask_id]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of several texts, faster than one by one."""
+        """The ids of each of several texts. This is faster than encoding them one by one."""
         ids: list[list[int]] = []
         texts = iter(texts)
         while chunk := list(islice(texts, _CHUNK)):
@@ -223,18 +228,18 @@ class Tokenizer(Roles):
                 checked(text, self.max_bytes, f"text {len(ids) + i + 1}")
             with guarded("tokenizing"):
                 encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
-            ids += map(self._ids, encodings)
+            ids += map(self._ids, chunk, encodings)
         return ids
 
     def encode_document(self, text: str) -> list[int]:
-        """Like `encode` for text of any size: one that is too long is encoded line by line."""
+        """The ids of a text of any size. A text that is too long for `encode` is encoded line by
+        line."""
         pieces = checked(text, self.max_bytes, "the document", by_line=True)
         return [i for ids in self.encode_batch(pieces) for i in ids]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """The ids of words joined by spaces, and for each id the index of its word; None for an id
-        that is only a space.
-        """
+        """The ids of words joined by spaces and, for each id, the index of its word; None for an id
+        that is only a space."""
         if self.kind == IMPORTED:
             return self._encode_joined(words)
         ids: list[int] = []
@@ -250,15 +255,16 @@ class Tokenizer(Roles):
 
     @cached_property
     def _word_pieces(self) -> WordPieces:
-        def encode(texts: list[str]) -> Sequence[Encoding]:
+        def encode(texts: list[str]) -> Sequence[tuple[list[int], Encoding]]:
             with guarded("tokenizing"):
-                return self._backend.encode_batch(texts, add_special_tokens=False)
+                encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+            return [*zip(map(self._ids, texts, encodings), encodings, strict=True)]
 
         return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """Encode words like `encode_words`, but find each id's word by character offsets, since
-        tokens of imported tokenizers may cross spaces."""
+        """Do what `encode_words` does for an imported tokenizer. Since its tokens may cross spaces,
+        the word of each id is found by character offsets."""
         text = " ".join(words)
         ends = list(accumulate(len(word) + 1 for word in words))
         ids, index = self.encode(text), list[int | None]()
@@ -271,10 +277,10 @@ class Tokenizer(Roles):
         return ids, index
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """The position of each id of `encode` in the text: (start, end) in characters.
+        """The positions in the text of the ids that `encode` returns: (start, end) in characters.
 
-        If a character consists of several tokens (an emoji in bytes), all of them have its
-        position.
+        If a character consists of several tokens, like an emoji in bytes, each of them has the
+        position of the character.
         """
         return list(self._encode(text).offsets)
 
@@ -291,11 +297,21 @@ class Tokenizer(Roles):
         with guarded("tokenizing"):
             return self._backend.encode(text, add_special_tokens=False)
 
-    def _ids(self, encoding: Encoding) -> list[int]:
+    def _ids(self, text: str, encoding: Encoding) -> list[int]:
         ids = list(encoding.ids)
+        if self.kind == "word" and UNK in ids:
+            return [
+                self._spaced_differently(text[first:last].strip()) if i == UNK else i
+                for i, (first, last) in zip(ids, self.offsets(text), strict=True)
+            ]
         if self._imported is None or self._imported.tokens is None:
             return ids
         return [i if i < len(self._pieces) else self.unk_id for i in ids]
+
+    def _spaced_differently(self, piece: str) -> int:
+        """The id of a piece that is unknown in its place, but known with a space before it, or
+        without one: " ." or the second piece of "(The"."""
+        return self.vocab.get(f"{WORD_START}{piece}", self.vocab.get(piece, UNK))
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
@@ -306,7 +322,7 @@ class Tokenizer(Roles):
     # Ids to text
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids, without pad, bos and eos; unknown tokens are shown.
+        """The text of the ids. Special tokens are left out, except for unknown tokens.
 
         Byte-level kinds return exactly the encoded text, with � for bytes that are not UTF-8.
         """
@@ -317,7 +333,8 @@ class Tokenizer(Roles):
         return text[min(spaces, self._spaces_dropped) :]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as readable text; half a character is shown as bytes."""
+        """The text of each id. Bytes that are only a part of a character are shown as escapes, such
+        as \\xf0."""
         pieces, word = self._bytes, self.unit == "word"
         shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
         return [p.removeprefix(" ") for p in shown] if word else shown
@@ -341,12 +358,14 @@ class Tokenizer(Roles):
 
     @cached_property
     def _spaces_dropped(self) -> int:
-        """Spaces that decoding adds at the beginning of a text."""
+        """The number of spaces at the beginning of a decoded text that were not in the original,
+        and are removed."""
         return int(self.kind in WORDS) if self._imported is None else self._imported.spelling.spaces
 
     @cached_property
     def unit(self) -> Unit:
-        """What a token represents (such as bytes or a word), which determines its display."""
+        """The unit that a token represents: word, subword or character. It determines how tokens
+        are displayed."""
         if self._imported is not None:
             return self._imported.spelling.unit
         if self.kind in WORDS:
@@ -363,7 +382,7 @@ class Tokenizer(Roles):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash that is equal for tokenizers that encode every text in the same way."""
+        """A hash that is the same for tokenizers that encode every text in the same way."""
         if self._imported is not None:
             return files.imported_fingerprint(self._imported)
         assert self.kind != IMPORTED
@@ -371,11 +390,12 @@ class Tokenizer(Roles):
 
     @property
     def spec(self) -> str:
-        """The text of its tokenizer.json."""
+        """The text of the tokenizer's tokenizer.json."""
         return self._backend.to_str() if self._imported is None else self._imported.spec
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json in Hugging Face's format, and two small files next to it."""
+        """Write tokenizer.json, in Hugging Face's format, and two small files next to it to a
+        folder."""
         if self._imported is not None:
             files.write_imported(Path(folder), self._imported, self.fingerprint)
             return
@@ -386,7 +406,8 @@ class Tokenizer(Roles):
     def load(
         cls, folder: str | Path, *, expect: str | None = None, max_bytes: int = MAX_BYTES
     ) -> "Tokenizer":
-        """Load a tokenizer. expect: the fingerprint that a model was trained with."""
+        """Load a tokenizer from a folder. expect: the fingerprint of the tokenizer that a model was
+        trained with; a different tokenizer raises an error."""
         with guarded(f"loading {folder}"):
             content = files.read(Path(folder))
             if isinstance(content, Imported):
@@ -414,6 +435,6 @@ class Tokenizer(Roles):
 
 def _untaggable(words: Sequence[str], i: int) -> InputError:
     return InputError(
-        f"word {i + 1} of {len(words)} is {words[i]!r}, which gives no token to tag; remove it and "
-        "its tag"
+        f"word {i + 1} of {len(words)} is {words[i]!r}, for which the tokenizer has no token, so "
+        "it cannot be tagged; remove it and its tag"
     )

@@ -1,9 +1,9 @@
 """Try an imported tokenizer in a separate process before building it in this one.
 
-The tokenizers library is compiled: a file that overflows its stack or makes it loop forever would
-end or block the user's process, and no `except` could catch that. One small process, which imports
-nothing but the library, tries all tokenizers of a session; it is replaced if it dies, and ends with
-the main process.
+The tokenizers library is compiled. If a file made it overflow its stack or loop forever, the user's
+process would end or block, and no `except` could catch that. One small process, which imports
+nothing but the library, tries all tokenizers of a session. It is replaced if it dies, and it ends
+with the main process.
 """
 
 import atexit
@@ -23,9 +23,9 @@ import tokenizers
 
 from translucid.core.errors import InputError
 
-SECONDS = 4  # limit of CPU time, plus one second per MB of the tokenizer
-WAITING = 15  # factor from CPU time to wall time: the machine may be busy
-RAM_BYTES = 512 << 20  # plus 64 times the size of the tokenizer
+SECONDS = 4  # limit of CPU time; one second per MB of the tokenizer is added
+WAITING = 15  # limit of wall time, as a multiple of CPU time, since the machine may be busy
+RAM_BYTES = 512 << 20  # limit of memory; 64 times the size of the tokenizer is added
 TEXT = "The cat's 12 naïve dogs sleep.\n"
 _CODE = """
 import json, sys
@@ -69,11 +69,12 @@ _helper: "tuple[int, subprocess.Popen[bytes]] | None" = (
 
 
 def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
-    """Raise an error for a tokenizer that crashes or blocks the process that builds and uses it.
-    Errors that can be caught are left to the caller.
+    """Raise an error for a tokenizer that crashes or blocks the process in which it is built and
+    used. Errors that can be caught are left to the caller.
 
-    spec: the tokenizer in the library's format. file: the original text; each is tried only once.
-    texts: additional texts to split."""
+    spec: the tokenizer in the library's format. file: the original text of the tokenizer file; each
+    file is tried only once. texts: additional texts to encode.
+    """
     mark = sha256(file.encode("utf-8", "surrogatepass")).digest()
     with _lock:
         if mark in _tried:
@@ -81,8 +82,8 @@ def try_out(spec: str, file: str, texts: Sequence[str] = ()) -> None:
         helper = _started()
         if helper is None:
             warnings.warn(
-                "no process can be started here, so the model's tokenizer was not tried in a "
-                "separate one; if it is damaged, it may end this process",
+                "no other process can be started here, so the model's tokenizer was not tried in a "
+                "separate process; if it is damaged, it may end this process",
                 stacklevel=2,
             )
         else:
@@ -122,11 +123,11 @@ def _ending(code: int, seconds: int) -> str:
 
 
 def _started() -> "subprocess.Popen[bytes] | None":
-    """The process that tries tokenizers; None if it cannot be started."""
+    """The process in which tokenizers are tried; None if it cannot be started."""
     global _helper
     if _helper is not None and _helper[0] == os.getpid() and _helper[1].poll() is None:
         return _helper[1]
-    if not sys.executable or getattr(sys, "frozen", False):  # it would start the whole program
+    if not sys.executable or getattr(sys, "frozen", False):  # not Python, but the user's program
         return None
     place = str(Path(tokenizers.__file__).parents[1])
     words = [sys.executable, "-I", "-S", "-c", _CODE, place, str(SECONDS), str(RAM_BYTES)]

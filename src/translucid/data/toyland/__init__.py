@@ -4,9 +4,10 @@ annotations (alignment, sentiment, entities, ...).
     for sentence in Toyland(seed=0).sentences("train", 20000):
         sentence.source, sentence.target, sentence.alignment, sentence.sentiment, ...
 
-From the bottom up: `lexicon` and `particles` list the words; `german` inflects; `phrases` and
-`clauses` put words in order; `cast` and `scenes` choose what happens; `sentences`, `nested` and
-`opinions` are the families of sentences; `generate` numbers them; `toyland_files` writes them.
+From the bottom up: `lexicon` and `particles` list the words, and `german` inflects them; `phrases`
+and `clauses` put words in order; `cast` and `scenes` choose what happens; `sentences`, `nested` and
+`opinions` build families (kinds) of sentences; `generate` numbers the sentences; `toyland_files`
+writes them to files.
 """
 
 from translucid.data.toyland.generate import LABELS, SPLITS, STRUCTURES, Toyland, generate

@@ -1,7 +1,8 @@
-"""Choose who and what a sentence is about: matching nouns, articles, adjectives, places, times.
+"""Choose what a sentence is about: people, things, places and times, with matching articles and
+adjectives.
 
-A `Cast` belongs to one sentence. It remembers every phrase it made, so that a pronoun is used
-only if it can refer to just one phrase.
+A `Cast` belongs to one sentence. It remembers every phrase that it created, so that a pronoun is
+used only if it can refer to just one phrase.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,8 +48,8 @@ def names_of(kind: str, ambiguous: bool) -> tuple[Name, ...]:
 
 @cache
 def describing(kinds: frozenset[str], predicate: bool = False) -> tuple[Adjective, ...]:
-    """Neutral adjectives for nouns of these kinds. predicate: without those that express an opinion
-    as a predicate ("is fresh")."""
+    """Neutral adjectives for nouns of these kinds. predicate: leave out adjectives that express an
+    opinion when they are used as a predicate ("is fresh")."""
     without = ("fresh", "warm", "cold", "broken") if predicate else ()
     if "minor" in kinds:
         without = (*without, "old", "rich", "young")
@@ -72,11 +73,13 @@ class Cast:
         return phrase
 
     def fresh(self, options: Sequence[Lexeme]) -> Lexeme:
-        """Draw a noun or name that the sentence does not contain yet; give up after five draws."""
+        """Draw a noun or name that the sentence does not contain yet. After five draws, the last
+        one is used even if the sentence contains it."""
         return self._unused(options, lambda one: one.key)
 
     def action(self, options: Sequence[Verb]) -> Verb:
-        """Draw a verb that the sentence does not contain yet; give up after five draws."""
+        """Draw a verb that the sentence does not contain yet. After five draws, the last one is
+        used even if the sentence contains it."""
         return self._unused(options, lambda one: one.english)
 
     def _unused(self, options: Sequence[T], key: Callable[[T], str]) -> T:
@@ -89,8 +92,8 @@ class Cast:
         return drawn
 
     def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
-        """An adjective on a topic that the sentence has not mentioned, so that no big room is
-        small."""
+        """Draw an adjective; None if there is none, with the remaining probability, or if the
+        sentence already has an adjective on its topic (so that no big room is small)."""
         if not fitting or not self.rng.flip(probability):
             return None
         drawn = self.rng.pick(fitting)
@@ -100,17 +103,19 @@ class Cast:
         return drawn
 
     def can_be_meant(self, phrase: Phrase) -> bool:
-        """Whether a pronoun (he, she, it, they) would refer to this phrase and no other."""
+        """Whether a pronoun (he, she, it, they) in this sentence would refer to this phrase and to
+        no other."""
         if not phrase.refers or phrase.is_pronoun:
             return False
         others = [one for one in self.mentioned if one is not phrase]
         return all(phrase.refers not in one.rivals for one in others)
 
     def actor(self, kinds: tuple[str, ...], plain: bool = False, tense: str = "present") -> Phrase:
-        """A subject; `plain`: neither I nor we, and definite.
+        """A subject of one of these kinds. plain: not I or we, and definite.
 
-        In the present tense, "I" occurs only with auxiliaries, modals and verbs of opinion: German
-        has a form for "ich" of every verb, and each would be too rare to learn.
+        In the present tense, "I" occurs only with auxiliaries, modals and verbs of opinion: every
+        German verb has a special form for "ich", and each of these forms would be too rare to
+        learn.
         """
         kind = self.rng.pick(kinds)
         if kind == "firm":
@@ -132,8 +137,8 @@ class Cast:
         adjectives: float = 0.33,
         owner: Phrase | None = None,
     ) -> Phrase:
-        """A noun phrase. settled: it must be definite. opening: it may come first in the
-        sentence."""
+        """A noun phrase for something of one of these kinds. settled: it must be definite. opening:
+        it may come first in the sentence. adjectives: probability of an adjective."""
         rng = self.rng
         noun = self.fresh(nouns_of(rng.pick(kinds)))
         if plural is None:
@@ -143,7 +148,7 @@ class Cast:
             determiner = particles.POSSESSIVES[owner.refers or owner.head.text]
         else:
             determiner = self._determiner(noun, plural, settled, opening)
-        if determiner.style == "ein-word":  # these endings differ most, so they come more often
+        if determiner.style == "ein-word":  # more adjectives, since their endings vary most here
             adjectives = min(1.0, 1.6 * adjectives)
         adjective = self.remark(describing(noun.kinds), adjectives)
         return self.remember(phrases.noun_phrase(noun, determiner, plural, adjective, owner))
@@ -168,7 +173,8 @@ class Cast:
     def someone(
         self, settled: bool = False, ambiguous: float = 0.0, plural: bool | None = None
     ) -> Phrase:
-        """A person as the object of a verb."""
+        """A person as the object of a verb. settled: the phrase must be definite. ambiguous:
+        probability of a name that could also be a city's."""
         if plural is not True and self.rng.flip(0.35):
             return self.person_name(ambiguous)
         return self.thing(("person",), settled=settled, plural=plural, adjectives=0.25)
@@ -189,7 +195,8 @@ class Cast:
         return phrases.proper_name(name, title=lexicon.NOUNS[title])
 
     def firm(self, ambiguous: float = 0.4) -> Phrase:
-        """A company's name: Orion, or the company Jordan."""
+        """A company's name: Orion, or the company Jordan. ambiguous: probability of a name that
+        could also be a person's or a city's."""
         name = self.fresh(names_of("firm", self.rng.flip(ambiguous)))
         if self.rng.flip(0.3):
             return self.remember(phrases.titled_name(lexicon.NOUNS["company"], "", name))
@@ -200,7 +207,8 @@ class Cast:
         return self.remember(phrases.proper_name(name))
 
     def spot(self, kinds: tuple[str, ...], goal: bool = False) -> tuple[Noun, Phrase]:
-        """A place as a noun, and as a phrase with its article."""
+        """The noun for a place, and the phrase with its article. goal: the place must be one to go
+        to."""
         rng = self.rng
         nouns = nouns_of(rng.pick(kinds))
         noun = self.fresh([one for one in nouns if one.toward] if goal else nouns)
@@ -240,8 +248,8 @@ class Cast:
         return phrases.prepositional("to", noun.toward, case, phrase)
 
     def surface(self, case: str) -> PhrasePair:
-        """A phrase such as "on the table", "under the bed". case: dative for a location, accusative
-        for a direction."""
+        """A phrase such as "on the table", "under the bed". case: "dat" for a location, "acc" for a
+        direction."""
         english, german = self.rng.pick(particles.SURFACES)
         noun = self.fresh(nouns_of("surface"))
         determiner = self.rng.weighted(((85, particles.THE), (15, particles.THIS)))

@@ -1,7 +1,8 @@
 """Build clauses (who does what to whom) in English word order and in the three German ones.
 
-German puts the finite verb second in a main clause and last in a subordinate one; participles,
-infinitives and separable prefixes come at the end. Between them is the middle field:
+German puts the finite verb second in a main clause and last in a subordinate clause; participles,
+infinitives and separable prefixes come at the end. Before the end is the middle field, in this
+order:
 
     subject · pronouns · time · receiver · oft · known object · nicht, schon · manner · place · new
 """
@@ -19,8 +20,8 @@ EMPTY = PhrasePair([], [])
 
 @dataclass(eq=False, slots=True)
 class Clause:
-    """The plan of a clause. Its phrases can be used only once, so a clause is turned into words
-    only once."""
+    """The plan of a clause: verb, tense, subject, objects and so on. Its phrases may occur in a
+    sentence only once, so a clause is turned into words only once."""
 
     subject: Phrase
     verb: Verb
@@ -54,12 +55,12 @@ class Spoken:
 
     before: list[English]  # has, does not, never
     lexical: list[English]  # the verb and its particle
-    finite: list[English]  # what the German finite verb translates
+    finite: list[English]  # the words that the German finite verb translates
     finite_text: str
     prefix: str = ""
     prefix_links: tuple[English, ...] = ()
     nonfinite: list[German] = field(default_factory=list)
-    no: English | None = None  # the word of negation that nicht or kein translates
+    no: English | None = None  # the negation that "nicht" or "kein" translates
     never: PhrasePair = EMPTY
 
 
@@ -161,7 +162,7 @@ def _form_of_be(subject: Phrase, tense: str) -> str:
 
 
 def english_clause(clause: Clause, front: str = "") -> list[English]:
-    """The English words of a clause. front: "time" or "place" if that opens the sentence."""
+    """The English words of a clause. front: "time" or "place" if this phrase comes first."""
     verb = clause.spoken
     inner = [phrase for phrase, _ in clause.objects() if not _is_relative(phrase)]
     return [
@@ -187,12 +188,12 @@ def _subject(clause: Clause) -> list[German]:
 
 
 def set_off(relative: PhrasePair | None) -> list[German]:
-    """The German words of a relative clause, between commas."""
+    """A relative clause between commas, as German words; empty if there is none."""
     return [German(","), *relative.german, German(",")] if relative else []
 
 
 def _middle(clause: Clause, front: str) -> list[German]:
-    """The words between the finite verb and the end, without the subject."""
+    """The German words between the finite verb and the end of the clause, without the subject."""
     spoken = clause.spoken
     pronouns: list[German] = []
     receiver: list[German] = []
@@ -209,7 +210,7 @@ def _middle(clause: Clause, front: str) -> list[German]:
             place += phrase.german(case, None)
         else:
             new += phrase.german(case, no)
-            no = None  # translated by kein
+            no = None  # the negation is translated by "kein"
     nicht = [German("nicht", (no,))] if no else []
     late = any(word.text == "schon" for word in clause.adverb.german)
     return [
@@ -234,8 +235,8 @@ def _end(clause: Clause) -> list[German]:
 
 
 def main_clause(clause: Clause, front: str = "subject") -> PhrasePair:
-    """A main clause, with the German verb in second position. front: what comes first: subject,
-    time, place, or "clause" if a subordinate clause precedes it."""
+    """A main clause, in which the German verb is in second position. front: what comes first:
+    "subject", "time", "place", or "clause" if a subordinate clause comes before the main clause."""
     spoken = clause.spoken
     finite = German(spoken.finite_text, tuple(spoken.finite))
     prefix = [German(spoken.prefix, spoken.prefix_links)] if spoken.prefix else []
@@ -258,8 +259,8 @@ def main_clause(clause: Clause, front: str = "subject") -> PhrasePair:
 
 
 def verb_last(clause: Clause) -> list[German]:
-    """The German words of a subordinate clause, without the word that opens it: the finite verb
-    comes last."""
+    """The German words of a subordinate clause, in which the finite verb comes last. The word that
+    opens the clause is not included."""
     spoken = clause.spoken
     links = (*spoken.finite, *spoken.prefix_links)
     finite = German(spoken.prefix + spoken.finite_text, tuple(dict.fromkeys(links)))
@@ -273,15 +274,16 @@ def verb_last(clause: Clause) -> list[German]:
 
 
 def subordinate(conjunction: str, clause: Clause) -> PhrasePair:
-    """A subordinate clause with its conjunction (because, although, that, ...), without the commas
-    around it; the German verb comes last."""
+    """A subordinate clause that begins with its conjunction (because, although, that, ...), without
+    commas around it. The German verb comes last."""
     word = English(conjunction)
     opening = German(CONJUNCTIONS[conjunction], (word,))
     return PhrasePair([word, *english_clause(clause)], [opening, *verb_last(clause)])
 
 
 def relative_clause(clause: Clause, pronoun: Phrase, case: str) -> PhrasePair:
-    """A clause whose subject or object is the relative pronoun, which opens it."""
+    """A relative clause. It begins with the pronoun, which is its subject or object. case: the
+    German case of the pronoun."""
     opening = [] if pronoun is clause.subject else pronoun.words
     return PhrasePair(
         [*opening, *english_clause(clause)], [*pronoun.german(case, None), *verb_last(clause)]

@@ -16,7 +16,8 @@ def _word(is_so: Callable[[str], bool]) -> Callable[[Sentence], Flags]:
 
 
 def _after_negation(sentence: Sentence) -> Flags:
-    """True from the first negation on, which a left-to-right model may remember."""
+    """For each word, whether it is a negation or comes after one, which a left-to-right model may
+    remember."""
     seen, flags = False, []
     for word in sentence.english:
         seen = seen or word.lower() in NEGATIONS
@@ -39,8 +40,8 @@ def _at(places: Callable[[Sentence], set[int]]) -> Callable[[Sentence], Flags]:
 
 
 def _auxiliaries(sentence: Sentence) -> set[int]:
-    """Indexes of "has" and "have" as perfect auxiliaries: a second verb of the same subject
-    follows."""
+    """The indices of "has" and "have" as auxiliaries of the perfect, that is, where a second verb
+    with the same subject follows."""
     subject = dict(sentence.subjects)
     return {
         verb

@@ -1,8 +1,8 @@
-"""Generate sentences by number: the same seed and index give the same sentence on every machine.
+"""Generate sentences by number. The same seed and index give the same sentence on every machine.
 
 Each seed has an endless stream of candidates. The German text of a candidate determines whether it
-is for training, validation or test, so no sentence of either language is ever in two splits,
-regardless of seed and count.
+is for training, validation or test. So no sentence in either language is ever in two splits,
+whatever the seed and count.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from translucid.data.toyland.words import PhrasePair, Sentence, finish
 SPLITS = ("train", "valid", "test")
 LABELS = ("negative", "neutral", "positive")
 MIN_WORDS, MAX_WORDS = 4, 20  # English words, punctuation not counted
-_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # 20 hash values
+_SLOTS = {"train": range(14), "valid": range(14, 17), "test": range(17, 20)}  # of 20 hash values
 
 # Weight, name and builder of every family of sentences.
 TELLING: tuple[tuple[float, tuple[str, Callable[[Cast], PhrasePair | None]]], ...] = (
@@ -58,7 +58,8 @@ _NEUTRAL_FRACTION = 0.57
 
 
 def candidate(seed: int, index: int) -> Sentence | None:
-    """The sentence with this number, from any split; None if its words do not fit together."""
+    """The sentence with this index, which may belong to any split; None if its words do not fit
+    together."""
     rng = SeededRandom(f"toyland {seed} {index}")
     cast = Cast(rng)
     if rng.flip(_NEUTRAL_FRACTION):
@@ -78,13 +79,14 @@ def split_of(german: str) -> str:
 
 
 class Toyland:
-    """All sentences of one seed; iterate over as many as needed."""
+    """All sentences of one seed. They are generated when you iterate over them."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
     def sentences(self, split: str = "train", count: int | None = None) -> Iterator[Sentence]:
-        """The first `count` different sentences of a split; endless without a count."""
+        """The first `count` different sentences of a split; without a count, an endless
+        iterator."""
         if split not in SPLITS:
             raise ConfigError(f"split = {split!r}: choose one of {', '.join(SPLITS)}")
         if count is not None and count < 0:

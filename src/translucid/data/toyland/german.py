@@ -1,6 +1,7 @@
 """German inflection: articles, endings, pronouns, verb forms.
 
-Cases are "nom", "acc", "dat". A slot is a gender, "m" "f" "n", or "p" for every plural.
+Cases are "nom", "acc" and "dat". A slot is a gender ("m", "f" or "n"), or "p" for the plural of all
+genders.
 """
 
 from translucid.data.toyland.lexicon import BE, HAVE, Adjective, Noun, Verb
@@ -33,7 +34,7 @@ _MIXED = {
     "acc": ("en", "e", "es", "en"),
     "dat": ("en", "en", "en", "en"),
 }
-# By the style of the determiner.
+# The endings, by the style of the determiner.
 _DETERMINER = {
     "the": _DEFINITE, "der-word": _DER_WORD, "strong-word": _DER_WORD, "ein-word": _EIN_WORD,
 }  # fmt: skip
@@ -60,7 +61,8 @@ _CONTRACTIONS = {
 
 
 def determiner(style: str, stem: str, case: str, slot: str) -> str:
-    """The inflected determiner. style: one of those in `particles`; numerals have no endings."""
+    """The inflected determiner. style: a style that occurs in `particles`; numerals have no
+    endings."""
     return stem + (_DETERMINER[style][case][_COLUMNS.index(slot)] if style in _DETERMINER else "")
 
 
@@ -69,7 +71,7 @@ def definite(case: str, slot: str) -> str:
 
 
 def inflected(adjective: Adjective, style: str, case: str, slot: str) -> str:
-    """An adjective after a determiner of this style."""
+    """The inflected form of an adjective after a determiner of this style."""
     return adjective.stem + _ADJECTIVE.get(style, _DER_WORD)[case][_COLUMNS.index(slot)]
 
 
@@ -96,7 +98,7 @@ def contracted(preposition: str, article: str) -> str:
 
 
 def finite(verb: Verb, tense: str, person: int, plural: bool) -> str:
-    """The form in the present or simple past, without its separable prefix."""
+    """The form of a verb in the present or simple past, without its separable prefix."""
     if tense == "past":
         ending = "n" if verb.german_past.endswith("e") else "en"
         return verb.german_past + (ending if plural else "")
@@ -106,7 +108,7 @@ def finite(verb: Verb, tense: str, person: int, plural: bool) -> str:
 
 
 def auxiliary(verb: Verb, person: int, plural: bool) -> str:
-    """The form of haben or sein for the perfect."""
+    """The form of haben or sein with which a verb forms its perfect."""
     return finite(BE if verb.is_movement else HAVE, "present", person, plural)
 
 

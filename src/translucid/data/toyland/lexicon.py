@@ -1,7 +1,7 @@
 """The words of Toyland, read from `lexicon.txt`, and the random generator that chooses them.
 
-Every lexeme pairs one English with one German word. `kinds` group nouns, so that people
-read books and dogs chase cats; verbs and adjectives list the kinds they go with.
+Every lexeme pairs one English word with one German word. `kinds` are groups of nouns, so that
+people read books and dogs chase cats; verbs and adjectives list the kinds they go with.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ class Noun:
     gender: str  # of the German word
     kinds: frozenset[str]
     oblique: str  # accusative and dative singular; differs in weak masculines only
-    place: tuple[str, str]  # English and German preposition for being there; empty for no place
-    toward: str  # German preposition for going there; empty if it is not used
-    pronoun: str  # English: he, she, it; empty where readers would differ
+    place: tuple[str, str]  # English and German preposition of location; empty: not a place
+    toward: str  # German preposition of direction; empty if the noun is not used as a direction
+    pronoun: str  # English: he, she, it; empty if readers would disagree
 
     @property
     def key(self) -> str:
@@ -35,7 +35,7 @@ class Noun:
 class Adjective:
     english: str
     german: str
-    stem: str  # before an ending: dunkel, dunkl-
+    stem: str  # the form before an ending, such as dunkl- of dunkel
     kinds: frozenset[str]
     polarity: int  # 1 praises, -1 blames, 0 only describes
     topic: str  # size, age, color: a sentence has at most one adjective on a topic
@@ -44,25 +44,25 @@ class Adjective:
 @dataclass(frozen=True, slots=True)
 class Verb:
     english: str  # the base form
-    particle: str  # get UP, look FOR
+    particle: str  # such as "up" in "get up" or "for" in "look for"
     third: str
-    past: str  # empty where Toyland does not use the simple past
+    past: str  # empty if Toyland does not use the simple past of this verb
     participle: str
     prefix: str  # German separable prefix
     infinitive: str  # German, without that prefix
-    german_first: str  # ich ...
+    german_first: str  # first person singular (ich)
     german_third: str
-    german_past: str  # ich, er ...; "wir, sie" add -n or -en
+    german_past: str  # simple past (ich, er); the plural (wir, sie) adds -n or -en
     german_participle: str
-    is_movement: bool  # perfect with sein
+    is_movement: bool  # forms its perfect with sein
     frame: str  # none, acc, dat, give, prep, to, live, put, lie, that, be
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
     preposition: tuple[str, ...]  # English, German, case; for the frame "prep"
-    stative: bool  # no perfect and no modal
-    phrasal: bool  # the particle would have to move behind a pronoun
-    place: bool  # may say where
-    reasons: tuple[str, ...]  # adjectives that explain why somebody does this
+    stative: bool  # used without perfect and without modal verbs
+    phrasal: bool  # a pronoun would have to come before the particle
+    place: bool  # may have a phrase of place
+    reasons: tuple[str, ...]  # adjectives that explain why a person does this
     polarity: int
 
 
@@ -185,7 +185,7 @@ def _adverb(cells: list[str], options: dict[str, str]) -> Adverb:
 
 
 def add_s(word: str) -> str:
-    """The English plural of a noun, or the third person of a verb."""
+    """The plural of an English noun, or the third person singular of an English verb."""
     if word.endswith(("s", "x", "z", "ch", "sh", "o")):
         return word + "es"
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -194,7 +194,7 @@ def add_s(word: str) -> str:
 
 
 def _first_person(infinitive: str) -> str:
-    """The German first person singular: ich lese, ich bewundere, ich lächle."""
+    """The first person singular of a German verb: ich lese, ich bewundere, ich lächle."""
     if infinitive.endswith("eln"):
         return infinitive[:-3] + "le"
     if infinitive.endswith("ern"):
@@ -221,13 +221,13 @@ GIVING, TELLING = _all(_verb, "giving"), _all(_verb, "telling")
 OPINIONS = _all(_verb, "opinions")
 (BE,) = _all(_verb, "be")
 VERBS = (*ALONE, *MOVING, *DOING, *SPLITTING, *HELPING, *GIVING, *TELLING, *OPINIONS, BE)
-# Separable verbs count twice, since each has one more form to learn: ruft ... an, anruft.
+# Separable verbs are drawn twice as often, since they have two forms to learn: ruft ... an, anruft.
 ACTIONS = (*ALONE, *MOVING, *DOING, *SPLITTING, *SPLITTING, *HELPING, *GIVING)
 HAVE = next(verb for verb in DOING if verb.english == "have")
 
 
 class SeededRandom:
-    """A random generator that makes the same choices for the same key on every machine."""
+    """A random generator. With the same key, it makes the same choices on every machine."""
 
     def __init__(self, key: str) -> None:
         self._random = Random(key).random
@@ -236,11 +236,12 @@ class SeededRandom:
         return options[int(self._random() * len(options))]
 
     def flip(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability, otherwise False."""
         return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[float, T]]) -> T:
-        """Choose an option by weight; weights need not sum to one."""
+        """Choose an option with a probability in proportion to its weight. Weights need not sum to
+        1."""
         left = self._random() * sum(weight for weight, _ in options)
         for weight, option in options:
             left -= weight

@@ -24,32 +24,34 @@ from translucid.data.toyland.sentences import LIVING, VERB, tense_for
 from translucid.data.toyland.words import German, PhrasePair, comma
 
 OUTSIDE = frozenset(("swim", "go", "dance", "wait", "drive", "play"))
-# What happens to people rather than being done by them: having time does not explain it.
+# Verbs for what happens to people, which having time does not explain.
 ACCIDENTS = frozenset(("fall", "wake", "know", "see", "have", "live", "meet", "find", "laugh"))
-# A state that passes and would keep most people from doing things.
+# Temporary states that would keep most people from doing things.
 HINDERING = ("tired", "hungry", "thirsty", "sick")
 BEFORE = ("sleep", "work", "dance", "sing", "swim")
 
 
 def last(main: PhrasePair, conjunction: str, side: Clause) -> PhrasePair:
-    """Put the subordinate clause after the main clause; English needs no comma there."""
+    """Put the subordinate clause after the main clause. Only German has a comma between them."""
     return join_pairs(main, PhrasePair([], [German(",")]), subordinate(conjunction, side))
 
 
 def first(conjunction: str, side: Clause, main: Clause) -> PhrasePair:
-    """Put the subordinate clause first: the German main clause then begins with its verb."""
+    """Put the subordinate clause first. The German main clause then begins with its verb."""
     return join_pairs(subordinate(conjunction, side), comma(), main_clause(main, "clause"))
 
 
 def stand_in(cast: Cast, subject: Phrase) -> Phrase | None:
-    """A pronoun for the subject of a different clause; None if it could refer to somebody else."""
+    """A pronoun for the subject of a different clause; None if the pronoun could refer to a
+    different phrase."""
     if subject.person == 1:
         return phrases.speaker("we" if subject.plural else "I")
     return phrases.pronoun_for(subject) if cast.can_be_meant(subject) else None
 
 
 def side_clause(cast: Cast, main: Clause) -> tuple[str, Clause] | None:
-    """A subordinate clause that makes sense with this main clause, and its conjunction."""
+    """A conjunction and a subordinate clause that make sense with this main clause; None if there
+    is none."""
     who = stand_in(cast, main.subject)
     options = _options(cast, main, who)
     if not options:
@@ -81,7 +83,7 @@ def side_clause(cast: Cast, main: Clause) -> tuple[str, Clause] | None:
 
 
 def _options(cast: Cast, main: Clause, who: Phrase | None) -> list[tuple[float, str]]:
-    """The kinds of subordinate clause that would make sense, with their weights."""
+    """The kinds of subordinate clause that make sense with this main clause, with their weights."""
     name, negated = main.verb.english, bool(main.negation)
     deliberate = "person" in main.subject.kinds and name not in ACCIDENTS
     now = main.tense != "perfect"
@@ -100,7 +102,7 @@ def _options(cast: Cast, main: Clause, who: Phrase | None) -> list[tuple[float, 
         thing is not None
         and cast.can_be_meant(thing)
         and "person" not in thing.kinds
-        and (thing.definite or not negated)  # no book, so none that is new
+        and (thing.definite or not negated)  # "he buys no book because it is new" makes no sense
     ):
         options.append((15, "property"))
     if name in OUTSIDE:
@@ -111,7 +113,8 @@ def _options(cast: Cast, main: Clause, who: Phrase | None) -> list[tuple[float, 
 
 
 def _another(cast: Cast) -> tuple[str, Clause]:
-    """A clause "while somebody else does something", with its conjunction."""
+    """A clause about a different person or pet, such as "while the dog sleeps", with its
+    conjunction."""
     subject = cast.actor(("person", "person", "pet"), plain=True)
     verb = cast.action(verbs_alone(subject.kinds))
     side = scene(cast, subject, verb, extra="none", place=0.15)
@@ -119,7 +122,8 @@ def _another(cast: Cast) -> tuple[str, Clause]:
 
 
 def with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
-    """A main clause, and a subordinate one that fits it, before or after it."""
+    """A main clause, and a subordinate clause that fits it, before or after it; None if none
+    fits."""
     rng = cast.rng
     subject = cast.actor(LIVING, plain=rng.flip(0.8))
     verb = cast.action(verbs_for(subject.kinds, True))
@@ -139,7 +143,8 @@ def with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
 
 
 def _turned(main: Clause, conjunction: str, side: Clause) -> PhrasePair | None:
-    """Swap name and pronoun so that the name comes first: "Because Anna is tired, she sleeps"."""
+    """Put the subordinate clause first, and swap name and pronoun so that the name comes first:
+    "Because Anna is tired, she sleeps"."""
     pronoun, whom = side.subject, main.subject
     if pronoun.words[0].antecedent is not whom.head or conjunction == "before":
         return None
@@ -154,7 +159,8 @@ def _lying(thing: Phrase) -> Verb:
 
 
 def relative_on(cast: Cast, head: Phrase) -> PhrasePair | None:
-    """A relative clause for this phrase: what it does, or what is done to it."""
+    """A relative clause about this phrase: what it does, or what is done to it. None if none
+    fits."""
     rng = cast.rng
     living = head.kinds & {"person", "animal"}
     receives = [
@@ -198,14 +204,15 @@ def _acting(cast: Cast, head: Phrase) -> PhrasePair:
 
 
 def relative_subject(cast: Cast) -> PhrasePair | None:
-    """The dogs that chase the cat sleep: the verb agrees with a noun before the clause."""
+    """A sentence whose subject has a relative clause, such as "The dogs that chase the cat sleep".
+    The verb agrees with a noun before the clause."""
     rng = cast.rng
     kind = rng.pick(("person", "person", "animal", "flat", "upright", "portable"))
     subject = cast.thing(
         (kind,), settled=True, opening=True, adjectives=0.15, plural=rng.flip(0.45)
     )
     subject.relative = relative_on(cast, subject)
-    if subject.relative is None or subject.words[0].text == "my":  # which mother? there is one
+    if subject.relative is None or subject.words[0].text == "my":  # "my mother" needs no clause
         return None
     if subject.kinds & {"person", "animal"}:
         verb = cast.action(verbs_for(subject.kinds))
@@ -231,7 +238,8 @@ def relative_subject(cast: Cast) -> PhrasePair | None:
 
 
 def relative_object(cast: Cast) -> PhrasePair | None:
-    """Anna calls the man who works in the garden; German puts the clause after the verb."""
+    """A sentence whose object has a relative clause, such as "Anna calls the man who works in the
+    garden". German puts the clause after the verb."""
     subject = cast.actor(("person",))
     verbs = [one for one in verbs_for(subject.kinds) if one.frame in ("acc", "dat", "give")]
     verb = cast.action(verbs)

@@ -1,8 +1,9 @@
-"""Families of sentences that express an opinion; in some, only one of two clauses determines the
-label.
+"""Families (kinds) of sentences that express an opinion. In some families, only one of two clauses
+determines the label.
 
-The label is drawn first, then the negation, then words of the polarity that results. So no word
-and no form of a word occurs more often with one label: only the structure determines it.
+The label is drawn first, then the negation, then words with the polarity that these two require. So
+no word, and no form of a word, is more frequent with one label than with the other: only the
+structure of a sentence determines its label.
 """
 
 from translucid.data.toyland import particles, phrases
@@ -20,10 +21,9 @@ CRITICS = tuple(verb for verb in TELLING if verb.english in ("say", "think", "be
 
 
 def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
-    """What an opinion is about: the food, this hotel, the songs; sometimes a person's work.
-
-    Not `liked`: what can be good or bad, but cannot be recommended, like the weather.
-    """
+    """A phrase for what an opinion is about: the food, this hotel, the songs. people: probability
+    of a person, whose work is meant. liked: leave out what cannot be liked or recommended, such as
+    the weather."""
     rng = cast.rng
     nouns = nouns_of("expert" if rng.flip(people) else "review")
     noun = cast.fresh([one for one in nouns if one is not NOUNS["weather"]] if liked else nouns)
@@ -37,7 +37,8 @@ def reviewed(cast: Cast, people: float = 0.0, liked: bool = True) -> Phrase:
 
 
 def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
-    """Draw a negation: "not", or in the past also "never"; empty for none."""
+    """Draw a negation: "not" or, in the past, also "never"; empty with the remaining
+    probability."""
     if not cast.rng.flip(probability):
         return ""
     return "never" if tense == "past" and cast.rng.flip(0.3) else "not"
@@ -46,7 +47,8 @@ def negation_for(cast: Cast, tense: str, probability: float = 0.5) -> str:
 def verdict(
     cast: Cast, subject: Phrase, label: int, tense: str = "", negated: float = 0.5
 ) -> Clause:
-    """A clause that judges something: "the food was (not) good"."""
+    """A clause that judges its subject: "the food was (not) good". label: 1 for praise, -1 for
+    blame. negated: probability of a negation."""
     rng = cast.rng
     tense = tense or rng.pick(("present", "past", "past"))
     negation = negation_for(cast, tense, negated)
@@ -59,11 +61,13 @@ def verdict(
 
 
 def attitude(cast: Cast, about: Phrase, label: int) -> Clause:
-    """Anna liked it; I do not recommend the hotel; they have never praised the film.
+    """A clause with a verb of opinion: "Anna liked it", "I do not recommend the hotel", "they have
+    never praised the film".
 
-    English shows negation in the verb (praises, does not praise). So the form is drawn before the
-    negation and the person fitted to both: otherwise "praises" alone would give the label away.
-    Nobody "never likes" a thing, so "likes" is left to `disagreement`, where it says nothing.
+    In English, negation changes the form of the verb (praises, does not praise). So the form is
+    drawn before the negation, and the person is chosen to fit both; otherwise, "praises" alone
+    would reveal the label. Since "never likes" is unusual, "likes" occurs only in `disagreement`,
+    where it does not reveal the label.
     """
     rng = cast.rng
     denied = rng.flip(0.5)
@@ -95,7 +99,7 @@ def _one(cast: Cast) -> Phrase:
 
 
 def _several(cast: Cast) -> Phrase:
-    """A subject whose verb has no ending: I, we, or more than one."""
+    """A subject with which the verb has no ending: I, we, or a plural noun."""
     if cast.rng.flip(0.6):
         return phrases.speaker(cast.rng.pick(("I", "we")))
     return cast.thing(("person",), settled=True, opening=True, plural=True, adjectives=0.2)
@@ -126,7 +130,8 @@ def taste(cast: Cast, label: int) -> PhrasePair:
 
 
 def naming(cast: Cast, label: int) -> PhrasePair:
-    """A judgement with a noun: "this was not a good hotel", "Mr Weber is a friendly teacher"."""
+    """A sentence that judges with a noun: "this was not a good hotel", "Mr Weber is a friendly
+    teacher"."""
     rng = cast.rng
     tense = rng.pick(("present", "past"))
     negation = negation_for(cast, tense)
@@ -137,7 +142,7 @@ def naming(cast: Cast, label: int) -> PhrasePair:
     else:
         subject = cast.remember(cast.titled_person("Mr"))
         noun = rng.pick(nouns_of("expert"))
-    word = rng.pick(judging(frozenset({"review"}), polarity))  # fits whatever one can judge
+    word = rng.pick(judging(frozenset({"review"}), polarity))  # fits everything that is reviewed
     judged = phrases.noun_phrase(noun, particles.A, adjective=word)
     return main_clause(
         Clause(subject, BE, tense, negation=negation, object=judged, object_case="nom")
@@ -145,7 +150,7 @@ def naming(cast: Cast, label: int) -> PhrasePair:
 
 
 def two_sides(cast: Cast, label: int) -> PhrasePair:
-    """Two opinions joined by "but": the second clause determines the label."""
+    """Two opposite opinions joined by "but". The second clause determines the label."""
     rng = cast.rng
     about = reviewed(cast)
     shape = rng.pick(("neutral", "same", "other", "other"))
@@ -162,7 +167,8 @@ def two_sides(cast: Cast, label: int) -> PhrasePair:
 
 
 def disagreement(cast: Cast, label: int) -> PhrasePair | None:
-    """Anna likes the hotel, but Peter hates it: only the order of the words decides the label."""
+    """Two opposite opinions with the same words, such as "Anna likes the hotel, but Peter hates
+    it". Only the order of the words determines the label."""
     rng = cast.rng
     about = reviewed(cast)
     before = rng.pick([one for one in OPINIONS if one.polarity == -label])
@@ -182,7 +188,8 @@ def disagreement(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def concession(cast: Cast, label: int) -> PhrasePair:
-    """Two opinions joined by "although"; the main clause, first or last, determines the label."""
+    """Two opposite opinions joined by "although". The main clause, which comes first or last,
+    determines the label."""
     about = reviewed(cast)
     side = verdict(cast, about, -label)
     if cast.rng.flip(0.5):
@@ -196,12 +203,12 @@ def concession(cast: Cast, label: int) -> PhrasePair:
 
 
 def _judgement(cast: Cast, label: int, tense: str) -> Clause:
-    """A clause that judges something else, in the same tense."""
+    """A clause in the same tense that judges something else."""
     return verdict(cast, reviewed(cast, liked=False), label, tense)
 
 
 def grounds(cast: Cast, label: int) -> PhrasePair | None:
-    """Two clauses joined by "because" with the same opinion, each negated or not."""
+    """Two clauses joined by "because" that express the same opinion. Each may be negated."""
     about = reviewed(cast)
     main = attitude(cast, about, label)
     if not cast.can_be_meant(about):
@@ -215,14 +222,15 @@ def grounds(cast: Cast, label: int) -> PhrasePair | None:
 
 
 def hearsay(cast: Cast, label: int) -> PhrasePair:
-    """Anna says that the food was good, or does not believe that it was bad."""
+    """A sentence that reports an opinion: "Anna says that the food was good", "Anna does not
+    believe that it was bad"."""
     rng = cast.rng
     verb = rng.pick(CRITICS)
     stream = cast.actor(("person",), plain=True)
     telling, about = Clause(stream, verb), reviewed(cast, people=0.1, liked=False)
     if verb.english == "say":
         return that(main_clause(telling), verdict(cast, about, label))
-    # Only one clause is negated: half of the time, one of them.
+    # In half of the sentences, one of the two clauses is negated.
     if rng.flip(0.3):
         telling = Clause(stream, verb, negation="not")
         return that(main_clause(telling), verdict(cast, about, -label, negated=0))
@@ -230,8 +238,8 @@ def hearsay(cast: Cast, label: int) -> PhrasePair:
 
 
 def reputation(cast: Cast, label: int) -> PhrasePair:
-    """An opinion with an opposite relative clause: "the film that Peter hated was good". The main
-    clause determines the label."""
+    """An opinion, and a relative clause with the opposite opinion: "the film that Peter hated was
+    good". The main clause determines the label."""
     about = reviewed(cast)
     whom = phrases.relative_phrase(about, "that")
     opinion = Clause(

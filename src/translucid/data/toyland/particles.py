@@ -28,7 +28,8 @@ MANNERS = {
 SPOTS = _adverbs("here, there, outside, at home")
 VERY = ADVERBS["very"]
 
-# English and German preposition for where something is (dative) or is put (accusative).
+# English and German prepositions. The German case is dative for a location, accusative for a
+# direction.
 SURFACES = (("on", "auf"), ("under", "unter"), ("behind", "hinter"), ("next to", "neben"))
 
 CONJUNCTIONS = {
@@ -69,7 +70,7 @@ EVERY = Determiner("every", "der-word", "jed", False)  # English does not negate
 MY = Determiner("my", "ein-word", "mein", True)
 MANY = Determiner("many", "strong-word", "viel", False)
 SOME = Determiner("some", "strong-word", "einig", False)
-NO = Determiner("no", "ein-word", "kein", True)  # not negated once more by kein
+NO = Determiner("no", "ein-word", "kein", True)  # definite, so that it is not negated again
 BARE = Determiner("", "bare", "", False)
 POSSESSIVES = {
     "he": Determiner("his", "ein-word", "sein", True),

@@ -8,7 +8,7 @@ from translucid.data.toyland.lexicon import Adjective, Adverb, Name, Noun
 from translucid.data.toyland.particles import A, Determiner
 from translucid.data.toyland.words import English, German, PhrasePair
 
-# of a case and the English word of negation that "kein" would translate
+# (case, English negation that "kein" would translate) -> German words
 Declension = Callable[[str, English | None], list[German]]
 
 
@@ -20,12 +20,12 @@ class Phrase:
     head: English
     german: Declension
     plural: bool
-    slot: str  # German gender, or "p": decides er, sie, es
+    slot: str  # German gender, or "p" for plural: determines the pronoun (er, sie, es)
     person: int = 3
     definite: bool = True
     is_pronoun: bool = False
     refers: str = ""  # the English pronoun that may replace it
-    rivals: frozenset[str] = frozenset()  # pronouns that a reader might take to mean it
+    rivals: frozenset[str] = frozenset()  # all pronouns that a reader might relate to this phrase
     kinds: frozenset[str] = frozenset()
     relative: PhrasePair | None = None  # its relative clause; German may move it to the end
 
@@ -44,7 +44,8 @@ def noun_phrase(
     adjective: Adjective | None = None,
     owner: Phrase | None = None,
 ) -> Phrase:
-    """A noun phrase. owner: the person that a possessive refers to, such as Peter in "his dog"."""
+    """A noun with its determiner and adjective. owner: the person that a possessive refers to, such
+    as Peter in "his dog"."""
     head = English(noun.english_plural if plural else noun.english)
     quality = English(adjective.english) if adjective else None
     article: English | None = None
@@ -83,7 +84,7 @@ def noun_phrase(
 
 
 def proper_name(name: Name, last: str = "", title: Noun | None = None) -> Phrase:
-    """A name, with a family name or a title (Mr)."""
+    """A name, optionally with a family name (`last`) or a title such as Mr."""
     texts = [*name.english, *([last] if last else [])]
     words = [
         English(text, f"{'I' if index else 'B'}-{name.tag}") for index, text in enumerate(texts)
@@ -111,7 +112,8 @@ def proper_name(name: Name, last: str = "", title: Noun | None = None) -> Phrase
 
 
 def titled_name(noun: Noun, middle: str, name: Name) -> Phrase:
-    """the company Jordan, the city of Florence: the noun is declined, the name is not."""
+    """A noun and a name, such as "the company Jordan" or "the city of Florence". The noun is
+    declined, the name is not. middle: the words between them."""
     article, head, own = English("the"), English(noun.english), proper_name(name)
     link = [English(middle)] if middle else []
 
@@ -135,7 +137,7 @@ def titled_name(noun: Noun, middle: str, name: Name) -> Phrase:
 
 
 def _pronoun(word: English, decline: Declension, like: Phrase) -> Phrase:
-    """A pronoun with the number, gender and kinds of another phrase."""
+    """A pronoun with the number, gender and kinds of the phrase `like`."""
     return Phrase(
         words=[word],
         head=word,
@@ -148,7 +150,7 @@ def _pronoun(word: English, decline: Declension, like: Phrase) -> Phrase:
 
 
 def speaker(text: str, is_object: bool = False) -> Phrase:
-    """A first-person pronoun: I and we, me and us."""
+    """A pronoun of the first person: I or we or, as an object, me or us."""
     word = English({"I": "me", "we": "us"}[text] if is_object else text)
     return Phrase(
         words=[word],
@@ -166,7 +168,7 @@ _OBJECT_FORMS = {"he": "him", "she": "her", "it": "it", "they": "them"}
 
 
 def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
-    """The pronoun he, she, it or they for a phrase of a different clause."""
+    """The pronoun he, she, it or they for a phrase that occurs in a different clause."""
     text = _OBJECT_FORMS[target.refers] if is_object else target.refers
     word = English(text, antecedent=target.head)
     return _pronoun(
@@ -177,7 +179,7 @@ def pronoun_for(target: Phrase, is_object: bool = False) -> Phrase:
 
 
 def demonstrative() -> Phrase:
-    """The pronoun "this", as in "this is a good hotel"; in German always "das"."""
+    """The pronoun "this", as in "this is a good hotel". The German pronoun is always "das"."""
     word = English("this")
     return Phrase(
         [word], word, lambda case, no: [German("das", (word,))], plural=False, slot="n",
@@ -193,19 +195,21 @@ def relative_phrase(target: Phrase, text: str) -> Phrase:
         lambda case, no: [German(german.relative_pronoun(case, target.slot), (word,))],
         target,
     )
-    phrase.head = target.head  # the noun decides the verb
+    phrase.head = target.head  # the verb agrees with the noun
     return phrase
 
 
 def silent(target: Phrase) -> Phrase:
-    """A subject that is understood: Anna reads a book and [Anna] drinks a coffee."""
+    """A subject that is not repeated, such as the second Anna in "Anna reads a book and [Anna]
+    drinks a coffee"."""
     phrase = _pronoun(target.head, lambda case, no: [], target)
     phrase.words, phrase.person = [], target.person
     return phrase
 
 
 def together(first: Phrase, second: Phrase) -> Phrase:
-    """Two phrases joined by "and"; plural, with the first one's head, as treebanks have it."""
+    """Two phrases joined by "and". The result is plural; its head is that of the first phrase, as
+    in treebanks."""
     word = English("and")
     return Phrase(
         words=[*first.words, word, *second.words],
@@ -224,7 +228,7 @@ def together(first: Phrase, second: Phrase) -> Phrase:
 
 
 def prepositional(english: str, german_word: str, case: str, inner: Phrase) -> PhrasePair:
-    """A preposition and its phrase, "in dem" contracted to "im"."""
+    """A preposition and its phrase. In German, words such as "in dem" are contracted to "im"."""
     before = [English(text) for text in english.split()]
     declined = inner.german(case, None)
     short = german.contracted(german_word, declined[0].text)
@@ -246,7 +250,7 @@ def adverbial(adverb: Adverb) -> PhrasePair:
 
 
 def quality(adjective: Adjective, intensifier: PhrasePair | None = None) -> PhrasePair:
-    """A predicate adjective, which German leaves without an ending."""
+    """A predicate adjective. In German, it has no ending."""
     word = English(adjective.english)
     before = intensifier or PhrasePair([], [])
     return PhrasePair([*before.english, word], [*before.german, German(adjective.german, (word,))])

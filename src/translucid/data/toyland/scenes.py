@@ -1,6 +1,6 @@
-"""Choose what happens: one clause at a time, for any verb and any subject.
+"""Choose what happens in a clause, for any verb and any subject.
 
-A clause has at most one of negation, adverb and time, so that it sounds natural.
+A clause has at most one negation, adverb or phrase of time, so that it sounds natural.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,16 @@ from translucid.data.toyland.lexicon import Verb
 from translucid.data.toyland.phrases import Phrase
 from translucid.data.toyland.words import PhrasePair
 
-RARE = frozenset(("hire", "produce", "sell", "invite", "buy", "have"))  # not done every day
-# The object of these verbs is a person, even if its name could be a city's or a firm's.
+# Verbs for what is not done every day.
+RARE = frozenset(("hire", "produce", "sell", "invite", "buy", "have"))
+# Verbs whose object is a person, even if the name could also be that of a city or company.
 PERSONAL = frozenset(("call", "invite", "thank", "listen"))
 
 
 @cache
 def verbs_for(kinds: frozenset[str], active: bool = False) -> tuple[Verb, ...]:
-    """The verbs for a subject of these kinds. active: without verbs that have no perfect and no
-    modal."""
+    """The verbs for a subject of these kinds. active: leave out stative verbs, which have neither a
+    perfect nor a modal verb."""
     return tuple(
         verb
         for verb in lexicon.ACTIONS
@@ -44,10 +45,10 @@ def scene(
     place: float = 0.3,
     settled: bool = False,
 ) -> Clause:
-    """A whole clause.
+    """A complete clause with this subject and verb.
 
-    extra: none, not, never, adverb or time; drawn if not given. place: probability of
-    a phrase of place. settled: definite objects only.
+    extra: none, not, never, adverb or time; drawn if it is None. place: probability of a phrase of
+    place. settled: only definite objects.
     """
     extra = _allowed_extra(cast, subject, verb, tense, extra)
     negated = extra in ("not", "never")
@@ -80,7 +81,7 @@ def _allowed_extra(cast: Cast, subject: Phrase, verb: Verb, tense: str, extra: s
     if extra in ("not", "never") and not subject.definite:
         return "none"
     if extra == "not" and tense == "must":
-        return "none"  # "must not" would be "darf nicht"
+        return "none"  # "must not" is not "muss nicht" in German, but "darf nicht"
     if extra == "adverb" and (tense not in ("present", "perfect") or verb.english in RARE):
         return "none"
     if verb.stative and extra in ("adverb", "time", "never"):
@@ -139,13 +140,13 @@ def _partner(cast: Cast, verb: Verb, settled: bool) -> Phrase:
 
 
 def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: bool) -> Phrase:
-    """The object: a person, or a thing that may belong to the subject."""
+    """The object of a verb: a person, or a thing that may belong to the subject."""
     rng = cast.rng
     kind = rng.pick(verb.objects)
     if "firm" in verb.subjects:
         cast.used.add("broken")  # firms do not produce broken things
     if kind == "person" and "firm" in verb.subjects:
-        return cast.person_name(ambiguous=0.3)  # never a child
+        return cast.person_name(ambiguous=0.3)  # a name, since firms do not hire children
     if kind == "person":
         us = subject.person == 3 and not verb.phrasal
         if us and rng.flip(0.08):
@@ -165,7 +166,7 @@ def _theme(cast: Cast, subject: Phrase, verb: Verb, *, settled: bool, negated: b
 
 
 def _deniable(cast: Cast, kind: str) -> Phrase:
-    """An object that "kein" can negate: a book, books, bread."""
+    """An object that can be negated with "kein": a book, books, bread."""
     rng = cast.rng
     noun = rng.pick(nouns_of(kind))
     plural = bool(noun.english_plural) and rng.flip(0.35)
@@ -177,7 +178,7 @@ def _deniable(cast: Cast, kind: str) -> Phrase:
 def description(
     cast: Cast, subject: Phrase, *, tense: str = "present", negated: bool = False
 ) -> Clause | None:
-    """A clause such as "the lamp is new", "the dog is not tired"; None if no adjective is left."""
+    """A clause such as "the lamp is new" or "the dog is not tired"; None if no adjective fits."""
     word = cast.remark(describing(subject.kinds, predicate=True))
     if word is None:
         return None
@@ -188,7 +189,7 @@ def description(
 def in_state(
     cast: Cast, subject: Phrase, states: Sequence[str], tense: str = "present"
 ) -> Clause | None:
-    """A clause such as "she is tired", with one of these states."""
+    """A clause such as "she is tired", with one of these states; None if none fits."""
     word = cast.remark([lexicon.ADJECTIVES[state] for state in states])
     return Clause(subject, lexicon.BE, tense, complement=phrases.quality(word)) if word else None
 
@@ -200,7 +201,7 @@ def weather(cast: Cast, warm: bool, tense: str = "present") -> Clause:
 
 
 def has_time(subject: Phrase, time: bool, tense: str = "present") -> Clause:
-    """The clause "she has time" or "she has no time"."""
+    """The clause "she has time" or, if `time` is false, "she has no time"."""
     determiner = particles.BARE if time else particles.NO
     return Clause(
         subject,

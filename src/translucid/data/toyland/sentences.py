@@ -1,6 +1,6 @@
-"""Families of neutral sentences: single clauses, and clauses side by side.
+"""Families (kinds) of neutral sentences: single clauses, and clauses joined by "and" or "but".
 
-A family returns None if the words it drew do not make such a sentence.
+The function of a family returns None if the words that it drew do not make a sentence.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ BY_PLACE = {one.english: one for one in lexicon.NAMES if one.kinds & {"country",
 CITY = lexicon.NOUNS["city"]
 VERB = {(verb.english, verb.frame): verb for verb in reversed(lexicon.VERBS)}  # the first one wins
 WAKING = tuple(one for one in lexicon.ALONE if one.english in ("get", "wake", "fall"))
-# What one does first, what one does next with it, and the kind of thing.
+# A verb, the verb for what is done next with the same thing, and the kind of the thing.
 CHAINS = (
     ("buy", "read", "text"),
     ("find", "read", "paper"),
@@ -63,12 +63,13 @@ def but(first: PhrasePair, second: PhrasePair) -> PhrasePair:
 
 
 def that(stream: PhrasePair, content: Clause) -> PhrasePair:
-    """Join a main clause and a "that" clause; only German has a comma."""
+    """Join a main clause and a clause that begins with "that". Only German has a comma."""
     return join_pairs(stream, PhrasePair([], [German(",")]), subordinate("that", content))
 
 
 def tense_for(cast: Cast, subject: Phrase, verb: Verb, *, perfect: int = 40, modal: int = 0) -> str:
-    """Draw a tense. perfect, modal: probabilities in percent; the rest is present tense."""
+    """Draw a tense. perfect, modal: probabilities of these, in percent; the rest is the present
+    tense."""
     if verb.stative:
         return "present"
     weights = ((100 - perfect - modal, "present"), (perfect, "perfect"), (modal, "modal"))
@@ -89,7 +90,8 @@ def event(
     extra: str | None = None,
     place: float = 0.3,
 ) -> Clause:
-    """Somebody does something; a tense other than present requires a verb that has it."""
+    """A clause about what a person, animal or thing does. If the tense is not the present, the verb
+    is one that has this tense."""
     subject = cast.actor(kinds, plain, tense)
     if tense == "modal":
         tense = modal_for(cast, subject)
@@ -113,7 +115,8 @@ def giving(cast: Cast) -> PhrasePair:
 
 
 def fronted(cast: Cast) -> PhrasePair:
-    """A sentence with time or place first: the German subject moves after the verb."""
+    """A sentence that begins with a phrase of time or place. The German subject comes after the
+    verb."""
     rng = cast.rng
     if rng.flip(0.6):
         tense = rng.weighted(((60, "present"), (20, "perfect"), (20, "modal")))
@@ -138,7 +141,8 @@ def things(cast: Cast) -> PhrasePair | None:
 
 
 def place_fact(cast: Cast, place: Name) -> Clause:
-    """Florence lies in Italy; the city of Florence lies in Italy; Florence is a city in Italy."""
+    """A clause about where a place is: "Florence lies in Italy", "the city of Florence lies in
+    Italy", "Florence is a city in Italy"."""
     rng = cast.rng
     is_city = "city" in place.kinds
     subject = phrases.proper_name(place)
@@ -210,7 +214,7 @@ def reported(cast: Cast) -> PhrasePair | None:
 
 
 def coordination(cast: Cast) -> PhrasePair | None:
-    """Two subjects, two clauses, or two things that one subject does."""
+    """A sentence with two subjects, two clauses, or two verbs with the same subject."""
     rng = cast.rng
     shape = rng.weighted(((40, "subjects"), (30, "clauses"), (30, "actions")))
     if shape == "subjects":
@@ -242,7 +246,8 @@ def _couple(cast: Cast) -> Phrase | None:
 
 
 def chain(cast: Cast) -> PhrasePair | None:
-    """Anna buys a book and reads it; Peter finds the key, but he does not take it."""
+    """A sentence about two actions with the same thing: "Anna buys a book and reads it", "Peter
+    finds the key, but he does not take it"."""
     rng = cast.rng
     before, after, kind = rng.pick(CHAINS)
     subject = cast.actor(("person",), plain=True)
@@ -264,7 +269,7 @@ def chain(cast: Cast) -> PhrasePair | None:
 
 
 def contrast(cast: Cast) -> PhrasePair:
-    """A sentence with "but" that expresses no opinion."""
+    """A sentence with "but" that does not express an opinion."""
     rng = cast.rng
     if rng.flip(0.4):
         subject = cast.actor(("person",), plain=True)

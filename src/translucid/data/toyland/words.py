@@ -1,7 +1,8 @@
-"""Words under construction, and the finished sentence.
+"""The words of a sentence while it is built, and the finished sentence.
 
-A German word refers to the English words it translates, a verb to its subject, a pronoun to its
-antecedent. These are references to objects, since indexes are known only when `finish` counts them.
+A German word refers to the English words that it translates, a verb to its subject, and a pronoun
+to its antecedent. These are references to objects, because indices are known only when `finish`
+counts the words.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,8 @@ class German:
 
 
 class PhrasePair(NamedTuple):
-    """A piece of a sentence in both languages, each in its own order."""
+    """A part of a sentence in both languages. Each list of words is in the order of its
+    language."""
 
     english: list[English]
     german: list[German]
@@ -34,7 +36,7 @@ class PhrasePair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """An English sentence, its German translation, and everything that is true about them."""
+    """An English sentence, its German translation, and its annotations."""
 
     english: tuple[str, ...]
     german: tuple[str, ...]
@@ -43,7 +45,7 @@ class Sentence:
     entities: tuple[str, ...]  # a BIO tag for each English word
     subjects: Links  # (verb, head of its subject), English indexes
     antecedents: Links  # (pronoun, head of its antecedent), English indexes
-    structure: str = field(default="", compare=False)  # the family of sentences it comes from
+    structure: str = field(default="", compare=False)  # the family (kind) of the sentence
 
     @property
     def length(self) -> int:
@@ -65,7 +67,7 @@ class Sentence:
 
 
 def join(words: Iterable[str]) -> str:
-    """Words as text: no space before a comma or a full stop."""
+    """Join words to a text, without a space before a comma or a full stop."""
     return " ".join(words).replace(" ,", ",").replace(" .", ".")
 
 
@@ -75,7 +77,8 @@ def comma() -> PhrasePair:
 
 
 def finish(parts: PhrasePair, sentiment: str, structure: str) -> Sentence:
-    """Add the full stop, capitalise the first word, and replace references by indexes."""
+    """Finish a sentence: add the full stop, capitalise the first word, and replace references by
+    indices."""
     stop = English(".")
     english = [*_without_double_commas(parts.english), stop]
     german = _merge_commas([*parts.german, German(".", (stop,))])
@@ -119,7 +122,7 @@ def _without_double_commas(words: list[English]) -> list[English]:
 
 
 def _merge_commas(words: list[German]) -> list[German]:
-    """Keep one comma where two clauses end at once, and none before the full stop."""
+    """Keep only one comma where two clauses end at the same word, and none before the full stop."""
     kept: list[German] = []
     for word in words:
         if kept and kept[-1].text == "," and word.text in (",", "."):

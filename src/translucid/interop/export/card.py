@@ -81,14 +81,14 @@ class About:
     """Facts for the model card, read from the run folder of a model."""
 
     name: str = "model"
-    data: Mapping[str, Any] = field(default_factory=dict)  # data files in its recipe
+    data: Mapping[str, Any] = field(default_factory=dict)  # data files that the recipe names
     recipe: str = ""  # the text of recipe.toml
     test: Mapping[str, Any] = field(default_factory=dict)  # test.json
     licence: str = ""
 
 
 def about(folder: Path | None, name: str, licence: str = "") -> About:
-    """Collect the facts for a model card. folder: where the model was read from, if anywhere.
+    """Collect the facts for a model card. folder: the folder that the model was read from, or None.
     name: the name of the exported model."""
     run = None if folder is None else place(folder).parent
     if run is None or not present(run / "recipe.toml"):
@@ -136,7 +136,8 @@ def _metadata(held: Bundle, format: str, about: About) -> str:
 
 
 def _scores(held: Bundle, about: About) -> str:
-    """A table of test scores with their metric signatures, or of validation scores if untested."""
+    """A table of the test scores with their metric signatures; if there are no test scores, of the
+    validation scores."""
     if numbers := about.test.get("test"):
         title, notes = "Scores on the test data", about.test.get("notes") or []
     else:

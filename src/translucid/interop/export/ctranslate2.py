@@ -112,7 +112,7 @@ def _check(c: TransformerConfig) -> None:
 
 
 def _aliases(c: TransformerConfig) -> dict[str, str]:
-    """Additional names of tensors that are stored once, by alias."""
+    """The model's tensors with two names: alias -> the name under which the tensor is stored."""
     shared = c.shape == "encoder-decoder" and c.target_vocab is None
     table = TABLES["encoder"] if shared else TABLES["decoder"]
     aliases = {TABLES["decoder"]: table} if shared else {}

@@ -114,7 +114,7 @@ def tensors_of(fit: Fitted) -> dict[str, Tensor]:
 
 
 def special_ids(held: Bundle) -> dict[str, Any]:
-    """Special tokens by role, as config.json names them."""
+    """Ids of the special tokens, under the keys of config.json: pad_token_id, eos_token_id, ..."""
     tokenizer, special = writing(held), writing(held).special
     ids: dict[str, Any] = {"pad_token_id": special.pad, "eos_token_id": special.eos}
     if special.ends and special.eos is not None:
@@ -129,7 +129,8 @@ def special_ids(held: Bundle) -> dict[str, Any]:
 
 
 def generation_of(held: Bundle, config: dict[str, Any]) -> dict[str, Any]:
-    """Keys of generation_config.json: first and last tokens, and tokens never to generate."""
+    """Keys of generation_config.json: the first and last tokens of a text, and tokens that are
+    never generated."""
     tokenizer = writing(held)
     made = {name: value for name, value in config.items() if name.endswith("_token_id")}
     rows = config.get("decoder_vocab_size", config["vocab_size"])
@@ -151,8 +152,8 @@ def labels_of(held: Bundle) -> dict[str, Any]:
 
 
 def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) -> Fitted:
-    """Fit the model into the family that needs the fewest weight rewrites. foreign: its tokenizer
-    was imported. length: the expected length of texts."""
+    """Fit the model into the family that needs the fewest weight rewrites. foreign: whether its
+    tokenizer was imported. length: the expected length of texts."""
     tried = {
         name: _tried(weights, describe, length)
         for name, describe in FAMILIES[weights.config.shape].items()

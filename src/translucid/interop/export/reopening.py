@@ -55,8 +55,8 @@ def check_files(held: Bundle, folder: Path) -> None:
 def _check_tokenizers(
     held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
 ) -> int:
-    """Raise an error if a text gets different token ids; otherwise return the number of texts.
-    framed: include the special tokens around a text."""
+    """Raise an error if the exported tokenizer gives a text different token ids; otherwise return
+    the number of texts. framed: include the special tokens around a text."""
     sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
     count = 0
     for side, chosen in sides.items():
@@ -70,8 +70,8 @@ def _check_tokenizers(
             if ids[0] != ids[1]:
                 raise InputError(
                     f"the export to {format} encodes the text {text[:60]!r} as {_shown(ids[1])}, "
-                    f"but the model as {_shown(ids[0])}; nothing was written. Please report this "
-                    "with the model's config.json"
+                    f"but the model encodes it as {_shown(ids[0])}; nothing was written. Please "
+                    "report this with the model's config.json"
                 )
     return count
 

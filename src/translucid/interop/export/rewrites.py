@@ -98,7 +98,8 @@ def in_halves(weights: Weights) -> Weights:
 
 
 def with_table(weights: Weights, length: int) -> Weights:
-    """Store computed positions, or none, as a table with `length` rows."""
+    """Store computed positions as a table with `length` rows; for a model without positions, a
+    table of zeros."""
     c = weights.config
     if c.positions == "sinusoidal":
         scheme = Sinusoidal(c.d_model, layout=c.sinusoid_layout, first=c.first_position)
@@ -224,7 +225,7 @@ def fitted(
     """Describe a model in a format, and check that reading the description yields the same model.
     Returns the differences that rewriting cannot remove, if any."""
     wrong: Differences = {}
-    for _ in range(3):  # rewriting may change the description, such as an untied head
+    for _ in range(3):  # a rewrite, such as untying the head, may change the description
         description = describe(weights.config, length)
         plan = read(description, weights)
         assert isinstance(plan.config, TransformerConfig)

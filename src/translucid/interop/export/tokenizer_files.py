@@ -28,7 +28,8 @@ from translucid.tasks.registry import TASKS
 
 
 def write_tokenizers(held: Bundle, folder: Path) -> list[str]:
-    """Write the tokenizers of a model, the input's into the folder itself, and return notes."""
+    """Write the tokenizers of a model, and return notes. The input's tokenizer is written into the
+    folder itself, that of a separate target into a subfolder."""
     for tokenizer in held.tokenizers.values():
         check_pieces(tokenizer)
     first = reading(held)

@@ -3,8 +3,8 @@ their tensors. Options are stored as scalars among the tensors; a missing option
 default.
 
 Without a table of positions, CTranslate2 computes sinusoids starting at position 1, unless
-attention encodes positions. Its vocabularies do not store how texts are split: at spaces, or
-between characters if all tokens are single characters.
+attention encodes positions. Its vocabularies do not store how texts are split: Translucid splits at
+spaces, or between characters if all tokens are single characters.
 """
 
 import math

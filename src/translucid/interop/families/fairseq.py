@@ -8,8 +8,8 @@ Source, in facebookresearch/fairseq: models/transformer/transformer_decoder.py a
 0e86c2b (scale, positions, norms, tied head, the older name embed_out), transformer_encoder.py at
 0066c08 and transformer_config.py at 00b6434; models/roberta/model.py at b3fa510 and
 modules/transformer_sentence_encoder.py at 00bc279 (its older stack); multihead_attention.py at
-00bc279 (the older in_proj), gelu.py at 2519cd4. Errors about unsupported parts (projected
-embeddings, base layers, block noise) name their tensors, or else their option.
+00bc279 (the older in_proj), gelu.py at 2519cd4. Projected embeddings, base layers and block noise
+are not supported; the error names their tensors or, if there are none, the option.
 """
 
 import re

@@ -190,9 +190,9 @@ def _read_shards(folder: Path, index: str, read: Read) -> ModelFile:
             missing.append(name)
     if missing:
         raise InputError(
-            f"{folder / index}: {len(missing):,} tensors are missing from the files that it lists "
-            f"for them, such as {str(missing[0])[:100]} in {shards[missing[0]]}; download the "
-            "model again"
+            f"{folder / index}: {len(missing):,} tensors are missing from the files in which this "
+            f"index places them; for example, {shards[missing[0]]} does not contain "
+            f"{str(missing[0])[:100]}; download the model again"
         )
     facts = content.get("metadata")
     return ModelFile(facts if isinstance(facts, dict) else {}, tensors)

@@ -330,7 +330,10 @@ def _byte_level(values: dict[str, Any], pieces: list[Piece], special: SpecialTok
         )
     merges = values.get("merges")
     if not isinstance(merges, list) or not all(isinstance(m, str) and " " in m for m in merges):
-        raise InputError(f"{KEY}merges must be a list of pairs separated by a space")
+        raise InputError(
+            f"{KEY}merges must be a list of strings, each with two pieces and a space between "
+            "them; the GGUF file is damaged: copy it again"
+        )
     vocab = {piece: i for i, (piece, _, _) in enumerate(pieces)}
     text = spec_text(
         bpe(vocab, [merge.split(" ", 1) for merge in merges], whole_pieces=name == "llama-bpe"),

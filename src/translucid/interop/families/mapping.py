@@ -117,7 +117,10 @@ def read_mapping(path: Path) -> tuple[MappingFile, dict[str, TokenizerTable]]:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML ({str(error)[:200]}); correct it") from None
     if len(values) > len(MappingFile.model_fields) + len(TOKENIZERS) + EXPLAINED:
-        raise InputError(f"{path} has {len(values):,} keys; a mapping file has {KEYS}")
+        raise InputError(
+            f"{path} has {len(values):,} keys, more than the keys of a mapping file: {KEYS}; use "
+            "only these"
+        )
     names = values.get("names")
     if isinstance(names, dict) and len(names) > MAX_NAMES:
         raise InputError(
@@ -197,8 +200,8 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _wildcards(pattern: str) -> str:
-    """Convert a pattern with stars to a regular expression that does not backtrack, which could
-    take forever."""
+    """Convert a pattern with stars to a regular expression that does not backtrack: backtracking
+    could take forever."""
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
         return first
@@ -206,7 +209,8 @@ def _wildcards(pattern: str) -> str:
 
 
 def _rows(rules: Sequence[WeightRule], model: ForeignModel, ours: str) -> int | None:
-    """Rows of an embedding table, if it is a single tensor."""
+    """The number of rows that the embedding table `ours` has in the file; None unless it is stored
+    as a single tensor."""
     for one in rules:
         if [place.name for place in one.ours] == [ours] and len(one.theirs) == 1:
             place = one.theirs[0]

@@ -115,8 +115,8 @@ class Options:
         self._read.update(self._prefix + name for name in names)
 
     def same_as(self, names: Mapping[str, str]) -> None:
-        """Mark aliases as read if they have the same value as the key they stand for. names: that
-        key, by alias."""
+        """Mark aliases as read if they have the same value as the key that they stand for. names:
+        this key for each alias."""
         self.ignore(*(second for second, name in names.items() if self.get(name) is not None
                       and self.values.get(self._prefix + second) == self.get(name)))  # fmt: skip
 
@@ -176,7 +176,8 @@ GATED = {  # the same for gated feed-forward layers
 
 
 def name_of(activation: str, names: Mapping[str, str]) -> str:
-    """The first of the foreign `names` of an activation; if it has none, the first name of all."""
+    """The foreign name of one of Translucid's activations: the first that `names` maps to it; if
+    none does, the first name in `names`."""
     return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))
 
 

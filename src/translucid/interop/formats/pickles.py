@@ -77,15 +77,16 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
     for part in parts:
         if isinstance(part, int) and part.bit_length() > LARGEST_INT:
-            raise pickle.UnpicklingError(f"it contains an integer of {part.bit_length():,} bits")
+            raise pickle.UnpicklingError(f"the pickle has an integer of {part.bit_length():,} bits")
     return str(value)[:200]
 
 
 def _checked_key(key: object) -> None:
-    """Raise an error for keys that could take forever to hash: tuples that contain tuples."""
+    """Raise an error for keys that could take forever to hash, such as tuples that contain
+    tuples."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > MOST_PARTS or not all(isinstance(part, PLAIN | Foreign) for part in parts):
-        raise pickle.UnpicklingError(f"it has a key of type {type(key).__name__}")
+        raise pickle.UnpicklingError(f"the pickle has a key of type {type(key).__name__}")
 
 
 def _dictionary(values: Any = ()) -> dict[Any, Any]:
@@ -157,14 +158,14 @@ class InertUnpickler(pickle._Unpickler):
 
     def persistent_load(self, identity: Any) -> Any:
         if self._storage is None:
-            raise pickle.UnpicklingError("it refers to something outside the file")
+            raise pickle.UnpicklingError("the pickle refers to something outside the file")
         return self._storage(identity)
 
     def _charge(self, *values: object) -> None:
         """Count copied values, since short instructions may copy a long list again and again."""
         self._copied += sum(len(v) for v in values if isinstance(v, Sized))
         if self._copied > self._most:
-            raise pickle.UnpicklingError(f"it copies more than {self._most:,} values")
+            raise pickle.UnpicklingError(f"the pickle copies more than {self._most:,} values")
 
     def _reduce(self) -> None:
         """REDUCE and NEWOBJ: call a known function, or make a `Foreign`."""
@@ -173,7 +174,7 @@ class InertUnpickler(pickle._Unpickler):
         known = id(function) in self._callable
         foreign = isinstance(function, type) and issubclass(function, Foreign)
         if type(arguments) is not tuple or not (known or foreign):
-            raise pickle.UnpicklingError(f"it calls {type(function).__name__}")
+            raise pickle.UnpicklingError(f"the pickle calls {type(function).__name__}")
         self._charge(arguments, *arguments)
         self.stack[-1] = function(*arguments)
 
@@ -190,7 +191,7 @@ class InertUnpickler(pickle._Unpickler):
             self._charge(*(state if isinstance(state, tuple) else (state,)))
             target.set_state(state)
         elif not isinstance(target, dict):  # a dict's attributes are ignored
-            raise pickle.UnpicklingError(f"it changes {type(target).__name__}")
+            raise pickle.UnpicklingError(f"the pickle changes {type(target).__name__}")
 
     def _set_item(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()
@@ -213,11 +214,12 @@ class InertUnpickler(pickle._Unpickler):
     def _add_items(self) -> None:
         items = self.pop_mark()
         if not isinstance(self.stack[-1], set):
-            raise pickle.UnpicklingError(f"it adds set items to a {type(self.stack[-1]).__name__}")
+            kind = type(self.stack[-1]).__name__
+            raise pickle.UnpicklingError(f"the pickle adds set items to a {kind}")
         self.stack[-1].update(_set(items))
 
     def _refuse(self) -> None:
-        raise pickle.UnpicklingError("it uses an instruction that checkpoints do not need")
+        raise pickle.UnpicklingError("the pickle uses an instruction that checkpoints do not need")
 
     # Attributes of the base class that this class uses or changes.
     stack: list[Any]

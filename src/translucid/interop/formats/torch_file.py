@@ -151,7 +151,9 @@ def _read_zip(mapped: MappedFile, file: IO[bytes]) -> _Held:
             prefix = pickled[0].removesuffix("data.pkl")
             order = entries.get(prefix + "byteorder")
             if order and order.file_size < 64 and archive.read(order)[:3] == b"big":
-                raise InputError(f"{path} was saved on a big-endian machine; save it on another")
+                raise InputError(
+                    f"{path} was saved on a big-endian machine; save it on a little-endian machine"
+                )
             if entries[pickled[0]].file_size > LARGEST_PICKLE:
                 raise InputError(f"{path}: its pickle is larger than {LARGEST_PICKLE:,} bytes")
             text = archive.read(pickled[0])
@@ -179,7 +181,9 @@ def _read_legacy(mapped: MappedFile, whole: IO[bytes]) -> _Held:
         raise InputError(f"{path} was not written by torch.save; it is a different kind of file")
     system = load_inert(file, where)
     if isinstance(system, dict) and system.get("little_endian") is False:
-        raise InputError(f"{path} was saved on a big-endian machine; save it on another")
+        raise InputError(
+            f"{path} was saved on a big-endian machine; save it on a little-endian machine"
+        )
     sizes: dict[str, int] = {}
 
     def note(identity: Any) -> Any:

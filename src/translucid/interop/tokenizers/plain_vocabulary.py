@@ -78,7 +78,8 @@ def read_lines(path: Path, rows: int | None = None) -> list[str]:
 
 
 def read_fairseq(path: Path, rows: int | None = None) -> list[str]:
-    """Read dict.txt: tokens with their counts; four special tokens come before the first line."""
+    """Read dict.txt: tokens with their counts. fairseq puts four special tokens before those of the
+    file."""
     tokens = ["<s>", "<pad>", "</s>", "<unk>"]
     for number, line in enumerate(read_lines(path, rows), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)

@@ -158,14 +158,14 @@ def _piece(raw: bytes) -> Piece:
     fields = dict(_fields(raw))
     text, score = fields.get(1, b""), fields.get(2, b"\0" * 4)
     if not isinstance(text, bytes) or not isinstance(score, bytes):
-        raise ValueError("a piece without text")
+        raise ValueError("the file contains a piece without text")
     return text.decode(), struct.unpack("<f", score)[0], _int(fields.get(3, NORMAL))
 
 
 def _int(value: Value) -> int:
     """A field's value as a signed integer."""
     if isinstance(value, bytes):
-        raise ValueError("text instead of a number")
+        raise ValueError("the file contains text instead of a number")
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -184,7 +184,7 @@ def _fields(raw: bytes) -> Iterator[tuple[int, Value]]:
         else:
             size = {1: 8, 5: 4}[wire]
         if place + size > len(raw):
-            raise ValueError("it ends in the middle of a field")
+            raise ValueError("the file ends in the middle of a field")
         yield number, raw[place : place + size]
         place += size
 
@@ -198,7 +198,7 @@ def _varint(raw: bytes, place: int) -> tuple[int, int]:
         if byte < 128:
             return value & ((1 << 64) - 1), place
         if shift > 63:
-            raise ValueError("a number of more than 64 bits")
+            raise ValueError("the file contains a number of more than 64 bits")
 
 
 AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_space` strips

@@ -42,7 +42,8 @@ class RoleFiles:
         return None
 
     def ids(self, key: str) -> list[int]:
-        """Token ids under a key of the model's files; there may be several end tokens."""
+        """The token ids under a key of config.json or generation_config.json; a model may have
+        several end tokens."""
         for source in (self.generation, self.config):
             value = source.get(key)
             ids = value if isinstance(value, list) else [value]

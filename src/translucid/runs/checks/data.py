@@ -66,10 +66,10 @@ def crossed(train: Sequence[Record], held_out: Sequence[Record], part: str) -> F
     ok = not both
     if compared and compared[0].question is not None:
         known = _also_in(train, compared, lambda record: record.question)
-        words += f", {len(known):,} by their source"
+        words += f", {len(known):,} if only the sources are compared"
         ok = ok and len(known) <= FEW_SOURCES * len(compared)
     if not ok:
-        words += "; the score will be too high: remove them from one of the two"
+        words += "; the score will be too high: remove these examples from one of the two"
     return Finding(f"{part} apart from train", ok, words, serious=fraction >= MOSTLY)
 
 
@@ -104,7 +104,8 @@ def _hashes(records: Iterable[Record], key: Callable[[Record], Hashable]) -> NDA
 def _also_in(
     train: Sequence[Record], held_out: Sequence[Record], key: Callable[[Record], Hashable]
 ) -> list[tuple[int, int]]:
-    """(held-out line, training line) of the records with equal keys."""
+    """The line numbers (held-out, training) of each held-out record whose key equals that of a
+    training record."""
     if not train or not held_out:
         return []
     hashes, wanted = _hashes(train, key), _hashes(held_out, key)

@@ -1,4 +1,4 @@
-"""Checks for silent mistakes in data and model, with which the loss falls but the model is useless.
+"""Checks for silent mistakes in data and model: the loss falls, but the model is useless.
 
 Each check runs the task and the model on a few examples and returns a Finding, without changing
 weights or random generators.
@@ -29,8 +29,8 @@ MASK_OF = {"ids": "mask", "source": "source_mask", "target": "target_mask"}
 def shifted_targets(
     task: Task[Any, Any], items: Sequence[Any], records: Sequence[Record]
 ) -> Finding | None:
-    """Check that each target belongs to its input: to the token before it, or to its word or text.
-    None if the task cannot compute the targets independently."""
+    """Check that each target is at the right input: a next token at the token before it, a label at
+    its word or text. None if the task cannot compute the targets independently."""
     if task.head == "language":
         return _next_token_targets(task.collate(spread_out(items, SAMPLE)))
     chosen = spread_out(records, SAMPLE)
@@ -39,7 +39,7 @@ def shifted_targets(
 
 
 def _next_token_targets(batch: Batch) -> Finding:
-    """Whether the target at token i is token i + 1, and the last token has a target too."""
+    """Check that the target at token i is token i + 1, and that the last token has a target too."""
     name = "target" if "target" in batch.inputs else "ids"
     read = batch.inputs[name]
     mask = batch.inputs.get(MASK_OF[name], torch.ones_like(read, dtype=torch.bool))
@@ -64,7 +64,8 @@ def _next_token_targets(batch: Batch) -> Finding:
 
 
 def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple[int, int]:
-    """How many targets equal the token `shift` positions later, and how many have one."""
+    """The number of targets that equal the token `shift` positions later, and the number of targets
+    for which there is such a token."""
     length = read.shape[1]
     places = torch.arange(max(0, -shift), min(length, length - shift))
     wanted, read_there = targets[:, places], read[:, places + shift]
@@ -75,7 +76,7 @@ def _agreement(read: Tensor, mask: Tensor, targets: Tensor, shift: int) -> tuple
 def _labels_in_place(
     task: Task[Any, Any], records: Sequence[Record], wanted: Tensor, where: str
 ) -> Finding:
-    """Whether collate puts the label of each text, or of each word, at its position."""
+    """Check that collate puts the label of each text, or of each word, at its position."""
     batch = task.collate([task.encode(record) for record in records])
     wrong = (wanted != batch.targets).nonzero().tolist()
     total = int((wanted != IGNORE).sum())
@@ -90,7 +91,8 @@ def _labels_in_place(
 
 
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
-    """Whether changing a token changes an output before it: a missing causal mask."""
+    """Check that changing a token changes no output before it, as it would without a causal mask.
+    None if the model may attend to later tokens."""
     if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
         return None  # the model may attend to later tokens
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
@@ -112,28 +114,28 @@ def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
             dead = (~changed.diagonal()).nonzero()[0].item() + 1
             return Finding(
                 "leaking mask", False,
-                f"changing token {dead} of {length} does not change the output at it: the model "
-                f"does not read its input as {name}", serious=True,
+                f"changing token {dead} of {length} does not change the output at that token: the "
+                f"model does not read its input as {name}", serious=True,
             )  # fmt: skip
         for token, position in changed.tril(-1).nonzero().tolist():
             leaks.setdefault(token + 1, []).append(position + 1)
     if not leaks:
         return Finding(
             "leaking mask", True,
-            f"changing each of {length} tokens changes only outputs from it on",
+            f"changing any of {length} tokens changes only the outputs at and after that token",
         )  # fmt: skip
     token, positions = next(iter(leaks.items()))
     places = ", ".join(map(str, sorted(set(positions))))
     return Finding(
         "leaking mask", False,
-        f"the model sees future tokens: changing token {token} of {length} changes the output at "
-        f"{places}, before it ({len(leaks)} of {length} tokens leak); the causal mask is missing "
+        f"the model sees future tokens: changing token {token} of {length} changes earlier "
+        f"outputs, at {places} ({len(leaks)} of {length} tokens leak); the causal mask is missing "
         "or reversed", serious=True,
     )  # fmt: skip
 
 
 def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
-    """Whether other ids in the padding change the outputs at real tokens."""
+    """Check that other ids in the padding do not change the outputs at real tokens."""
     chosen = _of_unequal_lengths(task, items)
     inputs = task.collate(chosen).inputs
     padding = _padding(task, chosen, inputs)
@@ -166,7 +168,7 @@ def padding_seen(task: Task[Any, Any], network: Network, items: Sequence[Any]) -
 
 
 def padding_in_loss(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
-    """Whether the loss of a padded batch is the sum of its items' losses."""
+    """Check that the loss of a padded batch is the sum of its items' losses."""
     chosen = _of_unequal_lengths(task, items)
     together, alone = task.collate(chosen), [task.collate([item]) for item in chosen]
     with _looking(network) as device:
@@ -277,7 +279,7 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
 
 
 def sizes_agree(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding:
-    """Whether the model has a row for every token and an output for every label."""
+    """Check that the model has a row for every token and an output for every label."""
     wanted, has = _wanted(task), _has(network)
     differ = {what: (n, has[what]) for what, n in wanted.items() if has.get(what, n) != n}
     words = [f"{n:,} {what}, but the model has {m:,}" for what, (n, m) in differ.items()]
@@ -326,7 +328,7 @@ def _several(task: Task[Any, Any]) -> bool:
 
 
 def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> list[str]:
-    """Ids and columns of a real batch that the model has no row, column or output for."""
+    """Describe ids and columns of a real batch for which the model has no row, column or output."""
     batch = task.collate(items)
     if "x" in batch.inputs:
         columns = {"inputs": batch.inputs["x"].shape[1]}
@@ -343,7 +345,8 @@ def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> 
     if not targets.is_floating_point():  # else they are values, not classes
         held["targets"] = targets, has.get("labels", target_tokens)
     return [
-        f"number {int(numbers.max()):,} among the {name} of a batch, but the model has {size:,}"
+        f"ids up to {int(numbers.max()):,} in the {name} of a batch, but the model has only "
+        f"{size:,} rows"
         for name, (numbers, size) in held.items()
         if numbers.numel() and int(numbers.max()) >= size
     ]

@@ -55,27 +55,30 @@ def of_start(
 
 
 def _labels(start: Start, labels: Sequence[str]) -> Finding:
-    name, theirs = "labels of the source", start.source.bundle.labels
+    name, theirs = "labels of the start model", start.source.bundle.labels
     if start.source.bundle.task != start.recipe.task.kind:
-        return Finding(name, True, "the source has another task; the head is initialized")
+        return Finding(name, True, "it has another task; the head is initialized randomly")
     if tuple(labels) == tuple(theirs):
-        return Finding(name, True, "the same, in the same order")
+        return Finding(name, True, "the same as in the data, in the same order")
     if {*labels} == {*theirs}:
         return Finding(
-            name, True, f"the same in another order ({some(theirs)}); rows of the head are "
-            "reordered",
+            name, True, f"the same as in the data, in another order ({some(theirs)}); rows of the "
+            "head are reordered",
         )  # fmt: skip
     if len(labels) != len(theirs):
-        return Finding(name, True, f"others ({some(theirs)}); the head is initialized")
+        return Finding(
+            name, True, f"different from the data ({some(theirs)}); the head is initialized "
+            "randomly",
+        )  # fmt: skip
     return Finding(
-        name, False, f"the same number, but other names: {some(theirs)} in the source, "
-        f"{some(labels)} in the data; the head is initialized. If they mean the same, rename them "
-        "in the data",
+        name, False, f"as many as in the data, but with other names: {some(theirs)} in the start "
+        f"model, {some(labels)} in the data; the head is initialized randomly. If they mean the "
+        "same, rename them in the data",
     )  # fmt: skip
 
 
 def _vocabulary(start: Start, known: Prepared, train: Sequence[Record]) -> Finding:
-    name, remedies, words = "vocabulary of the source", [], []
+    name, remedies, words = "vocabulary of the start model", [], []
     for side, tokenizer in known.tokenizers.items():
         texts = [text for record in spread_out(train, TEXTS) for text in record.texts_of(side)]
         unknown = tokenizer.unknown_rate(texts)
@@ -89,7 +92,7 @@ def _vocabulary(start: Start, known: Prepared, train: Sequence[Record]) -> Findi
             remedies.append(side)
     if not remedies or not start.kept:
         return Finding(name, True, "; ".join(words))
-    bars = f"above {UNKNOWN:.0%}, or above {TOKENS_PER_WORD} tokens a word"
+    bars = f"more than {UNKNOWN:.0%} unknown, or more than {TOKENS_PER_WORD} tokens a word"
     return Finding(
         name, False, f"{'; '.join(words)}: {bars}; "
         'set tokenizer.vocabulary = "extend" or "replace", or start from a model of this language',
@@ -104,7 +107,7 @@ def _learning_rate(start: Start, network: Network, taken: Sequence[str]) -> Find
     frozen = {n for n, p in network.named_parameters() if not p.requires_grad}
     moved = [n for n in factors if ".lora." in n or (n in {*taken} and n not in frozen)]
     if training.optimizer not in ("adamw", "adam") or not moved:
-        return Finding(name, True, f"{training.learning_rate:g}; nothing to compare it with")
+        return Finding(name, True, f"{training.learning_rate:g}; no limit is known for this run")
     highest = training.learning_rate * max(factors[n] for n in moved)
     of = "adapters" if adapters else "copied weights"
     words = f"{highest:g} for {of}"

@@ -1,6 +1,6 @@
-"""Fine-tuning: training that starts from a trained model.
+"""Fine-tuning: build the initial network of a run from a trained model and a recipe.
 
-Builds the initial network from a trained model and a recipe.
+The trained model that training starts from is called the start model (or source).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +41,13 @@ OF_BOTH_STACKS = ("decoder_layers", "encoder_hidden", "attention", "bridge", "in
 
 
 def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
-    """The recipe with the source model's sizes; raises an error for keys that contradict them."""
+    """The recipe with the sizes of the start model; raise an error for keys that contradict
+    them."""
     task, config = TASKS[recipe.task.kind], source.config
     if config.kind not in task.models:
         raise ConfigError(
-            f"training.start_from = {source.path!r}: a {config.kind} model, but task "
-            f"{recipe.task.kind} takes {' or '.join(task.models)}"
+            f"training.start_from = {source.path!r}: this is a {config.kind} model, but task "
+            f"{recipe.task.kind} needs {' or '.join(task.models)}"
         )
     theirs = _keys(recipe, source)
     if recipe.model.get("kind", config.kind) != config.kind:
@@ -57,8 +58,11 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
         if key in theirs and key not in FREE and value != theirs[key]
     ]
     unknown = [key for key in recipe.model if key not in MODELS[config.kind].model_fields]
-    wrong += [_contradicts(key, recipe.model[key], f"no such key ({config.kind})")
-              for key in unknown]  # fmt: skip
+    wrong += [
+        f"model.{key} = {recipe.model[key]!r}: the model that training starts from is of kind "
+        f"{config.kind}, which has no such key; omit the key"
+        for key in unknown
+    ]
     if wrong:
         raise ConfigError(*wrong)
     of_kind = recipe.model_copy(update={"model": {**recipe.model, "kind": config.kind}})
@@ -66,7 +70,7 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
 
 
 def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
-    """All model keys that the source determines, including those in FREE."""
+    """The value of each model key that the start model determines, including those in FREE."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
@@ -99,7 +103,7 @@ SIZES = ("shape", "vocab", "target_vocab")  # determined by the source
 
 @dataclass(frozen=True)
 class Start:
-    """A source, and the recipe with the keys that it determines."""
+    """A start model, and the recipe with the keys that the start model determines."""
 
     source: StartModel
     recipe: Recipe
@@ -108,7 +112,7 @@ class Start:
 
     @property
     def kept(self) -> bool:
-        """Whether all tokens of the source keep their ids."""
+        """Whether all tokens of the start model keep their ids."""
         return self.recipe.tokenizer.vocabulary != "replace"
 
     @property
@@ -116,7 +120,8 @@ class Start:
         return self.source.shape_for(self.recipe.task.kind)
 
     def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
-        """The source's tokenizers, perhaps extended; None: train them on the data."""
+        """The start model's tokenizers, extended if the recipe says so; None: train tokenizers on
+        the data."""
         if not self.kept:
             return None
         held = tokenizers_for(self.source, self.shape)
@@ -128,8 +133,9 @@ class Start:
             )
         if len(held) > 1 and self.source.config.target_vocab is None:
             raise ConfigError(
-                'tokenizer.vocabulary = "extend": source and target of this model have a tokenizer '
-                'each and share their rows; use "keep" or "replace"'
+                'tokenizer.vocabulary = "extend": not possible, because source and target of this '
+                "model have separate tokenizers, but share the rows of one embedding table; use "
+                '"keep" or "replace"'
             )
         for name, tokenizer in held.items():
             texts = (text for record in train for text in record.texts_of(name))
@@ -138,7 +144,8 @@ class Start:
         return held
 
     def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """The sizes of task and data, with those that the source determines."""
+        """The sizes that task and data determine, replaced by those that the start model
+        determines."""
         sizes = dict(known) | {"shape": self.shape}
         if not self.kept:
             return sizes
@@ -150,13 +157,13 @@ class Start:
         return sizes
 
     def begin(self, network: Network, known: Prepared, say: Say) -> dict[str, Any]:
-        """Copy the source's weights into the network and report it; returns the record for the
-        run."""
+        """Copy the start model's weights into the network and report what was copied; return the
+        record that the run saves."""
         rows = self._rows(network, known)
         taken = take_over(network, self.source, rows, known.labels)
         lines = [self.source.line(), *self._about_model(), *self._about_vocabulary(rows, known)]
         if not taken.why_fresh and reordered(self.source, known.labels):
-            lines.append("  labels: in a different order than in the source; rows were reordered")
+            lines.append("  labels: not in the start model's order; rows were reordered")
         lines += taken.lines(network, self.source)
         for line in lines:
             say(line)
@@ -201,7 +208,7 @@ class Start:
         keys = ("kind", "d_model", "hidden", "heads", "layers", "decoder_layers")
         model = self.recipe.model
         shown = " ".join(f"{key}={model[key]}" for key in keys if model.get(key) is not None)
-        return [f"  model: as in the source, {shown}"]
+        return [f"  model: as in the start model, {shown}"]
 
     def _about_vocabulary(self, rows: Mapping[str, Rows], known: Prepared) -> list[str]:
         lines = []
@@ -235,8 +242,8 @@ def open_start(recipe: Recipe) -> Start | None:
     source = open_source(path, recipe.task.kind)
     if recipe.tokenizer.vocabulary != "replace" and recipe.tokenizer.folder is not None:
         raise ConfigError(
-            f"tokenizer.folder = {recipe.tokenizer.folder!r}: the source's vocabulary is kept; "
-            'leave the key out, or set tokenizer.vocabulary = "replace"'
+            f"tokenizer.folder = {recipe.tokenizer.folder!r}: fine-tuning keeps the vocabulary of "
+            'the start model; omit this key, or set tokenizer.vocabulary = "replace"'
         )
     return Start(source, with_model_keys(recipe, source))
 

@@ -18,6 +18,7 @@ from translucid.models.adapters import merge
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
+from translucid.tasks import model_folder
 from translucid.tasks.label_scores import FUNCTION
 from translucid.tasks.model_folder import Bundle
 from translucid.tasks.registry import TASKS
@@ -39,7 +40,7 @@ class StartModel:
 
     @property
     def imported(self) -> bool:
-        """Whether it came from another tool."""
+        """Whether the model came from another tool."""
         return "imported" in self.bundle.facts
 
     def shape_for(self, task: str) -> str:
@@ -50,13 +51,13 @@ class StartModel:
             fitting = " or ".join(theirs for ours, theirs in SHAPES if ours == wanted)
             raise ConfigError(
                 f"training.start_from = {self.path!r}: task {task} needs a model of shape "
-                f"{fitting}, and this is a model of shape {self.config.shape} (task "
-                f"{self.bundle.task}); start from another, or train for another task"
+                f"{fitting}, but this is a model of shape {self.config.shape} (task "
+                f"{self.bundle.task}); start from another model, or train for another task"
             )
         return shape
 
     def line(self) -> str:
-        """Describe it as text."""
+        """Describe the start model in one line."""
         network = self.bundle.network
         return (
             f"starting from {self.path}: {self.config.kind} for task {self.bundle.task}, "
@@ -65,18 +66,22 @@ class StartModel:
 
 
 def open_source(path: str, task: str) -> StartModel:
-    """Open the model; refuses one that this task cannot start from."""
+    """Open a model to start from; raise an error if training for this task cannot start from it."""
     place = fetched(path)
     if not place.exists():
         raise InputError(
-            f"training.start_from = {path!r}: no such run, folder or file; give a model that "
-            "`translucid info` opens"
+            f"training.start_from = {path!r}: no such run, folder or file; name a model that "
+            "`translucid info` can open"
         )
     held = load(place)
     if not isinstance(held.network.config, SequenceConfig):
+        network, advice = model_folder.place(place).parent / model_folder.NETWORK, ""
+        if network.is_dir() and isinstance(load(network).network.config, SequenceConfig):
+            advice = f"; the network of this run is in {network}"  # best/ is its baseline
         raise ConfigError(
-            f"training.start_from = {path!r}: a model for task {held.task}; only text models can "
-            "be fine-tuned, since the inputs of others are columns of their own table"
+            f"training.start_from = {path!r}: a {held.network.config.model_dump()['kind']} model "
+            f"for task {held.task}; only recurrent networks and Transformers can be fine-tuned"
+            f"{advice}"
         )
     source = StartModel(path, held, digest_of(held.network))
     merge(held.network)  # its adapters are part of it
@@ -99,8 +104,8 @@ BROKEN = "\ufffd"  # the text of a token that is part of a character
 
 @dataclass(frozen=True)
 class Rows:
-    """The initial value of each row of a table: the mean of the given rows of the source's table,
-    or random if there are none."""
+    """Which rows of the start model's table initialize each row of a new table: a row begins as
+    their mean, or with random values if there are none."""
 
     begin: Sequence[Sequence[int]]
     equal: int  # tokens with the same text in both
@@ -108,11 +113,12 @@ class Rows:
 
     @property
     def same(self) -> bool:
-        """Whether every row of the source keeps its index."""
+        """Whether every row of the start model's table keeps its index."""
         return all(list(places) == [place] for place, places in enumerate(self.begin))
 
     def of(self, table: Tensor, fresh: Tensor) -> Tensor:
-        """The table (rows, ...) from the source's, and from `fresh` for rows without a source."""
+        """The new table (rows, ...). table: that of the start model; fresh: random values, used for
+        rows that nothing initializes."""
         rows = fresh.clone()
         alone = {place: places[0] for place, places in enumerate(self.begin) if len(places) == 1}
         rows[list(alone)] = table[list(alone.values())]
@@ -123,7 +129,7 @@ class Rows:
 
 
 def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
-    """The source's tokenizers, named as the task needs them."""
+    """The start model's tokenizers, with the names that the task uses."""
     held = source.bundle.tokenizers
     if shape == "encoder-decoder" or "tokenizer" in held:
         return dict(held)
@@ -131,7 +137,8 @@ def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
 
 
 def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
-    """All rows of the source; after the first `tokens`, those of new tokens."""
+    """The rows for a kept or extended vocabulary: all rows of the start model's table; from index
+    `tokens` on, those of the new tokens."""
     begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
     begin[tokens : tokens + len(new)] = new
     return Rows(begin, rows, len(new))
@@ -196,7 +203,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class TakenOver:
-    """The names of tensors that were copied, are new, or are unused in the source."""
+    """The names of tensors that were copied, that are new, and that only the start model has."""
 
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
@@ -204,7 +211,7 @@ class TakenOver:
     why_fresh: str  # the reason for a new head
 
     def lines(self, network: Network, source: StartModel) -> list[str]:
-        """Describe it as text."""
+        """Describe what was copied, what is new and what was not used."""
         ours, theirs = own_tensors(network), own_tensors(source.bundle.network)
         lines = [f"  copied: {_amount(self.taken, ours)}"]
         if self.fresh:
@@ -247,7 +254,7 @@ def take_over(
         if value.shape != tensor.shape:
             raise ConfigError(
                 f"training.start_from = {source.path!r}: {name} has shape {[*value.shape]}, but "
-                f"the recipe's model {[*tensor.shape]}; leave the sizes in the section model out"
+                f"shape {[*tensor.shape]} in the recipe's model; omit the sizes in section model"
             )
         tensor.copy_(value)
         taken.append(name)
@@ -257,7 +264,8 @@ def take_over(
 
 
 def _head(network: Network, source: StartModel, labels: Sequence[str]) -> tuple[str, list[int]]:
-    """What differs in the head ("": nothing), and its output rows in the order of the labels."""
+    """How the start model's head differs: "kind", "labels", "meaning" or "" (not at all); and the
+    indices of its output rows in the order of `labels`."""
     if network.config.model_dump()["head"] != source.config.head:
         return "kind", []
     theirs = list(source.bundle.labels)
@@ -270,22 +278,22 @@ def _head(network: Network, source: StartModel, labels: Sequence[str]) -> tuple[
 
 def _why(head: str, source: StartModel, labels: Sequence[str]) -> str:
     if head == "kind":
-        return f"the source has a head for task {source.bundle.task}"
+        return f"the start model has a head for task {source.bundle.task}"
     if head == "labels":
-        return f"the source has other labels: {some(source.bundle.labels)}"
+        return f"the start model has other labels: {some(source.bundle.labels)}"
     if head == "meaning":
-        return "the source is a multi-label model"
+        return "the start model is a multi-label model"
     return ""
 
 
 def reordered(source: StartModel, labels: Sequence[str]) -> bool:
-    """Whether the source has the same labels in another order."""
+    """Whether the start model has the same labels in another order."""
     theirs = source.bundle.labels
     return {*labels} == {*theirs} and tuple(labels) != tuple(theirs)
 
 
 def _part(name: str) -> str:
-    """encoder, decoder, head or ngrams, also in an ensemble."""
+    """The part of the network that a tensor belongs to, such as encoder or head."""
     if ".lora." in name:
         return "LoRA adapters"
     words = name.split(".")
@@ -293,7 +301,7 @@ def _part(name: str) -> str:
 
 
 def _stack(network: Network) -> str:
-    """The stack below the head."""
+    """The name of the stack whose output the head reads: encoder or decoder."""
     return "encoder" if network.config.model_dump()["shape"] == "encoder" else "decoder"
 
 

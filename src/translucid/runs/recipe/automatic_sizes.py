@@ -55,7 +55,7 @@ def size_for(amount: Amount) -> "Size":
 def pick(
     recipe: Recipe, amount: Amount, device: str, size: "Size | None" = None
 ) -> dict[str, dict[str, Any]]:
-    """Settings for this amount of data, or this size, by section and key."""
+    """Settings for this amount of data, or for this model size, by section and key."""
     task = TASKS[recipe.task.kind]
     if recipe.fitted:  # without training steps
         data = max_length(recipe, amount, recipe.training.batch_tokens)
@@ -71,11 +71,11 @@ def pick(
     if recipe.task.class_weights is not None:  # the loss is not weighted on validation data
         suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
-        rows = suggested.get("training", {})
-        if "steps" in rows:
-            passes = TABLE_EPOCHS * amount.examples // rows["batch_tokens"]
-            rows["steps"] = max(rows["steps"], passes)
-        return suggested
+        keys = dict(suggested.get("training", {}))
+        if "steps" in keys:
+            passes = TABLE_EPOCHS * amount.examples // keys["batch_tokens"]
+            keys["steps"] = max(keys["steps"], passes)
+        return suggested | {"training": keys | _most_steps(recipe, keys)}
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(
         exclude_unset=True
@@ -91,6 +91,7 @@ def pick(
         "evaluate_every": max(steps // 10, 1),
         "patience": PATIENCE,
     }
+    training |= _most_steps(recipe, training)
     if device == "cuda":
         training["precision"] = "bfloat16"
     tokenizer: dict[str, Any] = {}
@@ -149,7 +150,16 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
         "steps": steps, "batch_tokens": batch, "learning_rate": rate,
         "warmup": steps // 10, "evaluate_every": max(steps // 10, 1),
     }  # fmt: skip
-    return training | ({"precision": "bfloat16"} if device == "cuda" else {})
+    training |= {"precision": "bfloat16"} if device == "cuda" else {}
+    return training | _most_steps(recipe, training)
+
+
+def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
+    """With a time limit, the number of steps may change during training, unless the user set it."""
+    fixed = "steps" in recipe.training.model_fields_set
+    if recipe.training.minutes is None or fixed or "steps" not in training:
+        return {}
+    return {"most_steps": training["steps"]}
 
 
 TABLE_EPOCHS = 10  # of large tables, at least

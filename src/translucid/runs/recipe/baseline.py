@@ -57,7 +57,7 @@ class FittedBaseline:
 
     @property
     def valid(self) -> Baseline:
-        """Its score on the validation data."""
+        """The name of the baseline with its score on the validation data."""
         return Baseline(self.name, Score(self.bundle.facts["valid"]))
 
     def score(self, part: Part) -> Score:
@@ -74,7 +74,7 @@ def _name(bundle: Bundle) -> str:
 
 
 def fit(network: Network, task: Task[Any, Any], items: Sequence[Any], seed: int) -> float:
-    """Fit a network to all items; returns the seconds that it took."""
+    """Fit a network to all items; return the seconds that it took."""
     began = time.monotonic()
     sizes = sizes_of(task, items)
     budget = max(BATCH, int(sizes.sum(axis=1).max()))
@@ -106,18 +106,22 @@ def fit_baseline(
     device: torch.device,
     say: Say,
 ) -> FittedBaseline | None:
-    """Fit the baseline of the recipe's task to the training data; None if there is none. Leaves
-    all random generators unchanged.
+    """Fit the baseline of the recipe's task to the training data; None if the task has none or it
+    is switched off. Leave all random generators unchanged.
 
-    known, items, parts: of the run, which the baseline uses unless it has its own tokenizer. If
-    there are too many examples, it is fitted to a random part of them.
+    known, items, parts: what the run has prepared; the baseline uses it too, unless it has its own
+    tokenizer. If there are too many examples, the baseline is fitted to a random part of them.
     """
     keys, training = TASKS[recipe.task.kind].traits.baseline, recipe.training
     if not keys or recipe.fitted or not training.baseline:
         if training.keep_baseline:
             raise ConfigError(
                 "training.keep_baseline: this run fits no baseline"
-                + ("; set training.baseline = true" if keys and not recipe.fitted else "; omit it")
+                + (
+                    "; set training.baseline = true"
+                    if keys and not recipe.fitted
+                    else "; omit keep_baseline"
+                )
             )
         return None
     try:
@@ -206,7 +210,8 @@ def seconds_allowed(minutes: float | None) -> float:
 def open_baseline(
     folder: Path, recipe: Recipe, examples: Examples, parts: Parts, device: torch.device, say: Say
 ) -> FittedBaseline:
-    """The baseline that an earlier session of the run has fitted. parts: of the run."""
+    """Load the baseline that an earlier session of the run has fitted. parts: the held-out items of
+    the run."""
     bundle = load(folder, str(device))
     if "tokenizer" in TASKS[recipe.task.kind].traits.baseline:
         parts = held_out(task_of(bundle), baseline_recipe(recipe).data, examples)
@@ -236,7 +241,7 @@ def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Part
 
 
 def _some(items: Sequence[Any], most: int, random: np.random.Generator) -> Sequence[Any]:
-    """At most this many items, a random part, in order."""
+    """At most `most` of the items, drawn at random, in their order."""
     if len(items) <= most:
         return items
     return [items[place] for place in np.sort(random.choice(len(items), most, replace=False))]

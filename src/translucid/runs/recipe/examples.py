@@ -183,8 +183,8 @@ def prepare(
     learn_from: Iterable[Record] | None = None,
     made_before: dict[str, Tokenizer] | None = None,
 ) -> Prepared:
-    """Prepare tokenizers, labels and sizes before the model is built. Tokenizers are trained on
-    `learn_from` or the training examples, unless `made_before`."""
+    """Prepare tokenizers, labels and sizes before the model is built. Tokenizers are those of
+    `made_before`, if any; otherwise they are trained on `learn_from` or the training examples."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     tokenizers = made_before
     if tokenizers is None:

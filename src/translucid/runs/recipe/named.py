@@ -83,8 +83,8 @@ def named(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Named:
-    """The recipe of this name. changes: values by section and key; overrides: settings as the user
-    typed them, applied last."""
+    """Find a recipe by name, and change it. changes: values by section and key; overrides: settings
+    as the user typed them, applied last."""
     changes = changes or {}
     task = task_named(what)
     if task is not None:
@@ -114,7 +114,8 @@ def named(
 
 
 def in_sections(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """steps=300 -> {"training": {"steps": 300}}; reports all mistakes at once."""
+    """Group changes by section: steps=300 -> {"training": {"steps": 300}}; report all mistakes at
+    once."""
     known = keys_by_section()
     result: dict[str, dict[str, Any]] = {}
     mistakes = []

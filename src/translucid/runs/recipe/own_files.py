@@ -32,7 +32,7 @@ class OwnFiles:
 
 
 def own_files(run: Path) -> OwnFiles:
-    """Read files.json; for a run without it, the newest checkpoint."""
+    """Read files.json or, if a run has none, the newest checkpoint."""
     noted: Any = None
     if (run / FILES).is_file():
         noted = read_object(run / FILES)
@@ -54,8 +54,8 @@ def fingerprint_of_file(path: Path) -> str:
 
 
 def reachable(chosen: Recipe, names: Sequence[str], run: Path) -> Recipe:
-    """The recipe of a run with the current folder of these files. If several folders contain
-    such files, prefer those with the run's fingerprints."""
+    """The recipe of a run, with data.folder set to the folder in which these files are now. If
+    several folders contain files of these names, prefer those with the run's fingerprints."""
     noted = own_files(run)
     places = [place for place in _places(chosen, noted, run) if _there(place, names)]
     if not places:
@@ -72,7 +72,7 @@ def reachable(chosen: Recipe, names: Sequence[str], run: Path) -> Recipe:
 def unchanged(
     chosen: Recipe, names: Sequence[str], run: Path, say: Callable[[str], None]
 ) -> Recipe:
-    """As `reachable`, but refuses files that have changed since training."""
+    """The same as `reachable`, but raise an error if a file has changed since training."""
     noted = own_files(run)
     if missing := [name for name in names if name not in noted.files]:
         say(
@@ -85,9 +85,9 @@ def unchanged(
         again = shlex.join(["translucid", "evaluate", str(run), *paths])
         before = next(_places(chosen, noted, run)) / wrong[0]
         raise InputError(
-            f"{now.data.paths((wrong[0],))[0]} has changed from {before} since {run} was trained, "
-            "so its score cannot be compared with that of the run. Restore the file, or score it "
-            f"as it is now: {again}"
+            f"{now.data.paths((wrong[0],))[0]} has changed since {run} was trained (the original "
+            f"was {before}), so scores on it cannot be compared with those of the run. Restore the "
+            f"file, or score the model on it as it is now: {again}"
         )
     return now
 
@@ -102,8 +102,9 @@ def changed(folder: Path, names: Sequence[str], noted: OwnFiles) -> list[str]:
 
 
 def _places(chosen: Recipe, noted: OwnFiles, run: Path) -> Iterator[Path]:
-    """Folders that may contain the files: where the run was started, the current one, and, for a
-    moved project, the parents of the run folder if there are fingerprints."""
+    """Folders that may contain the files: the one in which the run was started, the current one
+    and, if there are fingerprints to check, the parents of the run folder, since the project may
+    have been moved."""
     data = chosen.data.folder
     if noted.folder:
         yield Path(noted.folder, data)
@@ -126,6 +127,7 @@ def _where_looked(chosen: Recipe, names: Sequence[str], noted: OwnFiles, run: Pa
     missing = next(name for name in names if not (place / name).exists())
     started = f" (the run was started in {noted.folder})" if noted.folder else ""
     return (
-        f"{missing}: no such file; {run} needs it and looked for {place / missing}{started}, then "
-        "in this folder and in the parents of the run folder; move it back, or give a file"
+        f"{missing}: no such file; {run} needs it. Translucid looked for {place / missing}{started}"
+        ", then in this folder and in the parents of the run folder; move the file back, or pass "
+        "a file"
     )

@@ -92,7 +92,7 @@ def baseline_kind(task: str) -> str | None:
 
 
 def keys_by_section() -> dict[str, list[str]]:
-    """All keys of a recipe, with those of all model kinds."""
+    """All keys of a recipe by section, including those of all model kinds."""
     keys = {name: list(config.model_fields) for name, config in SECTIONS.items()}
     families = [key for config in MODELS.values() for key in config.model_fields]
     keys["model"] = [key for key in dict.fromkeys(families) if key not in DECIDED]
@@ -100,7 +100,8 @@ def keys_by_section() -> dict[str, list[str]]:
 
 
 def full_name(key: str) -> str | None:
-    """`training.steps` for steps, or for another tool's name of it, if only one section has it."""
+    """The key with its section, such as training.steps for steps or for another tool's name of
+    steps; None if it is not a key of exactly one section."""
     known = keys_by_section()
     key = our_name(key, [key for keys in known.values() for key in keys]) or key
     having = [section for section, keys in known.items() if key in keys]
@@ -108,7 +109,7 @@ def full_name(key: str) -> str | None:
 
 
 def parse(values: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
-    """A recipe from nested values; reports all mistakes at once."""
+    """Make a recipe from nested values; report all mistakes at once."""
     overrides = list(overrides)
     values = _carrying(with_overrides(values, overrides, full_name))
     mistakes = [
@@ -144,7 +145,7 @@ def _carrying(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, Any]) -> list[str]:
-    """Refuse carry_state for all but single recurrent language models."""
+    """Error messages for carry_state if the model is not a single recurrent language model."""
     named = [
         f"{name}.carry_state = true"
         for name in ("training", "decoding")
@@ -154,7 +155,7 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
         return []
     kind, networks = model.get("kind"), model.get("ensemble_size", 1)
     if (TASKS[task].shape, TASKS[task].head) != ("decoder", "language"):
-        return [f"{key} is for language models, not for task {task}; omit it" for key in named]
+        return [f"{key} is for language models, not for task {task}; omit the key" for key in named]
     if kind not in (None, "recurrent"):
         return [
             f"{key}: a {kind} has no state to carry; use model.kind = recurrent, or "
@@ -168,9 +169,9 @@ def _check_carrying(model: Mapping[str, Any], task: str, parsed: Mapping[str, An
 
 
 def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> list[str]:
-    """Set the default kind, and check the keys, with the smallest possible sizes for those that
-    depend on the data. starts: whether training starts from another model; that model determines
-    the kind if it is not set."""
+    """Set the default kind, check the keys, and return the error messages. Keys that depend on the
+    data have their smallest possible values in this check. starts: whether training starts from
+    another model, which then determines the kind if it is not set."""
     if name is None:
         return []
     task = TASKS[name]
@@ -181,7 +182,7 @@ def _check_model(model: dict[str, Any], name: str | None, *, starts: bool) -> li
         return [f"kind = {kind!r}: task {name} takes {' or '.join(task.models)}"]
     decided = [key for key in model if key in DECIDED]
     if decided:
-        return [f"{key} is determined by the task and the data; omit it" for key in decided]
+        return [f"{key} is determined by the task and the data; omit the key" for key in decided]
     options = {key: value for key, value in model.items() if key != "kind"}
     kinds = task.models if kind is None else (kind,)
     return min((_mistakes(kind, options, task) for kind in kinds), key=len)
@@ -246,7 +247,7 @@ def _of_steps(keys: Iterable[str], kind: str | None, task: str) -> list[str]:
     apply = [f"training.{key}" for key in FITTING]
     return [
         f"{key}: model.kind = {kind} is fitted to all examples at once, without training steps; "
-        f"omit it (keys of training that apply: {', '.join(apply)})"
+        f"omit the key (keys of training that apply: {', '.join(apply)})"
         for key in keys
         if key.startswith("training.") and key not in apply
     ]
@@ -257,8 +258,8 @@ def of_run(
     overrides: Iterable[str] = (),
     changes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recipe:
-    """The recipe of a run folder, with older values for newer keys (ADDED), and the current path of
-    data in the folder."""
+    """The recipe of a run folder. Keys that are newer than the run have their values in ADDED; data
+    that lies in the run folder has its current path."""
     chosen = read(folder / "recipe.toml", overrides, changes, missing=ADDED)
     data, own = chosen.data, folder / DATA
     parts = (*data.train, *data.valid, *data.test)

@@ -7,6 +7,7 @@ from typing import Any
 
 from translucid.core.config import unknown_key
 from translucid.core.errors import ConfigError, InputError
+from translucid.core.spelling import quoted
 from translucid.data.readers.loading import Loading
 from translucid.runs.recipe.examples import Part, load_held_out, read_records
 from translucid.runs.recipe.own_files import unchanged
@@ -36,7 +37,8 @@ class ScoringSettings:
 
 
 def settings_of(held: Bundle, options: Mapping[str, Any]) -> ScoringSettings:
-    """The settings of the model's run, overridden by options. Rejects options without effect."""
+    """The settings of the model's run, overridden by options; raise an error for options without
+    effect."""
     task = TASKS[held.task]
     keys = (*task.traits.data_keys, *task.traits.decoding_keys)
     allowed = (*keys, *WRITTEN)
@@ -66,7 +68,7 @@ def _chosen(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
 def _without_effect(key: str, task: str, keys: tuple[str, ...]) -> str:
     if key not in DataConfig.model_fields and key not in DecodingConfig.model_fields:
         return unknown_key(key, keys)
-    return f"{key} has no effect on scores for task {task}; these keys have: {', '.join(keys)}"
+    return f"{key} has no effect on scores for task {task}; keys with an effect: {', '.join(keys)}"
 
 
 def _shown(value: Any) -> str:
@@ -79,7 +81,8 @@ NAMES: dict[Part, str] = {"test": "test", "valid": "validation"}
 
 
 def run_of(folder: Path | None, file: str) -> Path | None:
-    """The run of a model folder, if it contains this file."""
+    """The run folder that a model folder belongs to, if the run folder contains `file`; otherwise
+    None."""
     run = None if folder is None else place(folder).parent
     return run if run is not None and (run / file).is_file() else None
 
@@ -101,8 +104,8 @@ class ScoredExamples:
         part: Part = "test",
         loading: Loading | None = None,
     ) -> tuple[Sequence[Any], str]:
-        """The examples of the files, or else the run's own (at least `needed`), and their name.
-        Pairs of files may be nested, as for `train`. loading: collects notes."""
+        """The examples of the files or, without files, those of the run (at least `needed`); and a
+        name for them. Pairs of files may be nested, as for `train`. loading: collects notes."""
         records: Sequence[Any]
         names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
         if names:
@@ -129,7 +132,7 @@ class ScoredExamples:
         if run is None:
             raise InputError(
                 "this model is not in a run folder, so it has no test data; pass a file in the "
-                "format of the training data (on the command line with --data)"
+                "format of the training data, as in: translucid evaluate MODEL FILE"
             )
         chosen = of_run(run)
         held_out = chosen.data.test if part == "test" else chosen.data.valid or chosen.data.train
@@ -144,7 +147,7 @@ class ScoredExamples:
             loading.add(read)
         if not records:
             raise InputError(
-                f"the recipe of {run} names no {NAMES[part]} data; give a file in the format of "
-                "training (on the command line with --data)"
+                f"the recipe of {run} names no {NAMES[part]} data; pass a file in the format of "
+                f"the training data, as in: translucid evaluate {quoted(str(run))} FILE"
             )
         return records

@@ -128,7 +128,8 @@ def _groups(records: Sequence[Record]) -> list[list[int]]:
 
 
 def _asked(place: int, record: Record) -> Hashable:
-    """A key that is equal for records with the same input; unique for running text and numbers."""
+    """A key that is equal for records with the same input; for running text and numbers, each
+    record has its own."""
     if record.running or not record.texts:
         return place
     return record.inputs_key if record.question is None else record.question
@@ -137,8 +138,9 @@ def _asked(place: int, record: Record) -> Hashable:
 def _strata(
     records: Sequence[Record], groups: Sequence[list[int]]
 ) -> tuple[list[list[list[int]]], bool]:
-    """Groups by label, set of tags, length or quantile of the target, in an order that depends only
-    on the data; and whether the last stratum collects kinds with a single group."""
+    """Divide groups into strata by label, set of tags, length or quantile of the target, in an
+    order that depends only on the data. Also return whether the last stratum consists of groups
+    that would each be alone in theirs."""
     kinds = [records[group[0]].stratum for group in groups]
     numbers = sorted(kind for kind in kinds if isinstance(kind, float))
     strata: dict[Hashable, list[list[int]]] = {}
@@ -152,8 +154,9 @@ def _strata(
 
 
 def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool) -> list[int]:
-    """How many records of each stratum to hold out: in proportion, but at least one of each kind
-    with several groups, if `size` allows it."""
+    """How many records of each stratum to hold out: in proportion to its size, but at least one if
+    `size` allows it. alone: whether the last stratum consists of groups that would each be alone in
+    theirs; it need not get any."""
     counts = [sum(map(len, stratum)) for stratum in strata]
     exact = [size * count / sum(counts) for count in counts]
     quotas = [max(int(wanted), 1 if size >= len(strata) else 0) for wanted in exact]
@@ -177,7 +180,8 @@ def _labels(records: Sequence[Record], group: Sequence[int]) -> set[str]:
 def _drawn(
     records: Sequence[Record], stratum: Sequence[list[int]], quota: int, left: Counter[str]
 ) -> list[int]:
-    """About `quota` records of a stratum; more only if all groups are larger."""
+    """Draw whole groups of a stratum, up to `quota` records in all; if each group is larger than
+    that, the smallest group."""
     drawn: list[int] = []
     for group in stratum:
         if len(drawn) + len(group) <= quota:

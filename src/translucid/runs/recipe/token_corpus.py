@@ -28,7 +28,7 @@ def check_storable(recipe: Recipe) -> None:
         named = " and ".join(able)
         raise ConfigError(f"data.store is only for task {named}, not {recipe.task.kind}")
     if not recipe.data.train:
-        raise ConfigError("data.store: name the text to store as data.train")
+        raise ConfigError("data.store needs data.train: set it to the text files to store")
     if recipe.data.text_column is not None or recipe.data.keep_empty:
         raise ConfigError("data.store requires plain text, without text_column and keep_empty")
 
@@ -43,8 +43,8 @@ def amount_of(recipe: Recipe) -> Amount:
 def read_corpus(
     recipe: Recipe, say: Say, made_before: dict[str, Tokenizer] | None
 ) -> tuple[Prepared, Examples, Sequence[Any], Sequence[Any] | None]:
-    """Vocabulary and task, held-out texts of other files, training rows, and rows held out
-    from them if no validation file is given."""
+    """Vocabulary and task, the held-out texts of separate files, the training rows, and the rows
+    held out from these if no validation file is given."""
     data = recipe.data
     files = data.paths(data.train)
     held_out = (

@@ -96,7 +96,7 @@ class Drawing:
     def paragraph(
         self, x: float, y: float, text: str, width: float, size: float = SIZE, colour: str = "ink"
     ) -> float:
-        """Add a wrapped text from y down; returns the y below it."""
+        """Add a wrapped text from y down; return the y below it."""
         for line in lines(text, width, size):
             y += 1.3 * size
             self.add(TextMark(x, y - 0.35 * size, line, size, colour))
@@ -193,8 +193,8 @@ def _text(mark: TextMark, paint: Paint) -> str:
 
 
 def _cells(mark: Cells, paint: Paint) -> str:
-    """SVG for a table of cells. One path per colour, with one thick stroke for adjacent cells,
-    keeps 64 by 64 cells at 40 kB. Cells without a colour are hatched."""
+    """SVG for a table of cells; cells without a colour are hatched. Each colour is one path, and
+    adjacent cells are one thick stroke, so that 64 by 64 cells need only 40 kB."""
     paths: dict[str, str] = {}
     for row, line in enumerate(mark.colours):
         column = 0

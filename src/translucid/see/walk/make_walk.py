@@ -92,7 +92,7 @@ def _check(
 
 def _counted(what: str, count: int) -> str:
     if count < 2:
-        return f"one {what}, number 0" if count else f"no {what}s; omit it"
+        return f"one {what}, number 0" if count else f"no {what}s; omit this option"
     return f"{what}s 0 to {count - 1}"
 
 

@@ -340,7 +340,7 @@ class Explanation:
         return as_page(self.walk, figures(self.reading, self.walk))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The explanation as a dictionary for JSON."""
         return self.walk.as_dict()
 
     def _repr_html_(self) -> str:

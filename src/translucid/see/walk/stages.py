@@ -283,7 +283,8 @@ def _highest_order(names: Sequence[str]) -> str:
 
 
 def _ngrams(part: Part) -> Stage:
-    """The fraction of each order in the probability of the token that follows."""
+    """The stage of an n-gram model: which fraction of the probability of the token that follows
+    comes from n-grams of each length."""
     scopes = [name.rpartition(".")[0] for name in part.names if name.endswith("_ngram.probability")]
     targets, fractions = part.reading.example.batch.targets[0], list[Tensor]()
     left = torch.ones(len(targets))
@@ -373,8 +374,8 @@ def _cell(part: Part) -> Stage:
 
 
 def _start(part: Part) -> int | None:
-    """The index of the token read first, with an empty memory; None for a decoder that starts from
-    an encoder's state."""
+    """The index of the token that is read first, while the state is still zero; None for a decoder
+    that starts from an encoder's state."""
     if stack_of(part.scope) == "decoder" and part.reading.words.source:
         return None
     return len(part.labels) - 1 if "backward" in part.scope.split(".") else 0
@@ -432,7 +433,7 @@ def at(reading: TextTrace, address: str) -> dict[str, Any]:
 
 
 def stack_of(name: str) -> str:
-    """The stack that a name belongs to, if any."""
+    """The stack that a trace point belongs to: encoder, decoder, or "" for neither."""
     for stack in ("encoder", "decoder"):
         if stack in name.split("."):
             return stack

@@ -321,7 +321,7 @@ def _token(row: OutputRow) -> str:
 
 
 def _value(row: OutputRow) -> str:
-    """x1 = 0.5"""
+    """Format the value of a row, such as x1 = 0.5."""
     first, *others = row.cells
     more = "".join(f" ({cell.label} {cell.value:.6g})" for cell in others)
     mark = "→" if "=" in row.label else "="  # age = 41 → 0.73

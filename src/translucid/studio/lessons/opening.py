@@ -35,10 +35,10 @@ def from_nicht_to_not(run, attention):
         raise SentenceLacks("nicht attends elsewhere")
     return shown(
         run, attention, HEAD, row, column,
-        f"After reading {row}, the decoder writes {row.next}: in decoder layer {attention.layer}, "
-        f"head {HEAD} gives {weight} of its attention to {column}; the mean of the "
-        f"{attention.shape[0]} heads is {attention.mean_over_heads(row, column)}. The training "
-        "data does not say which words belong together.",
+        f"To write {row.next}, the network looks back at the English words: {weight} of its "
+        f"attention goes to {column} (decoder layer {attention.layer}, head {HEAD}; the mean of "
+        f"the {attention.shape[0]} heads is {attention.mean_over_heads(row, column)}). Its "
+        "training data, pairs of sentences, does not say which words belong together.",
     )  # fmt: skip
 
 

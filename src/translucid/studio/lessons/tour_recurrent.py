@@ -100,7 +100,9 @@ def what_stays(run):
             **at.view,
             light=["gate:update_gate", "gate:hidden"],
         )
-    raise ModelLacks("it has no gate for what stays: the whole state is made anew at each word")
+    raise ModelLacks(
+        "there is no gate for what stays: the whole state is computed anew at each word"
+    )
 
 
 @lesson.stop("What is written", view="recurrent")
@@ -124,7 +126,7 @@ def what_is_written(run):
             **at.view,
             light=["gate:candidate"],
         )
-    raise ModelLacks("it has no candidate: input and hidden state are added at once")
+    raise ModelLacks("there is no candidate: each step directly adds input and hidden state")
 
 
 @lesson.stop("One step by hand", view="recurrent")
@@ -168,7 +170,7 @@ def one_step_by_hand(run):
 def what_is_shown(run):
     at = OneUnit(run)
     if not at.point("output_gate"):
-        raise ModelLacks("it has no output gate: all of its state is shown")
+        raise ModelLacks("there is no output gate: the whole state is shown")
     return Stop(
         "The [output gate](gate:output_gate) controls how much of the cell state other parts see: "
         f"{at.now('output_gate')} × tanh({at.now('cell')}) = {at.now('hidden')}. A unit may store "
@@ -233,7 +235,7 @@ def what_is_a_gate_for(run):
                 off=forget_gate,
                 light=[f"switch:{forget_gate}"],
             )
-    raise ModelLacks("it has no gates to hold open")
+    raise ModelLacks("there are no gates to hold open")
 
 
 @lesson.stop(
@@ -245,7 +247,7 @@ def what_is_a_gate_for(run):
 )
 def writing(run):
     if not run.writes_text:
-        raise ModelLacks("it writes nothing")
+        raise ModelLacks("the model generates no text")
     return Stop(
         "To write a text, the decoder reads a word, updates its state, and computes the next "
         "probabilities; then it reads the next word. Greedy search takes the likeliest token each "

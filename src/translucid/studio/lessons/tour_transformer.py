@@ -122,7 +122,7 @@ def position(run):
     elif scheme == "none":
         return no_positions(run)
     else:
-        raise ModelLacks("it reads one word after the other, so it needs no positions")
+        raise ModelLacks("the model reads one word after the other, so it needs no positions")
     say = f"Embeddings do not contain the order of the words. {say}"
     return number_stop(say, number, word, do=do, light=[f"part:{lit}"])
 
@@ -189,7 +189,7 @@ def scale(run):
     attention = find_attention(run)
     factor = run.point(f"{attention.part}.scale", lacks="it has no scale")
     if not run.config("scaled"):
-        raise ModelLacks("it does not scale its scores")
+        raise ModelLacks("the model does not scale its scores")
     at = OneHead(run)
     return Stop(
         f"A dot product of many terms can get large. Times {factor.value}, which is 1 ÷ "
@@ -256,7 +256,7 @@ def value(run):
 def several_heads(run):
     attention = find_attention(run)
     if attention.shape[0] < 2:
-        raise ModelLacks("it has only one head")
+        raise ModelLacks("there is only one head")
     word = attention.row_up_to(2)
     first, second = attention.largest(0, word), attention.largest(1, word)
     return Stop(
@@ -364,7 +364,7 @@ def the_next_word(run):
         "ensemble.logits", "head.logits", "*.head.logits", lacks="it predicts no words"
     )
     if not run.writes_text:
-        raise ModelLacks("it writes nothing")
+        raise ModelLacks("the model generates no text")
     row = logits.row_up_to(2)
     likeliest = run.prediction(row)
     return number_stop(
@@ -387,7 +387,7 @@ def the_next_word(run):
 )
 def writing(run):
     if not run.writes_text:
-        raise ModelLacks("it writes nothing")
+        raise ModelLacks("the model generates no text")
     return Stop(
         "To write a text, the model repeats all this: take a word, read it with the rest, compute "
         "the next probabilities. Greedy search takes the likeliest token each time; beam search "
@@ -417,4 +417,4 @@ def what_is_it_for(run):
             off=head,
             light=[f"switch:{head}"],
         )
-    raise ModelLacks("it has no attention to switch off")
+    raise ModelLacks("there is no attention to switch off")

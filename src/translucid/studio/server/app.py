@@ -5,7 +5,10 @@ nothing here may import torch, which takes longer than everything else.
 """
 
 import asyncio
+import base64
+import hashlib
 import mimetypes
+import re
 import secrets
 import threading
 from collections.abc import Awaitable, Callable
@@ -22,12 +25,11 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
+from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.core.errors import TranslucidError
-from translucid.studio.server.guard import Guard, Refused, cookie_name
+from translucid.studio.server.guard import POLICY, Guard, Refused, cookie_name
 from translucid.studio.server.questions import (
-    CANCELLED,
     QUESTIONS,
-    Cancelled,
     Question,
     Reply,
     as_json,
@@ -39,7 +41,11 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parents[1] / "static"
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # a run never changes
-MAIN = b'<script type="module" src="/static/js/main.js">'  # in index.html
+MAIN = '<script type="module" src="/static/js/main.js">'  # in index.html
+# Files in the head of index.html, without which the browser paints nothing.
+BLOCKING = re.compile(
+    r'<script src="/static/([^"]+)"></script>|<link rel="stylesheet" href="/static/([^"]+)">'
+)
 WAITING = 64  # maximum requests waiting for the models
 LIVE = 16  # maximum pages that follow training at once
 
@@ -124,11 +130,13 @@ class Studio:
     # ---- the page ----
 
     async def page(self, request: Request) -> Response:
-        content = (STATIC / "index.html").read_bytes()
+        content, policy = first_paint()
         if self.view is not None:  # register the view before the page draws
-            own = b'<script type="module" src="/own/register.js"></script>'
-            content = content.replace(MAIN, own + b"\n    " + MAIN)
-        return Response(content, media_type="text/html")
+            own = '<script type="module" src="/own/register.js"></script>'
+            content = content.replace(MAIN, f"{own}\n    {MAIN}")
+        return Response(
+            content, headers={"content-security-policy": policy}, media_type="text/html"
+        )
 
     async def own_view(self, request: Request) -> Response:
         """The user's file, read each time so that changes appear when the page is reloaded."""
@@ -148,8 +156,8 @@ class Studio:
 
     async def open(self, request: Request) -> Response:
         """The page, with the cookie for its requests; the page removes the token from its address.
-        With a redirect, the browser would attribute the next request to the page with the link and
-        withhold the cookie."""
+        It is not a redirect, because the browser would then attribute the next request to the page
+        with the link, and withhold the cookie."""
         answer = await self.page(request)
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
@@ -173,8 +181,27 @@ class Studio:
             self.live -= 1
 
 
+def first_paint() -> tuple[str, str]:
+    """The page with the blocking files of its head inside, and the content security policy that
+    allows these texts: the browser paints as soon as the page arrives."""
+    hashes: dict[str, list[str]] = {"script": [], "style": []}
+
+    def inside(match: re.Match[str]) -> str:
+        kind, name = ("script", match[1]) if match[1] else ("style", match[2])
+        text = (STATIC / name).read_text("utf-8")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        hashes[kind].append(f" 'sha256-{digest}'")
+        return f"<{kind}>{text}</{kind}>"
+
+    head, end, body = (STATIC / "index.html").read_text("utf-8").partition("</head>")
+    content = BLOCKING.sub(inside, head) + end + body
+    allowed = (f"; {kind}-src 'self'{''.join(texts)}" for kind, texts in hashes.items())
+    return content, POLICY + "".join(allowed)
+
+
 async def _unless_gone(request: Request, act: Callable[..., Reply], *arguments: Any) -> Reply:
-    """Call a function on a thread; if the page disconnects, it stops at its next check."""
+    """Call a function on a thread. If the page disconnects, the function stops at its next
+    check."""
     cancelled = threading.Event()
     CANCELLED.set(cancelled)  # in the context of this request, which the thread copies
     work = asyncio.create_task(run_in_threadpool(act, *arguments))

@@ -17,13 +17,12 @@ POLICY = (
     "form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    b"content-security-policy": POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
 }
-DEFAULT_HEADERS = {b"cache-control": b"no-store"}
+DEFAULT_HEADERS = {b"cache-control": b"no-store", b"content-security-policy": POLICY.encode()}
 NO_TOKEN = "open the address that `translucid explore` printed: it contains the token"
 # For a browser that opens or reloads the page: the page's styles need the token too.
 NO_TOKEN_PAGE = b"""<!doctype html>

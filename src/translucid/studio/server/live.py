@@ -1,7 +1,7 @@
 """The WebSocket of the Train view: everything so far, then updates four times a second.
 
     text     {"about": {...}}                 once, and again when the run restarts
-    binary   two frames (`run_follower`)      everything so far; again at the end and on a restart
+    binary   two frames (`run_follower`)      all records so far; again at the end and on a restart
     text     {"points": ..., "state": ...}    new records, or a new state
 
 The page sends nothing.

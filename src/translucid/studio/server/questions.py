@@ -3,8 +3,6 @@ torch: the server shows its page before torch is loaded."""
 
 import json
 import math
-import threading
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -29,22 +27,9 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/lesson/{id}"): "lesson_on", ("POST", "/api/session"): "save",
     ("GET", "/api/train/{m}/about"): "training", ("GET", "/api/train/{m}/history"): "history",
     ("GET", "/api/train/{m}/probes"): "probes", ("GET", "/api/plane/{kind}"): "plane",
+    ("GET", "/api/planes"): "planes",
     ("GET", "/api/runs/{run}/check/{id}/{stop}"): "check",
 }  # fmt: skip
-
-# Set when the page no longer waits for the answer; long computations check it.
-CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
-
-
-class Cancelled(Exception):
-    """The page no longer waits for this answer."""
-
-
-def check_cancelled() -> None:
-    cancelled = CANCELLED.get()
-    if cancelled is not None and cancelled.is_set():
-        raise Cancelled
-
 
 JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"
 

@@ -110,8 +110,8 @@ class Ready:
         self.server.run(sockets=[self.held])
 
     def run_opening(self, opened: "Callable[[], Handlers]", after: float = 0.0) -> None:
-        """Serve until Ctrl-C while a thread opens the models once a page has loaded its files, or
-        `after` this many seconds: importing torch would slow the page down. If they cannot be
+        """Serve until Ctrl-C. A thread opens the models once a page has loaded its files, or after
+        `after` seconds, since importing torch would slow the page down. If the models cannot be
         opened, waiting pages get the error and the server stops."""
         thread = threading.Thread(target=self._open, args=(opened, after), name="opening")
         thread.start()

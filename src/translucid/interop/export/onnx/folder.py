@@ -44,8 +44,8 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """Options of the ONNX export. traced: every trace point is an output of the graph. verify: fail
-    if onnxruntime is not installed to compare the graphs with the network."""
+    """Options of the ONNX export. traced: make every trace point an output of the graph. verify:
+    raise an error if onnxruntime, which compares the graphs with the network, is not installed."""
 
     int8: bool = False
     traced: bool = False
@@ -156,7 +156,8 @@ class Session:
         return dict(zip(names, self._session.run(names, arrays | dict(state or {})), strict=True))
 
     def first_state(self, rows: int) -> Values:
-        """The initial state of a decoder without a source: zeros, and an empty past."""
+        """The initial state of a decoder without a source: zeros, in which the keys and values of a
+        Transformer have length 0."""
         free = {"batch": rows, "past": 0}
         return {
             value.name: np.zeros([free.get(size, size) for size in value.shape], dtype=np.float32)
@@ -167,7 +168,7 @@ class Session:
 
 def compared(held: Bundle, folder: Path, *, exact: bool) -> str:
     """Compare the graphs with the network, and return a note on the largest difference. exact:
-    raise an error if it is larger than rounding explains."""
+    raise an error if the difference is larger than rounding explains."""
     ours, theirs = _both(held, folder)
     scale = float(ours.abs().max())
     largest = float((ours - theirs).abs().max())

@@ -197,8 +197,8 @@ class Graph:
         *, backward: bool = False,
     ) -> tuple[list[str], list[str]]:  # fmt: skip
         """Add a loop over axis 1. body(graph, states, inputs at a position) returns the new states
-        and the outputs at that position, (batch, size) each. Its trace points become trace points
-        of this graph."""
+        and the outputs at that position, (batch, size) each. Trace points inside the body become
+        trace points of this graph."""
         inner = Graph(self.weights, traced=self.traced, outer=self)
         names = []
         for part, kind, rank in (*states, *inputs):
@@ -258,8 +258,8 @@ class Graph:
         )  # fmt: skip
 
     def _infer_shapes(self, graph: Any) -> None:
-        """Write the shapes of the outputs into a graph that has no constants yet. Shape inference
-        needs the values of integer constants, but only the shapes of weights."""
+        """Write the shapes of the outputs into a graph without constants. Shape inference gets the
+        values of integer constants, which it needs, but only the shapes of the weights."""
         light = type(graph)()
         light.CopyFrom(graph)
         light.value_info.extend(self._ranks)

@@ -181,8 +181,8 @@ def _characters(g: Graph) -> str:
 
 
 def _windows(g: Graph, around: str, x: str) -> list[str]:
-    """Tensors of the first characters of all windows, of the second ones, and so on:
-    (batch, length, windows, ...)."""
+    """One tensor for each place in a window: the first characters of all windows, then the second
+    characters, and so on; (batch, length, windows, ...) each."""
     many = g.op("Add", g.size(x, 2), g.ints(WIDTH - 1))
     return [g.slice(around, g.ints(i), g.op("Add", many, g.ints(i)), 2) for i in range(WIDTH)]
 

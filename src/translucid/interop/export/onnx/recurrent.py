@@ -117,7 +117,7 @@ class OnnxRecurrent:
         direction = "bidirectional" if self.bidirectional else "forward"
         options: dict[str, object] = {"hidden_size": self.hidden, "direction": direction}
         if self.cell == "gru":
-            options["linear_before_reset"] = 1  # the reset gate acts after the recurrent product
+            options["linear_before_reset"] = 1  # multiply by U first, then by the reset gate
         if self.cell == "rnn_relu":
             options["activations"] = ["Relu"] * len(self.ways)
         return options

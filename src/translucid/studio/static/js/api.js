@@ -41,10 +41,24 @@ async function fetched(address, options) {
   }
   return answer;
 }
+// A request that the user can cancel, unless its view shows its progress and stops it.
+let cancelled = new AbortController();
+export function cancelAll() {
+  cancelled.abort();
+  cancelled = new AbortController();
+}
+let begins = () => () => {};
+export function onRequest(listener) {
+  // called at the start; returns what to call at the end
+  begins = listener;
+}
+function cancellable(address, options) {
+  return ask(address, { ...options, signal: cancelled.signal }).finally(begins());
+}
 // key: the key in the cache.
 function once(address, read, options, key = address) {
   if (!kept.has(key)) {
-    const found = ask(address, options).then(read);
+    const found = (options?.ownProgress ? ask : cancellable)(address, options).then(read);
     found.catch(() => kept.delete(key));
     kept.set(key, found);
     while (kept.size > KEPT) kept.delete(kept.keys().next().value);
@@ -92,13 +106,7 @@ export const anotherText = async (m, number) =>
   (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;
 export const catalogue = () => once('/api/catalogue', json);
 // question: { m, text, target?, off? }
-export const run = question =>
-  once('/api/runs', json, { ...posted(question), signal: waits.signal }, JSON.stringify(question));
-let waits = new AbortController();
-export function cancelRuns() {
-  waits.abort();
-  waits = new AbortController();
-}
+export const run = question => once('/api/runs', json, posted(question), JSON.stringify(question));
 export const tensors = (id, names, options = {}) =>
   once(`/api/runs/${id}/tensors?${query({ at: names, ...options })}`, binary);
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
@@ -115,7 +123,7 @@ export const contributions = (id, position, output) =>
   once(`/api/runs/${id}/contributions?${query({ position, output })}`, json);
 export const lens = (id, position) => once(`/api/runs/${id}/lens?${query({ position })}`, json);
 export const saliency = (id, position) => once(`/api/runs/${id}/saliency?${query({ position })}`, json);
-export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json);
+export const effect = (id, off) => once(`/api/runs/${id}/effect?${query({ off })}`, json, { ownProgress: true });
 // The k likeliest tokens at each position: { at, steps: [{ n, words, ids, probabilities, ... }] }. positions: '3:5' for
 // some of them; tokens: along this text instead of the run's own, with attention weights.
 export const steps = (id, { k, positions, tokens }) =>
@@ -136,7 +144,9 @@ export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComp
 export const check = (id, name, stop, address) =>
   anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
 // One step of training on points in the plane.
-export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json);
+export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json, { ownProgress: true });
+// The outputs of two models over the same part of the plane.
+export const planes = (a, b) => once(`/api/planes?${query({ a, b })}`, json);
 // A training run, which is never cached.
 export const training = m =>
   location.host ? new WebSocket(`ws://${location.host}/api/train/${encodeURIComponent(m)}`) : watched(m);
@@ -176,7 +186,7 @@ export const labels = (m, at) => anew(`/api/model/${encodeURIComponent(m)}/label
 // Activation patching: the outline; one cell; one point at every token.
 export const patching = options => once(`/api/patching?${query(options)}`, json);
 export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);
-export const patchRow = options => once(`/api/patching/row?${query(options)}`, json);
+export const patchRow = options => once(`/api/patching/row?${query(options)}`, json, { ownProgress: true });
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // Save the session in one file. Requests have a size limit, so the first of very many questions are dropped.

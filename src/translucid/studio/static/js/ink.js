@@ -93,6 +93,15 @@ export function pixelCanvas(rows, cols, paint) {
   pen.putImageData(image, 0, 0);
   return el;
 }
+// A grid of values over a plane, with a row for each value of the second input; that grows upwards. ink(value) -> [r, g, b]
+export const planeMap = (grid, ink) =>
+  pixelCanvas(grid.length, grid.length, pixels =>
+    grid.forEach((row, j) =>
+      row.forEach((value, i) => {
+        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
+      }),
+    ),
+  );
 // Hatching for missing values (masked, not recorded, not finite). u: the page's unit; inset: margin.
 export function hatch(ctx, { x, y, width, height }, u, inset = 0) {
   ctx.save();

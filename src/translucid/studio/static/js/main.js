@@ -12,6 +12,7 @@ import { token } from './parts/token.js';
 import { rolling, rollTo } from './parts/rolling.js';
 import { sentenceForm } from './parts/sentence_form.js';
 import { minimap } from './parts/minimap.js';
+import { waiting } from './parts/waiting.js';
 import { folderOf, onTraining, stateOf } from './training.js';
 import { noteOnText, toModel } from './readable.js';
 import { guide, guided, whole } from './guide.js';
@@ -321,6 +322,7 @@ function told(error) {
       { role: 'alert' },
       h('h2', 'This cannot be shown'),
       h('p', error.message),
+      h('button.edit', { onclick: draw }, 'Try again'),
       h(
         'button.edit',
         { onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) },
@@ -330,21 +332,6 @@ function told(error) {
   );
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
-}
-// After a second: how long the model has been reading, and a button that cancels it. Returns what ends this.
-function waiting() {
-  const began = Date.now();
-  const time = h('span.n', { 'aria-hidden': 'true' });
-  const cancel = h('button.edit', { onclick: api.cancelRuns }, 'Cancel');
-  const box = h('div.waiting', { role: 'status' }, 'The model is reading the text …', time, cancel);
-  const timer = setInterval(() => {
-    time.textContent = `${Math.round((Date.now() - began) / 1000)} s`;
-    if (!box.isConnected) document.body.append(box);
-  }, 1000);
-  return () => {
-    clearInterval(timer);
-    box.remove();
-  };
 }
 // The message of a slow view.
 const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
@@ -370,11 +357,8 @@ async function drawOn(stage, signal) {
   signal.addEventListener('abort', () => late());
   try {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
-    const found = await context((model, all) => {
-      bar(shownBy(model, all), model, all);
-      late = waiting();
-    });
-    late();
+    late = waiting('The model is reading the text …');
+    const found = await context((model, all) => bar(shownBy(model, all), model, all));
     const stop = await whole(found);
     if (stop) {
       history.replaceState(null, '', stop);
@@ -394,9 +378,13 @@ async function drawOn(stage, signal) {
     stage.replaceChildren(h('h2.unseen', VIEWS[view].name), box);
     stage.inert = false;
     await sentence(found.run, found.model);
+    const read = late;
+    late = waiting(busy(view, found));
+    read();
     const blank = setTimeout(() => box.append(h('p.quiet.computing', { role: 'status' }, busy(view, found))), 200);
     signal.addEventListener('abort', () => clearTimeout(blank));
     await VIEWS[view].draw(stage, { ...found, signal }).finally(() => clearTimeout(blank));
+    late();
     if (signal.aborted) return; // it waited for something other than an answer
     box.remove();
     link.paint();
@@ -440,6 +428,7 @@ onTraining(m => {
   document.querySelector('#bar .sizes').title = inFull(now.model);
   sentence(null, now.model);
 });
+api.onRequest(() => waiting('Computing …'));
 addEventListener('hashchange', draw);
 fitScale();
 theme.onSystemTheme(draw);

@@ -42,11 +42,11 @@ export function clearFor(box) {
         before.get(name).remove();
       }
     for (const el of box.children) play(el, { opacity: [0, 1] });
-    box.classList.add('turning');
+    box.toggleAttribute('data-turning', true);
     box.append(old);
     play(old, { opacity: [1, 0] }, {}, () => {
       old.remove();
-      box.classList.remove('turning');
+      box.toggleAttribute('data-turning', false);
     });
   };
 }

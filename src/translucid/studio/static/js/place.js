@@ -126,10 +126,10 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
         event.stopPropagation();
     });
   }
-  // If the focused element is redrawn, keys still go to this box.
-  let inside = false;
+  // If the focused element is redrawn, keys still go to this box; a page has them from the first picture on.
+  let inside = whole;
   const notice = event => {
-    inside = event.composedPath().includes(host);
+    inside = whole || event.composedPath().includes(host);
   };
   for (const kind of ['focusin', 'pointerdown']) page.addEventListener(kind, notice, true);
   const lost = new MutationObserver(() => {

@@ -51,17 +51,22 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         h('b.n', Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
       ),
     told.values && told.likely ? picture(told, inner, onpick) : null,
-    told.go && h('p.onward', h('a', { href: told.go.href }, told.go.text)),
+    ways(told),
+  ].filter(Boolean);
+}
+// Links to other views of the part; they stay in view if the panel scrolls.
+function ways(told) {
+  const number = told.picked?.[1] ?? 0;
+  const all = [
+    told.go && h('a', { href: told.go.href }, told.go.text),
     isOfUnits(told) &&
       h(
-        'p.onward',
-        h(
-          'a',
-          { href: link('data', { at: told.at, unit: told.picked?.[1] ?? 0, i: null, walk: null }) },
-          `Texts sorted by unit ${told.picked?.[1] ?? 0}`,
-        ),
+        'a',
+        { href: link('data', { at: told.at, unit: number, i: null, walk: null }) },
+        `Texts sorted by unit ${number}`,
       ),
   ].filter(Boolean);
+  return all.length ? h('p.onward', all) : null;
 }
 // Whether the point has units per token, not outputs or tokens.
 const isOfUnits = ({ axes, likely, picked }) =>

@@ -116,8 +116,9 @@ const SIZES = {
   self: [90, 120, 1, 460],
   cross: [100, 140, 1.2, 420],
   vector: [50, 74, 0.2, 140],
-  column: [56, 70, 0.3, 120],
+  column: [56, 84, 0.5, 158],
 };
+const TIGHTEST = 0.55; // panes beside plates shrink to this share of their width
 const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : (pane.among ?? pane.kind)];
 
 export function place(panes, from, to, { u, roomy }) {
@@ -140,6 +141,11 @@ export function place(panes, from, to, { u, roomy }) {
   for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
   const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
+  // With little room, only the first group has its full name: layers 0–5, 6–11, 12–17.
+  if (left() < 0)
+    panes.filter(isGroup).forEach((pane, i) => {
+      pane.w = named(i ? pane.short : pane.label) + 4 * u;
+    });
   for (let turn = 0; turn < 6 && left() > 1; turn++) {
     // grow until none can
     const able = panes.filter(pane => pane.w < sizeOf(pane)[3] * u && sizeOf(pane)[2]);
@@ -148,14 +154,17 @@ export function place(panes, from, to, { u, roomy }) {
     for (const pane of able) pane.w = Math.min(sizeOf(pane)[3] * u, pane.w + (free * sizeOf(pane)[2]) / shares);
   }
   if (left() > 1 && gaps.length) {
-    const more = Math.min((panes[0].kind === 'column' ? 70 : 56) * u, left() / gaps.length);
+    const more = Math.min((panes[0].kind === 'column' ? 120 : 56) * u, left() / gaps.length);
     gaps = gaps.map((gap, i) => (joined(panes[i], panes[i + 1]) ? Math.min(gap + more, 14 * u) : gap + more));
   }
   if (left() < 0) {
-    // too many: shrink all
-    const factor = (to - from) / (to - from - left());
+    // too many: shrink all, or all but the plates, which keep the room for their labels
+    const plates = panes.filter(pane => pane.among);
+    const firm = sum(plates.map(pane => pane.w));
+    const shared = (to - from - firm) / (to - from - left() - firm);
+    const factor = shared > TIGHTEST ? shared : (to - from) / (to - from - left());
     gaps = gaps.map(gap => gap * factor);
-    for (const pane of panes) pane.w *= factor;
+    for (const pane of panes) if (!(pane.among && shared > TIGHTEST)) pane.w *= factor;
   }
   let x = from;
   panes.forEach((pane, i) => {

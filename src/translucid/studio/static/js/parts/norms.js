@@ -10,6 +10,7 @@ const DECADES = 3;
 const TOP = 30;
 const FOOT = 24;
 const RIGHT = 10;
+const named = (names, most) => widest(names, 0.875, { family: 'names', most });
 const share = (value, most) => (value > 0 && most > 0 ? Math.max(0, 1 + Math.log10(value / most) / DECADES) : 0);
 
 // o: layers, width, height, oncursor(step), onpick(step)
@@ -18,7 +19,8 @@ export function norms(o) {
   const W = o.width;
   const H = o.height;
   const layers = o.layers;
-  const lw = Math.min(W * 0.3, widest(layers, 0.875, { family: 'names', most: 24 }) + 14 * u);
+  const letters = [24, 18].find(n => named(layers, n) + 14 * u <= W * 0.4) ?? 16; // of a name
+  const lw = named(layers, letters) + 14 * u;
   const box = { x: lw, y: TOP * u, w: W - lw - RIGHT * u, h: H - (TOP + FOOT) * u };
   const ch = box.h / layers.length;
   const every = Math.ceil((17 * u) / ch);
@@ -38,7 +40,7 @@ export function norms(o) {
     s('text.title', { x: 0, y: 16 * u }, o.title),
     s('text.name', { x: W - RIGHT * u, y: 16 * u, 'text-anchor': 'end' }, note),
     layers.map((name, i) =>
-      i % every ? null : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, short(name, 24)),
+      i % every ? null : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, short(name, letters)),
     ),
     ends,
     chosen,

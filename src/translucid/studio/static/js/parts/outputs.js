@@ -9,9 +9,10 @@ import { ofHead } from '../anatomy.js';
 export function outputRoom({ u, W, data }) {
   const roomy = W / u > 1000;
   const bar = (roomy ? 50 : 38) * u;
-  if (data.end?.kind === 'class')
+  if (!data.end) return 8 * u;
+  if (data.end.kind === 'class')
     return bar + 112 * u + widest(Object.keys(data.said.classes ?? {}), 1.125, { weight: 600 });
-  if (data.end?.kind === 'number') return 132 * u;
+  if (data.end.kind === 'number') return 132 * u;
   return bar + 16 * u + Math.max(60 * u, widest(shownWords(data), 1.125, { weight: 600, most: 14 }));
 }
 // For a long text, only the outputs of the window are shown.

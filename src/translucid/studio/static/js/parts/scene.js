@@ -1,6 +1,6 @@
 // The picture of Flow: strands through panes. Panes are at the back, numbers on canvas, words and frames in front.
 import { h, s, special, unit, widest, short, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
-import { canvas, css, figure, fixed, textOn, cssVariable, tile } from '../ink.js';
+import { canvas, css, figure, fixed, planeMap, rgb, textOn, cssVariable, tile } from '../ink.js';
 import * as link from '../link.js';
 import { across, drawn, faint, letDown, strongest, topOfEach } from './attention_lines.js';
 import { place, labels, yRow, yWord, wordAt, markRow, PAD, press, pressable, floats } from './layout.js';
@@ -51,7 +51,10 @@ export function scene(data) {
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
     const room = last ? outputRoom(pen) : 44 * u;
-    place(band.panes, pen.x0 + (band.columns ? 64 : 6) * u, W - room - (last ? 10 * u : 0), { u, roomy: W / u > 1000 });
+    place(band.panes, pen.x0 + (band.columns ? (W / u < 480 ? 36 : 64) : 6) * u, W - room - (last ? 10 * u : 0), {
+      u,
+      roomy: W / u > 1000,
+    });
     band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
@@ -115,7 +118,7 @@ function strands(pen, band) {
         x: pen.xWord,
         y,
         ...LEFT_OF,
-        style: small ? 'font-size:.9375rem' : null,
+        style: small ? 'font-size:.9375rem;text-decoration-style:dotted;text-underline-offset:1px' : null,
       },
       short(word, 16),
     );
@@ -458,10 +461,11 @@ function brackets({ front, u }, band) {
   }
 }
 
-// A model of numbers: one column per layer.
+// A model of numbers: one column per layer. A neuron is a cell with its number; if there are two inputs, it is a map of
+// its values over the plane as well, with a dot at the inputs.
 function numbers(pen, band) {
   const { u, front, back, ctx, data } = pen;
-  const tall = Math.min(band.tall, 460 * u);
+  const tall = Math.min(band.tall, 600 * u);
   band.tall = tall;
   band.stop = band.right;
   const ys = band.words.map((_, i) => band.y + ((i + 0.5) * tall) / band.words.length);
@@ -477,26 +481,68 @@ function numbers(pen, band) {
     const held = data.tiles.get(pane.at);
     if (!held) continue;
     const values = held.rows[0];
-    const step = Math.min(34 * u, tall / values.length);
+    const maps = data.maps?.grids[pane.at];
+    const share = tall / values.length;
+    const side = maps ? Math.min(pane.w - 8 * u, share - (BAR + 12) * u, MAP * u) : 0;
+    const mapped = side >= LEAST_MAP * u;
+    const step = mapped ? Math.min(share, side + (BAR + 22) * u) : Math.min(44 * u, share);
     const y0 = band.y + (tall - step * values.length) / 2;
-    const inset = 4 * u;
-    pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset, y: y0, pitch: step };
-    const rows = values.map(value => [value]);
-    tile(ctx, rows, { ...pane.inner, height: Math.max(2, step - 2 * u), scale: held.scale });
-    if (step >= 18 * u && pane.w > 52 * u)
-      values.forEach((value, i) => {
-        figure(ctx, fixed(value), pane.x + pane.w / 2, y0 + (i + 0.5) * step + u, {
-          size: 14 * u,
-          ground: css(value, held.scale),
-          fill: textOn(value, held.scale),
-        });
+    const width = mapped ? side : pane.w - 8 * u;
+    pane.inner = { x: pane.x + (pane.w - width) / 2, width, y: y0, pitch: step };
+    const high = mapped ? BAR * u : Math.max(2, step - 2 * u);
+    const middle = i => y0 + (i + 0.5) * step + (mapped ? side / 2 : 0); // of its number
+    values.forEach((value, i) => {
+      tile(ctx, [[value]], { ...pane.inner, y: middle(i) - high / 2, pitch: high, height: high, scale: held.scale });
+      if (mapped) mapOf(pen, maps[i], { x: pane.inner.x, y: middle(i) - high / 2 - side, side }, band.given);
+      if (high < 18 * u || width < 48 * u) return;
+      figure(ctx, fixed(value), pane.x + pane.w / 2, middle(i) + u, {
+        size: 14 * u,
+        ground: css(value, held.scale),
+        fill: textOn(value, held.scale),
       });
+    });
   }
   const filled = band.panes.filter(pane => pane.inner);
   const found = connections({ x: pen.xWord + 6 * u, ys, names: band.words }, filled, data.edges);
   back.append(...found.plain);
   if (found.weights.length) front.prepend(edges(found.weights));
+  front.append(...weightNumbers(found.weights, u));
   labels(front, band.panes, band.y - (PAD + 9) * u, u, data.selected, 0, band.right);
+}
+const MAP = 150; // units, the largest map of a neuron
+const LEAST_MAP = 26;
+const BAR = 20; // of the number below it
+function mapOf({ ctx, front, data, u }, grid, { x, y, side }, given) {
+  const most = grid.flat().reduce((found, value) => Math.max(found, Math.abs(value)), 0) || 1;
+  ctx.imageSmoothingEnabled = true;
+  ctx.drawImage(
+    planeMap(grid, value => rgb(value, { kind: 'div', max: most })),
+    x,
+    y,
+    side,
+    side,
+  );
+  const [a, b] = given.map((value, k) => (Number(value) - data.maps.low[k]) / (data.maps.high[k] - data.maps.low[k]));
+  if (a >= 0 && a <= 1 && b >= 0 && b <= 1)
+    front.append(s('circle.input', { cx: x + a * side, cy: y + (1 - b) * side, r: 3.5 * u }));
+}
+// Numbers on the lines if they are few: near the neuron that a line leads to, where they do not overlap.
+const NUMBERED = 24;
+function weightNumbers(weights, u) {
+  if (weights.length > NUMBERED) return [];
+  const taken = [];
+  return weights.flatMap(({ ends: [x1, y1, x2, y2], value }) => {
+    const text = fixed(value);
+    const half = (text.length * 8.6 * u) / 2 + 2 * u;
+    for (const share of [0.66, 0.5, 0.34, 0.8, 0.22]) {
+      const [x, y] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+      const meets = ([a, b, w]) => Math.abs(a - x) < w + half && Math.abs(b - y) < 17 * u;
+      if (x - half < x1 || x + half > x2 || taken.some(meets)) continue;
+      taken.push([x, y, half]);
+      return [s('text.num.halo.weight', { x, y, 'dominant-baseline': 'central', ...ABOVE }, text)];
+    }
+    return [];
+  });
 }
 
 function notesOf(pen) {
@@ -526,6 +572,7 @@ function connections(inputs, panes, known = {}) {
           if (held)
             weights.push({
               d,
+              ends: [from.x, a, x, b],
               value: held.rows[j][i],
               from: from.names[i],
               to: names[j],

@@ -32,7 +32,7 @@ const MOMENTS = [
 const EXACT = 4096; // maximum numbers sent in full precision
 const WHOLE = 512; // longest side sent without pooling
 const NUMBERS = 24; // up to this many words, cells show their numbers
-const LENS_LETTERS = 7; // of a word beside the lens
+const LENS_LETTERS = 5; // of a word beside the lens
 const mi = (text, attrs) => m('mi', attrs, text);
 const mo = text => m('mo', text);
 const PIECES = {
@@ -476,18 +476,18 @@ async function drawView(stage, { model, run, params, signal }) {
     if (hover.length && state.coarse && wanted.length > 1) readout(exact);
   }
   // The lens shows the numbers around the selected cell if the cells are too small for them: nine by nine if they fit
-  // into the left column, otherwise seven or five.
+  // into the left column, otherwise seven, five or three.
   function lensSize() {
     const u = unit();
-    const ends = [0, 0];
-    for (const each of now.values)
-      for (const v of each)
-        if (v < ends[0] && v !== -Infinity) ends[0] = v;
-        else if (v > ends[1] && v !== Infinity) ends[1] = v;
-    const long = Math.max(3, ...ends.map(v => brief(v).length));
+    const largest = now.values
+      .flat()
+      .filter(Number.isFinite)
+      .reduce((most, v) => Math.max(most, Math.abs(v)), 0);
+    // Any score may be negative, such as −.31, although a cell that represents several shows a positive one.
+    const long = now.point === 'pattern' ? 3 : Math.max(4, brief(-largest).length);
     const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
     const room = left.clientWidth - labels - 12 * u;
-    const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 4 * u <= room / each) ?? 5;
+    const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 3 * u <= room / each) ?? 3;
     return { n, labels, size: Math.min(Math.floor(room / n), 48 * u) };
   }
   async function lens(q, k, hovering) {
@@ -535,7 +535,7 @@ async function drawView(stage, { model, run, params, signal }) {
         gap: 2,
         scale: state.scale,
         digits: 2,
-        fontSize: n > 5 ? 14 : 15,
+        fontSize: n > 3 ? 14 : 15,
         write: brief,
         ring: [q - q0, k - k0],
         hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)),

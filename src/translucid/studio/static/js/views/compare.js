@@ -10,6 +10,7 @@ import { toModel } from '../readable.js';
 import { go, settle, anything } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { pairs } from '../parts/pairs.js';
+import { planePicture } from '../parts/planes.js';
 import { shifts } from '../parts/bars.js';
 import { grid, headed } from '../parts/table.js';
 import { keepFocus } from '../keyboard.js';
@@ -284,6 +285,10 @@ async function pictures(box, { model, run, other, second, params }) {
       : second;
   const kinds = kindsOf(run).filter(each => kindsOf(b).includes(each));
   const holder = h('div.cmppics');
+  if (inPlane(run) && inPlane(b)) {
+    box.append(holder);
+    return planes(holder, model, other, run);
+  }
   if (!kinds.length) {
     box.append(told('These two models have no kind of picture in common.'));
     return;
@@ -340,11 +345,7 @@ async function pictures(box, { model, run, other, second, params }) {
     const shown = [['A', 'solid', one, run], ...(gap ? [['B − A', 'gap', gap, null]] : []), ['B', 'dashed', two, b]];
     holder.replaceChildren(
       ...shown.map(([name, line]) =>
-        h(
-          'figure',
-          { class: `cmppic ${line}` },
-          h('figcaption', h('b', name), line === 'gap' ? '' : ` ${line === 'solid' ? model.name : other.name}`),
-        ),
+        figure(name, line, line === 'gap' ? '' : line === 'solid' ? model.name : other.name),
       ),
     );
     shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
@@ -352,11 +353,58 @@ async function pictures(box, { model, run, other, second, params }) {
   };
   await draw();
 }
-function drawn(data, holder, count, name) {
+// The functions of two inputs, their difference between them.
+const inPlane = run => run.tokens.features.length === 2 && run.answer.length === 1;
+async function planes(holder, model, other, run) {
+  const { ticks, grids } = await api.planes(model.m, other.m);
+  const point = run.text
+    .trim()
+    .split(/[\s,]+/)
+    .map(Number);
+  const gap = grids[0].map((row, j) => row.map((value, i) => grids[1][j][i] - value));
+  const classes = model.plane && other.plane; // their outputs mean 0 or 1
+  const all = grids.flat(2);
+  const centre = classes ? 0.5 : (Math.min(...all) + Math.max(...all)) / 2;
+  const most = (values, from) => Math.max(1e-9, ...values.map(value => Math.abs(value - from)));
+  const scale = { kind: 'div', max: classes ? 1.1 : most(all, centre) };
+  const same = { ticks, point, scale, centre, level: classes ? 0.5 : null };
+  const shown = [
+    ['A', 'solid', model.name, { ...same, grid: grids[0] }],
+    [
+      'B − A',
+      'gap',
+      '',
+      { ...same, grid: gap, centre: 0, level: null, scale: { kind: 'div', max: most(gap.flat(), 0) } },
+    ],
+    ['B', 'dashed', other.name, { ...same, grid: grids[1] }],
+  ];
+  holder.replaceChildren(...shown.map(([name, line, of]) => figure(name, line, of)));
+  const { width, height } = roomOf(holder, shown.length);
+  shown.forEach(([name, , of, data], i) =>
+    holder.children[i].append(planePicture({ name: of || name, ...data }, Math.min(width, height))),
+  );
+  rest({
+    at: [
+      classes
+        ? 'the output at every input; the line is where it is one half, the ring is this input'
+        : 'the output at every input; the ring is this input',
+    ],
+    path: 'output',
+  });
+}
+const figure = (name, line, of) =>
+  h('figure', { class: `cmppic ${line}` }, h('figcaption', h('b', name), of && ` ${of}`));
+function roomOf(holder, count) {
   const u = unit();
   const below = getComputedStyle(holder).flexDirection === 'column'; // in a narrow window one is below the other
-  const width = holder.clientWidth / (below ? 1 : count) - 14 * u;
-  const height = below ? LOW * u : holder.clientHeight - 30 * u;
+  return {
+    width: holder.clientWidth / (below ? 1 : count) - 14 * u,
+    height: below ? LOW * u : holder.clientHeight - 30 * u,
+  };
+}
+function drawn(data, holder, count, name) {
+  const u = unit();
+  const { width, height } = roomOf(holder, count);
   const labelWidth = Math.max(36, 16 + Math.ceil(widest(data.rows, 1, { most: 16 }) / u));
   const nC = data.values[0].length;
   const nR = data.values.length;

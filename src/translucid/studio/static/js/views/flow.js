@@ -26,6 +26,8 @@ const FEWER = 64; // the same for a long text
 const LONG = 96; // from this many words, a text is long
 const EXACT = 4096; // maximum numbers sent in full precision
 const LEAST = 640; // minimum width of the panes; a narrower window scrolls
+const GROUPS = 160; // more for a deep model
+const COLUMN = 96; // a column of a network of numbers, with the lines to it
 const LIKELY = 8; // likeliest tokens to show per position
 
 export const flow = {
@@ -153,11 +155,12 @@ async function drawScene(view) {
     ...body,
     standardised: view.model.standardised,
     edges: view.model.edges,
+    maps: view.model.maps,
     tiles,
     weights,
     said: said_,
     selected,
-    width: Math.max(box.clientWidth, LEAST * unit()),
+    width: Math.max(box.clientWidth, least(bands, body.end) * unit()),
     height,
   };
   const { root, hits, columns } = scene(data);
@@ -175,6 +178,10 @@ async function drawScene(view) {
     bands.map(band => ({ svg: root.lastChild, ...strandsOf(band) })),
   );
 }
+const least = (bands, end) =>
+  bands[0].columns
+    ? 136 + bands[0].panes.length * COLUMN + (end ? 88 : 0)
+    : LEAST + (bands.some(band => band.panes.some(pane => pane.among === 'group')) ? GROUPS : 0);
 // The strands of a band as one path, and the length of each.
 function strandsOf(band) {
   const { x } = band.panes[0];

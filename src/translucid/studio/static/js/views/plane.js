@@ -3,10 +3,11 @@
 import { choice, slider } from '../parts/controls.js';
 import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
-import { canvas, num, rgb, packedColour, pixelCanvas } from '../ink.js';
+import { canvas, num, planeMap, rgb } from '../ink.js';
 import { rest, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
+import { contour } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
 import { settle } from '../route.js';
 import { withTable } from '../parts/table.js';
@@ -194,7 +195,7 @@ function network(now, width, height) {
     ),
   ];
   const { el, ctx } = canvas(width, height);
-  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(shaded(map, shade), x, y - side / 2, side, side);
+  for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(planeMap(map, shade), x, y - side / 2, side, side);
   const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
     const frame = s(
       'rect.neuron',
@@ -219,14 +220,6 @@ const sumOf = ([a, b], c) => `tanh(${num(a)} x1 ${plus(b)} x2 ${plus(c)})`;
 const plus = value => `${value < 0 ? '−' : '+'} ${num(Math.abs(value))}`;
 // An input as a map: its own value, from −1 to 1 over the plane.
 const slope = k => range(9).map(j => range(9).map(i => ((k ? j : i) / 8) * 2 - 1));
-const shaded = (grid, ink) =>
-  pixelCanvas(grid.length, grid.length, pixels =>
-    grid.forEach((row, j) =>
-      row.forEach((value, i) => {
-        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
-      }),
-    ),
-  );
 
 // The output as colours over the plane, the points, and the line where the output is one half.
 function drawn(now, size) {
@@ -293,7 +286,7 @@ function ground(now, ctx, side, place) {
     ctx.fill();
     return;
   }
-  ctx.drawImage(shaded(now.grid, colour), 0, 0, side, side);
+  ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
 function halfPlane({ weight: [w1, w2], bias }) {
@@ -328,27 +321,4 @@ function arrow(now, place, side, u) {
   const [x, y] = [place(c), side - place(d)];
   const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
   return s('path.weightarrow', { d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
-}
-// The contour at one half: a line segment for each square that it crosses.
-export function contour(grid, ticks, level = 0.5) {
-  const found = [];
-  for (let j = 0; j + 1 < ticks.length; j++)
-    for (let i = 0; i + 1 < ticks.length; i++) {
-      const corners = [
-        [i, j],
-        [i + 1, j],
-        [i + 1, j + 1],
-        [i, j + 1],
-      ];
-      const cuts = [];
-      corners.forEach(([a, b], k) => {
-        const [c, d] = corners[(k + 1) % 4];
-        const [v, w] = [grid[b][a] - level, grid[d][c] - level];
-        if (v > 0 === w > 0) return;
-        const f = v / (v - w);
-        cuts.push([ticks[a] + f * (ticks[c] - ticks[a]), ticks[b] + f * (ticks[d] - ticks[b])]);
-      });
-      for (let k = 0; k + 1 < cuts.length; k += 2) found.push([cuts[k], cuts[k + 1]]);
-    }
-  return found;
 }

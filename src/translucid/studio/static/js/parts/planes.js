@@ -1,0 +1,112 @@
+// A function of two inputs as colours over the plane, with a contour.
+import { h, s, unit, ABOVE } from '../dom.js';
+import { canvas, num, packedColour, pixelCanvas, rgb } from '../ink.js';
+import { readout } from '../readout.js';
+import { withTable } from './table.js';
+
+// A grid of values, the lowest row first, with one pixel per value.
+export const shaded = (grid, ink) =>
+  pixelCanvas(grid.length, grid.length, pixels =>
+    grid.forEach((row, j) =>
+      row.forEach((value, i) => {
+        pixels[(grid.length - 1 - j) * grid.length + i] = packedColour(ink(value));
+      }),
+    ),
+  );
+// The contour at one half: a line segment for each square that it crosses.
+export function contour(grid, ticks, level = 0.5) {
+  const found = [];
+  for (let j = 0; j + 1 < ticks.length; j++)
+    for (let i = 0; i + 1 < ticks.length; i++) {
+      const corners = [
+        [i, j],
+        [i + 1, j],
+        [i + 1, j + 1],
+        [i, j + 1],
+      ];
+      const cuts = [];
+      corners.forEach(([a, b], k) => {
+        const [c, d] = corners[(k + 1) % 4];
+        const [v, w] = [grid[b][a] - level, grid[d][c] - level];
+        if (v > 0 === w > 0) return;
+        const f = v / (v - w);
+        cuts.push([ticks[a] + f * (ticks[c] - ticks[a]), ticks[b] + f * (ticks[d] - ticks[b])]);
+      });
+      for (let k = 0; k + 1 < cuts.length; k += 2) found.push([cuts[k], cuts[k + 1]]);
+    }
+  return found;
+}
+
+// One function with labelled axes. data: { name, grid, ticks: of both axes, point, scale, centre, level };
+// centre: the value without colour; level: of the contour, if any; point: the current input.
+const EDGE = 44; // units, for the labels
+const EVERY = 16; // grid points between two rows of the table
+export function planePicture({ name, grid, ticks, point, scale, centre, level }, size) {
+  const u = unit();
+  const side = Math.max(120 * u, size - 2 * EDGE * u);
+  const last = grid.length - 1;
+  const place = (value, axis) => ((value - ticks[axis][0]) / (ticks[axis][last] - ticks[axis][0])) * side;
+  const { el, ctx } = canvas(side, side);
+  ctx.drawImage(
+    shaded(grid, value => rgb(value - centre, scale)),
+    0,
+    0,
+    side,
+    side,
+  );
+  const indices = ticks[0].map((_, i) => i);
+  const line =
+    level === null
+      ? ''
+      : contour(grid, indices, level)
+          .map(([[a, b], [c, d]]) => [a, b, c, d].map(i => (i / last) * side))
+          .map(([a, b, c, d]) => `M${a} ${side - b}L${c} ${side - d}`)
+          .join('');
+  const ends = [0, last].flatMap(i => [
+    s('text.tick', { x: (i / last) * side, y: side + 18 * u, ...ABOVE }, num(ticks[0][i], 2)),
+    s('text.tick', { x: -8 * u, y: side - (i / last) * side + 5 * u, 'text-anchor': 'end' }, num(ticks[1][i], 2)),
+  ]);
+  const hit = s('rect.hit', {
+    width: side,
+    height: side,
+    onpointermove: event => {
+      const { left, top } = el.getBoundingClientRect();
+      const at = share => Math.round(Math.min(1, Math.max(0, share)) * last);
+      const i = at((event.clientX - left) / side);
+      const j = at(1 - (event.clientY - top) / side);
+      readout({
+        at: [`${name} at (${num(ticks[0][i], 2)}, ${num(ticks[1][j], 2)})`],
+        path: 'output',
+        value: grid[j][i],
+      });
+    },
+    onpointerleave: () => readout(),
+  });
+  const svg = s(
+    'svg',
+    {
+      width: side + 2 * EDGE * u,
+      height: side + 2 * EDGE * u,
+      viewBox: `${-EDGE * u} ${-EDGE * u} ${side + 2 * EDGE * u} ${side + 2 * EDGE * u}`,
+      role: 'img',
+      'aria-label': `${name} over the plane of the two inputs`,
+    },
+    s('path.boundary', { d: line }),
+    s('circle.looked', { cx: place(point[0], 0), cy: side - place(point[1], 1), r: 6 * u }),
+    ends,
+    s('text.tick', { x: side / 2, y: side + 18 * u, ...ABOVE }, 'x1'),
+    s('text.tick', { x: -8 * u, y: side / 2, 'text-anchor': 'end' }, 'x2'),
+    hit,
+  );
+  el.style.left = `${EDGE * u}px`;
+  el.style.top = `${EDGE * u}px`;
+  const box = h('div.heat.planeheat', { style: `width:${side + 2 * EDGE * u}px;height:${side + 2 * EDGE * u}px` });
+  box.append(el, svg);
+  const shown = indices.filter(i => i % EVERY === 0);
+  return withTable(box, name, () => ({
+    corner: 'x2 \\ x1',
+    columns: shown.map(i => num(ticks[0][i], 2)),
+    rows: shown.toReversed().map(j => [num(ticks[1][j], 2), ...shown.map(i => num(grid[j][i], 3))]),
+    note: `Every ${EVERY}th of ${grid.length} rows and columns.`,
+  }));
+}
