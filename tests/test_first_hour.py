@@ -38,6 +38,8 @@ CONLLU = "".join(
 WALKS = {
     "regress": Walk("houses.csv", "area,rooms,price\n" + rows(30, "{n},{m},{y}\n"), "predict",
                     "70 2\n", "70 2", ["model.hidden=[4]"]),
+    "table": Walk("churn.csv", "age,city,churned\n" + rows(30, "2{n},Ulm,yes\n3{n},Bonn,no\n"),
+                  "predict", "70,Ulm\n", "70,Bonn", ["model.hidden=[4]"]),
     "tag": Walk("treebank.conllu", CONLLU, "tag", "Ada sleeps\n", "Ada sleeps", NET),
     "classify": Walk("reviews.tsv", "text\tlabel\n" + rows(15, "fine {n}\tup\ndull {n}\tdown\n"),
                      "classify", "a fine film\n", "a fine film", NET),
@@ -147,12 +149,12 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     assert len(table.stdout.splitlines()) == 10
 
 
-def test_missing_values_are_named_in_the_error(tmp_path: Path) -> None:
+def test_missing_targets_are_named_in_the_error(tmp_path: Path) -> None:
     for cell in ("", "NA", "?"):
         (tmp_path / "a.csv").write_text(
-            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,{cell},2\n", "utf-8"
+            "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,2,{cell}\n", "utf-8"
         )
         answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
         assert answer.returncode == 2
-        assert "a.csv:11: column 2 ('rooms') is" in answer.stderr
+        assert "a.csv:11: column 3 ('price') is" in answer.stderr
         assert "value is missing: fill it in" in answer.stderr

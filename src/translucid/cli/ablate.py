@@ -57,10 +57,8 @@ def ablate(
     from translucid.model import load
     from translucid.see.ablation import ablate as study
     from translucid.see.part_switches import choose, switches
-    from translucid.see.pictures import ENDINGS
 
-    if figure is not None and figure.suffix not in ENDINGS:
-        raise InputError(f"--figure {figure}: must end in {', '.join(ENDINGS)}")
+    o.check_figure(figure)
     held = load(model, o.check_device(device), say=o.print_note)
     known_switches = switches(held.network)
     kinds = [kind.strip() for kind in of.split(",")] if of is not None else None
@@ -102,13 +100,7 @@ def _draw(result: "Ablation", figure: Path | None) -> None:
     """Draw the heads to this file, and other parts to a second one, FIGURE-parts."""
     if figure is None or not result.rows:
         return
-    from translucid.core.atomic_files import saving
-
-    paths = [figure, figure.with_stem(f"{figure.stem}-parts")]
-    for picture, path in zip(result.pictures(), paths, strict=False):
-        with saving(path):
-            picture.save(path)
-        typer.echo(f"{path}: {picture.title[0].lower()}{picture.title[1:]}", err=True)
+    o.save_pictures(result.pictures(), figure, "parts")
 
 
 def _next(model: Path, task: str, data: list[str], figure: Path | None, *, metric: bool) -> str:

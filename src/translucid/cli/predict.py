@@ -99,6 +99,14 @@ def predict(
     model: o.Folder,
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
+    threshold: Annotated[
+        str | None,
+        o.in_output(
+            metavar="LABEL=P",
+            help="For task table: predict LABEL if its probability is at least P [default: as "
+            "trained, decoding.thresholds].",
+        ),
+    ] = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
@@ -107,7 +115,7 @@ def predict(
 
     Example: translucid predict demo:regress "0 1"
     """
-    _answer(model, file, None, as_json, probabilities, out, device)
+    _answer(model, file, None, as_json, probabilities, out, device, of_label=threshold)
 
 
 def _answer(
@@ -121,9 +129,10 @@ def _answer(
     *,
     spans: str | None = None,
     threshold: float | None = None,
+    of_label: str | None = None,
 ) -> None:
     from translucid.data.predictions import TextLines
-    from translucid.model.model import with_spans, with_threshold
+    from translucid.model.model import with_spans, with_threshold, with_thresholds
     from translucid.tasks.model_folder import check_task
     from translucid.tasks.options import SpanDecoding
 
@@ -135,6 +144,8 @@ def _answer(
         held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
+    if of_label is not None:
+        held = with_thresholds(held, _label_threshold(of_label))
     source = _open(held, inputs)
     plain = isinstance(source, TextLines)
     shown = False
@@ -144,6 +155,8 @@ def _answer(
         if not shown and not plain:
             for note in source.loading.notes:
                 typer.echo(f"{inputs.name}: {note}", err=True)
+        if not shown and held.task.prediction_note:
+            typer.echo(held.task.prediction_note, err=True)
         shown = True
         asked = [row for row in rows if row.question is not None]
         for row in asked:
@@ -160,7 +173,7 @@ def _answer(
         except RowError as error:
             where = f"{inputs.name}:{asked[error.row].line}"
             raise InputError(f"{where}: {error.fact}") from None
-        if held.task.vocabularies:  # numbers have no notes
+        if held.task.notes_inputs:  # numbers have no notes
             pairs = zip(columns, noted, strict=True)
             columns = [in_columns(source, new, note, as_json=as_json) for new, note in pairs]
         new = iter(columns)
@@ -171,7 +184,7 @@ def _answer(
 
     options = {"json": as_json, "probabilities": probabilities}
     options |= inputs.data.model_dump(exclude_unset=True)
-    options |= o.typed(spans=spans, threshold=threshold)
+    options |= o.typed(spans=spans, threshold=of_label if threshold is None else threshold)
     prompt(inputs, held)
     with noting(held) as notes:
         answer_lines(
@@ -179,6 +192,19 @@ def _answer(
             chunk=CHUNK, verb="answered", read=source.rows,
             count=_count(held, inputs, out), as_it_comes=True,
         )  # fmt: skip
+
+
+def _label_threshold(typed: str) -> dict[str, float]:
+    label, _, number = typed.rpartition("=")
+    try:
+        threshold = float(number)
+    except ValueError:
+        threshold = -1.0
+    if not label or not 0 <= threshold <= 1:
+        raise InputError(
+            f"--threshold {typed}: must be a label and a probability from 0 to 1, such as yes=0.3"
+        )
+    return {label: threshold}
 
 
 def _open(held: "Model", inputs: Inputs) -> "InputRows":
@@ -197,9 +223,9 @@ def _open(held: "Model", inputs: Inputs) -> "InputRows":
             kind = format_for(file, roles, held.task.label_names, data.rule.lines)
     chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
     chosen["input"] = data.input_columns
-    return SOURCES[kind](
-        file, roles, chosen, replace(data.rule, format=kind), Loading(expected=held.data_columns)
-    )
+    loading = Loading(expected=held.data_columns)
+    mixed = held.task.notes_inputs and not held.task.vocabularies
+    return SOURCES[kind](file, roles, chosen, replace(data.rule, format=kind), loading, mixed=mixed)
 
 
 def _count(held: "Model", inputs: Inputs, out: Path | None) -> int | None:

@@ -344,13 +344,22 @@ def evaluate(
         Path | None,
         o.in_output(metavar="FILE", help="Write the predictions, one line per example."),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        o.in_output(
+            metavar="FILE",
+            help="Classifiers: draw the confusion matrix as .svg, .png or .pdf, and calibration as "
+            "FILE-calibration.",
+        ),
+    ] = None,
     as_json: o.Json = False,
     device: o.Device = "auto",
 ) -> None:
     """Score a model on a file, or a run on its test data.
 
     Data is read and scored as in training, so the score equals the one in the run's test.json. If
-    you change a setting, the output shows its old and new value.
+    you change a setting, the output shows its old and new value. For classifiers, also prints
+    precision and recall of each label, the confusion matrix and calibration.
 
     Example: translucid evaluate runs/toy test.en test.de
     """
@@ -366,6 +375,7 @@ def evaluate(
             again = shlex.join(["translucid", "compare", str(model), *files])
             raise InputError(f"{file} is a model, not data; to compare models: {again}")
     o.check_unused(out)
+    o.check_figure(figure)
     held = load(model, o.check_device(device), say=o.print_note)
     score = held.evaluate(*files, say=o.print_note, **options)
     settings = held.evaluation_settings(**options)
@@ -375,16 +385,27 @@ def evaluate(
         scored: dict[str, Any] = {"scores": score.numbers} | score.counts()
         scored |= {"notes": score.notes, "settings": settings.values}
         scored |= {"warnings": score.warnings} if score.warnings else {}
+        scored |= {} if score.report is None else {"report": score.report.as_dict()}
         scored |= {"baseline": baselines[0]} if baselines else {}
         scored |= {"other_baselines": baselines[1:]} if baselines[1:] else {}
         typer.echo(json.dumps(scored))
     else:
         _print_score(score, baselines)
+    if figure is not None:
+        _draw_report(score, figure, held.task.name)
     if out is not None:  # last, so that a task without predictions is still scored
         if not score.predictions:
             task = held.task.name
             raise InputError(f"--out {out}: task {task} has no predictions to write; omit --out")
         write_text(out, score.predictions_text())
+
+
+def _draw_report(score: "Score", figure: Path, task: str) -> None:
+    from translucid.see.class_pictures import pictures
+
+    if score.report is None:
+        raise InputError(f"--figure {figure}: task {task} has no labels to draw; omit --figure")
+    o.save_pictures(pictures(score.report), figure, "calibration")
 
 
 def _print_score(score: "Score", baselines: list[dict[str, Any]]) -> None:
@@ -401,6 +422,10 @@ def _print_score(score: "Score", baselines: list[dict[str, Any]]) -> None:
         for name, value in baseline["test"].items():
             worse = "  (better than the model)" if name in baseline["worse"] else ""
             typer.echo(f"  {name:<18} {value:.4f}{worse}")
+    if score.report is not None:
+        typer.echo()
+    for line in [] if score.report is None else score.report.lines():
+        typer.echo(line)
 
 
 def _own_baselines(

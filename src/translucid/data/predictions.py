@@ -21,9 +21,9 @@ from translucid.data.readers.columns import (
     USUAL,
     cell,
     note_columns,
-    note_numbers,
+    note_rows,
     open_columns,
-    open_numbers,
+    open_rows,
 )
 from translucid.data.readers.conll import (
     COMMENT,
@@ -45,7 +45,7 @@ from translucid.data.readers.tables import (
 )
 
 NUMBERS = "input"  # the role of numeric input columns
-Question = str | tuple[str, ...] | tuple[float, ...]  # model input: a text, its words, or numbers
+Question = str | tuple[Any, ...]  # model input: a text, its words, or the cells of a row
 Columns = Mapping[str, Any]
 
 
@@ -75,6 +75,7 @@ class InputRows(ABC):
     columns: Mapping[str, Column | Sequence[Column] | None] = field(default_factory=dict)
     rule: TableRule = field(default_factory=TableRule)
     loading: Loading = field(default_factory=Loading)
+    mixed: bool = False  # the inputs of a row are cells of any kind, not only numbers
 
     def __post_init__(self) -> None:
         self.loading.file = self.file
@@ -134,7 +135,7 @@ class TableRows(InputRows):
             cells = [cell(self.table, place, line, content) for place in places]
             question = self._question(role, line, places, cells)
             if first and role == NUMBERS:
-                note_numbers(self.table, places, [], f"line {line} gives {question}", self.loading)
+                note_rows(self.table, places, [], f"line {line} gives {question}", self.loading)
             elif first:
                 note_columns(self.table, {role: places[0]}, line, cells, self.loading)
             yield InputRow(line, question, content, first)
@@ -146,6 +147,8 @@ class TableRows(InputRows):
         self, role: str, line: int, places: Sequence[int | str], cells: Sequence[object]
     ) -> Question:
         where = f"{self.file}:{line}: "
+        if role == NUMBERS and self.mixed:
+            return tuple(cells)
         if role == NUMBERS:
             return tuple(
                 as_number(value, where + self.table.title(place))
@@ -162,7 +165,7 @@ class TableRows(InputRows):
         if NUMBERS in self.roles:
             columns = self.columns.get(NUMBERS) or ()
             inputs = [columns] if isinstance(columns, int | str) else list(columns)
-            table, places, _ = open_numbers(
+            table, places, _ = open_rows(
                 self.file, inputs or None, None, self.rule, self.loading, answered=False
             )
             return table, NUMBERS, places

@@ -5,6 +5,7 @@ Hugging Face datasets. None of these packages is imported: objects are recognise
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -173,4 +174,6 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
+    if isinstance(value, date):
+        return value.isoformat()
     return {type(value).__name__: str(value)}

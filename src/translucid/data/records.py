@@ -6,8 +6,8 @@ counts, compares or tokenizes records works for all kinds. Records of your own t
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 
 class Record:
@@ -38,8 +38,8 @@ class Record:
         return ()
 
     @property
-    def values(self) -> tuple[float, ...]:
-        """The numeric inputs of the record."""
+    def values(self) -> tuple[Any, ...]:
+        """The cells of the input columns, for rows of a table."""
         return ()
 
     @property
@@ -73,7 +73,8 @@ class Record:
     @property
     def whole_key(self) -> Hashable:
         """A key that is equal for two records that differ only in their line numbers."""
-        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "line")  # type: ignore[arg-type]
+        mine = (f for f in fields(self) if f.compare and f.name != "line")  # type: ignore[arg-type]
+        return tuple(getattr(self, f.name) for f in mine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +173,56 @@ class SimilarPair(Record):
         return (self.source, self.target)
 
 
+@dataclass(frozen=True)
+class Header:
+    """The file of a table row, and its input columns: names, or numbers from 1."""
+
+    file: str
+    columns: tuple[int | str, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Numbers(Record):
-    """Numeric inputs and targets of one regression example."""
+class LabelledRow(Record):
+    """The input cells of a table row, and its class."""
 
     sides: ClassVar[tuple[str, ...]] = ()
 
-    inputs: tuple[float, ...]
-    targets: tuple[float, ...]
+    inputs: tuple[Any, ...]
+    label: str
     line: int
+    header: Header | None = field(default=None, compare=False, repr=False)
 
     @property
-    def values(self) -> tuple[float, ...]:
+    def values(self) -> tuple[Any, ...]:
+        return self.inputs
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @property
+    def asked(self) -> str:
+        return ",".join("" if value is None else str(value) for value in self.inputs)
+
+    @property
+    def answer(self) -> str | None:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Record):
+    """Inputs and targets of one regression example. Inputs are numbers, or the cells of a table
+    that has other columns, too."""
+
+    sides: ClassVar[tuple[str, ...]] = ()
+
+    inputs: tuple[Any, ...]
+    targets: tuple[float, ...]
+    line: int
+    header: Header | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
         return self.inputs
 
     @property
@@ -192,7 +231,10 @@ class Numbers(Record):
 
     @property
     def asked(self) -> str:
-        return " ".join(f"{value:.6g}" for value in self.inputs)
+        values = (
+            f"{value:.6g}" if isinstance(value, float) else str(value) for value in self.inputs
+        )
+        return " ".join(values)
 
     @property
     def answer(self) -> str | None:

@@ -52,10 +52,12 @@ if TYPE_CHECKING:
     from translucid.tasks.options import SpanDecoding
     from translucid.tasks.regress import Regress
     from translucid.tasks.score import Coverage
+    from translucid.tasks.table import Table
     from translucid.tasks.tag import Tag
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
+Input = str | Sequence[Any] | Mapping[str, Any]  # a text; for models of tables, also a row
 
 
 def _generates(
@@ -190,10 +192,10 @@ class Model:
         lines = [line for line in several(inputs) if isinstance(line, str)]
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
-        task: Regress = expect(self.task, "regress")
+        task: Regress | Table = expect(self.task, "regress", "table")
         named = self.data_columns.get("input", ())
         items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
-        return task.predict(self.network, items)
+        return list(task.predict(self.network, items))  # type: ignore[arg-type]
 
     def _questions(self, rows: list[dict[str, Any]]) -> list[Any]:
         """The inputs of the task from rows of a table."""
@@ -305,7 +307,7 @@ class Model:
         from translucid.tasks.vocabulary import check_labels
 
         data = self.evaluation_settings(**options).data
-        loading = Loading(expected=self._bundle.columns)
+        loading = Loading(expected=self.data_columns)
         examples = ScoredExamples(self._bundle, self.folder)
         records, name = examples.records(files, data, limit, say, loading=loading)
         check_labels(records, self._bundle.labels, name, self.task.label_noun)
@@ -335,7 +337,7 @@ class Model:
         data = self.evaluation_settings().data
         examples = ScoredExamples(self._bundle, self.folder)
         records, _ = examples.records(files, data, limit, lambda line: None, limit, part)
-        return [(record.asked, record.answer) for record in records]
+        return [(self.task.text_of(record), record.answer) for record in records]
 
     def hardest_examples(
         self, *files: str | Sequence[str], limit: int | None = None
@@ -362,16 +364,19 @@ class Model:
 
     def trace(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         keep: str | Sequence[str] = "*",
         edit: Mapping[str, Edit] | None = None,
         budget_bytes: int | None = DEFAULT_BUDGET,
     ) -> Reading:
-        """Every intermediate value of one forward pass, by name and as figures."""
+        """Every intermediate value of one forward pass, by name and as figures.
+
+        text: for models that read rows of a table, also a row as a list or a dict."""
         from translucid.see.reading import read
 
+        text = self._typed(text)
         return read(
             self.network, self.task, text, self._target(text, target),
             keep=keep, edit=edit, budget_bytes=budget_bytes,
@@ -379,7 +384,7 @@ class Model:
 
     def explain(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         layer: int | None = None,
@@ -394,6 +399,7 @@ class Model:
         """
         from translucid.see.walk.page import Explanation
 
+        text = self._typed(text)
         self.task.check_line(text, "the text", self.network)
         try:
             reading = self.trace(text, target, budget_bytes=budget_bytes)
@@ -404,7 +410,7 @@ class Model:
 
     def gradients(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         of: int | None = None,
@@ -424,7 +430,7 @@ class Model:
 
     def saliency(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         of: int | str | None = None,
@@ -446,7 +452,7 @@ class Model:
 
     def saliency_map(
         self,
-        text: str,
+        text: Input,
         target: str | None = None,
         *,
         method: Method = "gradient",
@@ -508,7 +514,7 @@ class Model:
     @property
     def data_columns(self) -> dict[str, Columns]:
         """The columns of the training data by role: names or numbers."""
-        return self._bundle.columns
+        return self.task.columns_read(self._bundle.columns)
 
     def default_target(self, text: str) -> str | None:
         """The default target of `trace`, `explain` and `gradients`: the model's own translation."""
@@ -517,7 +523,11 @@ class Model:
     def _target(self, text: str, target: str | None) -> str | None:
         return self.default_target(text) if target is None else target
 
-    def _example(self, text: str, target: str | None) -> Example:
+    def _typed(self, text: Input) -> str:
+        return text if isinstance(text, str) else self.task.text_of_row(text)
+
+    def _example(self, text: Input, target: str | None) -> Example:
+        text = self._typed(text)
         return self.task.example(text, self._target(text, target))
 
     # ---- saving ----
@@ -588,6 +598,16 @@ def with_spans(model: Model, spans: SpanDecoding | None) -> Model:
     if spans is None:
         return model
     twin, decoding = copy(model), model._bundle.decoding | {"spans": spans}
+    twin._bundle = replace(model._bundle, decoding=decoding)
+    twin.task = task_of(twin._bundle)
+    return twin
+
+
+def with_thresholds(model: Model, thresholds: Mapping[str, float]) -> Model:
+    """A copy of a classifier of table rows with different decoding.thresholds."""
+    expect(model.task, "table")
+    twin = copy(model)
+    decoding = model._bundle.decoding | {"thresholds": dict(thresholds)}
     twin._bundle = replace(model._bundle, decoding=decoding)
     twin.task = task_of(twin._bundle)
     return twin

@@ -15,6 +15,7 @@ from translucid.models.lexicon import LexiconConfig as LexiconConfig
 from translucid.models.lexicon import LexiconModel as LexiconModel
 from translucid.models.linear import LinearConfig as LinearConfig
 from translucid.models.linear import LinearRegression as LinearRegression
+from translucid.models.linear import LinearScores as LinearScores
 from translucid.models.linear_text import LinearClassifier as LinearClassifier
 from translucid.models.linear_text import LinearTagger as LinearTagger
 from translucid.models.mlp import MLP as MLP

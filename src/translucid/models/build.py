@@ -20,7 +20,7 @@ from translucid.models.base import (
 from translucid.models.ensemble import Ensemble, GeneratingEnsemble
 from translucid.models.heads import Head, MaskedLanguageHead, make_head
 from translucid.models.lexicon import LexiconConfig, LexiconModel
-from translucid.models.linear import LinearConfig, LinearRegression
+from translucid.models.linear import LinearConfig, LinearRegression, LinearScores
 from translucid.models.linear_text import LinearClassifier, LinearTagger
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.models.ngram import NGramConfig, NGramModel
@@ -64,8 +64,9 @@ def build(config: ModelConfig) -> Network:
         case MLPConfig():
             return MLP(config)
         case LinearConfig():
-            kinds = {"classify": LinearClassifier, "tag": LinearTagger, None: LinearRegression}
-            return kinds[config.head](config)
+            if config.inputs is not None:
+                return (LinearRegression if config.head is None else LinearScores)(config)
+            return (LinearTagger if config.head == "tag" else LinearClassifier)(config)
         case NGramConfig():
             return NGramModel(config)
         case LexiconConfig():

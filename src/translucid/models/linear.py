@@ -14,10 +14,14 @@ from translucid.core.config import Config, key
 from translucid.core.trace import NO_TRACE, NoTrace
 from translucid.models import inputs
 from translucid.models.base import Network
+from translucid.models.logistic import SEARCH, DenseProblem, solve
 from translucid.parts.computation import Scope
 from translucid.parts.feedforward import Dense
 
-PENALTIES = tuple(10.0**power for power in range(-6, 4))  # penalties to try, per example
+PENALTIES = tuple(10.0**power for power in range(-6, 4))  # of ridge regression, per example
+# Of logistic regression, times the number of examples; strongest first.
+CLASS_PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+FOLDS = 5  # of the cross-validation that chooses it
 
 
 class LinearConfig(Config):
@@ -27,7 +31,9 @@ class LinearConfig(Config):
     inputs: int | None = key(None, "for numbers: input dimensions", gt=0)
     outputs: int = key(1, "output dimensions, classes or tags", gt=0)
     shape: Literal["encoder"] | None = key(None, "for text: encoder")
-    head: Literal["classify", "tag"] | None = key(None, "for text: output head")
+    head: Literal["classify", "tag"] | None = key(
+        None, "output head, for text or for labels of numbers"
+    )
     vocab: int | None = key(None, "for text: vocabulary size", gt=0)
     features: int = key(1 << 18, "for text: rows of each hashed feature table", gt=0)
 
@@ -35,6 +41,8 @@ class LinearConfig(Config):
     def _numbers_or_text(self) -> "LinearConfig":
         text = {"shape": self.shape, "head": self.head, "vocab": self.vocab}
         present = [name for name, value in text.items() if value is not None]
+        if self.inputs is not None and present == ["head"] and self.head == "classify":
+            return self  # labels of rows of numbers
         if self.inputs is not None and present:
             raise ValueError(
                 f"{present[0]} is for models that read text, but inputs is for models that read "
@@ -54,10 +62,8 @@ class LinearConfig(Config):
         return int(self.inputs is None)
 
 
-class LinearRegression(Network):
-    """ŷ = W x + b, by ridge regression: W and b minimise the squared error plus a penalty on ‖W‖²
-    (Hoerl & Kennard 1970). Of several penalties, the one with the smallest leave-one-out error is
-    used."""
+class LinearNumbers(Network):
+    """ŷ = W x + b."""
 
     fits = True
     config: LinearConfig
@@ -82,6 +88,12 @@ class LinearRegression(Network):
     def feeds(self, part: str, at: Scope) -> str | None:
         return "x"
 
+
+class LinearRegression(LinearNumbers):
+    """ŷ = W x + b, by ridge regression: W and b minimise the squared error plus a penalty on ‖W‖²
+    (Hoerl & Kennard 1970). Of several penalties, the one with the smallest leave-one-out error is
+    used."""
+
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
         x = torch.cat([batch["x"] for batch, _ in batches]).double()
@@ -89,6 +101,39 @@ class LinearRegression(Network):
         weight, bias = ridge(x, y)
         self.output.linear.weight.copy_(weight.T)
         self.output.linear.bias.copy_(bias)
+
+
+class LinearScores(LinearNumbers):
+    """The scores of the labels, W x + b, by logistic regression with a penalty on W². The penalty
+    is the one with the smallest loss in cross-validation; then all rows are used."""
+
+    class_weights: Sequence[float] = ()  # of each label in the loss; empty: all 1
+
+    @torch.no_grad()
+    def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
+        x = torch.cat([batch["x"] for batch, _ in batches]).double()
+        y = torch.cat([targets for _, targets in batches])
+        mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
+        deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+        z = (x - mean) / deviation
+        importance = torch.tensor(self.class_weights or [1.0] * self.config.outputs).double()[y]
+
+        def problem(chosen: Tensor) -> DenseProblem:
+            return DenseProblem(z[chosen], y[chosen], importance[chosen], self.config.outputs)
+
+        fold = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)) % FOLDS
+        losses = torch.zeros(len(CLASS_PENALTIES), dtype=torch.float64)
+        for number in range(min(FOLDS, len(y))):
+            apart, weight = problem(fold == number), None
+            for place, penalty in enumerate(CLASS_PENALTIES):
+                rest = problem(fold != number)
+                weight = solve(rest, penalty / len(rest.classes), weight, iterations=SEARCH)
+                losses[place] += apart.loss(weight)
+        penalty = CLASS_PENALTIES[int(losses.argmin())]
+        weight = solve(problem(torch.ones_like(y, dtype=torch.bool)), penalty / len(y))
+        own = weight[:-1] / deviation[:, None]
+        self.output.linear.weight.copy_(own.T)
+        self.output.linear.bias.copy_(weight[-1] - mean @ own)
 
 
 def ridge(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ the matrix of features is the product of two sparse matrices: (examples, units),
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -62,6 +63,64 @@ def _product(matrix: tuple[Tensor, ...], x: Tensor) -> Tensor:
     return F.embedding_bag(columns, x, starts, mode="sum", per_sample_weights=values)
 
 
+class Objective(Protocol):
+    """Examples with their classes, of which `solve` minimizes the mean loss."""
+
+    @property
+    def classes(self) -> Tensor: ...  # (examples,)
+
+    def start(self) -> Tensor:
+        """Weights of 0: (features + 1, outputs); the last row is the bias."""
+        ...
+
+    def logits(self, weight: Tensor) -> Tensor:
+        """The scores (examples, outputs)."""
+        ...
+
+    def loss_of(self, logits: Tensor) -> Tensor:
+        """The mean loss."""
+        ...
+
+    def gradient(self, error: Tensor) -> Tensor:
+        """The gradient at the weights (features, outputs). error: at the scores, softmax minus
+        target, over the number of examples."""
+        ...
+
+    def weighted(self, error: Tensor) -> Tensor:
+        """The errors times the weight of each example."""
+        ...
+
+
+@dataclass(frozen=True)
+class DenseProblem:
+    """Examples with their classes, as numbers. importance: the weight of each in the loss."""
+
+    x: Tensor  # (examples, features)
+    classes: Tensor  # (examples,)
+    importance: Tensor  # (examples,)
+    outputs: int
+
+    def start(self) -> Tensor:
+        return torch.zeros(self.x.shape[1] + 1, self.outputs).to(self.x)
+
+    def logits(self, weight: Tensor) -> Tensor:
+        return self.x @ weight[:-1] + weight[-1]
+
+    def loss_of(self, logits: Tensor) -> Tensor:
+        losses = F.cross_entropy(logits, self.classes, reduction="none")
+        return (losses * self.importance).mean()
+
+    def gradient(self, error: Tensor) -> Tensor:
+        return self.x.T @ error
+
+    def weighted(self, error: Tensor) -> Tensor:
+        return error * self.importance[:, None]
+
+    def loss(self, weight: Tensor) -> float:
+        """The summed loss."""
+        return float(self.loss_of(self.logits(weight))) * len(self.classes)
+
+
 @dataclass(frozen=True)
 class Problem:
     """A classification problem: examples, given by their features, and their classes. scale: a
@@ -78,6 +137,19 @@ class Problem:
         bias."""
         return self.examples.times(self.units.times(weight[:-1] * self.scale)) + weight[-1]
 
+    def start(self) -> Tensor:
+        size = (len(self.scale) + 1, self.outputs)
+        return torch.zeros(size, dtype=self.scale.dtype, device=self.scale.device)
+
+    def loss_of(self, logits: Tensor) -> Tensor:
+        return F.cross_entropy(logits, self.classes)
+
+    def gradient(self, error: Tensor) -> Tensor:
+        return self.units.transposed_times(self.examples.transposed_times(error)) * self.scale
+
+    def weighted(self, error: Tensor) -> Tensor:
+        return error
+
     def score(self, weight: Tensor) -> tuple[int, float]:
         """The number of wrong predictions, and the mean loss."""
         logits = self.logits(weight)
@@ -87,7 +159,7 @@ class Problem:
 
 @torch.no_grad()
 def solve(
-    problem: Problem,
+    problem: Objective,
     penalty: float,
     start: Tensor | None = None,
     *,
@@ -96,8 +168,7 @@ def solve(
 ) -> Tensor:
     """The weights (features + 1, outputs) with the smallest mean loss plus penalty / 2 ‖W‖², by
     L-BFGS (Liu & Nocedal 1989). The bias has no penalty."""
-    size = (len(problem.scale) + 1, problem.outputs)
-    weight = torch.zeros(size, dtype=problem.scale.dtype, device=problem.scale.device)
+    weight = problem.start()
     if start is not None:
         weight.copy_(start)
     count = len(problem.classes)
@@ -106,12 +177,10 @@ def solve(
         logits = problem.logits(weight)
         error = logits.softmax(dim=-1)
         error[torch.arange(count, device=error.device), problem.classes] -= 1
-        error /= count
-        features = problem.units.transposed_times(problem.examples.transposed_times(error))
-        gradient = features * problem.scale + penalty * weight[:-1]
+        error = problem.weighted(error / count)
+        gradient = problem.gradient(error) + penalty * weight[:-1]
         weight.grad = torch.cat([gradient, error.sum(dim=0, keepdim=True)])
-        loss = F.cross_entropy(logits, problem.classes)
-        return float(loss + penalty / 2 * weight[:-1].square().sum())
+        return float(problem.loss_of(logits) + penalty / 2 * weight[:-1].square().sum())
 
     torch.optim.LBFGS(
         [weight], max_iter=iterations, max_eval=2 * iterations, history_size=HISTORY,

@@ -29,10 +29,12 @@ class MLPConfig(Config):
 
     kind: Literal["mlp"] = "mlp"
     inputs: int = key(..., "input dimensions", gt=0)
+    head: Literal["classify"] | None = key(None, "classify: outputs are scores of labels")
     hidden: tuple[PositiveInt, ...] = key((64,), "width of each hidden layer", strict=False)
     outputs: int = key(1, "output dimensions", gt=0)
     activation: ActivationName = key("relu", "activation of the hidden layers")
     residual: bool = key(False, "residual connections between layers of equal size")
+    dropout: float = key(0.0, "dropout after each hidden layer", ge=0, lt=1)
     standardise: bool = key(False, "standardise the inputs to mean 0, standard deviation 1")
 
 
@@ -49,6 +51,7 @@ class MLP(Network):
         self.layers = nn.ModuleList(
             Dense(a, b, config.activation, config.residual) for a, b in pairwise(sizes)
         )
+        self.dropout = nn.Dropout(config.dropout)
         self.output = Dense(sizes[-1], config.outputs)
         initialise.mlp(self, config.activation)
 
@@ -58,7 +61,7 @@ class MLP(Network):
         if self.standardise is not None:
             x = self.standardise(x, trace.at("standardise"))
         for i, layer in enumerate(self.layers):
-            x = layer(x, trace.at(f"layers.{i}.dense"))
+            x = self.dropout(layer(x, trace.at(f"layers.{i}.dense")))
         return self.output(x, trace.at("output.dense"))
 
     @property

@@ -207,6 +207,8 @@ def set_up(
         check_metric(known.task, network, valid, training.best_metric)
     packed = None if network.fits else shared_rows(known.task, items, recipe)
     plan = None if network.fits else epoch_plan(known.task, items, recipe, 0, packed)
+    for line in known.task.reading_report():
+        say(f"  {line}")
     _say_about(known.tokenizers, plan, examples, recipe, say)
     if few := few_examples_warning(known.task, valid, recipe.data):
         say(few)

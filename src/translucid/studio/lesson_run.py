@@ -126,7 +126,10 @@ class LessonRun:
         typed = self.text.replace(",", " ").split() if self.run.example.words.features else []
         if place >= len(typed):
             raise Lacks("the model reads words, not numbers")
-        return float(typed[place])
+        try:
+            return float(typed[place])
+        except ValueError:  # a category or a date
+            raise Lacks("the model reads cells that are not numbers") from None
 
     @property
     def answer(self) -> Word:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.readers.loading import Loading
+from translucid.data.readers.loading import Columns, Loading
 from translucid.data.records import Record as AnyRecord
 from translucid.data.tokenizers.special_tokens import Role
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -287,6 +287,29 @@ class Task(ABC, Generic[Record, Item]):
         tokenizer = next(iter(self.vocabularies.values()))  # of the input, not of the output
         return unknown_pieces(tokenizer, question, tokenizer.encode(question))
 
+    def remarks(self, question: Any) -> list[str]:
+        """How a row of a table is unlike the training data, such as unknown categories."""
+        return []
+
+    @property
+    def notes_inputs(self) -> bool:
+        """Whether there can be notes on inputs: unknown words or categories, values out of
+        range."""
+        return bool(self.vocabularies)
+
+    @property
+    def prediction_note(self) -> str:
+        """How predictions are made, if not as usual; printed before them."""
+        return ""
+
+    def columns_read(self, columns: Mapping[str, Columns]) -> dict[str, Columns]:
+        """The columns of the training data that the model reads, by role."""
+        return dict(columns)
+
+    def reading_report(self) -> list[str]:
+        """Lines on how each column of a table is read, printed before training."""
+        return []
+
     def predict_columns(
         self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
     ) -> list[dict[str, Any]]:
@@ -357,7 +380,15 @@ class Task(ABC, Generic[Record, Item]):
 
     def first_text(self, records: Sequence[Record], items: Sequence[Item]) -> str:
         """The input text of the first example; empty if there is none."""
-        return records[0].asked if records else ""
+        return self.text_of(records[0]) if records else ""
+
+    def text_of_row(self, row: Any) -> str:
+        """A row passed from Python as a person would type it."""
+        raise InputError(f"{row!r:.60} is not a text; pass a text, as in model.predict")
+
+    def text_of(self, record: Record) -> str:
+        """The input of a record as a person would type it."""
+        return record.asked
 
     def encode_all(self, records: Sequence[Record]) -> list[Item]:
         """Encode many records; override it if a tokenizer is faster on many texts at once."""

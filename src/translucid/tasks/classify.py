@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import pad_characters, spell
 from translucid.data.readers.loading import Loading
-from translucid.data.records import Labelled
+from translucid.data.records import Labelled, LabelledRow
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Traits, toy_sentences
 from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.class_report import ClassReport
 from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import in_batches
@@ -245,53 +246,20 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         self.reading.check_trainable("evaluate")
         rows, losses = self._read(model, items)
         answers: list[Any] = [self.reading.answer(self.labels, row) for row in rows]
-        predicted = [answer.label for answer in answers]
+        predicted, gold = [answer.label for answer in answers], [item.label for item in items]
+        chosen, wanted = [self._number[p] for p in predicted], [self.labels[n] for n in gold]
         return replace(
-            self._score(predicted, losses, items),
-            warnings=one_answer(predicted, [item.label for item in items], "row"),
+            score_of(predicted, losses, wanted),
+            warnings=one_answer(predicted, gold, "row"),
             predictions=[self.answer_text(answer) for answer in answers],
-            sums=lambda: self._sums(predicted, losses, items),
+            sums=lambda: class_sums([item.line for item in items], predicted, losses, wanted),
+            report=ClassReport.of(
+                self.labels, gold, chosen, [answer.probability for answer in answers]
+            ),
         )
 
-    def _sums(
-        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
-    ) -> dict[str, Sums]:
-        lines, gold = [item.line for item in items], [self.labels[item.label] for item in items]
-        pairs = list(zip(predicted, gold, strict=True))
-        labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
-        counts = np.zeros((len(items), len(labels), 3))  # hits, predicted, gold of each label
-        for row, (p, g) in enumerate(pairs):
-            counts[row, labels[p]] += (p == g, 1, 0)
-            counts[row, labels[g], 2] += 1
-        return {
-            "accuracy": of_lines(lines, [(float(p == g), 1.0) for p, g in pairs], ratio),
-            "macro_f1": of_lines(lines, counts.reshape(len(items), -1), metrics.macro_f1_of_counts),
-            "loss": of_lines(lines, [(loss, 1.0) for loss in losses], ratio),
-        }
-
     def baseline(self, train: Sequence[ClassifyItem], held_out: Sequence[ClassifyItem]) -> Baseline:
-        counts = Counter(item.label for item in train)
-        label = self.labels[counts.most_common(1)[0][0]]
-        total = len(train) + len(self.labels)  # add-one smoothing: no label is impossible
-        losses = [-math.log((counts[item.label] + 1) / total) for item in held_out]
-        score = self._score([label] * len(held_out), losses, held_out)
-        return Baseline(f"always {label!r}", score)
-
-    def _score(
-        self, predicted: Sequence[str], losses: Sequence[float], items: Sequence[ClassifyItem]
-    ) -> Score:
-        gold = [self.labels[item.label] for item in items]
-        numbers = {
-            "accuracy": metrics.accuracy(predicted, gold),
-            "macro_f1": metrics.macro_f1(predicted, gold),
-            "loss": sum(losses) / max(len(losses), 1),
-        }
-        wrong = {
-            pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]
-        }
-        worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
-        notes = tuple(f"{n} x {right} predicted as {guess}" for (right, guess), n in worst)
-        return Score(numbers, notes)
+        return majority(self.labels, [i.label for i in train], [i.label for i in held_out])
 
     # ---- tracing and the studio ----
 
@@ -312,7 +280,49 @@ class Classify(TextTask[Labelled, ClassifyItem]):
         return self.reading.outputs(self.labels)
 
 
-def label_balance(train: Sequence[Labelled]) -> Finding:
+def score_of(predicted: Sequence[str], losses: Sequence[float], gold: Sequence[str]) -> Score:
+    """Accuracy, macro F1 and loss, with the most frequent confusions."""
+    numbers = {
+        "accuracy": metrics.accuracy(predicted, gold),
+        "macro_f1": metrics.macro_f1(predicted, gold),
+        "loss": sum(losses) / max(len(losses), 1),
+    }
+    wrong = {
+        pair: n for pair, n in metrics.confusion(predicted, gold).items() if pair[0] != pair[1]
+    }
+    worst = sorted(wrong.items(), key=lambda entry: -entry[1])[:5]
+    notes = tuple(f"{n} x {right} predicted as {guess}" for (right, guess), n in worst)
+    return Score(numbers, notes)
+
+
+def class_sums(
+    lines: Sequence[int], predicted: Sequence[str], losses: Sequence[float], gold: Sequence[str]
+) -> dict[str, Sums]:
+    """The sums over examples of which these metrics are functions."""
+    pairs = list(zip(predicted, gold, strict=True))
+    labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
+    counts = np.zeros((len(pairs), len(labels), 3))  # hits, predicted, gold of each label
+    for row, (p, g) in enumerate(pairs):
+        counts[row, labels[p]] += (p == g, 1, 0)
+        counts[row, labels[g], 2] += 1
+    return {
+        "accuracy": of_lines(lines, [(float(p == g), 1.0) for p, g in pairs], ratio),
+        "macro_f1": of_lines(lines, counts.reshape(len(pairs), -1), metrics.macro_f1_of_counts),
+        "loss": of_lines(lines, [(loss, 1.0) for loss in losses], ratio),
+    }
+
+
+def majority(labels: Sequence[str], train: Sequence[int], held_out: Sequence[int]) -> Baseline:
+    """The most frequent label of the training data."""
+    counts = Counter(train)
+    label = labels[counts.most_common(1)[0][0]]
+    total = len(train) + len(labels)  # add-one smoothing: no label is impossible
+    losses = [-math.log((counts[one] + 1) / total) for one in held_out]
+    score = score_of([label] * len(held_out), losses, [labels[one] for one in held_out])
+    return Baseline(f"always {label!r}", score)
+
+
+def label_balance(train: Sequence[Labelled] | Sequence[LabelledRow]) -> Finding:
     """Check how often each label occurs."""
     counts = Counter(record.label for record in train)
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))

@@ -1,7 +1,8 @@
-"""Notes on texts whose answers are unreliable: empty, or with unknown tokens."""
+"""Notes on inputs whose answers are unreliable: empty texts, unknown tokens, rows with unknown
+categories or with values outside the range of the training data."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +13,23 @@ SHOWN = 5  # unknown words or characters in a summary
 
 @dataclass(frozen=True)
 class InputNote:
-    """Whether a text is empty, and which parts were read as <unk>."""
+    """Whether a text is empty, which parts were read as <unk>, and how a row is unlike the training
+    data."""
 
     empty: bool = False
     unknown: tuple[str, ...] = ()  # words or characters, one for each token
+    remarks: tuple[str, ...] = ()  # on the cells of a row
 
     def __bool__(self) -> bool:
-        return self.empty or bool(self.unknown)
+        return self.empty or bool(self.unknown or self.remarks)
 
     @property
     def words(self) -> str:
         """The note as text for a table cell; empty if there is nothing to note."""
         if self.empty:
             return "empty text"
+        if self.remarks:
+            return "; ".join(self.remarks)
         if not self.unknown:
             return ""
         return f"{len(self.unknown)} unknown: {_listed(dict.fromkeys(self.unknown))}"
@@ -33,13 +38,17 @@ class InputNote:
         """The note as keys to add to a JSON answer."""
         if self.empty:
             return {"empty": True}
+        if self.remarks:
+            return {"remarks": list(self.remarks)}
         if self.unknown:
             return {"unknown_tokens": len(self.unknown), "unknown": list(self.unknown)}
         return {}
 
 
 def note_of(task: Task[Any, Any], question: Any) -> InputNote:
-    """The note on an input: a text or a list of words. For numbers, the note is empty."""
+    """The note on a text, its words or a row; numbers have none."""
+    if task.notes_inputs and not task.vocabularies:
+        return InputNote(remarks=tuple(task.remarks(question)))
     words = [question] if isinstance(question, str) else question
     if not task.vocabularies or not all(isinstance(word, str) for word in words):
         return InputNote()
@@ -58,16 +67,18 @@ class InputNotes:
     empty: int = 0
     with_unknown: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
+    remarks: list[tuple[str, ...]] = field(default_factory=list)  # on each row
 
     def add(self, note: InputNote) -> None:
         self.texts += 1
         self.empty += note.empty
         self.with_unknown += bool(note.unknown)
         self.unknown.update(note.unknown)
+        self.remarks.append(note.remarks)
 
     def lines(self) -> list[str]:
         """The summary lines; empty if there is nothing to note."""
-        lines = []
+        lines = list(in_short(self.remarks))
         if self.empty and self.empty_is_noted:
             verb = "is" if self.empty == 1 else "are"
             lines.append(
@@ -83,6 +94,20 @@ class InputNotes:
                 f"{tokens:,} {'token was' if tokens == 1 else 'tokens were'} read as <unk>"
             )
         return lines
+
+
+def in_short(remarks: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """One line on the remarks on several rows; none if there are no remarks."""
+    rows = sum(map(bool, remarks))
+    if not rows:
+        return ()
+    verb = "has" if rows == 1 else "have"
+    counts = Counter(remark for row in remarks for remark in row).most_common()
+    listed = _listed(f"{remark} ({n:,})" if n > 1 else remark for remark, n in counts)
+    return (
+        f"{rows:,} of {len(remarks):,} rows {verb} values unlike those of the training data: "
+        f"{listed}",
+    )
 
 
 def _listed(words: Iterable[str]) -> str:

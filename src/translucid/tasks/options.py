@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from translucid.core.config import Config, key
+from translucid.data.column_kinds import Kind as ColumnKind
 from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.lines import LineRule
+from translucid.data.readers.quantities import Decimal
 from translucid.data.readers.tables import Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
@@ -39,6 +41,10 @@ class TaskConfig(Config):
         "embed: temperature of the contrastive loss",
         gt=0,
     )
+    class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None = key(
+        None,
+        "table: weights of the labels in the loss: balanced, or {yes = 5.0}; default: all 1",
+    )
 
 
 class DataConfig(Config):
@@ -62,7 +68,7 @@ class DataConfig(Config):
     test: Paths = key((), "test files, scored once at the end", strict=False)
     store: str | None = key(None, "folder for a token store on disk, for text larger than RAM")
     text_column: Column = key(None, "text column: name, or number from 1")
-    label_column: Column = key(None, "classify: label column")
+    label_column: Column = key(None, "classify, table: label column")
     missing_labels: Paths = key(
         ("auto",), "labels that mean no label, such as NA; auto: detect them", strict=False
     )
@@ -75,7 +81,18 @@ class DataConfig(Config):
     words_column: Column = key(None, "tag: word column; default: detect it")
     tags_column: Column = key(None, "tag: tag column; default: detect it")
     input_columns: tuple[int | str, ...] = key(
-        (), "regress: input columns; default: all but the outputs", strict=False
+        (), "table, regress: input columns, such as area,rate; default: all others", strict=False
+    )
+    ignore_columns: tuple[int | str, ...] | None = key(
+        None, "table, regress: columns that are no inputs, such as id,name", strict=False
+    )
+    column_kinds: dict[str, ColumnKind] | None = key(
+        None,
+        'table, regress: kinds of columns: {zip = "category", day = "date-dmy"}; default: detect '
+        "them",
+    )
+    decimal: Decimal | None = key(
+        None, "table, regress: decimal mark in the cells, point or comma; default: detect it"
     )
     output_columns: tuple[int | str, ...] = key(
         (), "regress: output columns; default: the last", strict=False
@@ -84,9 +101,7 @@ class DataConfig(Config):
     encoding: str | None = key(None, "text encoding, such as latin-1 or utf-16; default: utf-8")
     delimiter: Delimiter | None = key(None, "CSV delimiter; default: detect it")
     header: bool | None = key(None, "whether the first row is a header; default: detect it")
-    standardise: bool = key(
-        True, "regress: scale inputs and outputs to mean 0, standard deviation 1"
-    )
+    standardise: bool = key(True, "table, regress: scale numbers to mean 0, standard deviation 1")
     unit: Literal["line", "paragraph", "file"] = key("line", "language: what counts as a document")
     keep_empty: bool = key(
         False, "language: count empty lines as documents, as word-level benchmarks do"
@@ -118,6 +133,14 @@ class DataConfig(Config):
     @classmethod
     def _one_or_several(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("input_columns", "ignore_columns", "output_columns", mode="before")
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        """Column names may be separated by commas."""
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return (value,) if isinstance(value, int) else value
 
     @field_validator("encoding")
     @classmethod
@@ -161,7 +184,7 @@ class DataConfig(Config):
 # Keys of the section data about the location of examples, or about preparing them for training.
 PLACES = (
     "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
-    "standardise",
+    "standardise", "ignore_columns", "column_kinds", "decimal",
 )  # fmt: skip
 # Keys about the format of a file, which may differ from file to file.
 WRITTEN = ("format", "encoding", "delimiter", "header")
@@ -196,6 +219,16 @@ class DecodingConfig(Config):
     carry_state: bool | None = key(
         None, "recurrent language models: score the text as one stream; default: as trained"
     )
+    thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = key(
+        None, "table: predict a label if its probability is at least this: {yes = 0.3}"
+    )
+
+    @field_validator("thresholds")
+    @classmethod
+    def _one_label(cls, value: dict[str, float] | None) -> dict[str, float] | None:
+        if value is not None and len(value) != 1:
+            raise ValueError("set the threshold of one label; the others share the rest")
+        return value
 
     @model_validator(mode="after")
     def _one_way_to_read_on(self) -> "DecodingConfig":
@@ -218,6 +251,8 @@ class Resources:
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     smoothing: float = 0.0
+    # The weight of each label in the loss; empty: all 1.
+    class_weights: tuple[float, ...] = ()
     temperature: float = TEMPERATURE
     characters: bool = False  # the model also reads the characters of each word
     decoding: DecodingConfig = field(default_factory=DecodingConfig)

@@ -44,7 +44,16 @@ TASKS: Registry[type[Any]] = Registry(
     "task",
     {
         name: f"translucid.tasks.{name}"
-        for name in ("regress", "language", "classify", "tag", "translate", "fill", "embed")
+        for name in (
+            "regress",
+            "table",
+            "language",
+            "classify",
+            "tag",
+            "translate",
+            "fill",
+            "embed",
+        )
     },
     _check,
     not_for_recipes={"fill": "models for task fill come from other tools and are not trained here"},

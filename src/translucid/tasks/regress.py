@@ -14,27 +14,29 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import ConfigError, InputError, RowError
-from translucid.data.readers.cells import as_number
+from translucid.data.features import Columns
+from translucid.data.readers.cells import as_number, is_plain_number
 from translucid.data.readers.loading import Loading
 from translucid.data.records import Numbers
-from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models.linear import LinearRegression
+from translucid.models.linear import LinearNumbers
 from translucid.models.mlp import MLP, Perceptron
 from translucid.tasks import metrics
-from translucid.tasks.base import Score, Task, Traits
+from translucid.tasks.base import Score, Traits
 from translucid.tasks.batch import Batch
 from translucid.tasks.example import Example
 from translucid.tasks.in_batches import in_batches
-from translucid.tasks.options import DataConfig, Resources, TokenizerConfig
+from translucid.tasks.input_notes import in_short
+from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Scale, Values
 from translucid.tasks.registry import task
+from translucid.tasks.row_task import READ_NOTE, RowTask, where_of
 from translucid.tasks.score import Baseline, one_answer
 from translucid.tasks.significance import Sums, of_lines, ratio
 from translucid.tasks.words import Words
 
 LARGEST = torch.finfo(torch.float32).max
 LOSS_NOTE = "loss: half the squared error of standardised outputs"
-READ_NOTE = (
+SCALE_NOTE = (
     "They are standardised: minus the mean of the training data, divided by its standard "
     "deviation, so that all inputs have the same scale."
 )
@@ -42,13 +44,14 @@ READ_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class RegressItem:
-    inputs: tuple[float, ...]
+    inputs: tuple[float, ...]  # numbers, or the features of a row of mixed columns
     targets: tuple[float, ...]
     line: int
+    remarks: tuple[str, ...] = ()  # what is unlike the training data
 
 
 @task
-class Regress(Task[Numbers, RegressItem]):
+class Regress(RowTask[Numbers, RegressItem]):
     """Regression, trained on half the squared error and scored by R²."""
 
     name = "regress"
@@ -69,7 +72,13 @@ class Regress(Task[Numbers, RegressItem]):
                 "patience": 8,
             }
         },
-        data_keys=("input_columns", "output_columns"),
+        data_keys=(
+            "input_columns",
+            "output_columns",
+            "ignore_columns",
+            "column_kinds",
+            "decimal",
+        ),
         decoding_keys=(),
         task_keys=(),
         loss_by_evaluating=True,
@@ -81,7 +90,7 @@ class Regress(Task[Numbers, RegressItem]):
 
         return read.read_numbers(
             files[0], inputs=data.input_columns or None, targets=data.output_columns or None,
-            rule=data.rule, loading=loading,
+            ignored=data.ignore_columns or (), mixed=True, rule=data.rule, loading=loading,
         )  # fmt: skip
 
     @classmethod
@@ -106,42 +115,56 @@ class Regress(Task[Numbers, RegressItem]):
                 )
 
     @classmethod
-    def learn_tokenizers(
-        cls, records: Iterable[Numbers], options: TokenizerConfig
-    ) -> dict[str, Tokenizer]:
-        return {}
-
-    @classmethod
     def smallest_sizes(cls) -> dict[str, Any]:
         return {"inputs": 1, "outputs": 1}
 
     @classmethod
     def network_sizes(cls, resources: Resources, train: Sequence[Numbers]) -> dict[str, Any]:
-        return {"inputs": len(train[0].inputs), "outputs": len(train[0].targets)}
+        inputs = len(train[0].inputs)
+        if "columns" in resources.statistics:
+            inputs = len(Columns.read(resources.statistics["columns"]).names)
+        return {"inputs": inputs, "outputs": len(train[0].targets)}
 
     @classmethod
     def measure(cls, train: Sequence[Numbers], data: DataConfig) -> dict[str, Any]:
-        if not data.standardise:
-            return {}
-        return {
-            "inputs": asdict(Scale.of([record.inputs for record in train], "input")),
-            "targets": asdict(Scale.of([record.targets for record in train], "output")),
-        }
+        """The means and deviations of numbers; for a table with other cells, its columns."""
+        mixed = not all(is_plain_number(cell) for record in train for cell in record.inputs)
+        read: dict[str, Any] = {}
+        if mixed or data.column_kinds:
+            read["columns"] = cls.learn_columns(train, data).as_json()
+        elif data.standardise:
+            read["inputs"] = asdict(Scale.of([_numbers_of(record) for record in train], "input"))
+        if data.standardise:
+            read["targets"] = asdict(Scale.of([record.targets for record in train], "output"))
+        return read
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
-        return cls(**{side: Scale(**scale) for side, scale in resources.statistics.items()})
+        read = dict(resources.statistics)
+        columns = Columns.read(read.pop("columns")) if "columns" in read else None
+        return cls(**{side: Scale(**scale) for side, scale in read.items()}, columns=columns)
 
-    def __init__(self, inputs: Scale | None = None, targets: Scale | None = None) -> None:
-        self.input_scale, self.target_scale = inputs, targets
+    def __init__(
+        self,
+        inputs: Scale | None = None,
+        targets: Scale | None = None,
+        columns: Columns | None = None,
+    ) -> None:
+        self.input_scale, self.target_scale, self.columns = inputs, targets, columns
+        if columns is not None:
+            self.samples = (columns.example(),)
 
     def line_form(self, network: nn.Module) -> str:
+        if self.columns is not None:
+            return super().line_form(network)
         wanted, _ = _columns(network)
         example = " ".join(map(str, range(wanted)))
         return f"{wanted} number{'s' * (wanted > 1)} per line, such as {example}"
 
     def read_line(self, line: str, where: str, network: nn.Module) -> RegressItem:
-        """Parse numbers separated by commas or spaces."""
+        """Parse numbers separated by commas or spaces, or the cells of a row."""
+        if self.columns is not None:
+            return self.row_item(line, (), where)
         (wanted, _), cells = _columns(network), line.replace(",", " ").split()
         if len(cells) != wanted:
             raise InputError(
@@ -153,7 +176,10 @@ class Regress(Task[Numbers, RegressItem]):
         return RegressItem(tuple(row), (), 0)
 
     def row_item(self, row: Any, named: Any, where: str) -> RegressItem:
-        """Convert a Python row to an item: numbers in order, or a dict by column name."""
+        """Convert a Python row to an item: cells in order, or a dict by column name."""
+        if self.columns is not None:
+            cells = self.row_of(row, where)
+            return RegressItem(tuple(self.columns.encode(cells, where, self.columns.ids)), (), 0)
         try:
             values = [row[name] for name in named] if isinstance(row, Mapping) else row
             numbers = tuple(float(value) for value in values)
@@ -183,6 +209,8 @@ class Regress(Task[Numbers, RegressItem]):
         return " ".join(f"{number:.6g}" for number in answer)
 
     def answer_json(self, line: str, answer: list[float]) -> dict[str, Any]:
+        if self.columns is not None:
+            return super().answer_json(line, answer) | {"outputs": answer}
         inputs = [float(cell) for cell in line.replace(",", " ").split()]
         return {"inputs": inputs, "outputs": answer}
 
@@ -200,6 +228,8 @@ class Regress(Task[Numbers, RegressItem]):
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
         if isinstance(question, str):
             self.check_line(question, where, network)
+        elif self.columns is not None:
+            self.check_item(self.row_item(question, (), where), where, network)
         else:
             self.check_item(RegressItem(tuple(question), (), 0), where, network)
 
@@ -215,7 +245,7 @@ class Regress(Task[Numbers, RegressItem]):
         items = [
             self.read_line(question, f"text {n}", model)
             if isinstance(question, str)
-            else RegressItem(tuple(question), (), 0)
+            else self.row_item(question, (), f"row {n}")
             for n, question in enumerate(questions, start=1)
         ]
         return [
@@ -224,16 +254,15 @@ class Regress(Task[Numbers, RegressItem]):
         ]
 
     def encode(self, record: Numbers) -> RegressItem:
-        return RegressItem(record.inputs, record.targets, record.line)
+        if self.columns is not None:
+            return RegressItem(self.features_of(record), record.targets, record.line)
+        return RegressItem(_numbers_of(record), record.targets, record.line)
 
-    def sizes(self, item: RegressItem) -> tuple[int, ...]:
-        return (1,)
+    def held_out_items(self, records: Sequence[Numbers], row: int) -> list[RegressItem]:
+        return [replace(self.encode(one), remarks=self.remarks_of(one)) for one in records]
 
     def targets(self, item: RegressItem) -> int:
         return len(item.targets)
-
-    def shorten(self, item: RegressItem, max_length: int) -> RegressItem:
-        return item  # half a row of numbers has no meaning
 
     def collate(self, items: Sequence[RegressItem]) -> Batch:
         x = _tensor([item.inputs for item in items], self.input_scale)
@@ -273,6 +302,7 @@ class Regress(Task[Numbers, RegressItem]):
             self._score(answers, items), predictions=lines, sums=lambda: self._sums(answers, items),
             warnings=(
                 *one_answer(lines, [item.targets for item in items], "row"),
+                *in_short([item.remarks for item in items]),
                 *([f"{lost:,} of {len(items):,} rows: the output is not finite"] if lost else ()),
             ),
         )  # fmt: skip
@@ -332,22 +362,37 @@ class Regress(Task[Numbers, RegressItem]):
 
     def example(self, text: str, target: str | None = None) -> Example:
         """Make an example from input numbers and target numbers, separated by commas or spaces."""
+        if self.columns is not None:
+            return self._row_example(text, target)
         inputs, targets = _numbers(text), _numbers(target or "")
         batch = self.collate([RegressItem(inputs, targets, 0)])
         mark = "" if self.input_scale is None else " (standardised)"
         features = tuple(f"x{number}{mark}" for number in range(1, len(inputs) + 1))
-        return Example(text, batch, Words(features=features), note=mark and READ_NOTE)
+        return Example(text, batch, Words(features=features), note=mark and SCALE_NOTE)
+
+    def _row_example(self, text: str, target: str | None) -> Example:
+        assert self.columns is not None
+        cells = self.row_of(text, "the text")
+        item = replace(self.row_item(cells, (), "the text"), targets=_numbers(target or ""))
+        words = Words(features=self.columns.described(cells))
+        return Example(text, self.collate([item]), words, note=READ_NOTE)
 
     @property
     def outputs(self) -> Values:
         return Values(self.target_scale)
 
 
+def _numbers_of(record: Numbers) -> tuple[float, ...]:
+    """The inputs of a record that has only numbers; raises an error at another cell."""
+    cells = enumerate(record.inputs)
+    return tuple(as_number(cell, where_of(record, place)) for place, cell in cells)
+
+
 def _columns(network: nn.Module) -> tuple[int, int]:
     """The number of inputs and of outputs of a network."""
     if isinstance(network, Perceptron):
         return network.config.inputs, 1
-    assert isinstance(network, MLP | LinearRegression)
+    assert isinstance(network, MLP | LinearNumbers)
     inputs = network.config.inputs
     assert inputs is not None, "a network for numbers"
     return inputs, network.config.outputs

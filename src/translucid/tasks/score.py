@@ -7,11 +7,18 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from translucid.tasks.class_report import ClassReport
 from translucid.tasks.significance import RARE, Sums, p_value, paired
 
 IDENTICAL = 0.1  # fraction of identical outputs above which to warn
 REPEATED = 4  # a good text rarely repeats a word this often in a row
-LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_character", "rmse")  # besides a task's metric
+LOWER_IS_BETTER = (
+    "loss",
+    "perplexity",
+    "bits_per_character",
+    "rmse",
+    "calibration_error",
+)  # besides a task's metric
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class Score:
     # For metrics that are functions of sums over examples: these sums, computed when called, with
     # the same network.
     sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
+    # Of classifiers: precision and recall of each label, the confusion matrix, and calibration.
+    report: ClassReport | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """State for pickle, without `sums`, which refers to the network."""

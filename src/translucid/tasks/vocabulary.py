@@ -1,5 +1,6 @@
 """The vocabulary of a task: tokenizers, trained or loaded, and labels."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -65,6 +66,25 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
             f"examples of at least two {noun}s"
         )
     return tuple(sorted(labels, key=lambda label: (label != "O", label)))
+
+
+def weights_of(
+    wanted: str | Mapping[str, float] | None, labels: Sequence[str], train: Iterable[str]
+) -> tuple[float, ...]:
+    """The weight of each label in the loss, from the key task.class_weights. balanced: inversely
+    proportional to its frequency, with mean 1 over the training data."""
+    if wanted is None:
+        return ()
+    if isinstance(wanted, str):
+        counts = Counter(train)
+        return tuple(counts.total() / (len(labels) * max(counts[label], 1)) for label in labels)
+    for label in wanted:
+        if label not in labels:
+            raise ConfigError(
+                f"task.class_weights: there is no label {label!r}; the labels are "
+                f"{', '.join(labels)}"
+            )
+    return tuple(wanted.get(label, 1.0) for label in labels)
 
 
 def check_labels(

@@ -48,9 +48,9 @@ def tasks(incomplete: str = "") -> list[str]:
 
 
 def is_text(word: str) -> bool:
-    """Whether an argument in place of a file is a text: it contains a space and does not end like a
-    file name."""
-    return bool(re.search(r"\s", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
+    """Whether an argument in place of a file is a text: it contains a space or a comma and does not
+    end like a file name."""
+    return bool(re.search(r"[\s,]", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
 
 
 def check_once(overrides: Sequence[str]) -> None:

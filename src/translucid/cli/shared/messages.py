@@ -62,7 +62,7 @@ def noting(held: "Model") -> "Iterator[Notes]":
 
 def in_line(note: "InputNote") -> str:
     """The note to append to a one-line answer. Only empty texts get one, so that columns align."""
-    return f"\t({note.words})" if note.empty else ""
+    return f"\t({note.words})" if note.empty or note.remarks else ""
 
 
 def in_columns(
@@ -78,7 +78,7 @@ def in_columns(
         return new
     if isinstance(source, TableRows):
         return new | {"note": note.words}
-    return new | ({"note": f"({note.words})"} if note.empty else {})
+    return new | ({"note": f"({note.words})"} if note.empty or note.remarks else {})
 
 
 # Commands whose arguments are only texts, with their option for a file.

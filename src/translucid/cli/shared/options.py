@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, grouped by the panel of `--help`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -11,6 +12,7 @@ from translucid.core.spelling import our_value
 
 if TYPE_CHECKING:
     from translucid.model import Model
+    from translucid.see.pictures import Picture
 
 SAMPLE = 16  # texts on which int8 is compared with float32
 
@@ -195,6 +197,25 @@ def read_lines(file: str) -> list[str]:
     from translucid.data.readers.read import read_text
 
     return [record.text for record in read_text(file, keep_empty=True)]
+
+
+def check_figure(figure: Path | None) -> None:
+    """Raise an error before the work starts if a figure could not be saved."""
+    from translucid.see.pictures import ENDINGS
+
+    if figure is not None and figure.suffix not in ENDINGS:
+        raise InputError(f"--figure {figure}: must end in {', '.join(ENDINGS)}")
+
+
+def save_pictures(pictures: "Sequence[Picture]", figure: Path, second: str) -> None:
+    """Save the first picture as this file, and the next as FIGURE-SECOND."""
+    from translucid.core.atomic_files import saving
+
+    paths = [figure, figure.with_stem(f"{figure.stem}-{second}")]
+    for picture, path in zip(pictures, paths, strict=False):
+        with saving(path):
+            picture.save(path)
+        print_note(f"{path}: {picture.title[0].lower()}{picture.title[1:]}")
 
 
 def check_unused(out: Path | None) -> None:

@@ -17,7 +17,7 @@ from translucid.data.readers.dialect import (
     label_place,
     unlike_the_rest,
 )
-from translucid.data.readers.loading import Loading
+from translucid.data.readers.loading import Columns, Loading
 from translucid.data.readers.parquet import open_arrow
 from translucid.data.readers.standard_input import at_once
 from translucid.data.readers.tables import (
@@ -312,31 +312,49 @@ def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | s
 Places = list[int | str]
 
 
-def open_numbers(
+def open_rows(
     path: str | Path,
     inputs: Sequence[Column] | None,
     targets: Sequence[Column] | None,
     rule: TableRule,
     loading: Loading,
     *,
+    role: str = "output",
+    ignored: Sequence[Column] = (),
     answered: bool = True,
 ) -> tuple[Table, Places, Places]:
-    """Open a table and find its input and target columns. answered: whether the table must have
-    targets; if not, only inputs are found.
+    """Open a table and find its input and target columns. role: of the targets, output or label.
+    ignored: columns that are no inputs. answered: the table must have targets; otherwise only
+    inputs are found.
 
-    By default, these are the columns that were used in training. If the table lacks them, the last
-    column is the target, and all others are inputs.
+    By default, these are the columns used in training. If the table lacks them, the target is the
+    column with a usual name, such as label, or else the last column, and all others are inputs.
     """
-    named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ())])
-    table = open_table(
-        path, rule, loading, lambda row, _: named or not any(is_number(c) for c in row)
-    )
+    named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ()), *ignored])
+
+    def is_header(row: Sequence[object], following: Following) -> bool:
+        if named or role == "output":
+            return named or not any(is_number(c) for c in row)
+        expected = {c for r in ("input", role) for c in _tuple(loading.expected.get(r, ()))}
+        names = {str(cell).strip() for cell in row}
+        if expected and all(isinstance(column, str) for column in expected):
+            return bool(names & expected)
+        return not any(is_number(c) for c in row) and len(names) == len(row)
+
+    table = open_table(path, rule, loading, is_header)
     inputs = inputs or _expected(table, loading, "input")
     if not answered:
         return table, [table.place(c, "inputs") for c in inputs or _columns(table)], []
-    targets = targets or _expected(table, loading, "output") or _columns(table)[-1:]
+    targets = targets or _expected(table, loading, role) or _usual_or_last(table, role)
     places_y = [table.place(column, "targets") for column in targets]
-    chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in places_y]
+    left_out = {*places_y, *(table.place(column, "data.ignore_columns") for column in ignored)}
+    if inputs and left_out & {table.place(column, "inputs") for column in inputs}:
+        both = next(c for c in inputs if table.place(c, "inputs") in left_out)
+        raise ConfigError(
+            f"{path}: {both!r} is one of data.input_columns, and also the {role} or one of "
+            "data.ignore_columns; remove it from one of them"
+        )
+    chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in left_out]
     places_x = [table.place(column, "inputs") for column in chosen]
     if not places_x:
         raise InputError(
@@ -346,11 +364,28 @@ def open_numbers(
     return table, places_x, places_y
 
 
-def note_numbers(
-    table: Table, inputs: Places, targets: Places, gives: str, loading: Loading
+def _usual_or_last(table: Table, role: str) -> list[Column]:
+    """The target column of a table: the one with a usual name, or else the last."""
+    usual = [name for name in table.names if name.lower() in USUAL.get(role, ())]
+    if len(usual) == 1:
+        return [*usual]
+    return _columns(table)[-1:]
+
+
+def _tuple(columns: Columns) -> tuple[int | str, ...]:
+    return columns if isinstance(columns, tuple) else (columns,)
+
+
+def note_rows(
+    table: Table,
+    inputs: Places,
+    targets: Places,
+    gives: str,
+    loading: Loading,
+    role: str = "output",
 ) -> None:
-    """Add a note that lists the input and output columns. gives: the first row, as an example."""
-    roles = {"input": inputs, "output": targets}
+    """Note the columns that are used, with the first row as an example."""
+    roles = {"input": inputs, role: targets}
     taken = (
         f"{role}s = {', '.join(table.title(place) for place in places)}"
         for role, places in roles.items()

@@ -5,13 +5,14 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from translucid.core.errors import InputError, nearest
 from translucid.core.spelling import quoted
 from translucid.data.readers.cells import MISSING
-from translucid.data.records import Labelled
+from translucid.data.records import Labelled, LabelledRow
 
+WithLabel = TypeVar("WithLabel", Labelled, LabelledRow)
 Columns = int | str | tuple[int | str, ...]
 Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
 
@@ -104,10 +105,10 @@ def has_no_label(value: object) -> bool:
 
 
 def with_label(
-    records: Sequence[Labelled], missing: Collection[str], file: str, loading: Loading
-) -> list[Labelled]:
-    """Return the records that have a label, and count the others in `loading`. missing: labels that
-    mean "no label"; AUTO: words such as n/a, unless they are frequent."""
+    records: Sequence[WithLabel], missing: Collection[str], file: str, loading: Loading
+) -> list[WithLabel]:
+    """Yield the records that have a label, and count the others. missing: labels that mean "no
+    label"; auto: words such as n/a, unless they are frequent."""
     counts = Counter(record.label for record in records)
     words = [label for label in counts if label.lower() in MISSING]
     if tuple(missing) != AUTO:

@@ -11,12 +11,23 @@ from typing import Literal
 
 from translucid.core.errors import InputError
 from translucid.data.readers.cells import as_label, as_list, as_number, as_text
-from translucid.data.readers.columns import cell, note_numbers, open_numbers, read_columns
+from translucid.data.readers.columns import Places, cell, note_rows, open_rows, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import AUTO, Loading, has_no_label, with_label
-from translucid.data.readers.tables import AUTOMATIC, Column, TableRule, format_of
-from translucid.data.records import Labelled, Numbers, Pair, SimilarPair, Tagged, Text
+from translucid.data.readers.tables import AUTOMATIC, Column, Table, TableRule, format_of
+from translucid.data.records import (
+    Header,
+    Labelled,
+    LabelledRow,
+    Numbers,
+    Pair,
+    SimilarPair,
+    Tagged,
+    Text,
+)
+
+FIRST = 12  # cells of a row in a message
 
 
 def read_text(
@@ -250,31 +261,88 @@ def read_numbers(
     *,
     inputs: Sequence[Column] | None = None,
     targets: Sequence[Column] | None = None,
+    ignored: Sequence[Column] = (),
+    mixed: bool = False,
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[Numbers]:
-    """Read numeric inputs and targets for regression. By default, the last column is the target,
-    and all others are inputs. The first line is the header if none of its cells is a number."""
+    """Read inputs and numeric targets for regression. By default, the last column is the target and
+    all others are inputs. The first line is a header if none of its cells is a number. mixed:
+    inputs are kept as they are; otherwise those that are not numbers are errors."""
     loading = _begin(loading, path)
-    table, places_x, places_y = open_numbers(path, inputs, targets, rule, loading)
+    opened = open_rows(path, inputs, targets, rule, loading, ignored=ignored)
+    for line, x, targets_, header in _rows(path, opened, loading, "output"):
+        titles = [opened[0].title(place) for place in (*opened[1], *opened[2])]
+        where = [f"{path}:{line}: {title}" for title in titles]
+        read = tuple(
+            cell if mixed else as_number(cell, at) for cell, at in zip(x, where, strict=False)
+        )
+        y = tuple(as_number(cell, at) for cell, at in zip(targets_, where[len(x) :], strict=True))
+        yield Numbers(read, y, line, header)
+
+
+def read_rows(
+    path: str | Path,
+    *,
+    inputs: Sequence[Column] | None = None,
+    label: Column | None = None,
+    ignored: Sequence[Column] = (),
+    rule: TableRule = AUTOMATIC,
+    missing: Collection[str] = AUTO,
+    loading: Loading | None = None,
+) -> Iterator[LabelledRow]:
+    """Read rows with labels. By default, the label is the column with a usual name, or else the
+    last, and all others are inputs. missing: labels that mean "no label"; auto: words such as
+    n/a."""
+    loading = _begin(loading, path)
+    wanted = None if label is None else [label]
+    opened = open_rows(path, inputs, wanted, rule, loading, role="label", ignored=ignored)
+    records: list[LabelledRow] = []
+    for line, x, (answer,), header in _rows(path, opened, loading, "label"):
+        if isinstance(answer, float) and answer.is_integer():
+            answer = int(answer)
+        if has_no_label(answer):
+            loading.leave_out("no label", line)
+        else:
+            records.append(LabelledRow(x, as_label(answer, f"{path}:{line}: label"), line, header))
+    loading.records = 0
+    for record in with_label(records, missing, str(path), loading):
+        loading.records += 1
+        yield record
+    labels = {record.label for record in records}
+    if loading.records >= 20 and len(labels) > loading.records / 2:
+        loading.notes.append(
+            f"{len(labels):,} different labels: is data.label_column right? To predict a number, "
+            "use the task regress"
+        )
+
+
+def _rows(
+    path: str | Path, opened: tuple[Table, Places, Places], loading: Loading, role: str
+) -> Iterator[tuple[int, tuple[object, ...], tuple[object, ...], Header]]:
+    """Yield line, inputs and targets of each row, and the header of all. Blank lines are
+    counted."""
+    table, places_x, places_y = opened
+    header = Header(str(path), tuple(table.column(place) for place in places_x))
     shown = False
     for line, row in table.rows:
         if not row:
             if row is not None:
                 loading.leave_out("empty", line)
             continue
-        x, y = (
-            tuple(
-                as_number(cell(table, p, line, row), f"{path}:{line}: {table.title(p)}")
-                for p in places
-            )
-            for places in (places_x, places_y)
-        )
+        x, y = (tuple(cell(table, p, line, row) for p in places) for places in (places_x, places_y))
         if not shown:
-            note_numbers(table, places_x, places_y, f"line {line} gives {x} and {y}", loading)
+            gives = f"line {line} gives {_shown(x)} and {_shown(y)}"
+            note_rows(table, places_x, places_y, gives, loading, role)
             shown = True
         loading.records += 1
-        yield Numbers(x, y, line)
+        yield line, x, y, header
+
+
+def _shown(cells: Sequence[object]) -> str:
+    """The first cells of a row for a message."""
+    shown = [f"{value:.40}" if isinstance(value, str) else repr(value) for value in cells[:FIRST]]
+    return f"({', '.join(shown)}{', ...' if len(cells) > FIRST else ''})"
 
 
 def _begin(loading: Loading | None, file: str | Path) -> Loading:

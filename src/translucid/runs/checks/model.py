@@ -331,7 +331,9 @@ def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> 
     """Describe ids and columns of a real batch for which the model has no row, column or output."""
     batch = task.collate(items)
     if "x" in batch.inputs:
-        columns = {"inputs": batch.inputs["x"].shape[1], "outputs": batch.targets.shape[1]}
+        columns = {"inputs": batch.inputs["x"].shape[1]}
+        if batch.targets.dim() > 1:  # else they are labels
+            columns["outputs"] = batch.targets.shape[1]
         return [f"{n} {what}, but the model has {has[what]}" for what, n in columns.items()
                 if has[what] != n]  # fmt: skip
     tokens, target_tokens = has["tokens"], has.get("target tokens", has["tokens"])

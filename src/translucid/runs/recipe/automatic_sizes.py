@@ -68,8 +68,13 @@ def pick(
         data = max_length(recipe, amount, tuning["batch_tokens"])
         return {"task": loss, "data": data, "training": tuning}
     suggested = {section: dict(keys) for section, keys in task.traits.suggested.items()}
+    if recipe.task.class_weights is not None:  # the loss is not weighted on validation data
+        suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
-        keys = suggested.get("training", {})
+        keys = dict(suggested.get("training", {}))
+        if "steps" in keys:
+            passes = TABLE_EPOCHS * amount.examples // keys["batch_tokens"]
+            keys["steps"] = max(keys["steps"], passes)
         return suggested | {"training": keys | _most_steps(recipe, keys)}
     size = size_for(amount) if size is None else size
     settings = recipe.training.model_dump(
@@ -157,6 +162,7 @@ def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
     return {"most_steps": training["steps"]}
 
 
+TABLE_EPOCHS = 10  # of large tables, at least
 PATIENCE = 5  # of about ten evaluations
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5
 ADAPTER_RATE = 5e-4  # adapters start at zero and are small, so they need larger steps

@@ -14,7 +14,7 @@ import torch
 from translucid.core.errors import ConfigError, TranslucidError
 from translucid.core.progress import duration
 from translucid.data.batching import plan_batches
-from translucid.models import ModelConfig, Network, build
+from translucid.models import LinearScores, ModelConfig, Network, build
 from translucid.runs.recipe.examples import Examples, Part, Prepared, prepare
 from translucid.runs.recipe.recipe import FITTING, DataConfig, Recipe, parse
 from translucid.tasks.base import Score, Task
@@ -82,6 +82,8 @@ def fit(network: Network, task: Task[Any, Any], items: Sequence[Any], seed: int)
     batches = [task.collate([items[place] for place in chosen]) for chosen in plan.batches]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # on busy cores, two threads take ten times as long
+    if isinstance(network, LinearScores):
+        network.class_weights = getattr(task, "class_weights", ())
     try:
         network.fit([(batch.inputs, batch.targets) for batch in batches])
     finally:

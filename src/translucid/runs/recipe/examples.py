@@ -13,7 +13,7 @@ from translucid.tasks.base import Task
 from translucid.tasks.contract import check_record
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.registry import TASKS
-from translucid.tasks.vocabulary import check_labels, labels_in
+from translucid.tasks.vocabulary import check_labels, labels_in, weights_of
 
 Record = Any  # of the task's class
 Part = Literal["test", "valid"]  # of the data
@@ -199,6 +199,11 @@ def prepare(
         tokenizers,
         labels,
         smoothing=recipe.task.label_smoothing,
+        class_weights=weights_of(
+            recipe.task.class_weights,
+            labels,
+            (label for record in examples.train for label in record.labels),
+        ),
         temperature=recipe.task.temperature,
         characters=recipe.reads_characters,
         decoding=recipe.decoding,

@@ -324,7 +324,8 @@ def _value(row: OutputRow) -> str:
     """Format the value of a row, such as x1 = 0.5."""
     first, *others = row.cells
     more = "".join(f" ({cell.label} {cell.value:.6g})" for cell in others)
-    return f"{row.label} = {first.value:.6g}{more}"
+    mark = "→" if "=" in row.label else "="  # age = 41 → 0.73
+    return f"{row.label} {mark} {first.value:.6g}{more}"
 
 
 def _size(row: OutputRow) -> str:

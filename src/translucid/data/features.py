@@ -1,0 +1,413 @@
+"""Turn the cells of a table into the numbers that a network reads.
+
+Each column has a kind, found on the training data:
+
+    number      standardised: minus the mean, divided by the standard deviation
+    yes/no      1 or 0
+    category    one feature of 0 or 1 for each category; rare ones share `(other)`
+    date        the day, standardised, and month and weekday as sine and cosine
+    ignore      identifiers, constant columns, free text: not read
+
+A missing value is read as the mean (0 for the other kinds). If the training data has missing
+values, a further feature, `is missing`, is 1 for them.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from translucid.core.config import Config
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.readers.quantities import (
+    START,
+    Decimal,
+    Notation,
+    Order,
+    days,
+    moment,
+    text_of,
+)
+
+Id = int | str  # a column: its name, or its number from 1 if it has none
+EXTREME = 1e15  # the largest number of deviations from the mean
+
+
+def title(column: Id) -> str:
+    """The name of a column in messages and of its features."""
+    return column if isinstance(column, str) else f"column {column}"
+
+
+class _Column(Config):
+    """A column and what its kind learned from the training data."""
+
+    column: Id
+    missing: int = Field(default=0, ge=0)  # training rows without a value
+
+    reads: ClassVar[bool] = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its features."""
+        return (*self.own, *((f"{title(self.column)} is missing",) if self.missing else ()))
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    @property
+    def summary(self) -> str:
+        """What the kind has learned, for people."""
+        raise NotImplementedError
+
+    def text(self, cell: object) -> str | None:
+        """A cell as text; None if its value is missing."""
+        return text_of(cell)
+
+    @property
+    def typical(self) -> object:
+        """A usual value, for an example."""
+        raise NotImplementedError
+
+    def values(self, text: str) -> list[float]:
+        """The features of a value; ValueError if it cannot be read."""
+        raise NotImplementedError
+
+    def remark(self, text: str) -> str:
+        """Why a value is unlike those of the training data; empty if it is not."""
+        return ""
+
+
+class NumberColumn(_Column):
+    kind: Literal["number"] = "number"
+    decimal: Decimal = "."
+    unit: str = ""
+    mean: float
+    deviation: float = Field(gt=0)
+    least: float
+    most: float
+    standardised: bool = True
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        return (title(self.column),)
+
+    @property
+    def typical(self) -> object:
+        return float(f"{self.mean:.3g}")
+
+    @property
+    def summary(self) -> str:
+        written = " with decimal commas" if self.decimal == "," else ""
+        return f"{self.least:.6g} to {self.most:.6g}{self.unit and ' ' + self.unit}{written}"
+
+    def text(self, cell: object) -> str | None:
+        """A cell in the notation of the column: numbers of Python and JSON have none."""
+        text = text_of(cell)
+        if text is None or isinstance(cell, str | bool):
+            return text
+        return text.replace(".", self.decimal) + self.unit
+
+    def number(self, text: str) -> float:
+        value = Notation(self.decimal, self.unit).read(text)
+        if value is None:
+            raise ValueError(f"a number is needed, such as {self.text(self.mean)}")
+        return value
+
+    def scaled(self, value: float) -> float:
+        scaled = (value - self.mean) / self.deviation
+        if abs(scaled) > EXTREME:
+            raise ValueError(
+                f"the training data has numbers from {self.least:g} to {self.most:g}, which is too "
+                "different"
+            )
+        return scaled if self.standardised else value
+
+    def values(self, text: str) -> list[float]:
+        return [self.scaled(self.number(text))]
+
+    def remark(self, text: str) -> str:
+        value = self.number(text)
+        if self.least <= value <= self.most:
+            return ""
+        side, end = ("below", self.least) if value < self.least else ("above", self.most)
+        return f"{title(self.column)} = {value:.6g} is {side} all training values ({end:.6g})"
+
+
+class YesNoColumn(_Column):
+    kind: Literal["yes/no"] = "yes/no"
+    yes: str
+    no: str
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        return (f"{title(self.column)}={self.yes}",)
+
+    @property
+    def typical(self) -> object:
+        return self.yes
+
+    @property
+    def summary(self) -> str:
+        return f"{self.yes} or {self.no}"
+
+    def text(self, cell: object) -> str | None:
+        if isinstance(cell, bool):
+            return self.yes if cell else self.no
+        return text_of(cell)
+
+    def values(self, text: str) -> list[float]:
+        if text.lower() not in (self.yes.lower(), self.no.lower()):
+            raise ValueError(f"{self.yes} or {self.no} is needed")
+        return [float(text.lower() == self.yes.lower())]
+
+
+class CategoryColumn(_Column):
+    kind: Literal["category"] = "category"
+    categories: tuple[str, ...] = Field(min_length=1, strict=False)
+    other: int = Field(default=0, ge=0)  # training rows with a rarer category
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        names = (*self.categories, *(("(other)",) if self.other else ()))
+        return tuple(f"{title(self.column)}={name}" for name in names)
+
+    @property
+    def typical(self) -> object:
+        return self.categories[0]
+
+    @property
+    def summary(self) -> str:
+        shown = ", ".join(self.categories[:5]) + (", ..." if len(self.categories) > 5 else "")
+        rare = f"; {self.other:,} rows with rarer ones" if self.other else ""
+        return f"{len(self.categories):,}: {shown}{rare}"
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {category: place for place, category in enumerate(self.categories)}
+
+    def values(self, text: str) -> list[float]:
+        row = [0.0] * len(self.own)
+        place = self._places.get(text, len(self.categories))
+        if place < len(row):
+            row[place] = 1.0
+        return row
+
+    def remark(self, text: str) -> str:
+        if text in self._places:
+            return ""
+        read = ", read as (other)" if self.other else ""
+        return f"{title(self.column)} = {text!r:.40} is no category of the training data{read}"
+
+
+class DateColumn(_Column):
+    kind: Literal["date"] = "date"
+    order: Order
+    clock: bool = False  # whether the time of day is read
+    mean: float  # in days since the beginning of 2000, as all of these
+    deviation: float = Field(gt=0)
+    least: float
+    most: float
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        cycles = ("month", "weekday", *(("hour",) if self.clock else ()))
+        parts = [f"{cycle} ({wave})" for cycle in cycles for wave in ("sine", "cosine")]
+        return tuple(f"{title(self.column)}: {part}" for part in ("day", *parts))
+
+    @property
+    def typical(self) -> object:
+        return (START + timedelta(days=int(self.mean))).date()
+
+    @property
+    def summary(self) -> str:
+        ends = (START + timedelta(days=end) for end in (self.least, self.most))
+        return " to ".join(end.date().isoformat() for end in ends)
+
+    def values(self, text: str) -> list[float]:
+        when = moment(text, self.order) or moment(text, "ymd")
+        if when is None:
+            raise ValueError(f"a date is needed, written as {'-'.join(self.order)}")
+        fractions = [(when.month - 1) / 12, when.weekday() / 7]
+        fractions += [(when.hour + when.minute / 60) / 24] if self.clock else []
+        waves = [wave(2 * math.pi * part) for part in fractions for wave in (math.sin, math.cos)]
+        return [(days(when) - self.mean) / self.deviation, *waves]
+
+    def remark(self, text: str) -> str:
+        when = moment(text, self.order) or moment(text, "ymd")
+        if when is None or self.least <= days(when) <= self.most:
+            return ""
+        side = "before" if days(when) < self.least else "after"
+        return f"{title(self.column)} = {text} is {side} all training dates"
+
+
+class IgnoredColumn(_Column):
+    kind: Literal["ignore"] = "ignore"
+    reason: str
+
+    reads: ClassVar[bool] = False
+
+    @property
+    def summary(self) -> str:
+        return self.reason
+
+
+AnyColumn = Annotated[
+    NumberColumn | YesNoColumn | CategoryColumn | DateColumn | IgnoredColumn,
+    Field(discriminator="kind"),
+]
+_STORED: TypeAdapter[list[AnyColumn]] = TypeAdapter(list[AnyColumn])
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table, in the order of the training data, and how each is read."""
+
+    columns: Sequence[Any]  # of AnyColumn
+
+    def __post_init__(self) -> None:
+        if not self.used:
+            reasons = "; ".join(f"{title(c.column)}: {c.summary}" for c in self.columns)
+            raise InputError(f"no column is left for the inputs ({reasons})")
+
+    @classmethod
+    def read(cls, stored: object) -> "Columns":
+        """The columns of a model folder; a damaged one is refused by name."""
+        try:
+            return cls(_STORED.validate_python(stored))
+        except (ValidationError, ConfigError) as error:
+            raise InputError(
+                f"statistics.columns is damaged ({_first_mistake(error)}); copy the whole model "
+                "again"
+            ) from None
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [column.model_dump(mode="json") for column in self.columns]
+
+    @cached_property
+    def used(self) -> list[Any]:
+        return [column for column in self.columns if column.reads]
+
+    @cached_property
+    def ids(self) -> tuple[Id, ...]:
+        """The columns that are read."""
+        return tuple(column.column for column in self.used)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all features."""
+        return tuple(name for column in self.used for name in column.names)
+
+    def cells_of(self, row: Sequence[object], header: Sequence[Id] | None, where: str) -> list[Any]:
+        """The cells of the columns that are read. header: the columns of the row; None: it has
+        those of the training data, or only those that are read."""
+        every = [column.column for column in self.columns]
+        if header is None:
+            header = self.ids if len(row) == len(self.ids) else every
+            if len(row) != len(header):
+                raise InputError(
+                    f"{where}: {len(row)} cells, but this model reads {len(self.ids)}: "
+                    f"{', '.join(map(title, self.ids))}; leave a cell empty if its value is missing"
+                )
+        places = {column: place for place, column in enumerate(header)}
+        lacking = [title(column) for column in self.ids if column not in places]
+        if lacking:
+            raise InputError(f"{where}: the column {lacking[0]!r} is missing; the model reads it")
+        return [row[places[column]] for column in self.ids]
+
+    def encode(
+        self, row: Sequence[object], where: str, header: Sequence[Id] | None = None
+    ) -> list[float]:
+        """The features of a row. where: file and line, for messages."""
+        features: list[float] = []
+        for column, cell in zip(self.used, self.cells_of(row, header, where), strict=True):
+            features += self._features(column, cell, where)
+        return features
+
+    def _features(self, column: Any, cell: object, where: str) -> list[float]:
+        check_single(cell, f"{where}: {title(column.column)}")
+        text = column.text(cell)
+        try:
+            values = [0.0] * len(column.own) if text is None else column.values(text)
+        except ValueError as error:
+            raise InputError(
+                f"{where}: {title(column.column)} is {text!r:.60}, but {error}; correct it, or "
+                "leave it empty if the value is missing"
+            ) from None
+        if text is None and column.kind == "number" and not column.standardised:
+            values = [column.mean]
+        return values + ([float(text is None)] if column.missing else [])
+
+    def remarks(self, row: Sequence[object], where: str = "the row") -> list[str]:
+        """What is unlike the training data in a row: unknown categories, values out of range,
+        missing values where there were none."""
+        remarks = []
+        for column, cell in zip(self.used, self.cells_of(row, None, where), strict=True):
+            text = column.text(cell)
+            if text is not None:
+                remarks.append(column.remark(text))
+            elif not column.missing:
+                remarks.append(f"{title(column.column)} is missing, which no training row is")
+        return [remark for remark in remarks if remark]
+
+    def described(self, row: Sequence[object]) -> tuple[str, ...]:
+        """Labels of the features of a row: `age = 41`, `city=Bonn`."""
+        names: list[str] = []
+        for column, cell in zip(self.used, self.cells_of(row, None, "the row"), strict=True):
+            check_single(cell, title(column.column))
+            text = column.text(cell) or "(missing)"
+            first, *others = column.names
+            known = first == title(column.column) or column.kind == "date"
+            names += [f"{first} = {text}" if known else first, *others]
+        return tuple(names)
+
+    def parse(self, line: str, where: str) -> list[str]:
+        """The cells of a line: separated by commas, tabs or semicolons, as in CSV."""
+        cells: list[str] = []
+        for mark in (",", "\t", ";", " "):
+            cells = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
+            if len(cells) in (len(self.ids), len(self.columns)):
+                return cells
+        cells = next(csv.reader(io.StringIO(line)), [])
+        self.cells_of(cells, None, where)
+        return cells
+
+    def line(self, row: Sequence[object], header: Sequence[Id]) -> str:
+        """A row as one line that `parse` reads."""
+        cells = self.cells_of(row, header, "the row")
+        texts = [c.text(cell) or "" for c, cell in zip(self.used, cells, strict=True)]
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="").writerow(texts)
+        return buffer.getvalue()
+
+    def example(self) -> str:
+        """A row of usual values as one line."""
+        return self.line([column.typical for column in self.used], self.ids)
+
+    def report(self) -> list[str]:
+        """A line on each column: its kind, what it has learned, missing values."""
+        lines = []
+        for column in self.columns:
+            missing = f"; {column.missing:,} missing" if column.missing else ""
+            kind = "ignored" if column.kind == "ignore" else column.kind
+            lines.append(f"{title(column.column)}: {kind}, {column.summary}{missing}")
+        return lines
+
+
+def _first_mistake(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        mistake = error.errors()[0]
+        return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"[:200]
+    return str(error)[:200]
+
+
+def check_single(cell: object, where: str) -> None:
+    """Raise an error for a list or an object in a cell."""
+    if isinstance(cell, list | dict | bytes):
+        raise InputError(f"{where} contains a {type(cell).__name__}; a single value is needed")

@@ -1,0 +1,293 @@
+"""Classification of table rows: one label for numbers, categories, dates and missing values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from translucid.core.errors import ConfigError, InputError
+from translucid.data.features import Columns
+from translucid.data.readers.loading import Loading
+from translucid.data.records import LabelledRow
+from translucid.tasks.base import Score, Traits
+from translucid.tasks.batch import IGNORE, Batch
+from translucid.tasks.choices import OneLabel
+from translucid.tasks.class_report import ClassReport
+from translucid.tasks.classify import class_sums, label_balance, majority, score_of
+from translucid.tasks.example import Example
+from translucid.tasks.findings import Finding
+from translucid.tasks.in_batches import in_batches
+from translucid.tasks.input_notes import in_short
+from translucid.tasks.label_scores import Label
+from translucid.tasks.options import DataConfig, Resources
+from translucid.tasks.outputs import Outputs
+from translucid.tasks.registry import task
+from translucid.tasks.row_task import READ_NOTE, RowTask
+from translucid.tasks.score import Baseline, one_answer
+from translucid.tasks.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class TableItem:
+    features: tuple[float, ...]
+    label: int  # IGNORE if it is to be predicted
+    line: int
+    remarks: tuple[str, ...] = ()  # what is unlike the training data
+
+
+@task
+class Table(RowTask[LabelledRow, TableItem]):
+    """Classification of table rows, scored by accuracy, macro F1 and calibration."""
+
+    name = "table"
+    metric = "accuracy"
+    higher_is_better = True
+    shape, head = "", "classify"
+    label_noun = "label"
+    models = ("mlp", "linear")
+    traits = Traits(
+        row_columns=(),
+        asks_about=("input",),
+        baseline={"model": {"kind": "linear"}},
+        suggested={
+            "model": {"hidden": (128, 128), "dropout": 0.3},
+            "training": {
+                "steps": 600,
+                "learning_rate": 3e-3,
+                "weight_decay": 1.0,
+                "batch_tokens": 128,
+                "evaluate_every": 30,
+                "patience": 8,
+                "best_metric": "loss",
+            },
+        },
+        data_keys=(
+            "label_column", "missing_labels", "input_columns", "ignore_columns", "column_kinds",
+            "decimal",
+        ),
+        decoding_keys=("thresholds",),
+        task_keys=("label_smoothing", "class_weights"),
+    )  # fmt: skip
+
+    @classmethod
+    def read(
+        cls, files: Sequence[str], data: DataConfig, loading: Loading
+    ) -> Iterable[LabelledRow]:
+        from translucid.data.readers import read  # on demand: only needed to read files
+
+        return read.read_rows(
+            files[0], inputs=data.input_columns or None, label=data.label_column,
+            ignored=data.ignore_columns or (), rule=data.rule, missing=data.missing_labels,
+            loading=loading,
+        )  # fmt: skip
+
+    @classmethod
+    def check_data(cls, parts: Mapping[str, Sequence[LabelledRow]]) -> list[Finding]:
+        return [label_balance(parts["train"])]
+
+    @classmethod
+    def smallest_sizes(cls) -> dict[str, Any]:
+        return {"inputs": 1, "outputs": 2, "head": "classify"}
+
+    @classmethod
+    def network_sizes(cls, resources: Resources, train: Sequence[LabelledRow]) -> dict[str, Any]:
+        columns = Columns.read(resources.statistics["columns"])
+        return {"inputs": len(columns.names), "outputs": len(resources.labels), "head": "classify"}
+
+    @classmethod
+    def measure(cls, train: Sequence[LabelledRow], data: DataConfig) -> dict[str, Any]:
+        return {"columns": cls.learn_columns(train, data).as_json()}
+
+    @classmethod
+    def make(cls, resources: Resources) -> Self:
+        made = WeightedTable if resources.class_weights else cls
+        return made(
+            Columns.read(resources.statistics["columns"]), resources.labels,
+            smoothing=resources.smoothing, class_weights=resources.class_weights,
+            thresholds=resources.decoding.thresholds,
+        )  # type: ignore[return-value]  # fmt: skip
+
+    def __init__(
+        self,
+        columns: Columns,
+        labels: Sequence[str],
+        *,
+        smoothing: float = 0.0,
+        class_weights: Sequence[float] = (),
+        thresholds: Mapping[str, float] | None = None,
+    ) -> None:
+        """class_weights: of each label in the loss; empty: all 1. thresholds: the probability from
+        which a label is predicted."""
+        self.columns: Columns = columns
+        self.samples = (columns.example(),)
+        self.labels, self.smoothing, self.class_weights = list(labels), smoothing, class_weights
+        self.thresholds = dict(thresholds or {})
+        for label in self.thresholds:
+            if label not in self.labels:
+                raise ConfigError(
+                    f"decoding.thresholds: there is no label {label!r}; the labels are "
+                    f"{', '.join(self.labels)}"
+                )
+        self._number = {label: i for i, label in enumerate(self.labels)}
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.labels
+
+    # ---- items and batches ----
+
+    def encode(self, record: LabelledRow) -> TableItem:
+        return TableItem(self.features_of(record), self._number[record.label], record.line)
+
+    def held_out_items(self, records: Sequence[LabelledRow], row: int) -> list[TableItem]:
+        return [replace(self.encode(one), remarks=self.remarks_of(one)) for one in records]
+
+    def targets(self, item: TableItem) -> int:
+        return int(item.label != IGNORE)
+
+    def collate(self, items: Sequence[TableItem]) -> Batch:
+        x = torch.tensor([item.features for item in items], dtype=torch.float32)
+        targets = torch.tensor([item.label for item in items])
+        lines = tuple(item.line for item in items)
+        return Batch({"x": x}, targets, sum(map(self.targets, items)), lines)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        logits = model(**batch.inputs).float()
+        weights = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
+        return F.cross_entropy(
+            logits, batch.targets, weight=weights, ignore_index=IGNORE, reduction="sum",
+            label_smoothing=self.smoothing,
+        )  # fmt: skip
+
+    def check_item(self, item: TableItem, where: str, network: nn.Module) -> None:
+        wanted = getattr(network.config, "inputs", None)
+        if len(item.features) != wanted:
+            raise InputError(
+                f"{where}: {len(item.features)} features, but the network reads {wanted}; copy the "
+                "whole model again"
+            )
+
+    # ---- predictions ----
+
+    def read_line(self, line: str, where: str, network: nn.Module) -> TableItem:
+        return self.row_item(line, (), where)
+
+    def row_item(self, row: Any, named: Any, where: str) -> TableItem:
+        """Convert a row to an item: a line, a list of cells, or a dict by column name."""
+        cells = self.row_of(row, where)
+        return TableItem(tuple(self.columns.encode(cells, where, self.columns.ids)), IGNORE, 0)
+
+    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
+        self.check_item(self.row_item(question, (), where), where, network)
+
+    def _rows(
+        self, model: nn.Module, items: Sequence[TableItem]
+    ) -> tuple[list[list[float]], list[float]]:
+        """For each item, the probabilities of all labels and the loss of the correct one."""
+
+        def act(batch: Batch) -> list[tuple[list[float], float]]:
+            outputs = model(**batch.inputs).float()
+            losses = self.outputs.losses(outputs, batch.targets)
+            return list(zip(outputs.softmax(dim=-1).tolist(), losses.tolist(), strict=True))
+
+        results = in_batches(model, items, self, act)
+        return [row for row, _ in results], [loss for _, loss in results]
+
+    def choose(self, row: Sequence[float]) -> int:
+        """The predicted label: the one with a threshold if its probability is at least that, else
+        the most probable of the others."""
+        for label, threshold in self.thresholds.items():
+            place = self._number[label]
+            if row[place] >= threshold:
+                return place
+            return max((n for n in range(len(row)) if n != place), key=row.__getitem__)
+        return max(range(len(row)), key=row.__getitem__)
+
+    def predict(self, model: nn.Module, items: Sequence[TableItem]) -> list[Label]:
+        rows = self._rows(model, items)[0]
+        return [Label(self.labels[n], row[n]) for row in rows for n in [self.choose(row)]]
+
+    def answer_text(self, answer: Label) -> str:
+        return answer.line()
+
+    def answer_json(self, line: str, answer: Label) -> dict[str, Any]:
+        return super().answer_json(line, answer) | answer.as_dict()
+
+    @property
+    def prediction_note(self) -> str:
+        shown = (
+            f"{label!r} is predicted from probability {threshold:g} (decoding.thresholds)"
+            for label, threshold in self.thresholds.items()
+        )
+        return "; ".join(shown)
+
+    def predict_columns(
+        self, model: nn.Module, questions: Sequence[Any], *, probabilities: bool = False
+    ) -> list[dict[str, Any]]:
+        """The label and its probability as table columns; with `probabilities`, also those of all
+        other labels."""
+        items = [self.row_item(row, (), f"row {n}") for n, row in enumerate(questions, start=1)]
+        columns = []
+        for row in self._rows(model, items)[0]:
+            chosen = self.choose(row)
+            every = {f"probability_{n}": p for n, p in zip(self.labels, row, strict=True)}
+            own = Label(self.labels[chosen], row[chosen]).columns()
+            columns.append(own | (every if probabilities else {}))
+        return columns
+
+    def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
+        (row,), _ = self._rows(model, [self.row_item(text, (), "text")])
+        return dict(zip(self.labels, row, strict=True))
+
+    # ---- evaluation ----
+
+    def evaluate(self, model: nn.Module, items: Sequence[TableItem]) -> Score:
+        rows, losses = self._rows(model, items)
+        chosen, gold = list(map(self.choose, rows)), [item.label for item in items]
+        predicted, wanted = ([self.labels[n] for n in places] for places in (chosen, gold))
+        chances = [row[n] for row, n in zip(rows, chosen, strict=True)]
+        report = ClassReport.of(self.labels, gold, chosen, chances)
+        score = score_of(predicted, losses, wanted)
+        lines = [item.line for item in items]
+        return replace(
+            score,
+            numbers=score.numbers | {"calibration_error": report.calibration_error},
+            warnings=(
+                *one_answer(predicted, gold, "row"),
+                *in_short([item.remarks for item in items]),
+            ),
+            predictions=[
+                Label(label, p).line() for label, p in zip(predicted, chances, strict=True)
+            ],
+            sums=lambda: class_sums(lines, predicted, losses, wanted),
+            report=report,
+        )
+
+    def baseline(self, train: Sequence[TableItem], held_out: Sequence[TableItem]) -> Baseline:
+        return majority(self.labels, [i.label for i in train], [i.label for i in held_out])
+
+    # ---- tracing and the studio ----
+
+    def example(self, text: str, target: str | None = None) -> Example:
+        """Make an example from a row as text. target: its label."""
+        if target is not None and target not in self.labels:
+            raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
+        cells = self.row_of(text, "the text")
+        label = IGNORE if target is None else self._number[target]
+        item = replace(self.row_item(cells, (), "the text"), label=label)
+        words = Words(features=self.columns.described(cells), outputs=tuple(self.labels))
+        return Example(text, self.collate([item]), words, note=READ_NOTE)
+
+    @property
+    def outputs(self) -> Outputs:
+        return OneLabel(self.labels)
+
+
+class WeightedTable(Table):
+    """Classification with class weights. Accuracy would favor the frequent labels, so the best
+    model has the largest macro F1."""
+
+    metric = "macro_f1"
