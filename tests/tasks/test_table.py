@@ -204,7 +204,8 @@ def test_a_row_with_too_few_cells_is_refused(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     (folder / "short.csv").write_text(",".join(COLUMNS) + "\n1,2\n", "utf-8")
     done = run("predict", "run", "short.csv", cwd=folder)
-    assert "short.csv:2: 2 cells" in done.stderr
+    assert "short.csv:2: " in done.stderr
+    assert "2 cells" in done.stderr
     with pytest.raises(InputError, match="the column 'city' is missing"):
         tl.load(folder / "run").predict([{"age": 3}])
 
@@ -342,7 +343,8 @@ def test_starting_from_a_model_of_a_table_is_refused(trained: tuple[Path, str]) 
         "data.label_column=churned", cwd=trained[0],
     )  # fmt: skip
     assert done.returncode != 0
-    assert "only text models can be fine-tuned" in done.stderr
+    assert "start_from = 'run/best'" in done.stderr
+    assert "can be fine-tuned" in done.stderr
 
 
 @pytest.mark.slow
