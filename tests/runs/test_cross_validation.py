@@ -44,7 +44,7 @@ def test_the_summary_is_the_mean_of_the_runs(folder: Path) -> None:
     sizes = {of_run(place).training.batch_tokens for place in runs}
     assert len(sizes) == 1, "the settings picked for one are those of all"
     again = run(*command, cwd=folder)
-    assert again.stdout == done.stdout, "what is done is not done again"
+    assert again.stdout == done.stdout, "finished folds are not repeated"
     other = run(*command, "training.seed=1", cwd=folder)
     assert other.returncode == 2
     assert "training.seed = 0, now it is 1" in other.stderr

@@ -124,7 +124,7 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
 
 @pytest.mark.parametrize("factor", [0.25, 1.0, 3.0, 20.0])
 def test_steps_adapt_to_a_machine_that_changes_speed(factor: float) -> None:
-    """Simulates a run whose steps take so many times as long after 60 s, for another 120 s."""
+    """Simulate a run whose steps become slower by this factor after 60 s, for another 120 s."""
     training = TrainingConfig(steps=2000, evaluate_every=200, minutes=5, most_steps=20_000)
     plan = StepPlan(training.steps, training.steps)
     lines: list[str] = []

@@ -105,7 +105,7 @@ def test_half_of_a_zoomed_window_is_left_for_the_picture(
 
 
 def layers_of(labels: list[str]) -> list[int]:
-    """The layers that plates stand for: "layers 0–5", "layer 7"."""
+    """The layers that the plates show: "layers 0–5", "layer 7"."""
     found: list[int] = []
     for label in labels:
         plate = re.match(r"Decoder layers? (\d+)(?:–(\d+))?:.*closed", label)

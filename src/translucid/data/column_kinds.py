@@ -35,7 +35,7 @@ from translucid.data.readers.quantities import (
 
 Kind = Literal["number", "category", "date", "date-dmy", "date-mdy", "yes/no", "ignore"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-CATEGORIES, OFTEN = 64, 3  # of a column: at most so many, each in at least so many rows
+CATEGORIES, OFTEN = 64, 3  # maximum number in a column; minimum rows of each
 MOSTLY = 0.9  # with this fraction of numbers or dates, the other cells are mistakes
 FEW_ROWS = 20  # below, all values may differ by chance
 YES_NO = (

@@ -89,7 +89,7 @@ for (const kinds of [
       panes.slice(1).forEach((next, k) => assert.ok(next.x >= panes[k].x + panes[k].w - 1e-9, 'panes overlap'));
       assert.ok(panes.at(-1).x + panes.at(-1).w <= 1100 + 1e-6, 'the last pane leaves the row');
     });
-test('panes of one group stand close together', () => {
+test('panes of one group are close together', () => {
   const panes = [pane('tile', { group: 'layer 0' }), pane('tile', { group: 'layer 0' }), pane('tile')];
   place(panes, 0, 900, { u: 1, roomy: true });
   const gap = k => panes[k + 1].x - panes[k].x - panes[k].w;
