@@ -485,7 +485,7 @@ def test_cross_validation_lists_both_baselines(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "cv-True/folds.json").read_text("utf-8"))
     assert summary["baseline"] == alone.valid
     again = cross_validate(linear, tmp_path / "cv-linear", 2, quiet=True)
-    assert again == alone, "what is done is not done again"
+    assert again == alone, "finished folds are not repeated"
 
 
 def test_a_fine_tuned_model_is_compared_with_its_start(tmp_path: Path) -> None:
