@@ -63,7 +63,7 @@ def test_an_impossible_transformer_is_refused(options: dict[str, Any], message: 
         (LANGUAGE | {"hidden": 32}, "hidden 32 and d_model 256 .* set hidden = 256"),
         (LANGUAGE | {"cell": "lstn"}, "cell = 'lstn': .*'rnn', 'rnn_relu', 'lstm' or 'gru'"),
         (LABELS | {"weight_dropout": 1.0}, "weight_dropout = 1.0: .*less than 1"),
-        (STATES | {"head": "fill"}, "works only with kind transformer"),
+        (STATES | {"head": "fill"}, "works only with kind = transformer"),
         (STATES | {"bridge": "copy"}, "bridge = 'copy' works only with shape encoder-decoder"),
         (STATES | {"encoder_hidden": 4}, "use hidden"),
         (STATES | {"input_feeding": True}, "not encoder with additive"),

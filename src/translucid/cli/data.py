@@ -24,7 +24,9 @@ app.callback()(lambda: None)  # a group, although it has one command
 @app.command()
 def toyland(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Output folder.")],
-    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Training sentences.")] = 20000,
+    pairs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of training pairs.")
+    ] = 20000,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:

@@ -218,7 +218,7 @@ class RecurrentConfig(SequenceConfig):
                 f"not {self.shape} with {self.attention}"
             )
         if self.head == "fill":
-            raise ValueError("head fill works only with kind transformer; use head tag or none")
+            raise ValueError("head = fill works only with kind = transformer; use tag or none")
         return self
 
     @property

@@ -354,7 +354,7 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     if run.by_kernel and isinstance(network, DecoderModel) and not _masks_changed(run):
         if network.max_length is not None and len(read) > network.max_length:
             raise InputError(
-                f"tokens: {len(read):,} including the text; the model's limit is "
+                f"the text and `tokens` have {len(read):,} tokens together; the model's limit is "
                 f"{network.max_length:,}"
             )
         state = _state(run, network, read, first)

@@ -218,7 +218,7 @@ class TracePoint:
     def _ranked(self, places: Sequence[SupportsIndex]) -> list[Token | int]:
         numbers = self.values(*places)
         if numbers.dim() != 1:
-            raise Lacks(f"expected all indices of {self} except the last, got {len(places)}")
+            raise Lacks(f"{self} needs an index for each axis but the last, got {len(places)}")
         if len(numbers) < 2:
             raise SentenceLacks(TOO_SHORT)
         first_two = numbers.argsort(descending=True)[:2].tolist()

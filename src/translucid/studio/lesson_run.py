@@ -129,7 +129,7 @@ class LessonRun:
         try:
             return float(typed[place])
         except ValueError:  # a category or a date
-            raise Lacks("the model reads cells that are not numbers") from None
+            raise Lacks("the inputs of the model are not all numbers") from None
 
     @property
     def answer(self) -> Word:

@@ -130,7 +130,7 @@ Code = Annotated[
     in_model(
         "--code",
         metavar="FILE",
-        help="Python file with your own task or positions; may be repeated.",
+        help="Python file with your own task or position scheme; may be repeated.",
     ),
 ]
 

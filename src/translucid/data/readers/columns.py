@@ -351,8 +351,8 @@ def open_rows(
     if inputs and left_out & {table.place(column, "inputs") for column in inputs}:
         both = next(c for c in inputs if table.place(c, "inputs") in left_out)
         raise ConfigError(
-            f"{path}: {both!r} is one of data.input_columns, and also the {role} or one of "
-            "data.ignore_columns; remove it from one of them"
+            f"{path}: the column {both!r} is in data.input_columns, but is also the {role} or in "
+            "data.ignore_columns; use it in only one of these"
         )
     chosen = inputs or [c for c in _columns(table) if table.place(c, "inputs") not in left_out]
     places_x = [table.place(column, "inputs") for column in chosen]

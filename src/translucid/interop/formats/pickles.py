@@ -215,7 +215,7 @@ class InertUnpickler(pickle._Unpickler):
         items = self.pop_mark()
         if not isinstance(self.stack[-1], set):
             kind = type(self.stack[-1]).__name__
-            raise pickle.UnpicklingError(f"the pickle adds set items to a {kind}")
+            raise pickle.UnpicklingError(f"the pickle adds items to a {kind} as if it were a set")
         self.stack[-1].update(_set(items))
 
     def _refuse(self) -> None:

@@ -47,6 +47,6 @@ def read_safetensors(path: Path) -> ModelFile:
                 place += tensors[name].nbytes
     except (SafetensorError, OSError) as error:
         raise InputError(
-            f"{path} is not a safetensors file, or damaged ({str(error)[:200]}); download it again"
+            f"{path} is damaged, or not a safetensors file ({str(error)[:200]}); download it again"
         ) from None
     return ModelFile(dict(metadata or {}), tensors)

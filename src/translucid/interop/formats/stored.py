@@ -171,7 +171,7 @@ def checked_size(shape: tuple[int, ...], what: str) -> int:
         raise InputError(f"{what[:300]} has the impossible shape {str(list(shape))[:100]}")
     size = prod(shape)
     if size >= 1 << 62:
-        raise InputError(f"{what[:300]} has the shape {list(shape)}, larger than any tensor")
+        raise InputError(f"{what[:300]} has the shape {list(shape)}, too large for a tensor")
     return size
 
 

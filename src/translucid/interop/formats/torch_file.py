@@ -197,7 +197,7 @@ def _read_legacy(mapped: MappedFile, whole: IO[bytes]) -> _Held:
     cursor, places = Cursor(mapped, file.tell()), {}
     for key in keys if isinstance(keys, list) else ():
         if not isinstance(key, str):
-            raise InputError(f"{path}: the key of a storage is not a string; copy it again")
+            raise InputError(f"{path}: the key of a storage is not a string; copy the file again")
         length = cursor.number("<q") * sizes.get(key, 1)
         places[key] = (cursor.place, length)
         cursor.file.bytes(cursor.place + length, 0, f"the values {key[:100]}")
