@@ -127,7 +127,8 @@ def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
 
 
 def _train(chosen: Any, folder: Path) -> None:
-    """Train into the folder, resume its demo, or leave a finished one."""
+    """Train a model into the folder. If the folder contains a stopped demo, resume it. If it
+    contains a finished one, change nothing."""
     from translucid.runs.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
     from translucid.runs.session import Recording

@@ -233,10 +233,10 @@ class Model:
     ) -> Score:
         """Score the model on a file (two for translation) in the format of the training data.
 
-        Without files, it is scored on the test data of its run, with the result of test.json.
-        Files are read and scored as in the run. options: keys of the sections data and decoding
-        that change this, such as text_column or context. say: receives messages about what was
-        read, what was left out, and the settings.
+        Without files, the model is scored on the test data of its run, and the score equals the one
+        in the run's test.json. Files are read and scored as in the run. options: keys of the
+        sections data and decoding that override the run's settings, such as text_column or context.
+        say: receives messages about what was read, what was left out, and the settings.
         """
         from translucid.tasks.in_batches import reporting
 

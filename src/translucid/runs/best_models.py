@@ -22,7 +22,8 @@ from translucid.tasks.score import Baseline, Coverage, Criterion
 
 
 class BestModels:
-    """Writes best/ and last/, and with `count` above 1 the best few as checkpoints/step-N/."""
+    """Writes the best model to best/ and the newest to last/. If `count` is above 1, also writes
+    the best few models to checkpoints/step-N/."""
 
     def __init__(
         self, folder: Path, task: Task[Any, Any], count: int, criterion: Criterion

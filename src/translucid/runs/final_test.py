@@ -149,7 +149,8 @@ def _say_verdicts(rivals: list[Rival], part: Part, setup: Setup, score: Score, s
 
 
 def _keep_baseline(out: Path, setup: Setup, not_beaten: bool) -> None:
-    """Remove the baseline, unless it is needed."""
+    """Remove the fitted baseline from the run folder, unless the trained model did not beat it or
+    training.keep_baseline is set."""
     if not not_beaten and not setup.recipe.training.keep_baseline:
         remove(out / BASELINE)
 

@@ -150,7 +150,8 @@ class Session:
         )  # fmt: skip
 
     def _new_end(self, plan: StepPlan, step: int, seconds: float) -> int | None:
-        """The last step, if it changes; several processes would measure different times."""
+        """The new last step if it changes, otherwise None. With several processes it never changes,
+        because each of them would measure different times."""
         end = self.pace.new_end(plan, step, seconds) if self.processes.alone else None
         if end is not None:
             self.run_log.end_at(end)

@@ -143,7 +143,8 @@ class _Trial:
         return max(SMALL_BATCH, max_length * self.known.task.traits.max_files)
 
     def enough(self, size: SizeFit) -> int:
-        """The number of steps that a size must complete; all, if the user has set them."""
+        """The number of steps that a size must complete within the time limit. If the user has set
+        the number of steps, that is all of them."""
         if self._set("steps"):
             return size.steps
         enough = math.ceil(ENOUGH_TOKENS * size.size.weights / size.batch)

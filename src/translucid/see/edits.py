@@ -170,9 +170,11 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Record every batch row that its edit has changed, each in a separate trace.
+    """A trace that applies a different edit to each row of a batch, and records the rows in
+    separate readings.
 
-    Row 0 has no edit. Other rows are recorded where they differ from row 0, and at edited points.
+    Row 0 has no edit. Every other row is recorded only at the points where it differs from row 0,
+    and at the points that it edits.
     """
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:

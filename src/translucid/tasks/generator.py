@@ -282,7 +282,8 @@ class Generator:
         self, sampling: Mapping[str, float | None], **options: float | None
     ) -> tuple[GenerationConfig, SamplingConfig | None]:
         """The generation and sampling settings of a language model. The sampling settings are None
-        if its folder asks for beam search. Options that are None keep their defaults."""
+        for beam search, which is used if the model's folder asks for it and no sampling option is
+        set. Options that are None keep their defaults."""
         task: Language = expect(self.task, "language")
         config = self.generation_config(**{k: v for k, v in options.items() if v is not None})
         chosen = {name: value for name, value in sampling.items() if value is not None}

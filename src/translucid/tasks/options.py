@@ -176,7 +176,8 @@ class DataConfig(Config):
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
-        """The keys about reading and truncating examples, without their location; saved with a
+        """The keys that say how examples are read and truncated, with their values. Keys that say
+        where the data are, or in which file format, are left out. The result is saved with a
         model."""
         return self.model_dump(exclude={*PLACES, *WRITTEN})
 

@@ -399,7 +399,7 @@ def _columns(network: nn.Module) -> tuple[int, int]:
 
 
 def _overflowed(answers: Sequence[Sequence[float]]) -> list[int]:
-    """The rows with an output that is not finite."""
+    """The indices of the rows that have an output that is not finite."""
     return [row for row, answer in enumerate(answers) if not all(map(math.isfinite, answer))]
 
 

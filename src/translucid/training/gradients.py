@@ -142,8 +142,8 @@ class Update:
 
 
 class CapturedUpdate(Update):
-    """The same update as a CUDA graph. The GPU skips the update if the norm is not finite, so the
-    CPU can launch the next gradients without waiting."""
+    """Updates the weights as `Update` does, in a CUDA graph. The GPU skips the update if the norm
+    is not finite, so the CPU can launch the next gradients without waiting."""
 
     waits = False
 

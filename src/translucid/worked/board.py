@@ -77,8 +77,8 @@ class Board:
     ) -> None:
         """Write one trace point as a step.
 
-        values: all numbers of its part by name, including the point's own. symbols: replacements
-        for the catalogue's symbols.
+        values: all numbers of the part that contains the point, by name, including the value of the
+        point itself. symbols: replacements for the catalogue's symbols.
         """
         key = catalogue.entry(name)
         part, _, point = key.partition(".")

@@ -107,7 +107,9 @@ def _write_panels(panels: dict[str, list[tuple[str, str]]], formatter: Any) -> N
 
 
 def _known_option(word: str, known: Collection[str], *, takes_keys: bool) -> str:
-    """The word in the spelling that the parser knows; refuse names of other tools."""
+    """Replace `_` by `-` in the name of an option if the parser knows it by that name. Raise an
+    error for the name of another tool's option and, if `takes_keys`, for a recipe key; the error
+    shows what to type instead. Other words are returned unchanged."""
     name, equals, value = word.partition("=")
     if not name.startswith("--") or name == "--" or name in known:
         return word

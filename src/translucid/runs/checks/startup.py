@@ -200,7 +200,8 @@ def _baselines(
     items: Sequence[Any],
     valid: Sequence[Any],
 ) -> list[Finding]:
-    """The score to beat: that of the fitted baseline, or else of the trivial one."""
+    """Findings with the validation scores of the fitted baseline, if any, and of the trivial one,
+    if any. The first of them is the score to beat."""
     few = replace(examples, train=spread_out(examples.train, RECORDS), test=[])
     held = limit_length(known.task, valid, recipe.data, "validation", lambda line: None)
     parts: Parts = {"valid": held}

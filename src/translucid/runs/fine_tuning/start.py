@@ -70,7 +70,8 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
 
 
 def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
-    """The value of each model key that the start model determines, including those in FREE."""
+    """The model keys that the start model sets, with their values. A recipe may change the keys in
+    FREE."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
@@ -249,7 +250,7 @@ def open_start(recipe: Recipe) -> Start | None:
 
 
 def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The checked record of the model that a run started from."""
+    """Check the record of the model that a run started from, and return it."""
     sizes = values.get("sizes")
     right = isinstance(sizes, dict) and {*sizes} <= {*SIZES} and isinstance(
         values.get("weights"), str

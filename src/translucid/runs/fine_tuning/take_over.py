@@ -137,8 +137,9 @@ def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
 
 
 def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
-    """The rows for a kept or extended vocabulary: all rows of the start model's table; from index
-    `tokens` on, those of the new tokens."""
+    """The initial rows for a kept or extended vocabulary. Each row begins as the row with the same
+    index in the start model's table. New tokens have the indices from `tokens` on; `new` lists the
+    rows that they begin with."""
     begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
     begin[tokens : tokens + len(new)] = new
     return Rows(begin, rows, len(new))

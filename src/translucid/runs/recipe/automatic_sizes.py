@@ -116,8 +116,8 @@ def pick(
 
 
 def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, Any]:
-    """Raise data.max_length so that 99 % of the texts fit, up to the learned positions, the size of
-    a batch, and MOST_TOKENS."""
+    """The key data.max_length, raised so that 99 % of the texts fit. It is limited by the number of
+    learned positions, the size of a batch, and MOST_TOKENS. Empty if the default is enough."""
     usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
     if "long" not in task.traits.data_keys or "kind" not in recipe.model:
         return {}

@@ -57,7 +57,7 @@ class FittedBaseline:
 
     @property
     def valid(self) -> Baseline:
-        """The name of the baseline with its score on the validation data."""
+        """The name of the baseline and its score on the validation data."""
         return Baseline(self.name, Score(self.bundle.facts["valid"]))
 
     def score(self, part: Part) -> Score:
@@ -230,7 +230,7 @@ def baseline_recipe(recipe: Recipe) -> Recipe:
 
 
 def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Parts:
-    """The validation and test items of a task, and their number."""
+    """The validation and test items of a task, each with its coverage."""
     parts: dict[Part, tuple[Sequence[Any], Coverage]] = {}
     read: dict[Part, Sequence[Any]] = {"valid": examples.valid, "test": examples.test}
     for part, records in read.items():
@@ -241,7 +241,7 @@ def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Part
 
 
 def _some(items: Sequence[Any], most: int, random: np.random.Generator) -> Sequence[Any]:
-    """At most `most` of the items, drawn at random, in their order."""
+    """At most `most` of the items, drawn at random; they stay in the same order."""
     if len(items) <= most:
         return items
     return [items[place] for place in np.sort(random.choice(len(items), most, replace=False))]

@@ -1,4 +1,4 @@
-"""Split off validation data from the training data, if no file is given.
+"""Split off validation data from the training data, if no validation file is given.
 
 `stratified` is the default, `every_nth` the rule of older runs, `fold` one part of a
 cross-validation. All keep the order of the file within each part.
@@ -138,9 +138,9 @@ def _asked(place: int, record: Record) -> Hashable:
 def _strata(
     records: Sequence[Record], groups: Sequence[list[int]]
 ) -> tuple[list[list[list[int]]], bool]:
-    """Divide groups into strata by label, set of tags, length or quantile of the target, in an
-    order that depends only on the data. Also return whether the last stratum consists of groups
-    that would each be alone in theirs."""
+    """Divide groups into strata by label, set of tags, length or quantile of the target. Groups
+    that would each be alone in their stratum are put into one last stratum. Return the strata, in
+    an order that depends only on the data, and whether there is such a last stratum."""
     kinds = [records[group[0]].stratum for group in groups]
     numbers = sorted(kind for kind in kinds if isinstance(kind, float))
     strata: dict[Hashable, list[list[int]]] = {}
@@ -154,9 +154,9 @@ def _strata(
 
 
 def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool) -> list[int]:
-    """How many records of each stratum to hold out: in proportion to its size, but at least one if
-    `size` allows it. alone: whether the last stratum consists of groups that would each be alone in
-    theirs; it need not get any."""
+    """The number of records of each stratum to hold out, `size` in total. It is in proportion to
+    the size of the stratum, but at least one if `size` is large enough. alone: whether the last
+    stratum contains the groups that would each be alone in theirs; it may get none."""
     counts = [sum(map(len, stratum)) for stratum in strata]
     exact = [size * count / sum(counts) for count in counts]
     quotas = [max(int(wanted), 1 if size >= len(strata) else 0) for wanted in exact]

@@ -69,7 +69,8 @@ def read_corpus(
 
 
 def _watch(say: Say) -> Callable[[int, int], None]:
-    """Report progress, speed and remaining time every few seconds."""
+    """A function that receives the progress of tokenizing. Every few seconds, it reports progress,
+    speed and remaining time."""
     progress = Progress("tokenizing", live=False, every=PAUSE, say=say)
 
     def watch(done: int, total: int) -> None:

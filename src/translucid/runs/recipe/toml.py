@@ -29,7 +29,7 @@ def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
 
 
 def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
-    """A recipe file with its leading comment and all keys."""
+    """The text of a recipe file with all keys added; the comment at its top is kept."""
     keys = dump(read(path, overrides))
     top = []
     for line in path.read_text("utf-8").splitlines():
