@@ -53,7 +53,8 @@ class WorkCommand(TyperCommand):
         _print(solution, ctx.params["format"])
 
     def _options(self, flags: bool = False) -> dict[str, Any]:
-        """The options by each of their spellings; flags only if `flags` is true."""
+        """The options by each of their spellings. Without `flags`, options that take no value are
+        left out."""
         named = [p for p in self.params if p.param_type_name == "option"]
         return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
 

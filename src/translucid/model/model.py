@@ -133,9 +133,9 @@ class Model:
     def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
         """The most probable label of each text, as `Label`.
 
-        Imported models may return something else: a multi-label model returns `Labels`, all labels
-        whose probability is above `threshold` (default 0.5); a model with one score returns a
-        `LabelScore`.
+        Imported models may return something else. A multi-label model returns `Labels`, which
+        contains all labels whose probability is above `threshold` (default 0.5). A model with one
+        score returns a `LabelScore`.
         """
         task: Classify = expect(with_threshold(self, threshold).task, "classify")
         return task.predict_lines(self.network, several(texts))

@@ -121,7 +121,8 @@ def _score(setup: Setup, best: Bundle, part: Part, say: Say) -> Score:
 
 
 def _rivals(out: Path, setup: Setup, score: Score, part: Part) -> list[Rival]:
-    """The model that training started from, and the fitted baseline."""
+    """The models that the trained model should beat: the start model and the fitted baseline, if
+    there are any."""
     metric, command = setup.task.criterion().metric, setup.task.traits.command
     rivals: list[Rival] = []
     if part == "test" and setup.start is not None and "test" in setup.start:

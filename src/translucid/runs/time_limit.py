@@ -177,7 +177,7 @@ class _Trial:
 
     @property
     def _epoch(self) -> float:
-        """The tokens of an epoch, about."""
+        """The approximate number of tokens in an epoch."""
         return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:

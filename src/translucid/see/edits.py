@@ -77,8 +77,9 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """An edit of the stack's output that changes nothing, but checks that both texts have the same
-    length; without it, positions that exist in only one text would be skipped silently."""
+    """An edit of the stack's output that changes nothing, but raises an error if the two texts
+    differ in length. Without this edit, positions that exist in only one text would be skipped
+    silently."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
         return {}

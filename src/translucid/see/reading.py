@@ -1,6 +1,7 @@
 """The result of `model.trace(text)`: a trace with methods for every picture and table.
 
-The pictures are functions over a `TextTrace`, imported on first use: drawing is slow to load.
+The pictures are drawn by functions of a `TextTrace`. They are imported on first use, because the
+drawing code is slow to load.
 """
 
 from collections.abc import Mapping, Sequence

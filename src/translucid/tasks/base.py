@@ -262,7 +262,8 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:
-        """Run checks that are specific to this task. parts: train, and valid and test if given."""
+        """Run checks that are specific to this task. parts: the records of train and, if given, of
+        valid and test."""
         return []
 
     def check_files(self) -> None:

@@ -36,5 +36,6 @@ class PackedItems(Protocol):
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
     ) -> Batch:
-        """Collate into a batch of `count` rows. rows: the indices of the items in each row; rows
-        beyond these are padding. lengths: the padded length of each side (source, target)."""
+        """Collate into a batch of `count` rows. rows: the indices of the items in each row; if
+        there are fewer than `count` rows, the others are padding. lengths: the padded length of
+        each side (source, target)."""

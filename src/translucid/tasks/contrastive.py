@@ -60,8 +60,9 @@ def retrieval(
     """Rank the partner of each text among all texts of the other side; in a tie, the partner ranks
     last. Return the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
-    pairs: token ids, to recognize equal texts. compare(side, indices): the cosines (indices, pairs)
-    between these texts of a side and all texts of the other side.
+    pairs: the token ids of the texts, by which equal texts are recognized. compare(side, indices):
+    returns the cosines (indices, pairs) between these texts of one side (0 or 1) and all texts of
+    the other side.
     """
     groups = [_numbered([pair[side] for pair in pairs]) for side in (0, 1)]
     right = reciprocal = loss = 0.0

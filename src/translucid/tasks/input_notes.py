@@ -13,8 +13,8 @@ SHOWN = 5  # unknown words or characters in a summary
 
 @dataclass(frozen=True)
 class InputNote:
-    """Whether a text is empty, which parts were read as <unk>, and how a row is unlike the training
-    data."""
+    """A note on an input: whether the text is empty, which parts were read as <unk>, and how a row
+    differs from the training data."""
 
     empty: bool = False
     unknown: tuple[str, ...] = ()  # words or characters, one for each token

@@ -194,8 +194,8 @@ class Language(Task[Text, LanguageItem]):
         return self.tokenizer.eos_id
 
     def prompt(self, text: str) -> tuple[list[int], list[int]]:
-        """The special tokens before a text, and its ids. There is always at least one token, since
-        a model cannot read an empty sequence."""
+        """The special tokens before a text, and the ids of the text itself. Together they contain
+        at least one token, since a model cannot read an empty sequence."""
         ids = self.tokenizer.encode(text)
         start = list(self.tokenizer.frame(*self.around).prefix)
         return start or ([] if ids else [self.start_id]), ids

@@ -159,7 +159,8 @@ def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) 
 def _further_values(
     params: Sequence[Any], words: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each word, and the option if the word is its second or later value, else None.
+    """Yield each word, with the option of which it is the second or a later value. For all other
+    words, yield None in place of the option.
 
     A word belongs to the option before it unless it is itself an option, an override of the
     recipe, or the command's first argument, if that has not been seen yet.

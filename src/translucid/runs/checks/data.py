@@ -88,7 +88,8 @@ def empty(parts: dict[str, Sequence[Record]]) -> Finding:
 
 
 def of_task(task: type[Task[Any, Any]], parts: dict[str, Sequence[Record]]) -> list[Finding]:
-    """Run all data checks for this task. parts: train, and valid and test if given."""
+    """Run all data checks for this task. parts: the records of train and, if given, of valid and
+    test."""
     train = parts["train"]
     findings = [duplicated(train)]
     findings += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]

@@ -49,7 +49,7 @@ HIGHEST_RATE, HIGHEST_OF_ADAPTERS = 5e-4, 5e-3
 def of_start(
     start: Start, known: Prepared, network: Network, train: Sequence[Record], taken: Sequence[str]
 ) -> list[Finding]:
-    """Run the checks for fine-tuning. taken: the weights that were copied."""
+    """Run the checks for fine-tuning. taken: the names of the weights that were copied."""
     findings = [_vocabulary(start, known, train), _learning_rate(start, network, taken)]
     return findings if not known.labels else [_labels(start, known.labels), *findings]
 

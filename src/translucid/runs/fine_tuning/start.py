@@ -190,7 +190,8 @@ class Start:
         return (*(f"{part}.*" for part in sorted(whole)), *apart)
 
     def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
-        """The rows of the embedding tables of each stack."""
+        """For each stack, the rows of the start model's table that initialize its embedding
+        table."""
         old, rows = self.source.bundle.tokenizers, {}
         for stack, side in (("encoder", "source"), ("decoder", "target")):
             ours = known.tokenizers.get(side) or known.tokenizers.get("tokenizer")

@@ -109,8 +109,9 @@ def fit_baseline(
     """Fit the baseline of the recipe's task to the training data; None if the task has none or it
     is switched off. Leave all random generators unchanged.
 
-    known, items, parts: what the run has prepared; the baseline uses it too, unless it has its own
-    tokenizer. If there are too many examples, the baseline is fitted to a random part of them.
+    known, items, parts: the task, training items and held-out items of the run. The baseline uses
+    them too, unless it needs a different tokenizer. If there are too many examples, the baseline is
+    fitted to a random part of them.
     """
     keys, training = TASKS[recipe.task.kind].traits.baseline, recipe.training
     if not keys or recipe.fitted or not training.baseline:

@@ -299,7 +299,7 @@ def read(
 
 
 def _is_data(path: str | Path) -> str:
-    """A hint to use --train if the file is not a .toml file; otherwise empty."""
+    """The end of an error message: a hint to use --train. Empty for a .toml file."""
     if Path(path).suffix == ".toml":
         return ""
     return f"; if it is data, name the task first: translucid train TASK --train {path}"

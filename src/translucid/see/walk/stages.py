@@ -308,7 +308,8 @@ def _heads(count: int, focus: Focus) -> list[int | None]:
 
 
 def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focus: Focus) -> str:
-    """Describe the strongest link in the shown heads, among tokens with more than one key."""
+    """Describe the largest attention weight in the shown heads. Queries with a single key are
+    skipped, because their weight is always 1."""
     free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
     values = pattern.float() * free
     if focus.head is not None:
@@ -382,8 +383,8 @@ def _start(part: Part) -> int | None:
 
 
 def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
-    """Describe at which token the first gate is most closed (except at the start), and at which the
-    second gate is most open."""
+    """Describe at which token the first gate has its lowest mean (except at the start), and at
+    which token the second gate has its highest."""
     keeps, other, *_ = means
     places = [place for place in range(len(labels)) if place != start]
     remarks = []

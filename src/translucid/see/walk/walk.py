@@ -236,7 +236,8 @@ class _Printer:
                 yield f"{GAP}{gate.label:<8}{shown}"
 
     def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
-        """For a single step, a bar per answer; for several steps, a line per step."""
+        """Yield the most probable answers: for a single step, one line with a bar for each answer;
+        for several steps, one line for each step."""
         if len(rows) == 1:
             wide = max(columns(_short(cell.label)) for cell in rows[0].cells)
             for cell in rows[0].cells:
