@@ -150,7 +150,7 @@ class _Groups:
 
 
 def _again(typed: Sequence[str], options: str) -> str:
-    """The typed command with the options that show more."""
+    """The command as the user typed it, with these options added; they show more."""
     more = shlex.split(options)
     new = {word for word in more if word.startswith("--")}
     kept: list[str] = []

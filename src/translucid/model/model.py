@@ -299,8 +299,8 @@ class Model:
         say: Callable[[str], None],
         options: Mapping[str, Any],
     ) -> tuple[Sequence[Any], Coverage]:
-        """The first `limit` examples and their number; long texts are handled as in `classify` and
-        `tag`."""
+        """The first `limit` examples as items, and their coverage. Long texts are handled as in
+        `classify` and `tag`."""
         from translucid.data.readers.loading import Loading
         from translucid.runs.recipe.scoring import ScoredExamples
         from translucid.tasks.long_texts import limit_length, text_limit
@@ -513,7 +513,7 @@ class Model:
 
     @property
     def data_columns(self) -> dict[str, Columns]:
-        """The columns of the training data by role: names or numbers."""
+        """The columns of the training data by role, each as its name or number."""
         return self.task.columns_read(self._bundle.columns)
 
     def default_target(self, text: str) -> str | None:

@@ -189,7 +189,7 @@ def _listed(numbers: Mapping[str, float]) -> str:
 
 
 def _compared(baseline: Baseline, score: Score, criterion: Callable[..., Criterion]) -> str:
-    """A baseline's scores, and whether the model is better."""
+    """Text for the model card: the baseline's scores, and whether the model is better."""
     own = baseline.score.numbers
     words = f"\nBaseline on the same data ({baseline.name}):\n\n{_listed(own)}\n"
     better, worse = baseline.differences(score.numbers, criterion)

@@ -168,7 +168,8 @@ def start_score(setup: Setup, say: Say) -> dict[str, Any]:
 
 
 def _start_score(noted: Mapping[str, Any], score: Score, metric: str) -> Score:
-    """The score that `start_score` recorded. score: that of the trained model on these examples."""
+    """The score that `start_score` recorded. score: the score of the trained model on the same
+    examples."""
     sums = score.sums()
     if "rows" not in noted or metric not in sums:
         return Score(noted["numbers"])

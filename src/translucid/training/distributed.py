@@ -147,7 +147,7 @@ def shard(tensor: Tensor, like: Tensor) -> Tensor:
 
 @contextmanager
 def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
-    """Join the processes that torchrun started; without torchrun, only this process."""
+    """Join the processes that torchrun started. Without torchrun, this process is the only one."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not dist.is_torchelastic_launched():
         yield ALONE

@@ -225,8 +225,8 @@ class State:
             self.plan = StepPlan(self.plan.steps, int(end), int(since), float(place))
 
     def _make_moments(self) -> None:
-        """Create the optimizers' tensors by a step of length 0, and reset their counters. Otherwise
-        they would be created with the first gradient of each parameter."""
+        """Create the optimizers' tensors by a step of length 0, and set all of them to 0. Without
+        this, the tensors would be created only with the first gradient of each parameter."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = 0.0
@@ -240,7 +240,8 @@ class State:
 
     @contextmanager
     def readable(self) -> Iterator[nn.Module]:
-        """The network to evaluate and save: with averaged weights if any, and not sharded."""
+        """Within the block, the network that is evaluated and saved. It is not sharded and, if the
+        weights are averaged, has the averaged weights."""
         if self._whole is None:
             with self.average.swapped_in() if self.average else nullcontext():
                 yield self.network

@@ -121,8 +121,8 @@ class Start:
         return self.source.shape_for(self.recipe.task.kind)
 
     def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
-        """The start model's tokenizers, extended if the recipe says so; None: train tokenizers on
-        the data."""
+        """The start model's tokenizers, extended if the recipe says so. None if new tokenizers have
+        to be trained on the data."""
         if not self.kept:
             return None
         held = tokenizers_for(self.source, self.shape)

@@ -146,8 +146,9 @@ def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> 
 
 
 def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
-    """For each new token, the rows of the old table to start from: the token of the same text, else
-    the tokens that the old tokenizer splits it into; special tokens are matched by role."""
+    """For each new token, the rows of the old table that it begins with. That is the row of the
+    token with the same text. If there is none, these are the rows of the tokens into which the old
+    tokenizer splits the text. Special tokens are matched by role."""
     known = {text: i for i, text in reversed(list(enumerate(texts_of(old))))}
     roles = _roles(new, old)
     begin: list[list[int]] = []
@@ -183,7 +184,8 @@ def _pieces(old: Tokenizer, text: str) -> list[int]:
 
 
 def _roles(new: Tokenizer, old: Tokenizer) -> dict[int, int]:
-    """Special tokens of the new vocabulary, with the old ones of the same role."""
+    """The id of each special token of the new vocabulary, with the id of the old token that has the
+    same role."""
     pairs: dict[int, int] = {}
     for role in ("pad", "bos", "eos", "unk", "mask"):
         ours, theirs = getattr(new.special, role), getattr(old.special, role)

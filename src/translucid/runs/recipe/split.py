@@ -180,8 +180,8 @@ def _labels(records: Sequence[Record], group: Sequence[int]) -> set[str]:
 def _drawn(
     records: Sequence[Record], stratum: Sequence[list[int]], quota: int, left: Counter[str]
 ) -> list[int]:
-    """Draw whole groups of a stratum, up to `quota` records in all; if each group is larger than
-    that, the smallest group."""
+    """Draw whole groups of a stratum, up to `quota` records in all. If every group has more records
+    than that, draw the smallest group. left: number of groups by label."""
     drawn: list[int] = []
     for group in stratum:
         if len(drawn) + len(group) <= quota:
