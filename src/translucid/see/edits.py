@@ -174,8 +174,8 @@ class _Rows(Trace):
     """A trace that applies a different edit to each row of a batch, and records the rows in
     separate readings.
 
-    Row 0 has no edit. Every other row is recorded only at the points where it differs from row 0,
-    and at the points that it edits.
+    Row 0 has no edit. The other rows are recorded only at the points where they differ from row 0,
+    and at the points that their edits name.
     """
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:

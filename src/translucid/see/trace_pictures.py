@@ -253,7 +253,8 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest magnitude in all tables with this kind of scale, so that they share colours."""
+    """The largest magnitude in all tables with this kind of scale, so that these tables can share
+    one colour scale. None if there is none."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 

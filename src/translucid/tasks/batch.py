@@ -31,7 +31,8 @@ class Batch:
 
 
 class PackedItems(Protocol):
-    """Items packed into shared rows of a batch; they do not attend to one another."""
+    """Items packed into shared rows of a batch. Items in the same row do not attend to one
+    another."""
 
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]

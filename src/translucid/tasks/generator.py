@@ -427,7 +427,8 @@ class Generator:
         word_constraints: WordConstraints = NO_CONSTRAINTS, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
-        """One sampled text, in pieces; joined, they are the text of `sample`."""
+        """Yield one sampled text in pieces. Joined, the pieces are the text that `sample`
+        returns."""
         _check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
         prefixes, sources = prefixes_and_sources(batch)

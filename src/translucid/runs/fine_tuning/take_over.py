@@ -104,8 +104,8 @@ BROKEN = "\ufffd"  # the text of a token that is part of a character
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows of the start model's table initialize each row of a new table: a row begins as
-    their mean, or with random values if there are none."""
+    """For each row of a new table, the rows of the start model's table that initialize it. The new
+    row begins as the mean of these rows or, if there are none, with random values."""
 
     begin: Sequence[Sequence[int]]
     equal: int  # tokens with the same text in both

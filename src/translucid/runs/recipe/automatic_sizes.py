@@ -1,7 +1,7 @@
 """Choose settings that fit the data, by rules of thumb.
 
 The choices are printed and written to the run's recipe; keys that the user sets take precedence.
-They aim at minutes on a GPU; `time_limit` adapts them to slower machines.
+The choices aim at a training time of minutes on a GPU; `time_limit` adapts them to slower machines.
 """
 
 import math
