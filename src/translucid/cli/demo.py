@@ -176,7 +176,7 @@ def _check_numbers(texts: Sequence[str]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the files of an older demo only."""
+    """Remove the files that an older demo wrote, and no other files."""
     from translucid.core.atomic_files import remove
     from translucid.runs.folder import locked, remove_own
 

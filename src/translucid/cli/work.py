@@ -297,7 +297,7 @@ class Argument:
         return "word" if self.choices or self.annotation == "str" else "numbers"
 
     def option(self) -> Any:
-        """The option for typer."""
+        """The command-line option of this argument, in the form that typer expects."""
         if self.name in _ALWAYS:
             return _ALWAYS[self.name]
         name = f"--{self.name}" if self.weight else f"--{self.name.replace('_', '-')}"

@@ -47,7 +47,8 @@ class Recording:
 
 
 class Session:
-    """The state of a run, and where it is saved."""
+    """Trains a run from its current step. Contains the state of the run and knows where it is
+    saved."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class SizeFit:
 
 
 def is_open(recipe: Recipe) -> bool:
-    """Whether there are sizes or steps to choose."""
+    """Whether the recipe leaves sizes or the number of steps open, so that they can be chosen."""
     if recipe.training.start_from is not None:  # which has the sizes already
         return False
     if recipe.model["kind"] not in ("transformer", "recurrent"):

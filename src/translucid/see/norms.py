@@ -125,7 +125,7 @@ def _input(reading: TextTrace, name: str) -> str:
 
 
 def _wide(value: Tensor) -> Tensor:
-    """The values in float32 or float64."""
+    """Convert values to float32; float64 values stay in float64."""
     return value if value.dtype is torch.float64 else value.float()
 
 

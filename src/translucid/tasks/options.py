@@ -137,7 +137,7 @@ class DataConfig(Config):
     @field_validator("input_columns", "ignore_columns", "output_columns", mode="before")
     @classmethod
     def _as_list(cls, value: object) -> object:
-        """Column names may be separated by commas."""
+        """Split a text with column names separated by commas."""
         if isinstance(value, str):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return (value,) if isinstance(value, int) else value

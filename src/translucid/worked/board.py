@@ -56,7 +56,7 @@ class Board:
         return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
-        """Add a given value."""
+        """Add a value to the given values of the solution."""
         if isinstance(value, str):
             self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
         else:

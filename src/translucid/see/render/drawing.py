@@ -83,7 +83,7 @@ Mark = TextMark | Box | Line | Cells
 
 @dataclass
 class Drawing:
-    """A sheet and its marks."""
+    """A sheet with its marks: texts, boxes, lines and tables of cells."""
 
     title: str
     width: float = 0.0

@@ -464,7 +464,7 @@ def titled(name: str, what: str) -> str:
 
 
 def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
-    """The first values of each vector, and its length."""
+    """One table row for each vector, with its first values and its length."""
     lengths = floats(_lengths(table))
     return tuple(
         OutputRow(label, (*(Cell("", value) for value in first), Cell("length", length)))
@@ -473,7 +473,7 @@ def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
 
 
 def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
-    """One number for each label."""
+    """One table row for each label, with a single number."""
     return tuple(
         OutputRow(label, (Cell("", value),))
         for label, value in zip(labels, floats(values), strict=True)
