@@ -59,7 +59,8 @@ class WorkCommand(TyperCommand):
         return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
 
     def _spelt(self, args: list[str]) -> list[str]:
-        """Replace other spellings of an option: --X by --x, --w_q by --wq."""
+        """Replace other spellings of an option by the spelling that the parser knows: --X by --x,
+        --w_q by --wq."""
         known = self._options(flags=True)
         out: list[str] = []
         for i, word in enumerate(args):

@@ -52,7 +52,7 @@ class Reading(TextTrace):
 
     def walk(self, *, layer: int | None = None, head: int | None = None, top: int = 5) -> "Walk":
         """Explain the run from text to answer, step by step; print the result. layer, head: show
-        only one, in detail. top: how many of the likeliest answers to show."""
+        only this layer or head, in detail. top: how many of the likeliest answers to show."""
         from translucid.see.walk.make_walk import walk
 
         return walk(self, layer=layer, head=head, top=top)

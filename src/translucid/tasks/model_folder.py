@@ -2,7 +2,7 @@
 
 config.json         the model's config, the task, its labels, the tokenizers' fingerprints
 model.safetensors   the weights
-source/ target/     the tokenizers; or tokenizer/ if there is one
+source/ target/     the tokenizers; tokenizer/ if there is only one
 manifest.json       the SHA-256 of every other file except the model card
 README.md           the model card
 

@@ -168,7 +168,8 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
 
 
 def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
-    """Convert the learning rate to a tensor. Raise an error if there is no target."""
+    """Convert the learning rate to a tensor; without a rate, return None. Raise an error if there
+    is a rate, but no target."""
     if rate is None:
         return None
     if target is None:

@@ -2,7 +2,7 @@
 labels missing from a part or spelled inconsistently, too few examples.
 
 Each check takes records and returns a Finding. Records are compared by 8-byte hashes, so that
-millions fit in memory, and those with equal hashes then by value.
+millions fit in memory. Records with equal hashes are then compared by value.
 """
 
 import statistics

@@ -248,7 +248,7 @@ TEXTS = 2000  # texts per part and side in which unknown tokens are counted
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
-    """The fraction of unknown tokens, and the most frequent ones."""
+    """Check for unknown tokens: their fraction, and the most frequent ones."""
     rates, missing, worst = [], Counter[str](), 0.0
     for part, records in parts.items():
         if not records:

@@ -206,7 +206,8 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class TakenOver:
-    """The names of tensors that were copied, that are new, and that only the start model has."""
+    """The names of the tensors that were copied, of those that are new, and of those that only the
+    start model has."""
 
     taken: tuple[str, ...]
     fresh: tuple[str, ...]

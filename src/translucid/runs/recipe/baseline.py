@@ -204,7 +204,7 @@ def _fit_in_time(
 
 
 def seconds_allowed(minutes: float | None) -> float:
-    """The maximum time for a fit in a run with this time limit."""
+    """The maximum time in seconds for fitting a baseline, in a run with this time limit."""
     return MOST_SECONDS if minutes is None else min(MOST_SECONDS, FRACTION * 60 * minutes)
 
 

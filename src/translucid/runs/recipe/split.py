@@ -117,8 +117,8 @@ def _blocks_held_out(lines: int, size: int, draw: random.Random) -> set[int]:
 
 
 def _groups(records: Sequence[Record]) -> list[list[int]]:
-    """Groups of records with the same input. If a few inputs make up most of the data, copies are
-    intended, and each record is its own group."""
+    """Groups of records with the same input. If a few inputs make up most of the data, the copies
+    are assumed to be intended, and each record is its own group."""
     groups: dict[Hashable, list[int]] = {}
     for place, record in enumerate(records):
         groups.setdefault(_asked(place, record), []).append(place)

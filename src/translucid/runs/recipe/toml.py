@@ -22,8 +22,8 @@ COMMENT_AT = 36  # the column of comments, unless a value is longer
 
 
 def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
-    """The recipe as TOML: all keys, or only these, with value and meaning. Unset keys are comments,
-    since TOML has no null."""
+    """The recipe as TOML, with the value and the meaning of every key. Unset keys are comments,
+    since TOML has no null. only: leave out all other keys."""
     sections = [list(_section(recipe, name, only)) for name in ORDER]
     return "\n".join("\n".join(lines) + "\n" for lines in sections if lines[1:])
 
