@@ -97,7 +97,7 @@ def ablate(
 
 
 def _draw(result: "Ablation", figure: Path | None) -> None:
-    """Draw the heads to this file, and other parts to a second one, FIGURE-parts."""
+    """Draw the heads in the file `figure`, and the other parts in a second file, FIGURE-parts."""
     if figure is None or not result.rows:
         return
     o.save_pictures(result.pictures(), figure, "parts")

@@ -127,7 +127,8 @@ def _recipe_values(task: DemoTask, overrides: Iterable[str]) -> dict[str, Any]:
 
 
 def _train(chosen: Any, folder: Path) -> None:
-    """Train into the folder, resume its demo, or leave a finished one."""
+    """Train a model into the folder. If the folder contains a stopped demo, resume it. If it
+    contains a finished one, change nothing."""
     from translucid.runs.recipe import recipe
     from translucid.runs.run import resume_run, train_recipe
     from translucid.runs.session import Recording
@@ -175,7 +176,7 @@ def _check_numbers(texts: Sequence[str]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the files of an older demo only."""
+    """Remove the files that an older demo wrote, and no other files."""
     from translucid.core.atomic_files import remove
     from translucid.runs.folder import locked, remove_own
 

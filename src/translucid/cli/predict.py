@@ -229,7 +229,8 @@ def _open(held: "Model", inputs: Inputs) -> "InputRows":
 
 
 def _count(held: "Model", inputs: Inputs, out: Path | None) -> int | None:
-    """The number of rows, if the file can be read twice."""
+    """The number of rows. None if the input can be read only once, or if the output does not go to
+    a file."""
     if out is None or not (inputs.texts or Path(inputs.file).is_file()):
         return None
     return sum(1 for _ in _open(held, inputs).rows())

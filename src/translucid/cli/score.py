@@ -79,7 +79,7 @@ def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:
 
 
 def _rows(held: "Model", files: Sequence[str], data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
-    """Texts, or pairs of source and target."""
+    """The texts to score, or the pairs of source and target if the model translates."""
     from translucid.data.readers.loading import Loading
     from translucid.data.readers.read import read_text
     from translucid.data.readers.tables import format_of
@@ -121,7 +121,7 @@ def _pairs(held: "Model", file: str, data: "DataConfig") -> "Iterator[tuple[Text
 
 
 def _side_by_side(files: Sequence[str], data: "DataConfig") -> "Iterator[tuple[Text, ...]]":
-    """Line n of one file with line n of the other."""
+    """Yield each line of the first file together with the same line of the second file."""
     from translucid.data.readers.read import read_text
 
     rule = replace(data.rule, format="text")

@@ -94,7 +94,8 @@ def show(
 
 
 def _tokenizers(folder: Path) -> "dict[str, Tokenizer]":
-    """The tokenizers of a model by the names of their folders, or the one in this folder."""
+    """The tokenizers of a model, by the names of their folders. If this folder is that of a single
+    tokenizer, return only that one."""
     from translucid.data.tokenizers.tokenizer import Tokenizer
 
     for place in (folder, folder / "best"):

@@ -53,12 +53,14 @@ class WorkCommand(TyperCommand):
         _print(solution, ctx.params["format"])
 
     def _options(self, flags: bool = False) -> dict[str, Any]:
-        """The options by each of their spellings; flags only if `flags` is true."""
+        """The options by each of their spellings. Without `flags`, options that take no value are
+        left out."""
         named = [p for p in self.params if p.param_type_name == "option"]
         return {o: p for p in named for o in p.opts if flags or not getattr(p, "is_flag", False)}
 
     def _spelt(self, args: list[str]) -> list[str]:
-        """Replace other spellings of an option: --X by --x, --w_q by --wq."""
+        """Replace other spellings of an option by the spelling that the parser knows: --X by --x,
+        --w_q by --wq."""
         known = self._options(flags=True)
         out: list[str] = []
         for i, word in enumerate(args):
@@ -149,7 +151,7 @@ class _Groups:
 
 
 def _again(typed: Sequence[str], options: str) -> str:
-    """The typed command with the options that show more."""
+    """The command as the user typed it, with these options added; they show more."""
     more = shlex.split(options)
     new = {word for word in more if word.startswith("--")}
     kept: list[str] = []
@@ -296,7 +298,7 @@ class Argument:
         return "word" if self.choices or self.annotation == "str" else "numbers"
 
     def option(self) -> Any:
-        """The option for typer."""
+        """The command-line option of this argument, in the form that typer expects."""
         if self.name in _ALWAYS:
             return _ALWAYS[self.name]
         name = f"--{self.name}" if self.weight else f"--{self.name.replace('_', '-')}"

@@ -14,7 +14,7 @@ from translucid.tasks.significance import RARE, SAMPLES, SEED, Sums, interval, p
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric of one model."""
+    """The value of one metric for one model, compared with the first model."""
 
     model: str
     score: float

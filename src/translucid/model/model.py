@@ -133,9 +133,9 @@ class Model:
     def classify(self, texts: Sequence[str], *, threshold: float | None = None) -> list[Any]:
         """The most probable label of each text, as `Label`.
 
-        Imported models may return something else: a multi-label model returns `Labels`, all labels
-        whose probability is above `threshold` (default 0.5); a model with one score returns a
-        `LabelScore`.
+        Imported models may return something else. A multi-label model returns `Labels`, which
+        contains all labels whose probability is above `threshold` (default 0.5). A model with one
+        score returns a `LabelScore`.
         """
         task: Classify = expect(with_threshold(self, threshold).task, "classify")
         return task.predict_lines(self.network, several(texts))
@@ -233,10 +233,10 @@ class Model:
     ) -> Score:
         """Score the model on a file (two for translation) in the format of the training data.
 
-        Without files, it is scored on the test data of its run, with the result of test.json.
-        Files are read and scored as in the run. options: keys of the sections data and decoding
-        that change this, such as text_column or context. say: receives messages about what was
-        read, what was left out, and the settings.
+        Without files, the model is scored on the test data of its run, and the score equals the one
+        in the run's test.json. Files are read and scored as in the run. options: keys of the
+        sections data and decoding that override the run's settings, such as text_column or context.
+        say: receives messages about what was read, what was left out, and the settings.
         """
         from translucid.tasks.in_batches import reporting
 
@@ -299,8 +299,8 @@ class Model:
         say: Callable[[str], None],
         options: Mapping[str, Any],
     ) -> tuple[Sequence[Any], Coverage]:
-        """The first `limit` examples and their number; long texts are handled as in `classify` and
-        `tag`."""
+        """The first `limit` examples as items, and their coverage. Long texts are handled as in
+        `classify` and `tag`."""
         from translucid.data.readers.loading import Loading
         from translucid.runs.recipe.scoring import ScoredExamples
         from translucid.tasks.long_texts import limit_length, text_limit
@@ -513,7 +513,7 @@ class Model:
 
     @property
     def data_columns(self) -> dict[str, Columns]:
-        """The columns of the training data by role: names or numbers."""
+        """The columns of the training data by role, each as its name or number."""
         return self.task.columns_read(self._bundle.columns)
 
     def default_target(self, text: str) -> str | None:

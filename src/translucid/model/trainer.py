@@ -149,8 +149,9 @@ def _with_data(
     folder: Path,
     say: Callable[[str], None],
 ) -> Named:
-    """The recipe with these parts of the data: files stay where they are; rows are read from the
-    files that `train` writes."""
+    """The recipe with these training, validation and test data. Data given as files is read from
+    these files; for data given as rows, the recipe names the files to which `train` writes the
+    rows."""
     changes = {section: dict(keys) for section, keys in changes.items()}
     data = changes.setdefault("data", {})
     overrides = list(overrides)

@@ -130,7 +130,8 @@ class Stream:
         return max(map(len, self._plan.batches))
 
     def _collate_own_rows(self, items: Sequence[Any]) -> Batch:
-        """Collate this process's rows of a batch; `count` covers all rows."""
+        """Collate this process's rows of a batch. `count` is the number of targets in the rows of
+        all processes."""
         if self._processes.count == 1:
             return self._task.collate(items)
         mine = items[self._processes.rank :: self._processes.count]
@@ -139,8 +140,8 @@ class Stream:
         return replace(batch, count=count, idle=not mine)
 
     def _collate_packed(self, rows: Sequence[NDArray[np.int64]]) -> Batch:
-        """Collate this process's packed rows, the same number in every batch; `count` covers all
-        rows."""
+        """Collate this process's packed rows, the same number in every batch. `count` is the number
+        of targets in the rows of all processes."""
         assert self._packing is not None
         assert self._packed is not None
         processes, lengths = self._processes, self._packing.lengths

@@ -22,7 +22,8 @@ from translucid.tasks.score import Baseline, Coverage, Criterion
 
 
 class BestModels:
-    """Writes best/ and last/, and with `count` above 1 the best few as checkpoints/step-N/."""
+    """Writes the best model to best/ and the newest to last/. If `count` is above 1, also writes
+    the best few models to checkpoints/step-N/."""
 
     def __init__(
         self, folder: Path, task: Task[Any, Any], count: int, criterion: Criterion
@@ -188,7 +189,7 @@ def _listed(numbers: Mapping[str, float]) -> str:
 
 
 def _compared(baseline: Baseline, score: Score, criterion: Callable[..., Criterion]) -> str:
-    """A baseline's scores, and whether the model is better."""
+    """Text for the model card: the baseline's scores, and whether the model is better."""
     own = baseline.score.numbers
     words = f"\nBaseline on the same data ({baseline.name}):\n\n{_listed(own)}\n"
     better, worse = baseline.differences(score.numbers, criterion)

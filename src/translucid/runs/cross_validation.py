@@ -115,7 +115,8 @@ def cross_validate(
 
 
 def _baselines(held: Bundle, recipe: Recipe) -> list[dict[str, float]]:
-    """The baselines' validation scores; the first may be the model itself."""
+    """The validation scores of the baselines. If the fitted baseline became the model, because the
+    network was not better, the model's own score is the first."""
     noted = [held.facts.get("baseline"), *held.facts.get("other_baselines", ())]
     itself = [held.facts["valid"]] if held.network.fits and not recipe.fitted else []
     return itself + [baseline["valid"] for baseline in noted if baseline is not None]

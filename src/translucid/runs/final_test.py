@@ -121,7 +121,8 @@ def _score(setup: Setup, best: Bundle, part: Part, say: Say) -> Score:
 
 
 def _rivals(out: Path, setup: Setup, score: Score, part: Part) -> list[Rival]:
-    """The model that training started from, and the fitted baseline."""
+    """The models that the trained model should beat: the start model and the fitted baseline, if
+    there are any."""
     metric, command = setup.task.criterion().metric, setup.task.traits.command
     rivals: list[Rival] = []
     if part == "test" and setup.start is not None and "test" in setup.start:
@@ -149,7 +150,8 @@ def _say_verdicts(rivals: list[Rival], part: Part, setup: Setup, score: Score, s
 
 
 def _keep_baseline(out: Path, setup: Setup, not_beaten: bool) -> None:
-    """Remove the baseline, unless it is needed."""
+    """Remove the fitted baseline from the run folder, unless the trained model did not beat it or
+    training.keep_baseline is set."""
     if not not_beaten and not setup.recipe.training.keep_baseline:
         remove(out / BASELINE)
 
@@ -166,7 +168,8 @@ def start_score(setup: Setup, say: Say) -> dict[str, Any]:
 
 
 def _start_score(noted: Mapping[str, Any], score: Score, metric: str) -> Score:
-    """The score that `start_score` recorded. score: that of the trained model on these examples."""
+    """The score that `start_score` recorded. score: the score of the trained model on the same
+    examples."""
     sums = score.sums()
     if "rows" not in noted or metric not in sums:
         return Score(noted["numbers"])

@@ -59,8 +59,8 @@ def _files(recipe: Recipe) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe the changes that prevent a resume. A model key that was added after the run was
-    started is compared by its default, which leaves older models unchanged."""
+    """Describe the changes that prevent a resume. If the run has no value for a model key, because
+    the key was added later, the default is compared."""
     kind = now["recipe"].get("model.kind")
     defaults = {f"model.{key}": field.default for key, field in MODELS[kind].model_fields.items()}
     recipe = {key: value for key, value in defaults.items() if key in now["recipe"]}

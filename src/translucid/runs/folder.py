@@ -77,7 +77,7 @@ def remove_own(out: Path) -> None:
 
 
 def saved(out: Path) -> Iterator[Path]:
-    """The folders of checkpoints and models in a run folder: what is worth keeping."""
+    """Yield the folders in a run folder that contain checkpoints or models."""
     yield from (out / "state").glob("step-*")
     yield from (place for place in (out / name for name in MODELS) if place.exists())
 

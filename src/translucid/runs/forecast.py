@@ -43,7 +43,7 @@ class Forecast:
         return (steps - done) * self.step + _evaluations(done, steps, every) * self.evaluation
 
     def steps_in(self, seconds: float, done: int, steps: int, every: int) -> int:
-        """The step reached after this many seconds."""
+        """The step that the run reaches if it continues from step `done` for this many seconds."""
         for step in range(done, steps, max((steps - done) // 1000, 1)):
             if self.seconds(done, step, every) > seconds:
                 return step
@@ -236,8 +236,9 @@ def step_seconds(
     network: nn.Module, recipe: Recipe, task: Task[Any, Any], items: Sequence[Any],
     device: torch.device, *, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS,
 ) -> float:  # fmt: skip
-    """The median time of a step at learning rate 0: steps are slow when their shape is new. steps,
-    seconds: the maximum to measure, not counting the first step."""
+    """The median time of a training step in seconds, measured at learning rate 0. The first step is
+    not counted, because steps are slow when their batch shape is new. steps: the number of steps to
+    measure after the first. seconds: stop earlier if all steps have taken this long."""
     taken: list[float] = []
     for step in trial_steps(network, recipe, task, items, device, repeat(0.0, steps + 1)):
         taken.append(step.seconds)

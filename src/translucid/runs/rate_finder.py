@@ -34,7 +34,7 @@ class RateTest:
 
     @property
     def suggested(self) -> float:
-        """The rate to train with, to two digits."""
+        """The learning rate to train with, rounded to two digits."""
         best = self.rates[int(np.argmin(self.losses))] / BELOW
         return float(f"{best:.1e}")
 

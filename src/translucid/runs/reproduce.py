@@ -51,7 +51,7 @@ class Reproduction:
 
 
 def bands() -> dict[str, Band]:
-    """The expected bands of the shipped recipes."""
+    """The expected range of the mean test score, by the name of the shipped recipe."""
     path = named.FOLDER / EXPECTED
     values = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return {name: Band(**band) for name, band in values.items()}

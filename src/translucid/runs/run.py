@@ -138,7 +138,8 @@ def _or_stop(
 
 
 def _save_baseline(out: Path, setup: Setup) -> None:
-    """Write the fitted baseline, for the end of the run and for resuming."""
+    """Write the fitted baseline to the run folder, where the end of the run and a resumed run read
+    it."""
     if (made := setup.baseline) is not None:
         score = Score(made.bundle.facts["valid"], coverage=made.parts["valid"][1])
         model_folder.save(made.bundle, out / BASELINE, card(made.bundle, score))

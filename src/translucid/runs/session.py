@@ -47,7 +47,8 @@ class Recording:
 
 
 class Session:
-    """The state of a run, and where it is saved."""
+    """Trains a run from its current step. Contains the state of the run and knows where it is
+    saved."""
 
     def __init__(
         self,
@@ -150,7 +151,8 @@ class Session:
         )  # fmt: skip
 
     def _new_end(self, plan: StepPlan, step: int, seconds: float) -> int | None:
-        """The last step, if it changes; several processes would measure different times."""
+        """The new last step if it changes, otherwise None. With several processes it never changes,
+        because each of them would measure different times."""
         end = self.pace.new_end(plan, step, seconds) if self.processes.alone else None
         if end is not None:
             self.run_log.end_at(end)

@@ -249,7 +249,7 @@ def _example(task: Task[Any, Any], records: Sequence[Any], items: Sequence[Any])
 
 
 def _trained(network: Network, training: TrainingConfig) -> str:
-    """The number of trained weights, if some are frozen."""
+    """A phrase with the number of trained weights; empty if no weights are frozen."""
     still = frozen(network, training.freeze)
     if not still:
         return ""

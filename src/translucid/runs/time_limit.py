@@ -75,7 +75,7 @@ class SizeFit:
 
 
 def is_open(recipe: Recipe) -> bool:
-    """Whether there are sizes or steps to choose."""
+    """Whether the recipe leaves sizes or the number of steps open, so that they can be chosen."""
     if recipe.training.start_from is not None:  # which has the sizes already
         return False
     if recipe.model["kind"] not in ("transformer", "recurrent"):
@@ -143,7 +143,8 @@ class _Trial:
         return max(SMALL_BATCH, max_length * self.known.task.traits.max_files)
 
     def enough(self, size: SizeFit) -> int:
-        """The number of steps that a size must complete; all, if the user has set them."""
+        """The number of steps that a size must complete within the time limit. If the user has set
+        the number of steps, that is all of them."""
         if self._set("steps"):
             return size.steps
         enough = math.ceil(ENOUGH_TOKENS * size.size.weights / size.batch)
@@ -176,7 +177,7 @@ class _Trial:
 
     @property
     def _epoch(self) -> float:
-        """The tokens of an epoch, about."""
+        """The approximate number of tokens in an epoch."""
         return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:

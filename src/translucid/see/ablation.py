@@ -149,7 +149,8 @@ class Ablation:
         }
 
     def pictures(self) -> list[Heat | Grid | Bars]:
-        """A picture of the heads and one of all other parts, if there are any."""
+        """One picture of the heads and one of all other parts. A picture without parts is left
+        out."""
         pictures = [self._heads(), self._bars()]
         return [picture for picture in pictures if picture is not None]
 
@@ -210,7 +211,8 @@ def ablate(
     """Measure loss and metric on the items with all parts on, then with one part off at a time.
 
     metric: False to skip the task's metric, which for translation means translating all items once
-    for each part. progress: called with the results so far before and after every run.
+    for each part. progress: called before each part is switched off and at the end, with the
+    results so far.
     """
     if not items:
         raise InputError("there are no examples to measure on; pass at least one example")

@@ -143,7 +143,8 @@ def _back(
 
 @dataclass(frozen=True)
 class AdapterNorm:
-    """The mean length, over tokens, of an adapter's output vectors and of its frozen layer's."""
+    """The lengths of an adapter's output vectors and of its frozen layer's output vectors, each
+    averaged over the tokens."""
 
     layer: str  # its name in the network
     added: float  # of (alpha / rank) B A x

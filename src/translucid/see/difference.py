@@ -224,7 +224,8 @@ def difference(a: Trace, b: Trace, pattern: str = "*") -> TraceDifference:
 
 
 def _identical(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are equal bit for bit, which is cheaper than their difference."""
+    """Whether two tensors are equal bit for bit. This test is cheaper than computing their
+    difference."""
     return a is b or (a.dtype == b.dtype and a.device == b.device and torch.equal(a, b))
 
 

@@ -77,8 +77,9 @@ def _steps(
 
 
 def _same_length(other: Trace, name: str, tokens: Places | None) -> dict[str, Edit]:
-    """An edit of the stack's output that changes nothing, but checks that both texts have the same
-    length; without it, positions that exist in only one text would be skipped silently."""
+    """An edit of the stack's output that changes nothing, but raises an error if the two texts
+    differ in length. Without this edit, positions that exist in only one text would be skipped
+    silently."""
     scope, inside, _ = name.rpartition(".recurrent.layers.")
     if not inside:
         return {}
@@ -170,9 +171,11 @@ def read_edited(plain: Reading, edits: Sequence[Mapping[str, Edit]]) -> list[Rea
 
 
 class _Rows(Trace):
-    """Record every batch row that its edit has changed, each in a separate trace.
+    """A trace that applies a different edit to each row of a batch, and records the rows in
+    separate readings.
 
-    Row 0 has no edit. Other rows are recorded where they differ from row 0, and at edited points.
+    Row 0 has no edit. The other rows are recorded only at the points where they differ from row 0,
+    and at the points that their edits name.
     """
 
     def __init__(self, plain: Reading, readings: Sequence[Reading]) -> None:

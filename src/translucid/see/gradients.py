@@ -62,7 +62,8 @@ class Gradients(Trace):
         return value
 
     def differentiate(self, loss: Tensor) -> None:
-        """Replace the values with their gradients; boolean points have no gradient."""
+        """Replace the recorded values with the gradients of the loss at these values. Boolean
+        points have no gradient."""
         weights = {name: p for name, p in self._network.named_parameters() if p.requires_grad}
         nodes = [node for node in self.written() if node[2].requires_grad]
         sought = [*weights.values(), *(value for _, _, value in nodes)]

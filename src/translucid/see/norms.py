@@ -117,15 +117,15 @@ def _statistics(reading: TextTrace, name: str, first: int, last: int) -> tuple[P
 
 
 def _input(reading: TextTrace, name: str) -> str:
-    """The trace point that a norm reads: the residual stream just before it. Edits of the residual
-    connection's `skip` do not change it."""
+    """The trace point that contains the input of a norm: the residual stream before the residual
+    connection. Editing the connection's `skip` does not change this point."""
     run = Computation(reading.network, reading, {})
     read = run.reads(name)
     return run.reads(read.removesuffix(".skip")) if read.endswith(".skip") else read
 
 
 def _wide(value: Tensor) -> Tensor:
-    """The values in float32 or float64."""
+    """Convert values to float32; float64 values stay in float64."""
     return value if value.dtype is torch.float64 else value.float()
 
 

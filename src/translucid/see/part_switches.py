@@ -53,7 +53,7 @@ def _between(change: Edit, strength: float, value: Tensor) -> Tensor:
 
 
 def together(chosen: Iterable[Switch]) -> dict[str, Edit]:
-    """Combine several switches into one edit; they may change the same point."""
+    """Combine several switches into one edit. Several of the switches may change the same point."""
     edits: dict[str, Edit] = {}
     for switch in chosen:
         for point, change in switch.edit.items():

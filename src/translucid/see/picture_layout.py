@@ -296,14 +296,15 @@ def vertical_axis(
 
 
 def chart_width(labels: Sequence[str]) -> float:
-    """The width of a chart with space for every label; many numbers get less space than words."""
+    """The width of a chart in pixels. It grows with the number of labels up to a maximum, which is
+    smaller for numbers than for words."""
     most = WIDEST if _numeric(labels) else 1728.0
     return max(480.0, min(144.0 + 29 * len(labels), most)) - 2 * EDGE
 
 
 def label_step(labels: Sequence[str], room: float) -> tuple[int, bool]:
-    """The step n such that every n-th label is written, and whether labels are horizontal. Numbers
-    are thinned out to fit; words are all written unless there are very many."""
+    """The step n such that every n-th label is written, and whether the labels are horizontal. As
+    many numbers are written as fit. All words are written unless there are very many."""
     if not _numeric(labels):
         return -(-len(labels) // 64), all(len(label) <= 3 for label in labels)
     own = room / len(labels)

@@ -1,6 +1,7 @@
 """The result of `model.trace(text)`: a trace with methods for every picture and table.
 
-The pictures are functions over a `TextTrace`, imported on first use: drawing is slow to load.
+The pictures are drawn by functions of a `TextTrace`. They are imported on first use, because the
+drawing code is slow to load.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,7 @@ class Reading(TextTrace):
 
     def walk(self, *, layer: int | None = None, head: int | None = None, top: int = 5) -> "Walk":
         """Explain the run from text to answer, step by step; print the result. layer, head: show
-        only one, in detail. top: how many of the likeliest answers to show."""
+        only this layer or head, in detail. top: how many of the likeliest answers to show."""
         from translucid.see.walk.make_walk import walk
 
         return walk(self, layer=layer, head=head, top=top)

@@ -32,7 +32,7 @@ class TextTrace(Trace):
 
     @property
     def outputs(self) -> Outputs:
-        """The meaning of the network's outputs."""
+        """How to interpret the network's outputs."""
         return self.task.outputs
 
     @property

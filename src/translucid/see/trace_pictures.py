@@ -45,8 +45,8 @@ def scale_of(name: str) -> Scale:
 
 
 def token_axis(name: str, axes: Collection[str] = ALONG_TEXT) -> int | None:
-    """The index of a point's token axis or, with `axes`, of its first axis that is one of these;
-    None if there is none."""
+    """The index of the first axis of a point whose name is in `axes`, by default the axis along the
+    tokens. None if there is no such axis."""
     return next((place for place, axis in enumerate(describe(name).axes) if axis in axes), None)
 
 
@@ -253,7 +253,8 @@ def _axis_name(axis: str) -> str:
 
 
 def _most(heats: Sequence[Heat], scale: str) -> float | None:
-    """The largest magnitude in all tables with this kind of scale, so that they share colours."""
+    """The largest magnitude in all tables with this kind of scale, so that these tables can share
+    one colour scale. None if there is none."""
     sizes = [np.nanmax(np.abs(heat.values)) for heat in heats if heat.scale == scale]
     return float(max(sizes)) or None if sizes else None
 

@@ -262,7 +262,8 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def check_data(cls, parts: Mapping[str, Sequence[Record]]) -> list[Finding]:
-        """Run checks that are specific to this task. parts: train, and valid and test if given."""
+        """Run checks that are specific to this task. parts: the records of train and, if given, of
+        valid and test."""
         return []
 
     def check_files(self) -> None:
@@ -278,8 +279,8 @@ class Task(ABC, Generic[Record, Item]):
         check_length(max(self.sizes(item)), context_length, where)
 
     def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        """Raise an error if an input from a table is invalid (the columns are `traits.asks_about`).
-        By default, the input is one line of text."""
+        """Raise an error if an input from a table is invalid. The input consists of the columns in
+        `traits.asks_about`; by default, it is one line of text."""
         self.check_line(question, where, network)
 
     def unknown_in(self, question: Any) -> list[str]:
@@ -288,7 +289,8 @@ class Task(ABC, Generic[Record, Item]):
         return unknown_pieces(tokenizer, question, tokenizer.encode(question))
 
     def remarks(self, question: Any) -> list[str]:
-        """How a row of a table is unlike the training data, such as unknown categories."""
+        """Describe how a row of a table differs from the training data, such as unknown
+        categories."""
         return []
 
     @property
@@ -299,7 +301,8 @@ class Task(ABC, Generic[Record, Item]):
 
     @property
     def prediction_note(self) -> str:
-        """How predictions are made, if not as usual; printed before them."""
+        """A note on how predictions are made, printed before them; empty if there is nothing
+        unusual."""
         return ""
 
     def columns_read(self, columns: Mapping[str, Columns]) -> dict[str, Columns]:
@@ -350,7 +353,8 @@ class Task(ABC, Generic[Record, Item]):
 
     @classmethod
     def criterion(cls, metric: str | None = None) -> Criterion:
-        """The criterion that selects the best model: this metric, or else the task's own."""
+        """The criterion that selects the best model. metric: the metric to use instead of the
+        task's own."""
         if metric is None or metric == cls.metric:
             return Criterion(cls.metric, cls.higher_is_better)
         return Criterion(metric, metric not in LOWER_IS_BETTER)
@@ -383,11 +387,11 @@ class Task(ABC, Generic[Record, Item]):
         return self.text_of(records[0]) if records else ""
 
     def text_of_row(self, row: Any) -> str:
-        """A row passed from Python as a person would type it."""
+        """The line of text that a user would type for a row passed from Python."""
         raise InputError(f"{row!r:.60} is not a text; pass a text, as in model.predict")
 
     def text_of(self, record: Record) -> str:
-        """The input of a record as a person would type it."""
+        """The line of text that a user would type for the input of a record."""
         return record.asked
 
     def encode_all(self, records: Sequence[Record]) -> list[Item]:
@@ -422,8 +426,9 @@ class Task(ABC, Generic[Record, Item]):
 
     @property
     def units(self) -> Mapping[str, tuple[str, object]]:
-        """The metrics that can be compared only between models with the same unit, such as nats per
-        token. For each: a description of the unit, and a value that is equal for equal units."""
+        """For each metric that has a unit, such as nats per token: a description of the unit, and a
+        value that is equal for two models if their units are equal. Only models with equal units
+        can be compared by such a metric."""
         return {}
 
 

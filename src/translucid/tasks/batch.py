@@ -31,10 +31,12 @@ class Batch:
 
 
 class PackedItems(Protocol):
-    """Items packed into shared rows of a batch; they do not attend to one another."""
+    """Items packed into shared rows of a batch. Items in the same row do not attend to one
+    another."""
 
     def collate(
         self, rows: Sequence[NDArray[np.int64]], count: int, lengths: Sequence[int]
     ) -> Batch:
-        """Collate into a batch of `count` rows. rows: the indices of the items in each row; rows
-        beyond these are padding. lengths: the padded length of each side (source, target)."""
+        """Collate into a batch of `count` rows. rows: the indices of the items in each row; if
+        there are fewer than `count` rows, the others are padding. lengths: the padded length of
+        each side (source, target)."""

@@ -48,7 +48,7 @@ def label_answer(labels: Sequence[str], outputs: Tensor, of: int | str | None) -
 
 
 class OneLabel(Choices):
-    """One label for the whole text."""
+    """Outputs that are one label for the whole text."""
 
     kind = "label"
 
@@ -80,7 +80,7 @@ class OneLabel(Choices):
 
 
 class Tags(Choices):
-    """One tag per word, predicted at the word's first token.
+    """Outputs that are one tag per word, predicted at the word's first token.
 
     choose: computes the tags from scores (batch, length, tags) and a mask of first tokens (batch,
     length); by default, the most probable tag of each word. spans: whether the tags mark spans, so

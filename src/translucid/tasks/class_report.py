@@ -15,7 +15,8 @@ SHOWN = 12  # labels in the printed confusion matrix
 
 @dataclass(frozen=True)
 class Bin:
-    """The predictions whose probability is in this range."""
+    """The predictions whose probability is between `low` and `high`: their number, their mean
+    probability, and the fraction of them that is correct."""
 
     low: float
     high: float
@@ -40,7 +41,8 @@ class ClassReport:
         predicted: Sequence[int],
         probabilities: Sequence[float],
     ) -> "ClassReport":
-        """Make a report. gold, predicted: indices of labels; probabilities: of the predicted."""
+        """Make a report. gold, predicted: for each example, the index of the correct label and of
+        the predicted one. probabilities: the probability of each predicted label."""
         counts = np.zeros((len(labels), len(labels)), dtype=int)
         np.add.at(counts, (np.array(gold, dtype=int), np.array(predicted, dtype=int)), 1)
         chances = np.array(probabilities, dtype=float)
@@ -116,7 +118,7 @@ class ClassReport:
         return lines
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report as a dictionary for JSON."""
         return {
             "labels": {label: self.of_label(place) for place, label in enumerate(self.labels)},
             "confusion": {"labels": self.labels, "counts": self.counts},

@@ -298,7 +298,7 @@ def score_of(predicted: Sequence[str], losses: Sequence[float], gold: Sequence[s
 def class_sums(
     lines: Sequence[int], predicted: Sequence[str], losses: Sequence[float], gold: Sequence[str]
 ) -> dict[str, Sums]:
-    """The sums over examples of which these metrics are functions."""
+    """The metrics of a classifier by name, each as a function of sums over examples."""
     pairs = list(zip(predicted, gold, strict=True))
     labels = {label: place for place, label in enumerate(sorted({*predicted, *gold}))}
     counts = np.zeros((len(pairs), len(labels), 3))  # hits, predicted, gold of each label
@@ -313,7 +313,7 @@ def class_sums(
 
 
 def majority(labels: Sequence[str], train: Sequence[int], held_out: Sequence[int]) -> Baseline:
-    """The most frequent label of the training data."""
+    """The baseline that always predicts the most frequent label of the training data."""
     counts = Counter(train)
     label = labels[counts.most_common(1)[0][0]]
     total = len(train) + len(labels)  # add-one smoothing: no label is impossible

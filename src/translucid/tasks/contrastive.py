@@ -17,8 +17,9 @@ BLOCK = 1024  # number of texts to compare with all others at once
 
 
 def contrastive_loss(vectors: Tensor, ids: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """-Σ log softmax(cos(a, b) / temperature) at the partner b of each text a, against the partners
-    of all others (InfoNCE with in-batch negatives; multiple negatives ranking, in both directions).
+    """-Σ log softmax(cos(a, b) / temperature) at the partner b of each text a. The softmax is over
+    the second texts of all pairs if a is a first text, and over the first texts if a is a second
+    text (InfoNCE with in-batch negatives; multiple negatives ranking, in both directions).
 
     vectors (rows, d_model), ids (rows, length); rows whose target is IGNORE do not count.
     van den Oord et al. 2018, https://arxiv.org/abs/1807.03748
@@ -59,8 +60,9 @@ def retrieval(
     """Rank the partner of each text among all texts of the other side; in a tie, the partner ranks
     last. Return the accuracy, the mean reciprocal rank of the partner (mrr) and the loss.
 
-    pairs: token ids, to recognize equal texts. compare(side, indices): the cosines (indices, pairs)
-    between these texts of a side and all texts of the other side.
+    pairs: the token ids of the texts, by which equal texts are recognized. compare(side, indices):
+    returns the cosines (indices, pairs) between these texts of one side (0 or 1) and all texts of
+    the other side.
     """
     groups = [_numbered([pair[side] for pair in pairs]) for side in (0, 1)]
     right = reciprocal = loss = 0.0

@@ -282,7 +282,8 @@ class Generator:
         self, sampling: Mapping[str, float | None], **options: float | None
     ) -> tuple[GenerationConfig, SamplingConfig | None]:
         """The generation and sampling settings of a language model. The sampling settings are None
-        if its folder asks for beam search. Options that are None keep their defaults."""
+        for beam search, which is used if the model's folder asks for it and no sampling option is
+        set. Options that are None keep their defaults."""
         task: Language = expect(self.task, "language")
         config = self.generation_config(**{k: v for k, v in options.items() if v is not None})
         chosen = {name: value for name, value in sampling.items() if value is not None}
@@ -426,7 +427,8 @@ class Generator:
         word_constraints: WordConstraints = NO_CONSTRAINTS, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
-        """One sampled text, in pieces; joined, they are the text of `sample`."""
+        """Yield one sampled text in pieces. Joined, the pieces are the text that `sample`
+        returns."""
         _check_stop(stop)
         batch = self.task.collate(self._items([text], "")).to(self.network.device)
         prefixes, sources = prefixes_and_sources(batch)

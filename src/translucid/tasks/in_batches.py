@@ -36,7 +36,7 @@ def reporting(
 
 
 def advance(done: int, total: int) -> None:
-    """Report that this many items are done."""
+    """Report that this many of the items are done. total: the number of all items."""
     progress = _current.get()
     if progress is None:
         return

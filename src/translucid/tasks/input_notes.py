@@ -13,8 +13,8 @@ SHOWN = 5  # unknown words or characters in a summary
 
 @dataclass(frozen=True)
 class InputNote:
-    """Whether a text is empty, which parts were read as <unk>, and how a row is unlike the training
-    data."""
+    """A note on an input: whether the text is empty, which parts were read as <unk>, and how a row
+    differs from the training data."""
 
     empty: bool = False
     unknown: tuple[str, ...] = ()  # words or characters, one for each token
@@ -46,7 +46,8 @@ class InputNote:
 
 
 def note_of(task: Task[Any, Any], question: Any) -> InputNote:
-    """The note on a text, its words or a row; numbers have none."""
+    """The note on a text, a list of words or a row of a table. Rows of plain numbers get an empty
+    note."""
     if task.notes_inputs and not task.vocabularies:
         return InputNote(remarks=tuple(task.remarks(question)))
     words = [question] if isinstance(question, str) else question
@@ -59,8 +60,8 @@ def note_of(task: Task[Any, Any], question: Any) -> InputNote:
 
 @dataclass
 class InputNotes:
-    """Counts of notes over all texts of a command. empty_is_noted: false if an empty text correctly
-    gives empty output."""
+    """Counts of the notes on all texts of a command. empty_is_noted: whether `lines` reports empty
+    texts; false if an empty text correctly gives empty output."""
 
     empty_is_noted: bool = True
     texts: int = 0
@@ -97,7 +98,7 @@ class InputNotes:
 
 
 def in_short(remarks: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """One line on the remarks on several rows; none if there are no remarks."""
+    """Summarize the remarks on several rows in one line; return no line if there are no remarks."""
     rows = sum(map(bool, remarks))
     if not rows:
         return ()

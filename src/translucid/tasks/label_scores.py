@@ -36,7 +36,7 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class InputFlags:
-    """Flags about the input text of a prediction."""
+    """What is unusual about the input text of a prediction."""
 
     empty: bool = False  # the text was empty
     unknown_tokens: int = 0  # tokens of the text that were read as <unk>
@@ -44,7 +44,7 @@ class InputFlags:
 
 @dataclass(frozen=True)
 class Label(InputFlags):
-    """The most probable label."""
+    """The prediction of a single label: the most probable one."""
 
     label: str
     probability: float
@@ -64,7 +64,8 @@ class Label(InputFlags):
 
 @dataclass(frozen=True)
 class Labels(InputFlags):
-    """The labels whose probabilities are above the threshold, and the probabilities of all."""
+    """The prediction of a multi-label model: the labels whose probability is above the threshold,
+    and the probability of every label."""
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]

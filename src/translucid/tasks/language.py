@@ -189,13 +189,13 @@ class Language(Task[Text, LanguageItem]):
 
     @property
     def start_id(self) -> int:
-        """The token before the first text: the end token. A start token would occur once in all
-        rows and never be learned."""
+        """The token before the first text: the end token. A start token would occur only once in
+        all rows, too rarely to be learned."""
         return self.tokenizer.eos_id
 
     def prompt(self, text: str) -> tuple[list[int], list[int]]:
-        """The special tokens before a text, and its ids. There is always at least one token, since
-        a model cannot read an empty sequence."""
+        """The special tokens before a text, and the ids of the text itself. Together they contain
+        at least one token, since a model cannot read an empty sequence."""
         ids = self.tokenizer.encode(text)
         start = list(self.tokenizer.frame(*self.around).prefix)
         return start or ([] if ids else [self.start_id]), ids
@@ -284,7 +284,7 @@ class Language(Task[Text, LanguageItem]):
         items: Sequence[LanguageItem],
     ) -> dict[str, Sums]:
         """The sums from which each metric is computed, with one row of terms for each row of text.
-        Models with the same tokenizer and lengths have the same rows."""
+        Two models have the same rows of text if their tokenizers and row lengths are equal."""
         counts = [sum(target != IGNORE for target in row.targets) for row in rows]
         characters = sum(item.characters for item in items) / max(sum(counts), 1)  # per token
         fingerprint = self.tokenizer.fingerprint

@@ -16,7 +16,8 @@ Item = TypeVar("Item")
 
 
 def text_limit(model: nn.Module, limit: int | None = None) -> int | None:
-    """The number of tokens that a model reads, or `limit` if that is smaller; None: no limit."""
+    """The number of tokens that a model reads, or `limit` if that is smaller. None if there is no
+    limit."""
     context_length = getattr(getattr(model, "config", None), "context_length", None)
     return min((n for n in (context_length, limit) if n is not None), default=None)
 

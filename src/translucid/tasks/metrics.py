@@ -124,8 +124,9 @@ def translation(
 def corpus_sums(
     metric: "SacrebleuMetric", predicted: Sequence[str], gold: Sequence[str]
 ) -> tuple[list[list[float]], Callable[[NDArray[np.float64]], float]]:
-    """The counts for each sentence, and the metric as a function of their sum. sacrebleu's own
-    significance tests use the same private methods; there are no public ones."""
+    """Return the counts of each sentence, and a function that computes the metric from the sum of
+    these counts. sacrebleu has no public methods for this; its own significance tests use the same
+    private ones."""
     counts = metric._extract_corpus_statistics(list(predicted), [list(gold)])
     return counts, lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)
 

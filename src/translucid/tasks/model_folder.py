@@ -1,13 +1,13 @@
 """Save and load model folders.
 
-    config.json         the model's config, the task, its labels, the tokenizers' fingerprints
-    model.safetensors   the weights
-    source/ target/     the tokenizers; or tokenizer/ if there is one
-    manifest.json       the SHA-256 of every other file except the model card
-    README.md           the model card
+config.json         the model's config, the task, its labels, the tokenizers' fingerprints
+model.safetensors   the weights
+source/ target/     the tokenizers; tokenizer/ if there is only one
+manifest.json       the SHA-256 of every other file except the model card
+README.md           the model card
 
 If the task or the positions are the user's own code, config.json names the source file with its
-SHA-256. The file itself is not in the folder and never loaded because of it.
+SHA-256. The file itself is not in the folder, and opening the folder never loads it.
 
 Nothing is pickled. The folder is written under a temporary name and then renamed, so it is always
 complete.
@@ -121,15 +121,15 @@ def save(bundle: Bundle, folder: Path, card: str = "") -> None:
 
 
 def own_names(task: str, config: Config) -> list[tuple[Registry[Any], str]]:
-    """The names of the task and the positions, which user code may define, with their
-    registries."""
+    """The names in a config that user code may define: that of the task and, if there is one, that
+    of the positions. Each name is paired with its registry."""
     positions = config.model_dump().get("positions")
     return [(TASKS, task), *([] if positions is None else [(POSITIONS, positions)])]
 
 
 def place(folder: str | Path) -> Path:
-    """The model folder: `folder` itself or, in a run folder, the best model (without one, the
-    last)."""
+    """Find the model: in `folder` itself or, if that is a run folder, in best/. If the run has no
+    best/, the model is in last/."""
     folder = Path(folder)
     places = [standing(place) for place in (folder, folder / "best", folder / "last")]
     try:
@@ -140,7 +140,8 @@ def place(folder: str | Path) -> Path:
 
 
 def load(folder: str | Path, device: str = "cpu") -> Bundle:
-    """Read a model folder or, in a run folder, the best model (without one, the last)."""
+    """Read the model in a model folder or a run folder. In a run folder, this is the best model; if
+    there is none, it is the last one."""
     folder = place(folder)
     if not os.path.lexists(folder / CONFIG):
         wrong = f" is not a model folder: it has no {CONFIG}"
@@ -213,7 +214,7 @@ def _load(folder: Path) -> Bundle:
 
 
 def is_own(config: Mapping[str, Any]) -> bool:
-    """Whether Translucid wrote this config.json; only then does it have the key `format`."""
+    """Whether Translucid wrote this config.json: only then does the file have the key `format`."""
     return "format" in config
 
 

@@ -117,9 +117,9 @@ class TargetTokens(NextTokens):
         return [last], self.tokenizer.decode(written[:-1])
 
     def _goes_on(self, example: Example, logits: Tensor) -> str:
-        """Describe the most probable token after a translation; empty if that is the end token.
-        If not, the translation was truncated or passed in, or a search preferred its end.
-        logits: (vocab,)"""
+        """Describe the token that the model would generate after a translation; empty if that is
+        the end token. It is another token if the translation was truncated or passed in, or if a
+        search preferred to end the translation. logits: (vocab,)"""
         tokenizer = self.tokenizer
         probabilities = logits.float().softmax(dim=-1)
         written = probabilities.clone()

@@ -137,7 +137,7 @@ class DataConfig(Config):
     @field_validator("input_columns", "ignore_columns", "output_columns", mode="before")
     @classmethod
     def _as_list(cls, value: object) -> object:
-        """Column names may be separated by commas."""
+        """Split a text with column names separated by commas."""
         if isinstance(value, str):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return (value,) if isinstance(value, int) else value
@@ -176,7 +176,8 @@ class DataConfig(Config):
         return tuple(str(Path(self.folder, file)) for file in files)
 
     def reading(self) -> dict[str, Any]:
-        """The keys about reading and truncating examples, without their location; saved with a
+        """The keys that say how examples are read and truncated, with their values. Keys that say
+        where the data are, or in which file format, are left out. The result is saved with a
         model."""
         return self.model_dump(exclude={*PLACES, *WRITTEN})
 

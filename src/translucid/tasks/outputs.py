@@ -36,8 +36,8 @@ class Scale:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]], columns: str) -> Self:
-        """Compute mean and deviation of rows; constant columns are only centred. columns: what
-        messages call them."""
+        """Compute the mean and deviation of each column; constant columns are only centred.
+        columns: the word for a column in messages, such as input."""
         values = np.array(rows, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, deviation = values.mean(axis=0), values.std(axis=0)

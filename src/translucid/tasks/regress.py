@@ -127,7 +127,8 @@ class Regress(RowTask[Numbers, RegressItem]):
 
     @classmethod
     def measure(cls, train: Sequence[Numbers], data: DataConfig) -> dict[str, Any]:
-        """The means and deviations of numbers; for a table with other cells, its columns."""
+        """The statistics to store with the model: the means and deviations of the numbers. For a
+        table with cells that are not numbers, the columns replace the statistics of the inputs."""
         mixed = not all(is_plain_number(cell) for record in train for cell in record.inputs)
         read: dict[str, Any] = {}
         if mixed or data.column_kinds:
@@ -383,7 +384,8 @@ class Regress(RowTask[Numbers, RegressItem]):
 
 
 def _numbers_of(record: Numbers) -> tuple[float, ...]:
-    """The inputs of a record that has only numbers; raises an error at another cell."""
+    """The inputs of a record that has only numbers; raise an error for a cell that is not a
+    number."""
     cells = enumerate(record.inputs)
     return tuple(as_number(cell, where_of(record, place)) for place, cell in cells)
 
@@ -399,7 +401,7 @@ def _columns(network: nn.Module) -> tuple[int, int]:
 
 
 def _overflowed(answers: Sequence[Sequence[float]]) -> list[int]:
-    """The rows with an output that is not finite."""
+    """The indices of the rows that have an output that is not finite."""
     return [row for row, answer in enumerate(answers) if not all(map(math.isfinite, answer))]
 
 

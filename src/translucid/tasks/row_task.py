@@ -50,7 +50,7 @@ class RowTask(Task[Record, Item]):
         return tuple(self.columns.encode(record.inputs, _place(record), header))
 
     def remarks_of(self, record: AnyRow) -> tuple[str, ...]:
-        """What is unlike the training data in a record."""
+        """Describe how a record differs from the training data."""
         if self.columns is None:
             return ()
         header = None if record.header is None else record.header.columns

@@ -218,8 +218,8 @@ def not_better(
 def degenerate_outputs(
     outputs: Sequence[str], inputs: Sequence[Hashable], references: Sequence[str]
 ) -> tuple[str, ...]:
-    """Warnings if many different inputs have the same output, or many outputs repeat a word, much
-    more often than the references."""
+    """Warnings if, compared with the references, many more different inputs have the same output,
+    or many more outputs repeat a word several times in a row."""
     least, warnings = max(3, IDENTICAL * len(outputs)), list[str]()
     output, count = _commonest(outputs, inputs)
     if count >= least and count > 2 * _commonest(references, inputs)[1]:

@@ -119,8 +119,8 @@ class Table(RowTask[LabelledRow, TableItem]):
         class_weights: Sequence[float] = (),
         thresholds: Mapping[str, float] | None = None,
     ) -> None:
-        """class_weights: of each label in the loss; empty: all 1. thresholds: the probability from
-        which a label is predicted."""
+        """class_weights: the weight of each label in the loss; if empty, all weights are 1.
+        thresholds: by label, the probability from which the label is predicted."""
         self.columns: Columns = columns
         self.samples = (columns.example(),)
         self.labels, self.smoothing, self.class_weights = list(labels), smoothing, class_weights
@@ -197,8 +197,9 @@ class Table(RowTask[LabelledRow, TableItem]):
         return [row for row, _ in results], [loss for _, loss in results]
 
     def choose(self, row: Sequence[float]) -> int:
-        """The predicted label: the one with a threshold if its probability is at least that, else
-        the most probable of the others."""
+        """The index of the predicted label. A label with a threshold is predicted if its
+        probability is at least the threshold; otherwise, the most probable of the other labels is
+        predicted. Without a threshold, the most probable label is predicted."""
         for label, threshold in self.thresholds.items():
             place = self._number[label]
             if row[place] >= threshold:

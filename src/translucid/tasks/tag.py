@@ -427,7 +427,7 @@ def _words_in(item: TagItem) -> Iterator[tuple[int, Any]]:
 
 
 def _with_tags(item: TagItem, numbers: Sequence[int]) -> TagItem:
-    """A copy of the item with one tag per word."""
+    """A copy of the item with these tags, one per word."""
     tags = [IGNORE] * len(item.ids)
     for place, number in zip(item.firsts, numbers, strict=True):
         tags[place] = number

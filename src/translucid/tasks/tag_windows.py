@@ -27,7 +27,7 @@ class TagItem:
 
     @property
     def places(self) -> list[int]:
-        """The positions of the words that are tagged here."""
+        """The positions of the words that are tagged in this window."""
         return self.firsts if self.window is None else self.firsts[slice(*self.window)]
 
 

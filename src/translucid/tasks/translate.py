@@ -53,7 +53,7 @@ class TranslateItem:
 
 
 class PackedPairs:
-    """Pairs packed into shared rows; they do not attend to one another."""
+    """Pairs packed into shared rows. Pairs in the same row do not attend to one another."""
 
     def __init__(
         self, source: Tokenizer, target: Tokenizer, items: Sequence[TranslateItem]

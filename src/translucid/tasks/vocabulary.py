@@ -71,8 +71,9 @@ def labels_in(records: Iterable[Record], noun: str | None) -> tuple[str, ...]:
 def weights_of(
     wanted: str | Mapping[str, float] | None, labels: Sequence[str], train: Iterable[str]
 ) -> tuple[float, ...]:
-    """The weight of each label in the loss, from the key task.class_weights. balanced: inversely
-    proportional to its frequency, with mean 1 over the training data."""
+    """The weight of each label in the loss, in the order of `labels`. wanted: the key
+    task.class_weights. If it is "balanced", each weight is inversely proportional to the label's
+    frequency, and the mean weight over the training data is 1."""
     if wanted is None:
         return ()
     if isinstance(wanted, str):

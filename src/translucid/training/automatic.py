@@ -108,8 +108,8 @@ def _may_pay(config: TrainingConfig, model: ModelConfig, items: Sequence[Any]) -
 
 
 def _pays(config: TrainingConfig, sizes: NDArray[np.int64]) -> bool:
-    """Whether packing saves time: if rows are short, so that the kernel handles masks at no cost,
-    and batches would otherwise contain much padding."""
+    """Whether packing saves time. It does if rows are short, so that the kernel handles masks at no
+    cost, and if batches would contain much padding without packing."""
     if max(row_lengths(sizes)) > ROW:
         return False
     plan = plan_batches(few(sizes, int(sizes.max())), config.batch_tokens, seed=config.seed)

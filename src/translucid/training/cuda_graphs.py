@@ -251,10 +251,11 @@ def in_few_shapes(
     full: bool = False,
 ) -> Batch:  # fmt: skip
     """Pad a batch to one of a few shapes, with padding and rows without targets; the loss does not
-    change. causal: for a language model. full: no batch of the run has padding.
+    change. causal: whether the model is a language model. full: whether all batches of the run are
+    without padding.
 
     The number of rows is the largest that fits the token budget (of this process), or a half, a
-    quarter, an eighth of it.
+    quarter or an eighth of that number.
     """
     inputs = {
         name: _lengthen(t, max_length, False if t.dtype is torch.bool else 0)
@@ -275,9 +276,10 @@ def in_few_shapes(
 
 
 def _needless(name: str, tensor: Tensor, behind: Collection[str]) -> bool:
-    """Whether attention gives the same results without this mask, and with a faster kernel. behind:
-    the names of masks whose padding is at the end, where no real position attends to it. Other
-    masks of short rows are kept, so that one kind of batch is compiled only once."""
+    """Whether a mask can be removed, so that attention uses a faster kernel with the same results.
+    behind: the names of masks that can always be removed, because their padding is at the end,
+    where no real position attends to it. Other masks can be removed from long rows without padding.
+    From short rows they are not removed, so that one kind of batch is compiled only once."""
     if tensor.dtype is not torch.bool:
         return False
     return name in behind or (tensor.shape[1] > SHORT and bool(tensor.all()))

@@ -1,10 +1,10 @@
 """Training in several processes: `torchrun --nproc-per-node 2 -m translucid train ...`.
 
 The rows of every batch are distributed and gradients are summed, so the number of processes does
-not change the results.
+not change the results, apart from rounding and dropout.
 
-    ddp    each process holds the whole model; gradients are summed
-    fsdp   each process holds a shard of every tensor and gathers the rest layer by layer
+ddp    each process holds the whole model; gradients are summed
+fsdp   each process holds a shard of every tensor and gathers the rest layer by layer
 """
 
 import os
@@ -147,7 +147,7 @@ def shard(tensor: Tensor, like: Tensor) -> Tensor:
 
 @contextmanager
 def joined(parallel: Parallel, device: torch.device) -> Iterator[Processes]:
-    """Join the processes that torchrun started; without torchrun, only this process."""
+    """Join the processes that torchrun started. Without torchrun, this process is the only one."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not dist.is_torchelastic_launched():
         yield ALONE

@@ -91,7 +91,7 @@ ALIGNED = 64  # values: gradients start at multiples of 256 bytes for vectorized
 
 
 class FlatGradients:
-    """All gradients as views of one buffer; parameters of one dtype, on one device."""
+    """Stores all gradients in one buffer. The parameters must have the same dtype and device."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         sizes = [-(-p.numel() // ALIGNED) * ALIGNED for p in parameters]
@@ -100,7 +100,7 @@ class FlatGradients:
             p.grad = part[: p.numel()].view(p.shape)
 
     def sum(self) -> None:
-        """Sum over all processes, in place and without synchronising a GPU."""
+        """Sum the gradients over all processes, in place and without synchronising a GPU."""
         dist.all_reduce(self.buffer)
 
     def zero(self) -> None:
@@ -142,8 +142,8 @@ class Update:
 
 
 class CapturedUpdate(Update):
-    """The same update as a CUDA graph. The GPU skips the update if the norm is not finite, so the
-    CPU can launch the next gradients without waiting."""
+    """Updates the weights as `Update` does, in a CUDA graph. The GPU skips the update if the norm
+    is not finite, so the CPU can launch the next gradients without waiting."""
 
     waits = False
 

@@ -301,7 +301,8 @@ def seed_step(seed: int, step: int, device: torch.device, process: int = 0) -> N
 def _leave_out(
     state: State, norm: float, micro: Sequence[Batch], config: TrainingConfig, watchers: Watchers
 ) -> None:
-    """Handle a gradient that is not finite: skip the step, or stop after too many."""
+    """Handle a gradient that is not finite: skip the step or, if too many steps were skipped
+    before, save the run and raise an error."""
     bad = _not_finite(state.step, norm, micro)
     if state.skipped >= config.skip_bad_batches:
         watchers.save()

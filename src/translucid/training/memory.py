@@ -143,7 +143,8 @@ def check_memory(
 def _keys(
     config: ModelConfig, model: Mapping[str, Any], need: Footprint | None = None, available: int = 0
 ) -> str:
-    """The keys to lower, the most unusual sizes first."""
+    """The names and values of the keys to lower, as text. Keys far above the usual size come
+    first."""
     sizes = {key: model[key] for key in ORDINARY if isinstance(model.get(key), int)}
     sizes = dict(sorted(sizes.items(), key=lambda pair: -pair[1] / ORDINARY[pair[0]]))
     keys = [f"model.{key} ({value})" for key, value in sizes.items()]

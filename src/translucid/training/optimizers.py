@@ -68,8 +68,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 def product_dtype(device: torch.device) -> torch.dtype:
     """The dtype for matrix multiplication: bfloat16 on GPUs that support it, otherwise float32.
 
-    In bfloat16, a CPU without bfloat16 instructions takes 20 to 50 times as long, or fails; one
-    with them is not faster than in float32.
+    A CPU without bfloat16 instructions takes 20 to 50 times as long in bfloat16, or fails. A CPU
+    with these instructions is not faster in bfloat16 than in float32.
     """
     if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         return torch.bfloat16

@@ -53,7 +53,7 @@ def rate_factors(network: nn.Module, config: TrainingConfig) -> dict[str, float]
 
 
 def _names(network: nn.Module) -> dict[str, list[str]]:
-    """All names of every weight: a tied table has two."""
+    """All names of every weight. A weight that two parts share has two names."""
     first = {id(parameter): name for name, parameter in network.named_parameters()}
     names: dict[str, list[str]] = {name: [] for name in first.values()}
     for name, parameter in network.named_parameters(remove_duplicate=False):

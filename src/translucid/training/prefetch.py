@@ -88,8 +88,8 @@ COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.asyn
 
 
 def begin(config: TrainingConfig, model: ModelConfig, device: torch.device) -> None:
-    """Start loading the GPU's libraries in the background. model: the configuration as far as it is
-    known before the data are read."""
+    """Start loading the GPU's libraries in the background. model: those parts of the configuration
+    that are known before the data are read."""
     if device.type != "cuda":
         return
     modules = list(KERNELS) if has_triton() else []

@@ -59,8 +59,8 @@ class CarriedState(nn.Module):
             value.zero_()
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Compute logits and update the state. If a batch has fewer rows, the states of the other
-        rows do not change."""
+        """Compute logits and update the state. If the batch has fewer rows than the state, the
+        other rows of the state do not change."""
         rows = ids.shape[0]
         before = {name: value[:, :rows].clone() for name, value in self.tensors().items()}
         state = DecoderState([RecurrentState(**before)])

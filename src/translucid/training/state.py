@@ -97,8 +97,8 @@ class Best:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """The last step of training, and the place of each step in the schedule of the learning rate
-    and of the evaluations. If the end changes during training, the rest of the schedule is
+    """The last step of training, and the position of each step in the schedule of the learning rate
+    and of the evaluations. If the last step changes during training, the rest of the schedule is
     stretched or compressed."""
 
     steps: int  # of the schedule
@@ -107,18 +107,20 @@ class StepPlan:
     place: float = 0.0
 
     def at(self, step: int) -> float:
-        """The place of a step in the schedule."""
+        """The position of a step in the schedule. Positions are counted in steps of the schedule as
+        it was planned."""
         if not self.since:
             return step
         return self.place + (step - self.since) / self.stretch
 
     @property
     def stretch(self) -> float:
-        """Steps per place of the schedule."""
+        """The number of training steps for each step of the planned schedule."""
         return max(self.end - self.since, 1) / max(self.steps - self.place, 1e-9)
 
     def due(self, step: int, every: int) -> bool:
-        """Whether an evaluation is due after this step. every: places of the schedule."""
+        """Whether an evaluation is due after this step. every: the interval between evaluations, in
+        steps of the planned schedule."""
         return int(self.at(step) / every) > int(self.at(step - 1) / every)
 
     def ending(self, end: int, step: int) -> "StepPlan":
@@ -223,8 +225,8 @@ class State:
             self.plan = StepPlan(self.plan.steps, int(end), int(since), float(place))
 
     def _make_moments(self) -> None:
-        """Create the optimizers' tensors by a step of length 0, and reset their counters. Otherwise
-        they would be created with the first gradient of each parameter."""
+        """Create the optimizers' tensors by a step of length 0, and set all of them to 0. Without
+        this, the tensors would be created only with the first gradient of each parameter."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = 0.0
@@ -238,7 +240,8 @@ class State:
 
     @contextmanager
     def readable(self) -> Iterator[nn.Module]:
-        """The network to evaluate and save: with averaged weights if any, and not sharded."""
+        """Within the block, the network that is evaluated and saved. It is not sharded and, if the
+        weights are averaged, has the averaged weights."""
         if self._whole is None:
             with self.average.swapped_in() if self.average else nullcontext():
                 yield self.network

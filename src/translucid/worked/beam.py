@@ -208,7 +208,8 @@ def _candidate(
     alpha: float,
     kept: set[str],
 ) -> tuple[float, tuple[str, ...], dict[str, Value]]:
-    """One row of a round's table: its rank, its cells, and its values in full precision."""
+    """One row of a round's table. Return the number by which rows are ranked, the cells, and the
+    same values in full precision."""
     whole_text = prefix if log_p is None else f"{prefix} {word}"
     stays = whole_text in kept
     rank = score / max(length, 1) ** alpha

@@ -56,7 +56,7 @@ class Board:
         return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)
 
     def state(self, symbol: str, value: Tensor | str, name: str = "") -> None:
-        """Add a given value."""
+        """Add a value to the given values of the solution."""
         if isinstance(value, str):
             self.given.append(Given(symbol=symbol, text=value, name=name or symbol))
         else:
@@ -77,8 +77,8 @@ class Board:
     ) -> None:
         """Write one trace point as a step.
 
-        values: all numbers of its part by name, including the point's own. symbols: replacements
-        for the catalogue's symbols.
+        values: all numbers of the part that contains the point, by name, including the value of the
+        point itself. symbols: replacements for the catalogue's symbols.
         """
         key = catalogue.entry(name)
         part, _, point = key.partition(".")
@@ -168,7 +168,8 @@ def run_softmax(run: Callable[[Trace], object]) -> tuple[Trace, bool]:
 
 
 def check_rate(rate: Number | None, target_name: str, target: Tensor | None) -> Tensor | None:
-    """Convert the learning rate to a tensor. Raise an error if there is no target."""
+    """Convert the learning rate to a tensor; without a rate, return None. Raise an error if there
+    is a rate, but no target."""
     if rate is None:
         return None
     if target is None:

@@ -40,7 +40,8 @@ class CellExercise:
 
     @property
     def sums(self) -> dict[str, str]:
-        """The sum in each gate, by the gate's index: {"f": "forget_sum", ...}."""
+        """The name of each gate's weighted sum, by the gate's subscript: {"f": "forget_sum",
+        ...}."""
         points = [p for p in INSIDE[self.cell] if p == "preactivation" or p.endswith("_sum")]
         indices = [gate.removeprefix("_") for gate in _gates(self.cell)]
         return dict(zip(indices, points, strict=True))

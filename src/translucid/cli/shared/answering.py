@@ -43,11 +43,12 @@ def answer_lines(
     count: int | None = None,
     as_it_comes: bool = False,
 ) -> None:
-    """Read, answer and write chunk by chunk.
+    """Read the input in chunks, and write the output of each chunk before reading the next.
 
-    settings: all that determines the answers; output with other settings is not resumed. read,
-    count: the records (with a `text`) and their number, if not the lines of the file.
-    as_it_comes: answer the lines that a pipe has delivered without waiting for more.
+    settings: everything that determines the output; unfinished output is resumed only with the same
+    settings. read: returns the records, each with a `text`, if they are not the lines of the file;
+    count: their number. as_it_comes: process the lines that a pipe has delivered without waiting
+    for more.
     """
     sink = _PartFile(out, settings) if out is not None else _Screen()
     total = count
@@ -117,7 +118,7 @@ def _chunks(
 
 
 class _Screen:
-    """Standard output."""
+    """Writes the output to standard output."""
 
     def __init__(self) -> None:
         self.lines = self.failed = 0

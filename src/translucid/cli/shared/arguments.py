@@ -48,8 +48,8 @@ def tasks(incomplete: str = "") -> list[str]:
 
 
 def is_text(word: str) -> bool:
-    """Whether an argument in place of a file is a text: it contains a space or a comma and does not
-    end like a file name."""
+    """Whether an argument is a text rather than the name of a file: it contains white space or a
+    comma, and does not end like a file name."""
     return bool(re.search(r"[\s,]", word.strip())) and not ENDING.fullmatch(Path(word).suffix)
 
 
@@ -136,7 +136,8 @@ Code = Annotated[
 
 
 def with_code(command: Command) -> Command:
-    """Add the option `--code` to a command, which loads its files before it starts."""
+    """Add the option `--code` to a command. The files that the option names are loaded before the
+    command starts."""
 
     @functools.wraps(command)
     def run(*arguments: Any, code: list[str] | None = None, **options: Any) -> Any:

@@ -173,7 +173,7 @@ Seed = Annotated[int, in_sampling(min=0, metavar="N", help="Random seed.")]
 
 
 def typed(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
+    """The options that the user has set, which are those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -188,7 +188,7 @@ def check_device(device: str) -> str:
 
 
 def print_note(line: str) -> None:
-    """Print to standard error, apart from the output of a command."""
+    """Print a line to standard error, so that it does not mix with the output of a command."""
     typer.echo(line, err=True)
 
 

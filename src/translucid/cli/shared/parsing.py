@@ -107,7 +107,9 @@ def _write_panels(panels: dict[str, list[tuple[str, str]]], formatter: Any) -> N
 
 
 def _known_option(word: str, known: Collection[str], *, takes_keys: bool) -> str:
-    """The word in the spelling that the parser knows; refuse names of other tools."""
+    """Replace `_` by `-` in the name of an option if the parser knows it by that name. Raise an
+    error for the name of another tool's option and, if `takes_keys`, for a recipe key; the error
+    shows what to type instead. Other words are returned unchanged."""
     name, equals, value = word.partition("=")
     if not name.startswith("--") or name == "--" or name in known:
         return word
@@ -157,7 +159,8 @@ def repeated_options(params: Sequence[Any], words: Sequence[str], command: str) 
 def _further_values(
     params: Sequence[Any], words: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each word, and the option if the word is its second or later value, else None.
+    """Yield each word, with the option of which it is the second or a later value. For all other
+    words, yield None in place of the option.
 
     A word belongs to the option before it unless it is itself an option, an override of the
     recipe, or the command's first argument, if that has not been seen yet.

@@ -59,7 +59,7 @@ def shipped(name: str, help_line: str) -> typer.Typer:
 
 @cache
 def load(name: str) -> Any:
-    """The command of a plugin."""
+    """Import a plugin and return its command."""
     module, _, attribute = (SHIPPED | _installed())[name].partition(":")
     app = getattr(import_module(module), attribute)
     if not isinstance(app, typer.Typer):

@@ -2,7 +2,7 @@
 labels missing from a part or spelled inconsistently, too few examples.
 
 Each check takes records and returns a Finding. Records are compared by 8-byte hashes, so that
-millions fit in memory, and those with equal hashes then by value.
+millions fit in memory. Records with equal hashes are then compared by value.
 """
 
 import statistics
@@ -88,7 +88,8 @@ def empty(parts: dict[str, Sequence[Record]]) -> Finding:
 
 
 def of_task(task: type[Task[Any, Any]], parts: dict[str, Sequence[Record]]) -> list[Finding]:
-    """Run all data checks for this task. parts: train, and valid and test if given."""
+    """Run all data checks for this task. parts: the records of train and, if given, of valid and
+    test."""
     train = parts["train"]
     findings = [duplicated(train)]
     findings += [crossed(train, parts[p], p) for p in ("valid", "test") if parts.get(p)]

@@ -91,8 +91,8 @@ def _labels_in_place(
 
 
 def leaking_mask(task: Task[Any, Any], network: Network, items: Sequence[Any]) -> Finding | None:
-    """Check that changing a token changes no output before it, as it would without a causal mask.
-    None if the model may attend to later tokens."""
+    """Check that changing a token changes no output before that token; without a causal mask, it
+    would. Return None if the model may attend to later tokens."""
     if not isinstance(network, AutoregressiveNetwork) or network.config.head != "language":
         return None  # the model may attend to later tokens
     name = "target" if isinstance(network, EncoderDecoderModel) else "ids"
@@ -248,7 +248,7 @@ TEXTS = 2000  # texts per part and side in which unknown tokens are counted
 
 
 def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> Finding:
-    """The fraction of unknown tokens, and the most frequent ones."""
+    """Check for unknown tokens: their fraction, and the most frequent ones."""
     rates, missing, worst = [], Counter[str](), 0.0
     for part, records in parts.items():
         if not records:
@@ -328,7 +328,8 @@ def _several(task: Task[Any, Any]) -> bool:
 
 
 def _beyond(task: Task[Any, Any], items: Sequence[Any], has: dict[str, int]) -> list[str]:
-    """Describe ids and columns of a real batch for which the model has no row, column or output."""
+    """Describe the ids in a batch that are too large for the model, which has no row or output for
+    them. For numeric data, describe a number of columns that differs from the model's."""
     batch = task.collate(items)
     if "x" in batch.inputs:
         columns = {"inputs": batch.inputs["x"].shape[1]}

@@ -49,7 +49,7 @@ HIGHEST_RATE, HIGHEST_OF_ADAPTERS = 5e-4, 5e-3
 def of_start(
     start: Start, known: Prepared, network: Network, train: Sequence[Record], taken: Sequence[str]
 ) -> list[Finding]:
-    """Run the checks for fine-tuning. taken: the weights that were copied."""
+    """Run the checks for fine-tuning. taken: the names of the weights that were copied."""
     findings = [_vocabulary(start, known, train), _learning_rate(start, network, taken)]
     return findings if not known.labels else [_labels(start, known.labels), *findings]
 
@@ -200,7 +200,8 @@ def _baselines(
     items: Sequence[Any],
     valid: Sequence[Any],
 ) -> list[Finding]:
-    """The score to beat: that of the fitted baseline, or else of the trivial one."""
+    """Findings with the validation scores of the fitted baseline, if any, and of the trivial one,
+    if any. The first of them is the score to beat."""
     few = replace(examples, train=spread_out(examples.train, RECORDS), test=[])
     held = limit_length(known.task, valid, recipe.data, "validation", lambda line: None)
     parts: Parts = {"valid": held}

@@ -70,7 +70,8 @@ def with_model_keys(recipe: Recipe, source: StartModel) -> Recipe:
 
 
 def _keys(recipe: Recipe, source: StartModel) -> dict[str, Any]:
-    """The value of each model key that the start model determines, including those in FREE."""
+    """The model keys that the start model sets, with their values. A recipe may change the keys in
+    FREE."""
     task, config = TASKS[recipe.task.kind], source.config
     shape = source.shape_for(recipe.task.kind)
     keys = {key: value for key, value in config.model_dump().items() if key not in DECIDED}
@@ -120,8 +121,8 @@ class Start:
         return self.source.shape_for(self.recipe.task.kind)
 
     def tokenizers(self, train: Sequence[Record]) -> dict[str, Tokenizer] | None:
-        """The start model's tokenizers, extended if the recipe says so; None: train tokenizers on
-        the data."""
+        """The start model's tokenizers, extended if the recipe says so. None if new tokenizers have
+        to be trained on the data."""
         if not self.kept:
             return None
         held = tokenizers_for(self.source, self.shape)
@@ -189,7 +190,8 @@ class Start:
         return (*(f"{part}.*" for part in sorted(whole)), *apart)
 
     def _rows(self, network: Network, known: Prepared) -> dict[str, Rows]:
-        """The rows of the embedding tables of each stack."""
+        """For each stack, the rows of the start model's table that initialize its embedding
+        table."""
         old, rows = self.source.bundle.tokenizers, {}
         for stack, side in (("encoder", "source"), ("decoder", "target")):
             ours = known.tokenizers.get(side) or known.tokenizers.get("tokenizer")
@@ -249,7 +251,7 @@ def open_start(recipe: Recipe) -> Start | None:
 
 
 def read_record(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The checked record of the model that a run started from."""
+    """Check the record of the model that a run started from, and return it."""
     sizes = values.get("sizes")
     right = isinstance(sizes, dict) and {*sizes} <= {*SIZES} and isinstance(
         values.get("weights"), str

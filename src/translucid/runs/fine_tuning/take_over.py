@@ -104,8 +104,8 @@ BROKEN = "\ufffd"  # the text of a token that is part of a character
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows of the start model's table initialize each row of a new table: a row begins as
-    their mean, or with random values if there are none."""
+    """For each row of a new table, the rows of the start model's table that initialize it. The new
+    row begins as the mean of these rows or, if there are none, with random values."""
 
     begin: Sequence[Sequence[int]]
     equal: int  # tokens with the same text in both
@@ -137,16 +137,18 @@ def tokenizers_for(source: StartModel, shape: str) -> dict[str, Tokenizer]:
 
 
 def kept_rows(rows: int, new: Sequence[Sequence[int]] = (), tokens: int = 0) -> Rows:
-    """The rows for a kept or extended vocabulary: all rows of the start model's table; from index
-    `tokens` on, those of the new tokens."""
+    """The initial rows for a kept or extended vocabulary. Each row begins as the row with the same
+    index in the start model's table. New tokens have the indices from `tokens` on; `new` lists the
+    rows that they begin with."""
     begin: list[Sequence[int]] = [[row] for row in range(max(rows, tokens + len(new)))]
     begin[tokens : tokens + len(new)] = new
     return Rows(begin, rows, len(new))
 
 
 def replaced_rows(new: Tokenizer, old: Tokenizer) -> Rows:
-    """For each new token, the rows of the old table to start from: the token of the same text, else
-    the tokens that the old tokenizer splits it into; special tokens are matched by role."""
+    """For each new token, the rows of the old table that it begins with. That is the row of the
+    token with the same text. If there is none, these are the rows of the tokens into which the old
+    tokenizer splits the text. Special tokens are matched by role."""
     known = {text: i for i, text in reversed(list(enumerate(texts_of(old))))}
     roles = _roles(new, old)
     begin: list[list[int]] = []
@@ -182,7 +184,8 @@ def _pieces(old: Tokenizer, text: str) -> list[int]:
 
 
 def _roles(new: Tokenizer, old: Tokenizer) -> dict[int, int]:
-    """Special tokens of the new vocabulary, with the old ones of the same role."""
+    """The id of each special token of the new vocabulary, with the id of the old token that has the
+    same role."""
     pairs: dict[int, int] = {}
     for role in ("pad", "bos", "eos", "unk", "mask"):
         ours, theirs = getattr(new.special, role), getattr(old.special, role)
@@ -203,7 +206,8 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class TakenOver:
-    """The names of tensors that were copied, that are new, and that only the start model has."""
+    """The names of the tensors that were copied, of those that are new, and of those that only the
+    start model has."""
 
     taken: tuple[str, ...]
     fresh: tuple[str, ...]

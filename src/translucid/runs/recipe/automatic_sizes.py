@@ -1,7 +1,7 @@
 """Choose settings that fit the data, by rules of thumb.
 
 The choices are printed and written to the run's recipe; keys that the user sets take precedence.
-They aim at minutes on a GPU; `time_limit` adapts them to slower machines.
+The choices aim at a training time of minutes on a GPU; `time_limit` adapts them to slower machines.
 """
 
 import math
@@ -48,7 +48,7 @@ def measure(train: Sequence[Record]) -> Amount:
 
 
 def size_for(amount: Amount) -> "Size":
-    """A small model with dropout for little data, a large one for much."""
+    """Choose a model size: small and with dropout for little data, large for much data."""
     return next(size for size in SIZES if amount.words <= size.words)
 
 
@@ -116,8 +116,8 @@ def pick(
 
 
 def max_length(recipe: Recipe, amount: Amount, batch_tokens: int) -> dict[str, Any]:
-    """Raise data.max_length so that 99 % of the texts fit, up to the learned positions, the size of
-    a batch, and MOST_TOKENS."""
+    """The key data.max_length, raised so that 99 % of the texts fit. It is limited by the number of
+    learned positions, the size of a batch, and MOST_TOKENS. Empty if the default is enough."""
     usual, task = DataConfig().max_length, TASKS[recipe.task.kind]
     if "long" not in task.traits.data_keys or "kind" not in recipe.model:
         return {}
@@ -155,7 +155,8 @@ def _tuning(recipe: Recipe, amount: Amount, device: str) -> dict[str, Any]:
 
 
 def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
-    """With a time limit, the number of steps may change during training, unless the user set it."""
+    """The key training.most_steps, which allows the number of steps to change during training.
+    Empty without a time limit, or if the user has set the number of steps."""
     fixed = "steps" in recipe.training.model_fields_set
     if recipe.training.minutes is None or fixed or "steps" not in training:
         return {}
@@ -185,7 +186,7 @@ class Size:
 
     @property
     def weights(self) -> int:
-        """The number of weights in the layers of a transformer encoder of this size, about."""
+        """The approximate number of weights in the layers of a transformer encoder of this size."""
         return 12 * self.d_model**2 * self.layers
 
 

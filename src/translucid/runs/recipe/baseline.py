@@ -57,7 +57,7 @@ class FittedBaseline:
 
     @property
     def valid(self) -> Baseline:
-        """The name of the baseline with its score on the validation data."""
+        """The name of the baseline and its score on the validation data."""
         return Baseline(self.name, Score(self.bundle.facts["valid"]))
 
     def score(self, part: Part) -> Score:
@@ -109,8 +109,9 @@ def fit_baseline(
     """Fit the baseline of the recipe's task to the training data; None if the task has none or it
     is switched off. Leave all random generators unchanged.
 
-    known, items, parts: what the run has prepared; the baseline uses it too, unless it has its own
-    tokenizer. If there are too many examples, the baseline is fitted to a random part of them.
+    known, items, parts: the task, training items and held-out items of the run. The baseline uses
+    them too, unless it needs a different tokenizer. If there are too many examples, the baseline is
+    fitted to a random part of them.
     """
     keys, training = TASKS[recipe.task.kind].traits.baseline, recipe.training
     if not keys or recipe.fitted or not training.baseline:
@@ -203,7 +204,7 @@ def _fit_in_time(
 
 
 def seconds_allowed(minutes: float | None) -> float:
-    """The maximum time for a fit in a run with this time limit."""
+    """The maximum time in seconds for fitting a baseline, in a run with this time limit."""
     return MOST_SECONDS if minutes is None else min(MOST_SECONDS, FRACTION * 60 * minutes)
 
 
@@ -230,7 +231,7 @@ def baseline_recipe(recipe: Recipe) -> Recipe:
 
 
 def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Parts:
-    """The validation and test items of a task, and their number."""
+    """The validation and test items of a task, each with its coverage."""
     parts: dict[Part, tuple[Sequence[Any], Coverage]] = {}
     read: dict[Part, Sequence[Any]] = {"valid": examples.valid, "test": examples.test}
     for part, records in read.items():
@@ -241,7 +242,7 @@ def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Part
 
 
 def _some(items: Sequence[Any], most: int, random: np.random.Generator) -> Sequence[Any]:
-    """At most `most` of the items, drawn at random, in their order."""
+    """At most `most` of the items, drawn at random; they stay in the same order."""
     if len(items) <= most:
         return items
     return [items[place] for place in np.sort(random.choice(len(items), most, replace=False))]

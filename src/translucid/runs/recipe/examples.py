@@ -38,8 +38,8 @@ class Examples:
 def load_examples(
     recipe: Recipe, say: Callable[[str], None], columns: Mapping[str, Columns] | None = None
 ) -> Examples:
-    """Read the files of a recipe, or generate examples. columns: when resuming, the columns of the
-    training data when the run started."""
+    """Read the files of a recipe, or generate examples. columns: for a resumed run, the columns
+    that the training data had when the run started."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     if data.toyland is not None:
         for part in ("train", "valid", "test"):

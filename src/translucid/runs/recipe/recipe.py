@@ -100,8 +100,8 @@ def keys_by_section() -> dict[str, list[str]]:
 
 
 def full_name(key: str) -> str | None:
-    """The key with its section, such as training.steps for steps or for another tool's name of
-    steps; None if it is not a key of exactly one section."""
+    """The key with its section: training.steps for `steps`, or for the name that another tool uses
+    for `steps`. None if no section or more than one has this key."""
     known = keys_by_section()
     key = our_name(key, [key for keys in known.values() for key in keys]) or key
     having = [section for section, keys in known.items() if key in keys]
@@ -299,7 +299,7 @@ def read(
 
 
 def _is_data(path: str | Path) -> str:
-    """A hint to use --train if the file is not a .toml file; otherwise empty."""
+    """The end of an error message: a hint to use --train. Empty for a .toml file."""
     if Path(path).suffix == ".toml":
         return ""
     return f"; if it is data, name the task first: translucid train TASK --train {path}"

@@ -104,8 +104,9 @@ class ScoredExamples:
         part: Part = "test",
         loading: Loading | None = None,
     ) -> tuple[Sequence[Any], str]:
-        """The examples of the files or, without files, those of the run (at least `needed`); and a
-        name for them. Pairs of files may be nested, as for `train`. loading: collects notes."""
+        """The examples of the files or, without files, of the model's run; and a name for them.
+        Pairs of files may be nested, as for `train`. needed: if the run generates its examples,
+        generate at most this many. loading: collects notes."""
         records: Sequence[Any]
         names = [name for file in files for name in ([file] if isinstance(file, str) else file)]
         if names:

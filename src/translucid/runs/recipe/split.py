@@ -1,4 +1,4 @@
-"""Split off validation data from the training data, if no file is given.
+"""Split off validation data from the training data, if no validation file is given.
 
 `stratified` is the default, `every_nth` the rule of older runs, `fold` one part of a
 cross-validation. All keep the order of the file within each part.
@@ -117,8 +117,8 @@ def _blocks_held_out(lines: int, size: int, draw: random.Random) -> set[int]:
 
 
 def _groups(records: Sequence[Record]) -> list[list[int]]:
-    """Groups of records with the same input. If a few inputs make up most of the data, copies are
-    intended, and each record is its own group."""
+    """Groups of records with the same input. If a few inputs make up most of the data, the copies
+    are assumed to be intended, and each record is its own group."""
     groups: dict[Hashable, list[int]] = {}
     for place, record in enumerate(records):
         groups.setdefault(_asked(place, record), []).append(place)
@@ -138,9 +138,9 @@ def _asked(place: int, record: Record) -> Hashable:
 def _strata(
     records: Sequence[Record], groups: Sequence[list[int]]
 ) -> tuple[list[list[list[int]]], bool]:
-    """Divide groups into strata by label, set of tags, length or quantile of the target, in an
-    order that depends only on the data. Also return whether the last stratum consists of groups
-    that would each be alone in theirs."""
+    """Divide groups into strata by label, set of tags, length or quantile of the target. Groups
+    that would each be alone in their stratum are put into one last stratum. Return the strata, in
+    an order that depends only on the data, and whether there is such a last stratum."""
     kinds = [records[group[0]].stratum for group in groups]
     numbers = sorted(kind for kind in kinds if isinstance(kind, float))
     strata: dict[Hashable, list[list[int]]] = {}
@@ -154,9 +154,9 @@ def _strata(
 
 
 def _quotas(strata: Sequence[Sequence[Sequence[int]]], size: int, *, alone: bool) -> list[int]:
-    """How many records of each stratum to hold out: in proportion to its size, but at least one if
-    `size` allows it. alone: whether the last stratum consists of groups that would each be alone in
-    theirs; it need not get any."""
+    """The number of records of each stratum to hold out, `size` in total. It is in proportion to
+    the size of the stratum, but at least one if `size` is large enough. alone: whether the last
+    stratum contains the groups that would each be alone in theirs; it may get none."""
     counts = [sum(map(len, stratum)) for stratum in strata]
     exact = [size * count / sum(counts) for count in counts]
     quotas = [max(int(wanted), 1 if size >= len(strata) else 0) for wanted in exact]
@@ -180,8 +180,8 @@ def _labels(records: Sequence[Record], group: Sequence[int]) -> set[str]:
 def _drawn(
     records: Sequence[Record], stratum: Sequence[list[int]], quota: int, left: Counter[str]
 ) -> list[int]:
-    """Draw whole groups of a stratum, up to `quota` records in all; if each group is larger than
-    that, the smallest group."""
+    """Draw whole groups of a stratum, up to `quota` records in all. If every group has more records
+    than that, draw the smallest group. left: number of groups by label."""
     drawn: list[int] = []
     for group in stratum:
         if len(drawn) + len(group) <= quota:

@@ -43,8 +43,9 @@ def amount_of(recipe: Recipe) -> Amount:
 def read_corpus(
     recipe: Recipe, say: Say, made_before: dict[str, Tokenizer] | None
 ) -> tuple[Prepared, Examples, Sequence[Any], Sequence[Any] | None]:
-    """Vocabulary and task, the held-out texts of separate files, the training rows, and the rows
-    held out from these if no validation file is given."""
+    """Return four values: the vocabulary and task; the held-out texts that have files of their own;
+    the training rows; and the rows that are held out from the training data, or None if there is a
+    validation file."""
     data = recipe.data
     files = data.paths(data.train)
     held_out = (
@@ -69,7 +70,8 @@ def read_corpus(
 
 
 def _watch(say: Say) -> Callable[[int, int], None]:
-    """Report progress, speed and remaining time every few seconds."""
+    """A function that receives the progress of tokenizing. Every few seconds, it reports progress,
+    speed and remaining time."""
     progress = Progress("tokenizing", live=False, every=PAUSE, say=say)
 
     def watch(done: int, total: int) -> None:

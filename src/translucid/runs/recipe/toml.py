@@ -22,14 +22,14 @@ COMMENT_AT = 36  # the column of comments, unless a value is longer
 
 
 def dump(recipe: Recipe, *, only: Collection[str] | None = None) -> str:
-    """The recipe as TOML: all keys, or only these, with value and meaning. Unset keys are comments,
-    since TOML has no null."""
+    """The recipe as TOML, with the value and the meaning of every key. Unset keys are comments,
+    since TOML has no null. only: leave out all other keys."""
     sections = [list(_section(recipe, name, only)) for name in ORDER]
     return "\n".join("\n".join(lines) + "\n" for lines in sections if lines[1:])
 
 
 def rewrite(path: Path, overrides: Iterable[str] = ()) -> str:
-    """A recipe file with its leading comment and all keys."""
+    """The text of a recipe file with all keys added; the comment at its top is kept."""
     keys = dump(read(path, overrides))
     top = []
     for line in path.read_text("utf-8").splitlines():

@@ -83,7 +83,7 @@ Mark = TextMark | Box | Line | Cells
 
 @dataclass
 class Drawing:
-    """A sheet and its marks."""
+    """A sheet with its marks: texts, boxes, lines and tables of cells."""
 
     title: str
     width: float = 0.0
@@ -133,7 +133,8 @@ def _width(sign: str) -> float:
 
 
 def svg(drawing: Drawing, *, themed: bool = False, style: str = "") -> str:
-    """The drawing as SVG. themed: use the colours of the surrounding page; otherwise white."""
+    """The drawing as SVG. themed: use the colours of the surrounding page instead of the light
+    theme on a white background."""
     paint = _variable if themed else THEMES["light"].__getitem__
     ground = "" if themed else '<rect width="100%" height="100%" fill="#ffffff"/>'
     wide, high = _number(drawing.width), _number(drawing.height)

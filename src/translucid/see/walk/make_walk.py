@@ -259,8 +259,8 @@ def _weighted_sum(reading: TextTrace) -> Stage:
 
 
 def _pools(reading: TextTrace, name: str) -> bool:
-    """Whether a point shows the pooling: the weights of the tokens or, if a single state is used,
-    its vector."""
+    """Whether a point shows how the token vectors are pooled into one vector. That is the point
+    with the weights of the tokens or, if there are no weights, the pooled vector."""
     scope, _, point = name.rpartition(".")
     return point == "pool_pattern" or (point == "pooled" and f"{scope}.pool_pattern" not in reading)
 

@@ -308,7 +308,8 @@ def _heads(count: int, focus: Focus) -> list[int | None]:
 
 
 def _sharpest(pattern: Tensor, queries: Sequence[str], keys: Sequence[str], focus: Focus) -> str:
-    """Describe the strongest link in the shown heads, among tokens with more than one key."""
+    """Describe the largest attention weight in the shown heads. Queries with a single key are
+    skipped, because their weight is always 1."""
     free = (pattern > 0).sum(dim=-1, keepdim=True) > 1  # (heads, queries, 1)
     values = pattern.float() * free
     if focus.head is not None:
@@ -382,8 +383,8 @@ def _start(part: Part) -> int | None:
 
 
 def _most_open(means: dict[str, list[float]], labels: Sequence[str], start: int | None) -> str:
-    """Describe at which token the first gate is most closed (except at the start), and at which the
-    second gate is most open."""
+    """Describe at which token the first gate has its lowest mean (except at the start), and at
+    which token the second gate has its highest."""
     keeps, other, *_ = means
     places = [place for place in range(len(labels)) if place != start]
     remarks = []
@@ -463,7 +464,7 @@ def titled(name: str, what: str) -> str:
 
 
 def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
-    """The first values of each vector, and its length."""
+    """One table row for each vector, with its first values and its length."""
     lengths = floats(_lengths(table))
     return tuple(
         OutputRow(label, (*(Cell("", value) for value in first), Cell("length", length)))
@@ -472,7 +473,7 @@ def vector_rows(table: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
 
 
 def size_rows(values: Tensor, labels: Sequence[str]) -> tuple[OutputRow, ...]:
-    """One number for each label."""
+    """One table row for each label, with a single number."""
     return tuple(
         OutputRow(label, (Cell("", value),))
         for label, value in zip(labels, floats(values), strict=True)

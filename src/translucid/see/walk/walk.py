@@ -236,7 +236,8 @@ class _Printer:
                 yield f"{GAP}{gate.label:<8}{shown}"
 
     def _choices(self, rows: Sequence[OutputRow], *, came: bool) -> Iterator[str]:
-        """For a single step, a bar per answer; for several steps, a line per step."""
+        """Yield the most probable answers: for a single step, one line with a bar for each answer;
+        for several steps, one line for each step."""
         if len(rows) == 1:
             wide = max(columns(_short(cell.label)) for cell in rows[0].cells)
             for cell in rows[0].cells:
@@ -267,7 +268,7 @@ class _Printer:
             yield GAP + (first if start == 0 else " " * len(first)) + line
 
     def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
-        """Arrange texts one after the other, wrapped between them."""
+        """Arrange texts one after the other; lines are broken only between texts."""
         line = ""
         for text in texts:
             if line and len(GAP) + columns(line) + 2 + columns(text) > self.width:

@@ -152,8 +152,8 @@ def _tex(text: str) -> str:
 
 
 def _first(row: str) -> str:
-    """Put a leading [ or * of a row in braces; otherwise the \\\\ before it would read it as its
-    argument."""
+    """Put a leading [ or * of a row in braces; otherwise LaTeX would read it as an argument of the
+    preceding \\\\."""
     return f"{{{row[0]}}}{row[1:]}" if row.startswith(("[", "*")) else row
 
 
