@@ -282,8 +282,8 @@ def search_of(held: Bundle) -> DecodingConfig | None:
 
 
 def searched(held: Bundle, where: str) -> list[str]:
-    """A note on the search options of an exported model. where: the part of the note that says how
-    to pass them to the other tool."""
+    """A note on the search options of an exported model; empty if the model has none. where: text
+    for the end of the note, on how to pass the options to the other tool."""
     search = search_of(held)
     if search is None:
         return []

@@ -43,7 +43,7 @@ def parts(run: Run, position: int, output: int) -> dict[str, Any]:
 
 
 def _looked_at(run: Run, one: Contribution) -> str:
-    """The text that a head attends to; "" for parts that are not heads."""
+    """Which text a head attends to, "source" or "target"; "" for parts that are not heads."""
     if one.head is None:
         return ""
     across = one.part.endswith("cross_attention") or run.example.target is None

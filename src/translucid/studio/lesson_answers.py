@@ -47,7 +47,8 @@ def _every(own: Lesson | None) -> dict[str, Lesson]:
 
 
 def listed(opened: Mapping[str, str], own: Lesson | None = None) -> list[dict[str, Any]]:
-    """List the tours, and the stations whose models are open; `opened` maps keys to names."""
+    """List the tours, and the stations whose models are open. `opened` maps the models' keys to
+    their names."""
     letter_of = {name: letter for letter, name in opened.items()}
     entries = []
     for key, wanted in _every(own).items():

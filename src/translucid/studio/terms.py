@@ -92,7 +92,7 @@ def _opening(run: Run, top: int) -> Callable[[str], OpenedNumber]:
 
 
 def _name_tokens(run: Run, number: dict[str, Any]) -> None:
-    """Add the token to each token id."""
+    """Add the token's text to each token id among the terms of a number."""
     if number.get("kind") == "input":
         name, _ = read_address(number["address"])
         for side in (run.example.source, run.example.target):

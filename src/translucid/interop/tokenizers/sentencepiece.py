@@ -44,7 +44,8 @@ _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 @dataclass
 class SentencePieceModel:
-    """A sentencepiece model: its pieces and options, from any kind of file."""
+    """The pieces and options of a sentencepiece model, read from any kind of file that can contain
+    one."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: ModelKind = "unigram"

@@ -181,8 +181,9 @@ def _characters(g: Graph) -> str:
 
 
 def _windows(g: Graph, around: str, x: str) -> list[str]:
-    """One tensor for each place in a window: the first characters of all windows, then the second
-    characters, and so on; (batch, length, windows, ...) each."""
+    """The characters at each place of all windows, with one tensor for each place: the first
+    character of every window, then the second, and so on. Each tensor is (batch, length, windows,
+    ...)."""
     many = g.op("Add", g.size(x, 2), g.ints(WIDTH - 1))
     return [g.slice(around, g.ints(i), g.op("Add", many, g.ints(i)), 2) for i in range(WIDTH)]
 
