@@ -73,7 +73,7 @@ def another_text(opened: PageModel, number: int) -> str:
 
 @lru_cache(8)
 def known_words(opened: PageModel) -> KnownWords:
-    """The words of the model's data or, if the data cannot be read, of its vocabulary."""
+    """The words of the model's data, or of its vocabulary if there is no such data."""
     task = opened.model.task
     try:
         texts = [text for text, _ in texts_of(opened, TEXTS)[0] if not unknown_places(task, text)]

@@ -126,7 +126,8 @@ NETS = ("attention", "LSTM", "RNN")
 
 
 def far_question(distance: int, rows: int, generator: torch.Generator) -> Batch:
-    """Two entries, filler words, and the key of one of the entries at this distance."""
+    """Texts of two entries, filler words, and the key of one of these entries, which is the
+    question. distance: the number of positions from the first entry to the question."""
     entries, keys, values = (part[:, :2] for part in dictionaries(rows, generator))
     filler = torch.randint(FILLERS, (rows, distance - 2), generator=generator) + ASKING + NAMES
     which = torch.randint(2, (rows, 1), generator=generator)

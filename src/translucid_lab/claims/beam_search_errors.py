@@ -45,8 +45,8 @@ class LastWords:
 
 class Tables:
     """Many small language models, one for each source: log-probabilities after the last one or two
-    words, (sources, words, vocab) or (sources, words, words, vocab). Has the
-    interface that a search expects."""
+    words, (sources, words, vocab) or (sources, words, words, vocab). The class has the interface
+    that a search requires of a model."""
 
     def __init__(self, log_probs: Tensor) -> None:
         self.log_probs = log_probs
@@ -100,8 +100,8 @@ def _random_models(count: int, words: int, generator: torch.Generator) -> Tensor
 
 
 def likeliest(log_probs: Tensor, length: int) -> Tensor:
-    """The largest log-probability of a text of this length after word 0, by Viterbi's recursion
-    over the last two words. (models,)"""
+    """The largest log-probability of a text of this length after word 0, for each model: (models,).
+    It is computed by Viterbi's recursion over the last two words."""
     count, words = log_probs.shape[:2]
     best = torch.full((count, words, words), -torch.inf, dtype=log_probs.dtype)
     best[:, 0, 0] = 0.0
@@ -212,9 +212,9 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
-    """Random models of brackets: probabilities of the next sign after the last one, (models, signs,
-    signs), in a mixture of all sentences. Each model weights the sentences at random by length,
-    depth, kinds and neighbours."""
+    """Random models of brackets: the probabilities of the next sign after each sign, (models,
+    signs, signs). Each model weights all sentences at random, depending on their length, depth,
+    kinds and neighbours, and counts the pairs of signs in them."""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]

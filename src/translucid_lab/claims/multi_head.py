@@ -52,8 +52,8 @@ def _fresh(seed: int, rows: int = 512) -> Batch:
 
 
 def _relations(seed: int, quick: bool) -> Data:
-    """Accuracy, distance between heads and attention by offset, for 1, 2 and 4 heads; then accuracy
-    of one head with other positions, more steps or more layers."""
+    """Measure accuracy, distance between heads and attention by offset for networks with 1, 2 and 4
+    heads. Then measure the accuracy of one head with other positions, more steps or more layers."""
     steps = 150 if quick else 600
     seen = _fresh(seed)
     measured: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}

@@ -24,8 +24,8 @@ NO_BETTER, BETTER = 1.5, 2.0  # times the accuracy of guessing
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """Without positions: how much shuffling a text changes the outputs beyond their order, and how
-    well a trained network predicts the position of a token."""
+    """Measure two things without positions: how much shuffling the other tokens changes a token's
+    output, and how well a trained network predicts the position of a token."""
     measured: dict[str, list[float]] = {"change": [], "told": []}
     for causal in (False, True):
         torch.manual_seed(seed)

@@ -133,8 +133,8 @@ LEARNS = 0.5  # of the target's variance, required at the smallest depth
 
 
 def _depth(seed: int, quick: bool) -> Data:
-    """Final training loss at the better of two rates, and the initial gradient of the first block,
-    by depth, for every kind."""
+    """For every kind of block and every depth: the final training loss at the better of two
+    learning rates, and the gradient of the first block before training."""
     steps, depths = (40, DEPTHS[:2]) if quick else (250, DEPTHS)
     rates = (3e-3,) if quick else (1e-3, 3e-3)
     measured: dict[str, Any] = {"depths": list(depths)}

@@ -26,9 +26,9 @@ NAMED = {"0001": "AND", "0111": "OR", "0110": "XOR", "1001": "not XOR"}
 
 
 def _one_unit(seed: int, quick: bool) -> Data:
-    """For each of the 16 functions of two bits, the largest number of corners of the square
-    (inputs) that one unit gets right: over a grid of weights, and in training with the perceptron
-    rule."""
+    """How well one unit computes each of the 16 functions of two bits: for how many of the four
+    inputs its output can be right. The best unit is searched on a grid of weights, and trained with
+    the perceptron rule."""
     steps, epochs = (9, 100) if quick else (17, 1000)
     reached = _outputs_on_a_grid(steps)
     return {

@@ -57,8 +57,9 @@ def _distinct(seed: int, quick: bool) -> Data:
 
 
 def channels(name: str, width: int, places: Tensor) -> Tensor:
-    """Encodings (places, width): sine and cosine of each frequency, or only one of them, with the
-    same frequencies (each in two channels) or with twice as many."""
+    """Encodings of positions, (places, width), by sines and cosines. Depending on `name`, they
+    contain sine and cosine of each frequency, or only one of the two. If only one, each frequency
+    is used in two channels, or there are twice as many frequencies."""
     if name == "both":
         return Sinusoidal(width).encode(places)
     speeds = frequencies(2 * width) if name.startswith("own") else frequencies(width)

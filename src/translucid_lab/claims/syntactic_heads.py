@@ -42,8 +42,8 @@ class Texts:
         return self.english != 0
 
     def links(self, relation: str) -> Tensor:
-        """(links, 3): sentence, word, and the word it belongs to, without subjects right before
-        their verb."""
+        """The links of a relation as (links, 3): the sentence, the word, and the word that it
+        belongs to. Subjects right before their verb are left out."""
         pairs_ = []
         for row, value in enumerate(self.sentences):
             pairs = value.subjects if relation == "subject" else value.antecedents

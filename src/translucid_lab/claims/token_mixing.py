@@ -110,8 +110,8 @@ EXACT = 1e-12
 
 
 def _same_rows(seed: int, quick: bool) -> Data:
-    """How far a ReLU MLP with identity weights moves the rows, and whether attention mixes them,
-    for the rows of the book and for random rows without and with negative numbers."""
+    """Measure how far a ReLU MLP with identity weights moves rows, and whether attention mixes
+    them. The rows are those of the book, and random rows without and with negative numbers."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     inputs = {

@@ -149,7 +149,7 @@ def _entry(row: Evidence) -> str:
 
 
 def _where(rows: Sequence[Evidence]) -> str:
-    """How to read the intervals; when and on which machine the lab ran."""
+    """A text on how to read the intervals, and on when and on which machine the lab ran."""
     circumstances = dict.fromkeys(
         f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
         for row in rows
@@ -185,7 +185,7 @@ def _confidence(rows: Sequence[Evidence]) -> str:
 
 
 def _wavering(rows: Sequence[Evidence]) -> str:
-    """How many verdicts were reproduced with other seeds, and which were not."""
+    """A text on how many verdicts were reproduced with other seeds, and which were not."""
     again = sum(bool(row.repetitions) for row in rows)
     wavering = [row for row in rows if row.wavers]
     summary = (

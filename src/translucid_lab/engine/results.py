@@ -88,7 +88,7 @@ class Kept:
 
     @property
     def when(self) -> str:
-        """Seeds, day, machine and version."""
+        """A line on the measurement: its seeds, day, machine and version."""
         much = "quick, " if self.quick else ""
         return (
             f"{much}{self.seeds_text}, {self.date[:10]}, {self.machine}, translucid {self.version}"

@@ -44,8 +44,8 @@ _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 @dataclass
 class SentencePieceModel:
-    """The pieces and options of a sentencepiece model, read from any kind of file that can contain
-    one."""
+    """The pieces and options of a sentencepiece model, independent of the kind of file that stores
+    it."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: ModelKind = "unigram"
