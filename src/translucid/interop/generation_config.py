@@ -120,7 +120,7 @@ class Generation:
 def read_generation(model: ForeignModel, start: Sequence[int] | None, vocab: int) -> Generation:
     """Read the generation options of a model's folder. start: the first tokens of an
     encoder-decoder's texts; None: a language model, which continues a prompt. vocab: the number of
-    tokens it can generate."""
+    tokens that the model can generate."""
     config, own = model.config, model.find(FILE)
     where = CONFIG if own is None else FILE
     if own is None:

@@ -40,8 +40,8 @@ def pattern_bytes(network: Network, example: Example) -> int:
 def passed_over_before(
     name: str, shapes: Mapping[str, tuple[int, ...]], network: Network
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the points that the fused kernel skipped just before this one, in model
-    order. shapes: those of all points before this one that were computed."""
+    """Names and shapes, in model order, of the points that the fused kernel skipped just before the
+    point `name`. shapes: the shapes of the points before `name` that were computed."""
     scope, _, point = name.rpartition(".")
     stack, layer, _ = name.partition(".layers.0.")
     causal = ".".join((stack, *CAUSAL))

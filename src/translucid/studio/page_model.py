@@ -103,7 +103,8 @@ class PageModel:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of the weights, as a model fine-tuned from this one records it."""
+        """Digest of the weights, in the form in which a model fine-tuned from this one records
+        it."""
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:

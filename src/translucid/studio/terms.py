@@ -104,8 +104,9 @@ def _name_tokens(run: Run, number: dict[str, Any]) -> None:
 
 
 def shown_first(run: Run) -> Iterator[str]:
-    """Addresses of the numbers that a page selects by default: the largest in the first row of each
-    point, for attention weights in every head. Attention weights come first, then the output."""
+    """Addresses of the numbers that a page selects by default: the largest number in the first row
+    of each point, or for attention weights in the first row of each head. Attention weights come
+    first, then the output."""
 
     def late(name: str) -> int:
         return 0 if name.endswith(".pattern") else 1 if name == run.output_point else 2

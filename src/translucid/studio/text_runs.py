@@ -214,7 +214,7 @@ class Run:
     def attended(self, name: str) -> Attended | None:
         """For a long text: the inputs of the attention that computes a point, from which parts of
         the point can be computed separately. None for other points, and if this attention is
-        edited: those are computed as a whole."""
+        edited; such points are computed as a whole."""
         scope, _, own = name.rpartition(".")
         if not self.by_kernel or own not in INSIDE or not passed_over(name):
             return None

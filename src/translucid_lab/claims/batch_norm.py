@@ -207,7 +207,8 @@ TRUE_MEAN = 2.0
 
 
 def _padding(seed: int, quick: bool) -> Data:
-    """Batch statistics of zero-padded texts, with the padding counted or masked."""
+    """Compute batch statistics of zero-padded texts, with the padding counted and with it masked,
+    and compare them with the true mean and variance."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
     measured: dict[str, list[float]] = {

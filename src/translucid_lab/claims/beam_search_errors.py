@@ -78,8 +78,9 @@ MISSES = 0.05  # fraction of models
 
 
 def _optimum(seed: int, quick: bool) -> Data:
-    """In random second-order models: how often each beam size finds the likeliest text of 10 words,
-    and how often its text is likelier, or less likely, than that of greedy search."""
+    """Search in random second-order models. Measure how often each beam size finds the likeliest
+    text of 10 words, and how often the text that it finds is likelier, or less likely, than that of
+    greedy search."""
     generator = torch.Generator().manual_seed(seed)
     models = _random_models(60 if quick else 300, WORDS, generator)
     best = likeliest(models[..., :WORDS], LENGTH)
@@ -173,8 +174,8 @@ KINDS = {
 
 
 def _dead_ends(seed: int, quick: bool) -> Data:
-    """The number of greedy texts that reach a prefix which cannot be completed, in first-order
-    models of random distributions over well-formed brackets."""
+    """Count the greedy texts that reach a prefix which cannot be completed. The models are of first
+    order and approximate random distributions over well-formed brackets."""
     generator = torch.Generator().manual_seed(seed)
     count = 80 if quick else 400
     hard = _bracket_models(count, generator)

@@ -96,8 +96,9 @@ def _held_open(rows: Tensor) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def _by_hand(seed: int) -> dict[str, float]:
-    """For an untrained cell with the input gate at 0: the largest value that is left in the cell
-    with the forget gate at 0, and the largest change of the cell with the forget gate at 1."""
+    """Set the gates of an untrained cell, with the input gate at 0. Return the largest value that
+    is left in the cell if the forget gate is 0, and the largest change of the cell if the forget
+    gate is 1."""
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}

@@ -30,8 +30,8 @@ NEED = 0.05  # nats
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """Final training loss of a language model of Toyland: by learning rate, with and without
-    warm-up, and by scale of the initial weights."""
+    """Measure the final training loss of a language model of Toyland: for each learning rate, with
+    and without warm-up, and for each scale of the initial weights."""
     steps, rates = (16, RATES[1::2]) if quick else (120, RATES)
     measured: dict[str, Any] = {"rates": list(rates), "starts": list(STARTS)}
     for order in ORDERS:

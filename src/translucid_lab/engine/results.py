@@ -122,7 +122,8 @@ def shipped(file: str = FILE) -> Results:
 
 
 def latest(folder: Path, file: str = FILE) -> Results:
-    """The user's own results, else those that come with the package, else those of quick runs."""
+    """The latest result of each experiment: the user's own if there is one, otherwise the one that
+    comes with the package, otherwise that of a quick run."""
     quick = read(folder, QUICK) if file == FILE else {}
     return {**quick, **shipped(file), **read(folder, file)}
 
