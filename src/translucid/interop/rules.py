@@ -38,8 +38,8 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Reorder the rows of queries or keys within each head: rotary positions pair dimensions i and
-    i + d/2 in the foreign layout, 2i and 2i + 1 in Translucid's. rotary: the number of rotated
+    """Reorder the rows of queries or keys within each head. Rotary positions pair dimensions i and
+    i + d/2 in the foreign layout, and 2i and 2i + 1 in Translucid's. rotary: the number of rotated
     dimensions in a head; None: all. still: how many further heads follow that are not rotated (the
     values in a fused projection)."""
 

@@ -346,8 +346,8 @@ class Along:
 
 def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     """Trace some points along a continuation, in one pass. If there is a source, the tokens replace
-    the target; otherwise they continue the text. A long text is not processed again: its keys and
-    values are computed from the stored inputs of its layers."""
+    the target; otherwise they continue the text. A long text is not processed again: the layers'
+    stored inputs yield its keys and values."""
     network, example = run.opened.model.network, run.example
     assert example.target is not None
     inputs, side = example.inputs_for(network), example.target.name

@@ -114,10 +114,10 @@ def unknown_places(task: Task[Any, Any], text: str) -> list[tuple[int, int]]:
 def _replacements(
     task: Task[Any, Any], known: KnownWords, text: str, first: int, last: int
 ) -> list[str]:
-    """Replacements for the part of a text from `first` to `last`, which the model reads as <unk>:
-    the same part with or without the space before it, words with a similar spelling, and words with
-    the same neighbour in the model's data. Each contains the space before it. If nothing fits, the
-    only replacement is an empty text."""
+    """Replacements for a part of a text that the model reads as <unk>. The part, from `first` to
+    `last`, includes the space before it, if any. The function tries the same part with the space
+    removed or added, words with a similar spelling, and words with the same neighbour in the
+    model's data. If none of them fits, the only replacement is an empty text."""
     piece = text[first:last].strip()
     gap = text[first:last][: -len(piece)] if piece else ""
     alike = get_close_matches(piece, known.words, REPLACEMENTS, ALIKE)

@@ -155,8 +155,8 @@ class StopFunction:
 class Lesson:
     """A guided tour through the studio.
 
-    `needs` lists the trace points that the model must have: each key is a pattern, and its value is
-    the reason that the page shows if no point matches.
+    The model must have the trace points in `needs`. Each key is a pattern; its value is the reason
+    that the page shows if no point matches the pattern.
     """
 
     name: str

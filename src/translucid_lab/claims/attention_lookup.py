@@ -33,8 +33,8 @@ ASKING = NAMES * CONTENTS  # an id from here on asks for the value of a key
 
 
 def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Random dictionaries: the entries as token ids, their keys (all different in a dictionary) and
-    their values; (rows, entries) each."""
+    """Random dictionaries: the entries as token ids, the entries' keys (all different in a
+    dictionary) and their values. Each tensor is (rows, entries)."""
     keys = torch.rand(rows, NAMES, generator=generator).argsort(dim=1)[:, :ENTRIES]
     values = torch.randint(CONTENTS, (rows, ENTRIES), generator=generator)
     return keys * CONTENTS + values, keys, values

@@ -1,6 +1,5 @@
-"""Shared by the experiments on attention: training on random batches, accuracy, and attention
-patterns.
-"""
+"""Functions shared by the experiments on attention: training on random batches, accuracy, and
+attention patterns."""
 
 from collections.abc import Callable
 from itertools import combinations

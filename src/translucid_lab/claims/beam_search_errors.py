@@ -214,8 +214,9 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
     """Random models of brackets: the probabilities of the next sign after each sign, (models,
-    signs, signs). Each model weights all sentences at random, depending on their length, depth,
-    kinds and neighbours, and counts the pairs of signs in them."""
+    signs, signs). Each model gives all sentences random weights that depend on their length, depth,
+    kinds and neighbours. The weighted counts of pairs of signs in the sentences yield the
+    probabilities."""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]

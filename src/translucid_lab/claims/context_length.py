@@ -1,4 +1,4 @@
-"""C24: does the next word depend on one far back, where the text itself does?"""
+"""C24: does a network's next word depend on a word far back, if the text itself depends on it?"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -23,8 +23,9 @@ SIDES = ("on the text", "on its own")
 
 
 def _exposure(seed: int, quick: bool) -> Data:
-    """Distance of the next word's distribution from the known truth, after true prefixes and after
-    generated ones, for models trained on true prefixes and with scheduled sampling."""
+    """Train models on true prefixes, and models with scheduled sampling. Measure the distance of
+    the next word's distribution from the known truth, after true prefixes and after generated
+    ones."""
     generator = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 2, 5.0, generator)
     # The first words are uniform, unlike later ones, and are left out.

@@ -130,8 +130,8 @@ def _repeats(seed: int, quick: bool) -> Data:
 
 
 def _from_start(pair: int, places: Tensor) -> Tensor:
-    """Distance of a pair's values from those at position 0. Any two positions with the same offset
-    have the same distance."""
+    """Distance of a pair's values from those at position 0. Two other positions with the same
+    offset have the same distance."""
     table = Sinusoidal(NARROW)
     columns = slice(2 * pair, 2 * pair + 2)
     return (table.encode(places)[:, columns] - table.encode(torch.zeros(1))[:, columns]).norm(dim=1)

@@ -107,8 +107,8 @@ def digest(experiment: Experiment) -> str:
 
 
 def _measuring_code(experiment: Experiment) -> Iterator[str]:
-    """The source code of all definitions in the lab's claims and in fit.py that `run` uses; for a
-    user's file, of all definitions in it."""
+    """The source code of all definitions in the lab's claims and in fit.py that `run` uses. For an
+    experiment in a user's file, all definitions in that file are included."""
     path = source_of(experiment)
     start = _source(path.read_text("utf-8")) if outside(experiment) else None
     names = [*start.definitions] if start else [_function(experiment).__name__]

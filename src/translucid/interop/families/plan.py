@@ -92,8 +92,8 @@ class Options:
     def keys(
         self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Keys of a TransformerConfig, read from the file. keys: names in the file, by Translucid's
-        names. usual: defaults, by Translucid's names."""
+        """Read keys of a TransformerConfig from the file. keys: the name in the file for each of
+        Translucid's names. usual: the default for each of Translucid's names."""
         made: dict[str, Any] = {}
         for ours, theirs in keys.items():
             default = (usual or {}).get(ours, MISSING)

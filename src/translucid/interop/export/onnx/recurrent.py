@@ -5,7 +5,8 @@ Layers become ONNX's RNN, LSTM and GRU nodes, which support texts of different l
 they become a loop over the formulas of the cell, so that every gate is an output.
 
 Shapes: x (batch, length, inputs); mask (batch, length); states (layers * directions, batch,
-hidden). Only the newest tokens of the decoder's mask (batch, past + queries) count.
+hidden). The decoder's mask is (batch, past + queries), but only its part for the newest tokens is
+used.
 """
 
 from dataclasses import dataclass
