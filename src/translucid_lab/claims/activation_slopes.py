@@ -170,7 +170,8 @@ def _curvature(problem: Problem, what: str) -> float:
 
 
 def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
-    """Change of the output's slope along a unit's bias, where z is 0 or well above."""
+    """How much the output's slope along a unit's bias changes at one value of the bias: where z is
+    0, or where z is 1."""
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     place = bias - float(problem.seen("preactivation")[unit]) + (0.0 if at_zero else 1.0)

@@ -31,7 +31,8 @@ class Block(nn.Module):
 
 
 class Deep(nn.Module):
-    """An affine layer, `depth` blocks, an affine layer; He's initialisation times `gain`."""
+    """A deep network: an affine layer, `depth` blocks and another affine layer. The weights have
+    He's initialisation; `gain` scales it in the blocks."""
 
     def __init__(
         self,

@@ -248,7 +248,8 @@ def _pooled(g: Graph, c: SequenceConfig, x: str, mask: str, state: OnnxState | N
 
 
 def _with_ngrams(g: Graph, c: SequenceConfig, logits: str, mask: str, ids: str) -> str:
-    """Logits plus the n-gram features of each token and each pair of neighbours."""
+    """Add to the logits the n-gram features of every token and of every pair of neighbouring
+    tokens."""
     words = g.point("ngrams.words", g.op("Gather", g.weight("ngrams.words.weight"), ids))
     places = g.range(g.ints(0), g.size(ids, 1))
     none = g.constant(np.array(-1, dtype=np.int64))

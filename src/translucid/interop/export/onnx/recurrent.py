@@ -129,7 +129,8 @@ class OnnxRecurrent:
         return [f"{self.name}.fused.{kind}_{suffix}" for kind in kinds]
 
     def _weights(self, g: Graph, layer: int) -> list[str]:
-        """W, U and both biases, both directions stacked, gates in ONNX's order."""
+        """The weights W, the weights U and both biases of a layer, as three constants. Each stacks
+        the directions, with the gates in ONNX's order."""
         stacked: list[list[torch.Tensor]] = [[], [], []]
         for way in self.ways:
             w, u, b, b_hidden = (self._blocks(g.weights[n]) for n in self._names(layer, way))
