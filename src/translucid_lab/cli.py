@@ -185,7 +185,7 @@ def show(
 
 def _look(row: "Evidence", folder: Path) -> list[tuple[str, str]]:
     """A labelled line on the result of a quick run, or of a run with a different number of seeds,
-    to print beside the verdict; empty if there is none."""
+    to print beside the verdict. The list is empty if there is no such result."""
     from translucid_lab.engine.results import QUICK, read
 
     look = read(folder, QUICK).get(row.kept.experiment) if row.kept is not None else None

@@ -120,7 +120,7 @@ class Generation:
 def read_generation(model: ForeignModel, start: Sequence[int] | None, vocab: int) -> Generation:
     """Read the generation options of a model's folder. start: the first tokens of an
     encoder-decoder's texts; None: a language model, which continues a prompt. vocab: the number of
-    tokens it can generate."""
+    tokens that the model can generate."""
     config, own = model.config, model.find(FILE)
     where = CONFIG if own is None else FILE
     if own is None:
@@ -282,8 +282,8 @@ def search_of(held: Bundle) -> DecodingConfig | None:
 
 
 def searched(held: Bundle, where: str) -> list[str]:
-    """A note on the search options of an exported model. where: the part of the note that says how
-    to pass them to the other tool."""
+    """A note on the search options of an exported model; empty if the model has none. where: text
+    for the end of the note, on how to pass the options to the other tool."""
     search = search_of(held)
     if search is None:
         return []

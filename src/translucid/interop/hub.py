@@ -77,7 +77,8 @@ def fetched(path: str | Path) -> Path:
 
 
 def _snapshot(name: HubName, files: tuple[str, ...]) -> Path:
-    """Download the files that exist, and return the local folder of the revision."""
+    """Download those of the files that the repository contains, and return the local folder of the
+    revision."""
     try:
         from huggingface_hub import constants, snapshot_download
     except ImportError:

@@ -38,10 +38,10 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Reorder the rows of queries or keys within each head: rotary positions pair dimensions i and
-    i + d/2 in the foreign layout, 2i and 2i + 1 in Translucid's. rotary: rotated dimensions of a
-    head; None: all. still: the number of heads after them that are not rotated (values in a fused
-    projection)."""
+    """Reorder the rows of queries or keys within each head. Rotary positions pair dimensions i and
+    i + d/2 in the foreign layout, and 2i and 2i + 1 in Translucid's. rotary: the number of rotated
+    dimensions in a head; None: all. still: how many further heads follow that are not rotated (the
+    values in a fused projection)."""
 
     heads: int
     rotary: int | None = None
@@ -54,7 +54,8 @@ class Pairs:
         return self._reorder(x, (-1, 2))
 
     def copy(self, x: Tensor, target: Tensor) -> None:
-        """Copy apply(x) into a target without an intermediate tensor, if all dimensions rotate."""
+        """Copy apply(x) into a target without an intermediate tensor. Correct only if all
+        dimensions of all heads are rotated."""
         pairs = target.unflatten(0, (self.heads, -1, 2))
         pairs.copy_(x.unflatten(0, (self.heads, 2, -1)).transpose(1, 2))
 
@@ -112,8 +113,8 @@ class OneRow:
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor in a rule. rows: its number of rows after the steps, needed to concatenate several
-    tensors."""
+    """A tensor in a rule. rows: its number of rows after the layout changes, needed to concatenate
+    several tensors."""
 
     name: str  # with {} for the layer number
     rows: int | None = None

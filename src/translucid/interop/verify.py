@@ -199,8 +199,8 @@ def first_wrong(compared: list[LayerDifference]) -> LayerDifference | None:
 
 
 def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
-    """The inputs of a model for a text, which is also the target, truncated to the context
-    length."""
+    """The inputs of a model for a text, truncated to the context length. For a translation model,
+    the text is also the target."""
     config = held.network.config
     assert isinstance(config, SequenceConfig)
     resources = Resources(held.tokenizers, held.labels, statistics=held.statistics)
@@ -210,7 +210,8 @@ def inputs_of(held: Bundle, text: str) -> dict[str, Tensor]:
 
 
 def _points(side: str, count: int, config: TransformerConfig) -> dict[str, str]:
-    """The trace points of a stack's hidden states, by the names that are printed."""
+    """Trace points of a stack's hidden states. The keys are the names that are printed for them.
+    count: the number of hidden states."""
     at, after = f"{side}.layers", "sum" if config.placement == "pre" else "norm.output"
     points = {"embedding": f"{at}.0.self_attention_residual.skip"}
     for layer in range(count - 2):
@@ -252,14 +253,15 @@ def _transformers(
 
 
 def pooled(states: Tensor, config: TransformerConfig) -> Tensor:
-    """Pool hidden states as sentence-transformers does. (1, length, d_model)"""
+    """Pool hidden states, (1, length, d_model), to one vector as sentence-transformers does."""
     places = {"first": states[:, 0], "last": states[:, -1]}
     vector = states.mean(dim=1) if config.pooling == "mean" else places[config.pooling]
     return F.normalize(vector, dim=-1) if config.normalise else vector
 
 
 def _opened(path: Path, task: str) -> Any:
-    """Open a model with transformers, without its own code and without network access."""
+    """Open a model with transformers, without network access and without running code from the
+    model's folder."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

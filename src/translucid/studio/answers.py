@@ -47,7 +47,7 @@ def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
 def steps_along(run: Run, tokens: list[int], positions: range | None, k: int) -> dict[str, Any]:
     """The likeliest tokens along any token sequence, with attention weights, in one pass.
 
-    Step n comes after the first n tokens.
+    Step n is the prediction after the first n tokens.
     """
     example, tokenizer = run.example, run.outputs.tokenizer
     if tokenizer is None or example.target is None:
@@ -93,7 +93,8 @@ def _chosen(positions: range | None, count: int, k: int) -> range:
 
 
 def _rows(logits: Tensor) -> Tensor:
-    """Logits of the text as (positions, classes); one position if the text has one answer."""
+    """Logits of the text as (positions, classes). If the text has only one answer, there is one
+    position."""
     return logits[0] if logits.dim() > 2 else logits[:1]
 
 
@@ -152,7 +153,8 @@ def _search_options(run: Run) -> dict[str, Any]:
 
 
 def compare(a: Run, b: Run) -> dict[str, Any]:
-    """Where two runs differ: their answers, each step, and the difference by depth."""
+    """Compare two runs: their answers and losses, the answer at each step, and for related models
+    also the difference at each depth."""
     answer: dict[str, Any] = {
         "a": a.key, "b": b.key, "answers": [a.answer(), b.answer()], "loss": [a.loss(), b.loss()],
         "says": [says(a, a.logits), says(b, b.logits)],
@@ -196,7 +198,8 @@ def effect(run: Run, off: list[str], other: Run | None = None) -> dict[str, Any]
 
 
 def _apart(run: Run, one: Tensor, two: Tensor) -> dict[str, Any]:
-    """Total variation at each position; for numeric outputs, the mean absolute difference."""
+    """How much two outputs differ at each position: the total variation distance, or for numeric
+    outputs the mean absolute difference."""
     one, two = _rows(one).float(), _rows(two).float()
     if one.shape != two.shape:
         return {}
@@ -333,7 +336,8 @@ def _plain(text: Candidate) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Along:
-    """Trace points along a continuation; row n comes after its first n tokens."""
+    """Trace points along a continuation. Row n contains the values after the first n tokens of the
+    continuation."""
 
     points: dict[str, Tensor]  # (1, [heads,] rows, ...)
     read: list[int]  # the prefix and the continuation
@@ -342,8 +346,8 @@ class Along:
 
 def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     """Trace some points along a continuation, in one pass. If there is a source, the tokens replace
-    the target; otherwise they continue the text. A long text is not processed again: its keys and
-    values are computed from the stored inputs of its layers."""
+    the target; otherwise they continue the text. A long text is not processed again: the layers'
+    stored inputs yield its keys and values."""
     network, example = run.opened.model.network, run.example
     assert example.target is not None
     inputs, side = example.inputs_for(network), example.target.name

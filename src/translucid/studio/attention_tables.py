@@ -48,8 +48,9 @@ def _rows_of_head(run: Run, name: str, head: int, queries: range) -> Tensor:
 
 
 def heads(run: Run, kind: str, pool: int, layers: range | None = None) -> bytes:
-    """Thumbnails of all heads of one kind of attention, (layers, heads, queries, keys), as bytes
-    that encode 0 to 1, with each head's entropy (bits) and largest weight. layers: None for all."""
+    """Thumbnails of the attention patterns of all heads of one kind of attention: bytes of shape
+    (layers, heads, queries, keys) that encode 0 to 1. The header contains each head's entropy in
+    bits and largest weight. layers: None for all."""
     kinds = kinds_of_attention(run)
     if kind not in kinds:
         raise InputError(f"kind: this run has {', '.join(kinds) or 'no'} attention, not {kind!r}")

@@ -21,8 +21,9 @@ TOGETHER = 256  # maximum tokens per saliency batch, over all positions
 
 
 def parts(run: Run, position: int, output: int) -> dict[str, Any]:
-    """What each part adds to a logit; with the remainder and rounding, these values sum to the
-    logit. `by_token`: what all heads together contribute from each token they attend to."""
+    """What each part adds to a logit. Together with the remainder and rounding, these values sum
+    to the logit. `by_token`: what all heads together contribute from each token that they attend
+    to."""
     reading = _reading(run, position)
     contributed = contributions(reading, position, output)
     by_token: dict[str, list[float]] = {}
@@ -43,7 +44,7 @@ def parts(run: Run, position: int, output: int) -> dict[str, Any]:
 
 
 def _looked_at(run: Run, one: Contribution) -> str:
-    """The text that a head attends to; "" for parts that are not heads."""
+    """Which text a head attends to, "source" or "target"; "" for parts that are not heads."""
     if one.head is None:
         return ""
     across = one.part.endswith("cross_attention") or run.example.target is None

@@ -32,9 +32,9 @@ class KnownWords:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # words that follow each other
 
     def between(self, before: str, after: str) -> list[str]:
-        """Words for the place between two words: those that follow `before` in the texts, then
-        those that precede `after`, each the most frequent first. An empty word stands for the end
-        of a text."""
+        """Words that fit between two words: first those that follow `before` in the texts, then
+        those that precede `after`. In both groups, the most frequent come first. An empty word
+        stands for the end of a text."""
         pairs = [pair for pair, _ in self.pairs.most_common()]
         following = [second for first, second in pairs if second and first == before]
         return following + [first for first, second in pairs if second == after]
@@ -42,7 +42,7 @@ class KnownWords:
 
 def input_help(opened: PageModel, text: str, caret: int) -> dict[str, Any]:
     """The unknown parts of a text with replacements, and completions of the word at the caret.
-    Places count UTF-16 units, as JavaScript does."""
+    Positions are counted in UTF-16 units, as in JavaScript."""
     task, known = opened.model.task, known_words(opened)
     typed = re.search(r"[^\W\d_]+$", _first_units(text, caret))
     begun = typed[0] if typed else ""
@@ -73,7 +73,7 @@ def another_text(opened: PageModel, number: int) -> str:
 
 @lru_cache(8)
 def known_words(opened: PageModel) -> KnownWords:
-    """The words of the model's data, otherwise of its vocabulary."""
+    """The words of the model's data, or of its vocabulary if there is no such data."""
     task = opened.model.task
     try:
         texts = [text for text, _ in texts_of(opened, TEXTS)[0] if not unknown_places(task, text)]
@@ -114,9 +114,10 @@ def unknown_places(task: Task[Any, Any], text: str) -> list[tuple[int, int]]:
 def _replacements(
     task: Task[Any, Any], known: KnownWords, text: str, first: int, last: int
 ) -> list[str]:
-    """What to write instead, with the space before it: the same with or without the space, words
-    with a similar spelling, words with the same neighbor in the model's data. Empty if there is
-    nothing."""
+    """Replacements for a part of a text that the model reads as <unk>. The part, from `first` to
+    `last`, includes the space before it, if any. The function tries the same part with the space
+    removed or added, words with a similar spelling, and words with the same neighbour in the
+    model's data. If none of them fits, the only replacement is an empty text."""
     piece = text[first:last].strip()
     gap = text[first:last][: -len(piece)] if piece else ""
     alike = get_close_matches(piece, known.words, REPLACEMENTS, ALIKE)

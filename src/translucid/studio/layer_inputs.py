@@ -40,8 +40,8 @@ def pattern_bytes(network: Network, example: Example) -> int:
 def passed_over_before(
     name: str, shapes: Mapping[str, tuple[int, ...]], network: Network
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the points that the fused kernel skipped just before this one, in model
-    order. shapes: those of all points before this one that were computed."""
+    """Names and shapes, in model order, of the points that the fused kernel skipped just before the
+    point `name`. shapes: the shapes of the points before `name` that were computed."""
     scope, _, point = name.rpartition(".")
     stack, layer, _ = name.partition(".layers.0.")
     causal = ".".join((stack, *CAUSAL))
@@ -79,7 +79,8 @@ class Enough(Exception):
 
 
 class LayerReading(Reading):
-    """Keep some points of one layer, computed without the fused kernel, and stop after the last."""
+    """Store some points of one layer, computed without the fused kernel, and stop the layer after
+    the last of them."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class KernelLayerReading(KernelReading, LayerReading):
 
 
 class LayerInputs:
-    """The arguments with which each layer of a Transformer, and its head, was called in a forward
+    """The arguments with which the layers and the head of a Transformer were called in a forward
     pass."""
 
     def __init__(self, network: Network) -> None:
@@ -171,8 +172,8 @@ class Attended(NamedTuple):
     scale: float
 
     def points(self, names: Sequence[str], heads: range, queries: range) -> dict[str, Tensor]:
-        """Points for some heads and queries, by the last component of their name: (heads,
-        queries, keys)."""
+        """Points for some heads and queries. The keys are the last components of the points' names;
+        each value is (heads, queries, keys)."""
         tables: dict[str, Tensor] = {}
         for block in blocks(queries, len(heads) * self.k.shape[2]):
             trace = Trace(names, budget_bytes=None, by_hand=True)
@@ -225,8 +226,8 @@ class Attended(NamedTuple):
 
 
 def blocks(queries: range, numbers: int, multiple: int = 1) -> Iterator[range]:
-    """Split queries so that a table with `numbers` values per query fits into a block; the size of
-    a block is a multiple of `multiple`."""
+    """Split queries into blocks, so that a table with `numbers` values per query fits into memory.
+    The size of each block but the last is a multiple of `multiple`."""
     size = max(multiple, BLOCK // max(1, numbers) // multiple * multiple)
     for start in range(queries.start, queries.stop, size):
         yield range(start, min(start + size, queries.stop))

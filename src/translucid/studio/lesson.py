@@ -49,7 +49,8 @@ class ModelLacks(Lacks):
 
 
 class SentenceLacks(Lacks):
-    """This sentence lacks the subject of the stop; a different sentence may have it."""
+    """The sentence contains nothing with which the stop could show its subject; a different
+    sentence may."""
 
 
 class NotChosen(Lacks):
@@ -93,9 +94,9 @@ class Stop:
     """The content of a stop: its text, what to try, and the selection in its view.
 
     `pin` lists tokens to pin; `light` lists what to highlight (`part:NAME`, `head:LAYER.HEAD`,
-    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` says what to try, in place of the text
-    passed to `lesson.stop`. `chosen` are further keys of the address: `at`, `i`, `head`, `unit`,
-    ...
+    `moment:scores`, `gate:forget_gate`, `switch:KEY`). `do` says what to try and replaces the `do`
+    that was passed to `lesson.stop`. `chosen` are further keys of the address: `at`, `i`, `head`,
+    `unit`, ...
     """
 
     def __init__(
@@ -154,8 +155,8 @@ class StopFunction:
 class Lesson:
     """A guided tour through the studio.
 
-    `needs` lists the trace points that the model must have: each key is a pattern, and its value is
-    the reason that the page shows if no point matches.
+    The model must have the trace points in `needs`. Each key is a pattern; its value is the reason
+    that the page shows if no point matches the pattern.
     """
 
     name: str

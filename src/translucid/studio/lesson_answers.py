@@ -47,7 +47,8 @@ def _every(own: Lesson | None) -> dict[str, Lesson]:
 
 
 def listed(opened: Mapping[str, str], own: Lesson | None = None) -> list[dict[str, Any]]:
-    """List the tours, and the stations whose models are open; `opened` maps keys to names."""
+    """List the tours, and the stations whose models are open. `opened` maps the models' keys to
+    their names."""
     letter_of = {name: letter for letter, name in opened.items()}
     entries = []
     for key, wanted in _every(own).items():
@@ -165,8 +166,9 @@ def _verdict(run: LessonRun, unchanged: Run, stop: StopFunction, address: str) -
 
 
 def refuse(library: Library, own: Lesson, where: str) -> None:
-    """Raise an error if a stop works with none of the opened models, unless it declares that it is
-    not for them. A stop that only lacks something in the sentence is accepted. where: the file."""
+    """Raise an error for a stop that works on none of the opened models and fails on at least one.
+    It is not a failure if a stop declares that the model or the sentence lacks something. where:
+    the lesson's file, for messages."""
     runs = [LessonRun(run) for run in _runs(library, own, where)]
     for number, stop in enumerate(own.stops, start=1):
         faults: dict[str, list[str]] = {}

@@ -201,7 +201,8 @@ class LessonRun:
 
 
 class PageState:
-    """The page's current view and selection. Numbers that are not selected are 0."""
+    """The page's current view and selection. The head, the unit and the step are 0 if none is
+    selected."""
 
     def __init__(self, run: LessonRun, unchanged: Run, address: str) -> None:
         """`unchanged`: the run with nothing switched off."""

@@ -35,9 +35,10 @@ class Library:
     """The opened models and recent runs. Not thread-safe."""
 
     def __init__(self, models: Mapping[str, StudioModel | None], start: str = "") -> None:
-        """models: by name; None for a training run that has not saved a model yet. start: part of
-        every run's key, so that a browser does not reuse answers that it cached from an earlier
-        server; if empty, the key contains fingerprints of the weights instead."""
+        """models: the opened models by name; None for a training run that has not saved a model
+        yet. start: part of every run's key, so that a browser does not reuse answers that it cached
+        from an earlier server. If start is empty, the key contains fingerprints of the weights
+        instead."""
         self.opened = {
             key: PageModel(key, name, model)
             for key, (name, model) in zip(ascii_lowercase, models.items(), strict=False)
@@ -126,8 +127,8 @@ class Library:
 
 
 def open_folders(folders: Sequence[Path], load: Load) -> dict[str, StudioModel | None]:
-    """Open the models of run folders, by name; duplicate names get a number. None for a run that
-    has not saved a model yet."""
+    """Open the models of run folders. The keys are their names, with a number added to duplicate
+    names. The value is None for a run that has not saved a model yet."""
     models: dict[str, StudioModel | None] = {}
     for folder in folders:
         base = name = (

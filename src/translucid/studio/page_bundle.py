@@ -1,9 +1,9 @@
 """Bundle the page's modules into one script, for pages without a server: the notebook widget and
 saved sessions.
 
-The page itself loads plain modules. In the bundle, each becomes a function inside `graph(place)`,
-which replaces the browser's document, location and fetch with those of a place; each call creates
-an independent studio. See static/js/place.js.
+The page itself loads plain modules. In the bundle, each module becomes a function inside
+`graph(place)`. The properties of `place` replace the browser's document, location and fetch, so
+each call of `graph` creates an independent studio. See static/js/place.js.
 """
 
 import base64
@@ -168,7 +168,8 @@ def markup() -> str:
 
 @cache
 def bundle(entry: str) -> str:
-    """The page and the module `entry` as one script, which defines `studio` as its exports."""
+    """The page and the module `entry` as one script. The script defines `studio` as the exports of
+    `entry`."""
     text = (
         f"const STYLE = {json.dumps(style())};\nconst MARKUP = {json.dumps(markup())};\n"
         f"const FONT = {json.dumps(base64.b64encode(FONT.read_bytes()).decode())};\n"

@@ -1,4 +1,5 @@
-"""A model on the page: the interface that the studio requires, and its text-independent facts."""
+"""The interface that the studio requires of a model, and facts about a model that do not depend on
+a text."""
 
 import hashlib
 import re
@@ -102,7 +103,8 @@ class PageModel:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of the weights, as a model fine-tuned from this one records it."""
+        """Digest of the weights, in the form in which a model fine-tuned from this one records
+        it."""
         return digest_of(self.model.network)
 
     def began_from(self, other: "PageModel") -> bool:
@@ -136,7 +138,7 @@ class PageModel:
         return lru_cache(RECENT)(self.model.task.example)
 
     def edit(self, keys: Sequence[str]) -> dict[str, Edit]:
-        """The combined edit of these switches; KEY@50 is a head at half its strength."""
+        """The combined edit of these switches. KEY@50 reduces a head to 50 % of its strength."""
         return together(map(self._switch, keys))
 
     def _switch(self, text: str) -> Switch:
@@ -186,7 +188,8 @@ def describe_model(opened: PageModel) -> dict[str, Any]:
 
 
 def edges(network: Network) -> dict[str, dict[str, Any]]:
-    """The weights of small dense layers, by scope: a line for each in the page's Flow."""
+    """The weights of small dense layers, by scope. The page's Flow view draws each weight as a
+    line."""
     named: dict[str, tuple[str, Tensor]] = {
         f"{name}.dense": (f"{name}.linear.weight", layer.linear.weight)
         for name, layer in network.named_modules()
@@ -202,9 +205,10 @@ def edges(network: Network) -> dict[str, dict[str, Any]]:
 
 
 def maps(network: Network) -> dict[str, Any] | None:
-    """The values of each neuron over the plane, for a small network with two inputs: by point, a
-    grid for each neuron, with a row for each value of the second input. The plane of a standardised
-    network is the mean plus or minus two standard deviations."""
+    """The values of each neuron over the plane, for a small network with two inputs; None for other
+    networks. For each point there is one grid per neuron, with a row for each value of the second
+    input. If the network standardises its inputs, the grids cover their mean plus or minus two
+    standard deviations."""
     if not isinstance(network, MLP | Perceptron) or network.config.inputs != 2:
         return None
     if isinstance(network, MLP) and sum(network.config.hidden) > MAPPED:
@@ -268,7 +272,8 @@ def _standardised(outputs: Outputs) -> bool:
 
 
 def describe_run(m: str, run: RunFollower) -> dict[str, Any]:
-    """A run that has not saved a model yet: only its training can be shown."""
+    """Describe a training run that has not saved a model yet. The page can show only its
+    training."""
     return {
         "m": m, "name": run.name, "task": run.about()["task"], "trains": True, "unopened": True,
         "family": "", "config": {}, "parameters": 0, "examples": [], "switches": [],

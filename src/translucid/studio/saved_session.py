@@ -277,7 +277,8 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
 
 
 def _training(m: str, ask: Ask) -> Iterator[Question]:
-    """Yield the requests for a training run. The page finds single tables in their answers."""
+    """Yield the requests for a training run, with many recorded tables in each. The saved page
+    finds single tables in the answers."""
     at = f"/api/train/{m}"
     yield Question("GET", f"{at}/about")
     yield (history := Question("GET", f"{at}/history"))

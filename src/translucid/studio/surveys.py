@@ -1,5 +1,8 @@
-"""Surveys of many texts, in batches: the page repeats its request until all texts are processed,
-shows the progress, and stops by not asking again. Results are cached."""
+"""Surveys of many texts, which are processed in batches.
+
+The page repeats its request until all texts are processed, and shows the progress. To stop a
+survey, it does not ask again. Results are cached.
+"""
 
 import time
 from collections import OrderedDict
@@ -82,9 +85,10 @@ class Surveys:
 
 
 def texts_of(opened: PageModel, most: int) -> tuple[list[tuple[str, str | None]], str]:
-    """Texts for a survey, and a description of their source: the test data of the model's run,
-    otherwise its validation data; for a model without a run, its example sentences and generated
-    ones, without reference answers."""
+    """Texts for a survey, each with a reference answer or None, and a description of where they
+    come from. They are the test data of the model's run, or its validation data if there is no test
+    data. For a model without a run, they are its example sentences and generated sentences, without
+    reference answers."""
     why = ""
     for part, name in NAMES.items():
         try:

@@ -33,7 +33,8 @@ class TensorSlice:
     pool: int | tuple[int, int] | None = None  # largest size along the last two axes
 
     def most(self, count: int) -> list[tuple[int, int]]:
-        """The axes to pool in a value with `count` axes, each with its maximum size."""
+        """The axes of a value that are pooled, each with its maximum size. count: the number of
+        axes of the value."""
         if self.pool is None:
             return []
         pair = self.pool if isinstance(self.pool, tuple) else (self.pool, self.pool)
@@ -41,7 +42,8 @@ class TensorSlice:
 
 
 def cut_shape(at: str, shape: tuple[int, ...], cut: TensorSlice) -> list[int]:
-    """The shape after cutting, without the batch axis; raises an error if out of range."""
+    """The shape after cutting, without the batch axis. Raises an error if the slice is out of
+    range."""
     sizes = shape[1:]  # a single number, such as attention.scale, has no batch axis
     outside = any(
         (i.stop > size if isinstance(i, range) else i is not None and i >= size)
@@ -150,7 +152,8 @@ def scaled_frame(
 
 
 def _pooled(value: Tensor, finite: Tensor, place: int, size: int) -> tuple[Tensor, Tensor]:
-    """Pool each block to its value of largest magnitude; missing only if none is finite."""
+    """Pool one axis. Each block becomes its value of largest magnitude, and is missing only if no
+    value in the block is finite."""
     if bool(finite.all()):
         value = pooled(value, place, size)
         return value, torch.ones_like(value, dtype=torch.bool)

@@ -92,7 +92,7 @@ def _opening(run: Run, top: int) -> Callable[[str], OpenedNumber]:
 
 
 def _name_tokens(run: Run, number: dict[str, Any]) -> None:
-    """Add the token to each token id."""
+    """Add the token's text to each token id among the terms of a number."""
     if number.get("kind") == "input":
         name, _ = read_address(number["address"])
         for side in (run.example.source, run.example.target):
@@ -104,8 +104,9 @@ def _name_tokens(run: Run, number: dict[str, Any]) -> None:
 
 
 def shown_first(run: Run) -> Iterator[str]:
-    """Addresses of the numbers that a page selects by default: the largest in the first row of each
-    point, for attention weights in every head. Attention weights come first, then the output."""
+    """Addresses of the numbers that a page selects by default. These are the largest number in the
+    first row of each point and, for attention weights, in the first row of each head. Attention
+    weights come first, then the output."""
 
     def late(name: str) -> int:
         return 0 if name.endswith(".pattern") else 1 if name == run.output_point else 2
@@ -141,8 +142,8 @@ def carried(run: Run) -> Iterator[str]:
 
 
 def _down(run: Run, address: str, lines: int) -> Iterator[str]:
-    """The number at an address, its first term that varies, the first such term of that one, and so
-    on: at most `lines` numbers."""
+    """A chain of at most `lines` numbers. It starts with the number at an address. Each next number
+    is the first term of the previous one that is neither a scale nor part of a mask."""
     for _ in range(lines):
         yield address
         below = _opened(run, address).numbers

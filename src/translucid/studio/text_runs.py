@@ -40,10 +40,10 @@ BUDGET = 2**28  # bytes stored per run; the rest is recomputed on request
 class Selection(KernelReading):
     """A trace that sees every point and stores as many as fit into the memory budget.
 
-    Points outside the layers have priority if they need at most a sixteenth of the budget, and so
-    have the layers' inputs; then small points before large ones, attention weights before their
-    scores, and late layers before early ones. If the weights of all heads do not fit, attention
-    uses the fused kernel.
+    The layers' inputs are stored first, together with points outside the layers that need at most a
+    sixteenth of the budget. Among these, and among the remaining points, small points come before
+    large ones. Of equally large points, attention weights come before others, then late layers
+    before early ones. If the weights of all heads do not fit, attention uses the fused kernel.
     """
 
     def __init__(self, opened: PageModel, example: Example, edit: Mapping[str, Edit]) -> None:
@@ -214,7 +214,7 @@ class Run:
     def attended(self, name: str) -> Attended | None:
         """For a long text: the inputs of the attention that computes a point, from which parts of
         the point can be computed separately. None for other points, and if this attention is
-        edited: those are computed as a whole."""
+        edited; such points are computed as a whole."""
         scope, _, own = name.rpartition(".")
         if not self.by_kernel or own not in INSIDE or not passed_over(name):
             return None

@@ -70,8 +70,8 @@ GOAL, RATE, PATIENCE = 0.01, 4.0, 40_000
 
 
 def _saturation(seed: int, quick: bool) -> Data:
-    """Slope of the sigmoid, and steps of gradient descent until a unit with target 0 has a small
-    error, for each starting value of its input z."""
+    """For each starting value of a unit's input z: the slope of the sigmoid there, and the number
+    of steps of gradient descent until the unit, whose target is 0, has a small error."""
     return {
         "slopes": slope("sigmoid", torch.tensor(OFFSETS, dtype=torch.float64)).tolist(),
         "squared": [_steps(offset, "squared") for offset in OFFSETS],
@@ -137,8 +137,8 @@ BIASES = np.linspace(-3, 3, 25)
 
 
 def _kinks(seed: int, quick: bool) -> Data:
-    """Curvature of output and loss inside a linear region; the fraction of negative inputs z; and
-    the change of the output's slope, at z = 0 and away from it."""
+    """Measure the curvature of output and loss inside a linear region, the fraction of negative
+    inputs z, and how much the output's slope changes where z is 0 and where it is not."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator, units=8) for _ in range(5 if quick else 20)]
     return {
@@ -170,7 +170,8 @@ def _curvature(problem: Problem, what: str) -> float:
 
 
 def _slope_jump(problem: Problem, *, at_zero: bool) -> float:
-    """Change of the output's slope along a unit's bias, where z is 0 or well above."""
+    """How much the output's slope along a unit's bias changes at one value of the bias: where z is
+    0, or where z is 1."""
     unit = int(problem.seen("preactivation").argmax())
     bias = problem.bias(unit)
     place = bias - float(problem.seen("preactivation")[unit]) + (0.0 if at_zero else 1.0)

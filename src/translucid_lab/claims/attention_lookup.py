@@ -33,8 +33,8 @@ ASKING = NAMES * CONTENTS  # an id from here on asks for the value of a key
 
 
 def dictionaries(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Random dictionaries: the entries as token ids, their keys (all different in a dictionary) and
-    their values; (rows, entries) each."""
+    """Random dictionaries: the entries as token ids, the entries' keys (all different in a
+    dictionary) and their values. Each tensor is (rows, entries)."""
     keys = torch.rand(rows, NAMES, generator=generator).argsort(dim=1)[:, :ENTRIES]
     values = torch.randint(CONTENTS, (rows, ENTRIES), generator=generator)
     return keys * CONTENTS + values, keys, values
@@ -126,7 +126,8 @@ NETS = ("attention", "LSTM", "RNN")
 
 
 def far_question(distance: int, rows: int, generator: torch.Generator) -> Batch:
-    """Two entries, filler words, and the key of one of the entries at this distance."""
+    """Texts of two entries, filler words, and the key of one of these entries, which is the
+    question. distance: the number of positions from the first entry to the question."""
     entries, keys, values = (part[:, :2] for part in dictionaries(rows, generator))
     filler = torch.randint(FILLERS, (rows, distance - 2), generator=generator) + ASKING + NAMES
     which = torch.randint(2, (rows, 1), generator=generator)

@@ -20,8 +20,9 @@ KEYS = 6
 
 
 def _scale(seed: int, quick: bool) -> Data:
-    """Variance of the scores of random unit-variance queries and keys; sharpness and Jacobian of
-    the softmax, with raw and scaled scores."""
+    """Measure the variance of the scores of random queries and keys with unit variance. Also
+    measure, for raw and for scaled scores, the largest weight of the softmax and the norm of its
+    Jacobian."""
     generator = torch.Generator().manual_seed(seed)
     rows = 500 if quick else 4000
     measured: dict[str, list[float]] = {
@@ -40,7 +41,8 @@ def _scale(seed: int, quick: bool) -> Data:
 
 
 def _jacobian(weights: torch.Tensor) -> torch.Tensor:
-    """Norm of the softmax Jacobian diag(p) - p p^T, by which the softmax multiplies a gradient."""
+    """Norm of the Jacobian of the softmax, diag(p) - p p^T. A gradient is multiplied by this
+    Jacobian when it passes the softmax."""
     outer = torch.diag_embed(weights) - weights[..., None] * weights[..., None, :]
     return outer.norm(dim=(-1, -2))
 

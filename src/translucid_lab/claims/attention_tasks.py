@@ -1,6 +1,5 @@
-"""Shared by the experiments on attention: training on random batches, accuracy, and attention
-patterns.
-"""
+"""Functions shared by the experiments on attention: training on random batches, accuracy, and
+attention patterns."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -58,8 +57,8 @@ def patterns(net: Network, x: Tensor, mask: Tensor | None = None) -> list[Tensor
 
 
 def apart(pattern: Tensor) -> float:
-    """Mean Jensen-Shannon distance of two heads of (batch, heads, queries, keys): 0 if they attend
-    alike, 1 if they never attend to the same word."""
+    """Mean Jensen-Shannon distance between two heads of a pattern, (batch, heads, queries, keys): 0
+    if they attend alike, 1 if they never attend to the same word."""
     pairs = list(combinations(pattern.transpose(0, 1).double(), 2))
     if not pairs:
         return 0.0
@@ -77,7 +76,7 @@ def _entropy(p: Tensor) -> Tensor:
 
 
 def swap_first_two(x: Tensor) -> Tensor:
-    """Exchange the first two positions. (batch, heads, positions, d_head)"""
+    """Exchange the first two positions of x: (batch, heads, positions, d_head)."""
     return x[:, :, [1, 0, *range(2, x.shape[2])]]
 
 

@@ -27,8 +27,8 @@ FEATURES = 16
 
 
 def _batch_error(x: Tensor) -> float:
-    """Mean squared difference between the output of batch norm in training and x, which the true
-    mean 0 and variance 1 would leave unchanged."""
+    """Mean squared difference between x and the output of batch norm in training. It would be 0 if
+    batch norm used the true mean 0 and the true variance 1."""
     return float(mean_square(BatchNorm(x.shape[-1])(x), x).detach())
 
 
@@ -46,7 +46,7 @@ def _small_batches(seed: int, quick: bool) -> Data:
 
 
 def _mode_gap(seed: int, batch: int, steps: int) -> float:
-    """Train with this batch size; return the difference between the loss with batch statistics, as
+    """Train with this batch size. Return by how much two losses differ: with batch statistics, as
     in training, and with running statistics, as in evaluation."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -207,7 +207,8 @@ TRUE_MEAN = 2.0
 
 
 def _padding(seed: int, quick: bool) -> Data:
-    """Batch statistics of zero-padded texts, with the padding counted or masked."""
+    """Compute batch statistics of zero-padded texts, with the padding counted and with it masked,
+    and compare them with the true mean and variance."""
     generator = torch.Generator().manual_seed(seed)
     texts = 16 if quick else 64
     measured: dict[str, list[float]] = {

@@ -45,8 +45,8 @@ class LastWords:
 
 class Tables:
     """Many small language models, one for each source: log-probabilities after the last one or two
-    words, (sources, words, vocab) or (sources, words, words, vocab). Has the
-    interface that a search expects."""
+    words, (sources, words, vocab) or (sources, words, words, vocab). The class has the interface
+    that a search requires of a model."""
 
     def __init__(self, log_probs: Tensor) -> None:
         self.log_probs = log_probs
@@ -78,8 +78,9 @@ MISSES = 0.05  # fraction of models
 
 
 def _optimum(seed: int, quick: bool) -> Data:
-    """In random second-order models: how often each beam size finds the likeliest text of 10 words,
-    and how often its text is likelier, or less likely, than that of greedy search."""
+    """Search in random second-order models. Measure how often each beam size finds the likeliest
+    text of 10 words, and how often the text that it finds is likelier, or less likely, than that of
+    greedy search."""
     generator = torch.Generator().manual_seed(seed)
     models = _random_models(60 if quick else 300, WORDS, generator)
     best = likeliest(models[..., :WORDS], LENGTH)
@@ -100,8 +101,8 @@ def _random_models(count: int, words: int, generator: torch.Generator) -> Tensor
 
 
 def likeliest(log_probs: Tensor, length: int) -> Tensor:
-    """The largest log-probability of a text of this length after word 0, by Viterbi's recursion
-    over the last two words. (models,)"""
+    """The largest log-probability of a text of this length after word 0, for each model: (models,).
+    It is computed by Viterbi's recursion over the last two words."""
     count, words = log_probs.shape[:2]
     best = torch.full((count, words, words), -torch.inf, dtype=log_probs.dtype)
     best[:, 0, 0] = 0.0
@@ -173,8 +174,8 @@ KINDS = {
 
 
 def _dead_ends(seed: int, quick: bool) -> Data:
-    """The number of greedy texts that reach a prefix which cannot be completed, in first-order
-    models of random distributions over well-formed brackets."""
+    """Count the greedy texts that reach a prefix which cannot be completed. The models are of first
+    order and approximate random distributions over well-formed brackets."""
     generator = torch.Generator().manual_seed(seed)
     count = 80 if quick else 400
     hard = _bracket_models(count, generator)
@@ -212,9 +213,10 @@ def sentences(pairs: int = PAIRS) -> list[str]:
 
 
 def _bracket_models(count: int, generator: torch.Generator) -> Tensor:
-    """Random models of brackets: probabilities of the next sign after the last one, (models, signs,
-    signs), in a mixture of all sentences. Each model weights the sentences at random by length,
-    depth, kinds and neighbours."""
+    """Random models of brackets: the probabilities of the next sign after each sign, (models,
+    signs, signs). Each model gives all sentences random weights that depend on their length, depth,
+    kinds and neighbours. The weighted counts of pairs of signs in the sentences yield the
+    probabilities."""
     texts = sentences()
     features = torch.tensor([
         [len(text) / 2, _depth(text), text.count("["), text.count("()") + text.count("[]")]

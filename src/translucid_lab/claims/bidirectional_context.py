@@ -21,8 +21,8 @@ SIDES = ("clue on the left", "clue on the right")
 
 
 def clozes(count: int, side: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Filler texts with a gap and a clue; the targets are the clue's number at the gap and IGNORE
-    elsewhere."""
+    """Random texts of fillers with a gap and a clue. At the gap, the target is the clue's number;
+    all other targets are IGNORE. side: on which side of the gap the clue is."""
     ids = torch.randint(FILLERS, (count, PLACES), generator=generator)
     clue = torch.randint(CLUES, (count,), generator=generator)
     near, far = (torch.randint(1, 4, (count,), generator=generator) for _ in range(2))

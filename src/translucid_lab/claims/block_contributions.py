@@ -102,8 +102,9 @@ NETS = ("residual", "residual, small branches", "plain")
 
 
 def _deletion(seed: int, quick: bool) -> Data:
-    """Train networks of 12 and 36 blocks with layer norm, then remove one block at a time: the
-    increase of the loss, as a fraction of the target's variance (1: predicting the mean)."""
+    """Train networks of 12 and 36 blocks with layer norm, then remove one block at a time. Return
+    the increase of the loss as a fraction of the target's variance; 1 is the loss of predicting the
+    mean."""
     steps = 80 if quick else 400
     return {str(depth): {name: _trained(seed, name, depth, steps) for name in NETS}
             for depth in (DEPTHS[:1] if quick else DEPTHS)}  # fmt: skip

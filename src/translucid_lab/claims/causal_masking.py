@@ -140,10 +140,10 @@ LEAKS, TIGHT = 0.01, 0.001  # of total variation, 0 to 1
 
 
 def _writing(seed: int, quick: bool) -> Data:
-    """Next-word probabilities of a decoder trained with the mask, computed in three ways, each with
-    and without the mask. Distances: "changes" between the two; "leaks" (without the mask) and
-    "masked leaks" (with it) between the probabilities before and after the words that follow the
-    prefix are replaced."""
+    """Train a decoder with the mask, and compute its next-word probabilities in three ways, each
+    with and without the mask. "changes" is the distance between the probabilities with and without
+    the mask. "leaks" (without the mask) and "masked leaks" (with the mask) are the distances
+    between the probabilities before and after the words that follow the prefix are replaced."""
     generator = torch.Generator().manual_seed(seed)
     chain = Chain.random(WORDS, 2, 2.0, generator)
     texts, test, others = (chain.draw(count, LENGTH + 1, generator) for count in (2000, 50, 50))

@@ -1,4 +1,4 @@
-"""C24: does the next word depend on one far back, where the text itself does?"""
+"""C24: does a network's next word depend on a word far back, if the text itself depends on it?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -62,8 +62,8 @@ class Texts:
         return torch.stack(words, dim=1)
 
     def moved(self, texts: Tensor) -> list[float]:
-        """How much the true distribution of the next word changes (KL, nats): if the near word is
-        replaced, and if the far word is replaced."""
+        """How much the true distribution of the next word changes (KL, nats). The first number is
+        for replacing the near word, the second for replacing the far word."""
         near, far = texts[:, -1], texts[:, -1 - self.back]
         before = self.log_probs(near, far)
         after = [self.log_probs(other(near), far), self.log_probs(near, other(far))]
@@ -98,8 +98,8 @@ def _batches(texts: Tensor) -> Draw:
 
 @torch.no_grad()
 def _moved(net: Network, texts: Tensor, back: int) -> list[float]:
-    """How much the network's distribution of the next word changes (KL, nats): if the near word is
-    replaced, and if the far word is replaced."""
+    """How much the network's distribution of the next word changes (KL, nats). The first number is
+    for replacing the near word, the second for replacing the far word."""
     net.double()  # float32 cannot resolve 1e-8
     before = net(texts)[:, -1].log_softmax(dim=-1)
     distances = []

@@ -39,8 +39,9 @@ def pairs(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, 
 
 
 def _translate(seed: int, quick: bool) -> Data:
-    """Recurrent encoder-decoders with attention and with only the encoder's last state: sentence
-    accuracy by length, alignment of the attention, and the fraction of texts that end."""
+    """Train recurrent encoder-decoders, with attention and with only the encoder's last state.
+    Measure the sentence accuracy by length; with attention, also the alignment and the fraction of
+    texts that end."""
     steps = 140 if quick else 500
     measured: dict[str, Any] = {}
     for arm in ARMS:
@@ -70,9 +71,9 @@ def _translator(arm: str, seed: int) -> EncoderDecoderModel:
 
 
 def _picked(seed: int, steps: int) -> dict[str, float]:
-    """A one-layer Transformer: word accuracy with teacher forcing; alignment of the
-    cross-attention; and, if two queries or the values of two source words are exchanged, the
-    fraction of texts whose first word changes accordingly."""
+    """Train a one-layer Transformer. Measure the word accuracy with teacher forcing and the
+    alignment of the cross-attention. Then exchange two queries, or the values of two source words,
+    and measure the fraction of texts whose first word changes accordingly."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     net = build(

@@ -204,7 +204,7 @@ def example(p: float) -> TableModel:
 
 
 def _lengths(seed: int, quick: bool) -> Data:
-    """Lengths of search results, in the worked example and for a trained model."""
+    """Measure the lengths of search results in the worked example and for a trained model."""
     measured: dict[str, Any] = {
         "example": {
             score: [_words(example(p), GenerationConfig(beam_size=2, alpha=alpha)) for p in FINALLY]

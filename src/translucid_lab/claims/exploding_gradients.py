@@ -55,8 +55,9 @@ def adding(length: int) -> Draw:
 
 
 def _explosion(seed: int, quick: bool) -> Data:
-    """Gradient descent on the adding task with small and large recurrent weights, with and without
-    clipping: norm of the first gradient, runs that diverged, log10 of the loss by step."""
+    """Train networks with small and with large recurrent weights on the adding task by gradient
+    descent, with clipping and without. Measure log10 of the first gradient's norm, how many runs
+    diverged, and log10 of the loss at each step."""
     length, steps = (30, 15) if quick else (40, 100)
     measured: dict[str, Any] = {"steps": steps, "runs": NETS}
     for gain, size in GAINS.items():
@@ -148,8 +149,9 @@ ROUNDING = 1e-6
 
 
 def _vanishing(seed: int, quick: bool) -> Data:
-    """An RNN that forgets, trained with clipping and without: accuracy, the fraction of steps that
-    were clipped, and log10 of the gradient that reaches each symbol afterwards, last one first."""
+    """Train an RNN that forgets, with clipping and without. Measure the accuracy, the fraction of
+    steps that were clipped and, after training, log10 of the gradient that reaches each symbol,
+    starting with the last symbol."""
     measured = {label: _trained(seed, clip, 60 if quick else 800)
                 for label, clip in THRESHOLDS.items()}  # fmt: skip
     return {**measured, "factors": _factors(seed)}

@@ -23,8 +23,8 @@ CELLS: tuple[CellName, ...] = ("rnn", "lstm")
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """For each network, the best time of several forward and backward passes, in which the networks
-    take turns; empty without a GPU. Timings differ between runs."""
+    """The best time of several forward and backward passes for each network and text length. The
+    networks take turns. The result has no times without a GPU, and timings differ between runs."""
     if not torch.cuda.is_available():
         return {"gpu": ""}
     torch.manual_seed(seed)

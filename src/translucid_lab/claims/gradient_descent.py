@@ -152,9 +152,10 @@ SHOWN_RATES, SHOWN_STEPS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2), 8
 
 
 def _rates(seed: int, quick: bool) -> Data:
-    """How many random starts settle (the error shrinks tenfold without oscillating) at some rate;
-    of these, how many are slow at a smaller rate, and how many oscillate, diverge or lose all
-    active units at a larger one. And the worked example at a few rates."""
+    """Count the random starts that settle at some learning rate: the error shrinks tenfold without
+    oscillating. Of these, count those that are slow at a smaller rate, those that oscillate at a
+    larger rate, and those that diverge or lose all active units at a larger rate. Also run the
+    worked example at a few rates."""
     generator = torch.Generator().manual_seed(seed)
     starts = 4 if quick else 30
     measured = {"settles": 0, "slow": 0, "oscillates": 0, "otherwise": 0}
@@ -252,8 +253,9 @@ learning_rates = Experiment.described("learning-rates", _rates, _draw_rates, {"C
 
 
 def _output_gradient(seed: int, quick: bool) -> Data:
-    """Relative distance of two formulas for the gradient of the output weights v, δ v and δ h, from
-    central differences; and the numbers of the worked example."""
+    """Compare two formulas for the gradient of the output weights v, δ v and δ h, with central
+    differences: the relative distance, averaged over random networks. Also return the numbers of
+    the worked example."""
     generator = torch.Generator().manual_seed(seed)
     nets = [random_problem(generator) for _ in range(5 if quick else 20)]
     rows = [_candidates(net) for net in nets]

@@ -26,7 +26,8 @@ D_MODEL, WORDS = 768, 16
 
 
 def _sizes(seed: int, quick: bool) -> Data:
-    """Sizes of a self-attention layer, for each allowed number of heads from 1 to 12."""
+    """Measure a self-attention layer with each allowed number of heads from 1 to 12: the width of a
+    head, the number of weights, and the number of multiplications."""
     torch.manual_seed(seed)
     x = torch.randn(1, WORDS, D_MODEL)
     measured: dict[str, Any] = {"heads": [], "width": [], "weights": [], "multiplications": []}

@@ -21,8 +21,9 @@ BACK = {"same word": (1, 1), "different words": (1, 2)}  # words back: coarse, f
 
 
 def _coarse_fine(seed: int, quick: bool) -> Data:
-    """Train two-head layers to fetch coarse and fine features of earlier words: the fraction of
-    layers whose heads split them, before and after training."""
+    """Train two-head layers to fetch coarse and fine features of earlier words. Return, before and
+    after training, the fraction of layers in which one head reads mainly the coarse and the other
+    mainly the fine features."""
     nets, steps = (2, 100) if quick else (8, 400)
     measured: dict[str, Any] = {}
     for name, back in BACK.items():
@@ -43,8 +44,9 @@ def _coarse_fine(seed: int, quick: bool) -> Data:
 
 
 def split(layer: SelfAttention) -> float:
-    """Difference of two heads in the fraction of their value weights that read coarse features: 0
-    if alike, 1 if each has its own."""
+    """For each head, compute the fraction of its value weights that read coarse features; return
+    how much the two heads differ. The result is 0 if they are alike, and 1 if one reads only coarse
+    and the other only fine features."""
     value = layer.qkv.weight[2 * WIDTH :].detach().unflatten(0, (2, -1))  # (heads, d_head, inputs)
     energy = value.square().sum(dim=1)  # (heads, inputs)
     coarse, fine = energy[:, :FEATURES].sum(1), energy[:, FEATURES : 2 * FEATURES].sum(1)

@@ -46,8 +46,9 @@ TITLES = {"alibi": "ALiBi", "none": "no positions"}
 
 
 def _beyond(seed: int, quick: bool) -> Data:
-    """Accuracy at each of 64 positions, after training on 16, in three tasks: the latest letter;
-    the same with a single letter at the start; the letter three back."""
+    """Accuracy at each of 64 positions, after training on texts of 16 tokens. There are three
+    tasks: find the latest letter, find the only letter (at the start), and copy the letter three
+    positions back."""
     measured: dict[str, Any] = {}
     for kind in KINDS:
         net = learned(seed, kind, latest, quick)
@@ -157,8 +158,9 @@ SAVED = 0.8  # of the time: more than the noise of a busy machine
 
 
 def _rotary(seed: int, quick: bool) -> Data:
-    """Accuracy by position of rotary networks trained on 16 tokens, with positions divided by 1, 2
-    and 4 in evaluation; and the time of a forward pass relative to sinusoidal positions."""
+    """Train rotary networks on texts of 16 tokens. Measure the accuracy at each position if
+    positions are divided by 1, 2 and 4 in evaluation, and the time of a forward pass relative to
+    sinusoidal positions."""
     measured: dict[str, Any] = {}
     net = learned(seed, "rotary", latest, quick)
     for task in (latest, far_letter):
@@ -178,8 +180,8 @@ def _divided(net: Network, by: float) -> Network:
 
 
 def _time_ratio(seed: int, length: int, tries: int) -> float:
-    """Time of a forward pass with rotary positions, relative to sinusoidal positions: the best of
-    several passes, in which the two take turns."""
+    """Time of a forward pass with rotary positions divided by the time with sinusoidal positions.
+    Both are the best of several passes, in which the two networks take turns."""
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(seed))
     kinds: tuple[PositionName, ...] = ("rotary", "sinusoidal")
     nets = {kind: small_transformer(kind, layers=2).eval() for kind in kinds}

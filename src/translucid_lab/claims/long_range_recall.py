@@ -50,7 +50,8 @@ def made(seed: int, kind: Kind, hidden: int = 32) -> Network:
 
 def reach(net: Network, ids: Tensor, targets: Tensor) -> list[float]:
     """log10 of the norm of the final loss's gradient with respect to each input, relative to the
-    nearest input, nearest first. In float64, since 1e-46 underflows in float32."""
+    nearest input. The nearest input comes first. Computed in float64, since 1e-46 underflows in
+    float32."""
     trace = Trace("encoder.embedding.lookup")
     logits = net.double()(ids, trace=trace)
     loss = F.cross_entropy(logits, targets, reduction="sum")
@@ -72,8 +73,8 @@ MARGIN = 0.05  # of accuracy: a smaller gain does not count
 
 
 def _recall(seed: int, quick: bool) -> Data:
-    """For every cell: recall accuracy of the first symbol by text length, the gradient that reaches
-    it before training, and the number of parameters."""
+    """For every cell: the recall accuracy of the first symbol by text length, the gradient that
+    reaches this symbol before training, and the number of parameters."""
     lengths, steps, rate = ((4, 16), 100, 1e-2) if quick else ((5, 20, 40), 800, 3e-3)
     measured: dict[str, Any] = {"lengths": list(lengths), "steps": steps}
     for name, kind in RECALLED.items():

@@ -66,10 +66,10 @@ def counting(generator: torch.Generator, rows: int) -> Batch:
 
 
 def _forgetting(seed: int, quick: bool) -> Data:
-    """The effect of setting the forget gate by hand (`_by_hand`), and a network that learned to
-    count with resets: its accuracy, unchanged and with the forget gate held at 1 at resets; the
-    fraction of the cell that it keeps at resets and elsewhere; and the mean of each unit's gate,
-    the unit with the largest drop at resets first."""
+    """Set the forget gate of an untrained cell by hand (`_by_hand`), and train a network to count
+    with resets. Measure the network's accuracy, unchanged and with the forget gate held at 1 at
+    resets. Also measure the fraction of the cell that is kept, and the mean forget gate of each
+    unit, both at resets and elsewhere. The unit whose gate drops most at resets comes first."""
     net = recurrent_net(seed, "lstm", vocab=3, outputs=COUNTED + 1, hidden=HIDDEN, tags=True)
     train(net, counting, seed=seed, steps=100 if quick else 600, rate=1e-2, enough=0.02)
     batch = counting(torch.Generator().manual_seed(seed + 10**6), 300)
@@ -96,8 +96,9 @@ def _held_open(rows: Tensor) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def _by_hand(seed: int) -> dict[str, float]:
-    """For an untrained cell with the input gate at 0: the largest value that is left in the cell
-    with the forget gate at 0, and the largest change of the cell with the forget gate at 1."""
+    """Set the gates of an untrained cell, with the input gate at 0. Return the largest value that
+    is left in the cell if the forget gate is 0, and the largest change of the cell if the forget
+    gate is 1."""
     torch.manual_seed(seed)
     layer, x = Recurrent("lstm", 4, 4), torch.randn(3, 10, 4)
     shut: dict[str, Edit] = {f"layers.0.lstm.input_gate@{t}": 0.0 for t in range(5, 10)}
@@ -185,7 +186,8 @@ def _store_and_show(seed: int, quick: bool) -> Data:
         return edited_logits(net, ids, edits)[:, END]
 
     def swapped(name: str) -> Tensor:
-        """Answers with a different text's values at the position where the symbol is stored."""
+        """Answers when the values of `name` at the position where the symbol is stored come from a
+        different text."""
         return answers({f"{name}@{ITEM}": lambda value: value.roll(1, 0)})[differs]
 
     unseen: dict[str, Edit] = {f"output_gate@{t}": 0.0 for t in WAITING}

@@ -18,8 +18,8 @@ from translucid_lab import FitStep, fit
 
 @dataclass(frozen=True)
 class Chain:
-    """A Markov chain of order 1 or 2: `table` (words, words) or (words, words, words) holds the
-    probabilities of the next word after the last ones."""
+    """A Markov chain of order 1 or 2: `table`, (words, words) or (words, words, words), contains
+    the probabilities of the next word after the last one or two words."""
 
     table: Tensor
 
@@ -40,8 +40,8 @@ class Chain:
         return self.table.dim() - 1
 
     def next(self, tokens: Tensor) -> Tensor:
-        """The true next-word probabilities after each word with enough words before it.
-        (texts, length - order + 1, words)"""
+        """The true next-word probabilities after each word that has enough words before it: (texts,
+        length - order + 1, words)."""
         last = tokens.shape[1] - self.order + 1
         return self.table[tuple(tokens[:, at : at + last] for at in range(self.order))]
 

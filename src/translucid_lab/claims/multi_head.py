@@ -27,7 +27,8 @@ RATE = 1e-2
 
 
 def two_back(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; the target at each is the pair of words NEAR and FAR before it."""
+    """Random words. The target at each word is the pair of words that stand NEAR and FAR positions
+    before it."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     wanted = torch.full_like(x, IGNORE)
     wanted[:, FAR:] = KINDS * x[:, FAR - NEAR : -NEAR] + x[:, :-FAR]
@@ -52,8 +53,8 @@ def _fresh(seed: int, rows: int = 512) -> Batch:
 
 
 def _relations(seed: int, quick: bool) -> Data:
-    """Accuracy, distance between heads and attention by offset, for 1, 2 and 4 heads; then accuracy
-    of one head with other positions, more steps or more layers."""
+    """Measure accuracy, distance between heads and attention by offset for networks with 1, 2 and 4
+    heads. Then measure the accuracy of one head with other positions, more steps or more layers."""
     steps = 150 if quick else 600
     seen = _fresh(seed)
     measured: dict[str, Any] = {"accuracy": [], "apart": [], "back": []}
@@ -158,9 +159,9 @@ MANY = 8
 
 
 def _pruning(seed: int, quick: bool) -> Data:
-    """Remove the least important of eight heads, early in training and at its end; at the end
-    remove more, one by one. Heads are chosen on one half of new sequences, measured on the
-    other."""
+    """Measure the accuracy gained by removing the least important of eight heads, early in training
+    and at the end of training. At the end, also remove further heads one by one. Heads are chosen
+    on one half of the new sequences and measured on the other."""
     early, late = (40, 90) if quick else (60, 600)
     net = _trained(_net(seed, MANY), seed, early)
     halves = _fresh(seed), _fresh(seed + 1)

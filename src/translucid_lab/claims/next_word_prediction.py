@@ -135,9 +135,9 @@ def _amounts(seed: int, quick: bool) -> Data:
 def best_loss(
     texts: Sentences, family: str, seed: int, steps: int, part_seeds: Sequence[int]
 ) -> float:
-    """Train in parts of `steps` steps; return the loss on one half of the new text after the part
-    that is best on the other half. A small text is soon memorised, so the last part is rarely
-    best."""
+    """Train in parts of `steps` steps, and find the part after which the loss on one half of the
+    new text is smallest. Return the loss on the other half at that point. A small text is soon
+    memorised, so the last part is rarely the best."""
     config = recurrent(texts.vocab, cell="lstm") if family == "LSTM" else transformer(texts.vocab)
     net = made(config, seed)
     halves = [replace(texts, new=half) for half in texts.new.split(len(texts.new) // 2)[:2]]
@@ -176,8 +176,9 @@ amount_of_text = Experiment.described(
 
 
 def _targets(seed: int, quick: bool) -> Data:
-    """Loss on new text with one target per text and with a target at every word, after equal steps
-    on equal batches; and how much an output changes if the text continues."""
+    """Train with one target per text and with a target at every word, for equally many steps on
+    equal batches, and measure the loss on new text. Also measure how much an output changes if the
+    text continues."""
     texts = sentences(seed, 300 if quick else 2000)
     measured: dict[str, float] = {}
     for name, one in (("every word", False), ("one word", True)):

@@ -126,8 +126,9 @@ GOAL = 0.001
 
 
 def _scales(seed: int, quick: bool) -> Data:
-    """Steps of gradient descent at the best rate until the error is small, for a linear function of
-    two features on different scales, with raw and standardised inputs."""
+    """The number of steps of gradient descent at the best rate until the error is small, for raw
+    and for standardised inputs. The target is a linear function of two features on different
+    scales."""
     scales = SCALES[:3] if quick else SCALES
     rates = RATES[::2] if quick else RATES
     measured: dict[str, list[float]] = {"scales": [float(scale) for scale in scales]}
@@ -203,8 +204,9 @@ FEATURES, FAIR = 16, 1 / 16
 
 
 def _dominance(seed: int, quick: bool) -> Data:
-    """One feature of sixteen is a hundred times as large: its fraction of a token's squared norm,
-    and the ratio of the widest to the narrowest feature range, before and after normalisation."""
+    """Make one of sixteen features a hundred times as large, and measure how it dominates before
+    and after normalisation: the feature's fraction of a token's squared norm, and the ratio of the
+    widest to the narrowest range of a feature."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(256 if quick else 2048, FEATURES, generator=generator)
     x[:, 0] *= LARGE

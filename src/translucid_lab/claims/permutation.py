@@ -24,8 +24,8 @@ NO_BETTER, BETTER = 1.5, 2.0  # times the accuracy of guessing
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """Without positions: how much shuffling a text changes the outputs beyond their order, and how
-    well a trained network predicts the position of a token."""
+    """Measure two things without positions: how much a token's output changes when the text is
+    shuffled, and how well a trained network predicts the position of a token."""
     measured: dict[str, list[float]] = {"change": [], "told": []}
     for causal in (False, True):
         torch.manual_seed(seed)
@@ -36,7 +36,7 @@ def _order(seed: int, quick: bool) -> Data:
 
 
 def _shuffle_change(net: Network, seed: int) -> float:
-    """Largest change of an output when the other tokens are shuffled."""
+    """Largest change of a token's output when the tokens of its text are shuffled."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(VOCAB, (ROWS, PLACES), generator=generator)
     order = torch.randperm(PLACES, generator=generator)

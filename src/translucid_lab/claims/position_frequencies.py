@@ -29,9 +29,9 @@ SPAN = 4096  # positions in the Fourier transform
 
 
 def _speeds(seed: int, quick: bool) -> Data:
-    """The strongest frequency of each pair of channels; and how often the nearer of two
-    positions is recognised from noisy encodings, with the fast half of the channels, the slow
-    half, or all."""
+    """Find the strongest frequency of each pair of channels. Then measure how often the nearer of
+    two positions is recognised from noisy encodings: with the fast half of the channels, with the
+    slow half, and with all."""
     generator, tries = torch.Generator().manual_seed(seed), 500 if quick else 5000
     return {
         "peaks": _peaks(SPAN),
@@ -110,8 +110,8 @@ EXACT, OFF = 1e-9, 1e-6
 
 
 def _repeats(seed: int, quick: bool) -> Data:
-    """Distance of each pair of channels from its start after whole turns: at the nearest integer
-    position, and at the exact end of the turn."""
+    """For each pair of channels, measure how far its values are from those at position 0 after
+    whole turns: at the integer position nearest to the end of the turn, and at its exact end."""
     measured: dict[str, Any] = {"period": [period(pair, NARROW) for pair in range(NARROW // 2)]}
     ends = [torch.arange(1, int(LAST / turn) + 1, dtype=torch.float64) * turn
             for turn in measured["period"]]  # fmt: skip
@@ -130,8 +130,8 @@ def _repeats(seed: int, quick: bool) -> Data:
 
 
 def _from_start(pair: int, places: Tensor) -> Tensor:
-    """Distance of a pair's values from those at position 0; the same between any two positions with
-    this offset."""
+    """Distance of a pair's values from those at position 0. Two other positions with the same
+    offset have the same distance."""
     table = Sinusoidal(NARROW)
     columns = slice(2 * pair, 2 * pair + 2)
     return (table.encode(places)[:, columns] - table.encode(torch.zeros(1))[:, columns]).norm(dim=1)

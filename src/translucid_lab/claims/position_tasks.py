@@ -1,4 +1,4 @@
-"""Shared by the experiments on positions: a small Transformer, and tasks that depend on positions.
+"""Shared by the experiments on positions: a small Transformer, and tasks in which positions matter.
 
 Shapes: ids and wanted (rows, length). Ids 0 to 7 are symbols, 8 to 15 fillers.
 """

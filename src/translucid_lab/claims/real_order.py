@@ -118,9 +118,9 @@ def _changes(outputs: Outputs, texts: Sequence[Tensor], vocab: int) -> list[list
 
 @torch.no_grad()
 def _far(outputs: Outputs, texts: Sequence[Tensor]) -> dict[str, float]:
-    """How much the first character's output changes if the last character is replaced, and vice
-    versa, relative to its change if the character itself is replaced. Geometric means over the
-    texts."""
+    """Two ratios: how much the output at the first character changes if the last character is
+    replaced, divided by the change if the first character itself is replaced; and the same with
+    first and last exchanged. Both are geometric means over the texts."""
     logs: dict[str, list[float]] = {"from the right": [], "from the left": []}
     for ids in texts:
         first, last = 0, ids.shape[1] - 1

@@ -25,9 +25,10 @@ PART = 0.25  # of the gain over token frequencies
 
 
 def _parts(seed: int, quick: bool) -> Data:
-    """Losses in nats per token: of the whole model, without each layer, and with heads removed,
-    least important first (chosen on one half of the sentences, measured on the other). Also the
-    learned scales of its norms."""
+    """Measure the loss in nats per token of the whole model, of the model without each layer, and
+    with more and more heads removed. The least important heads are removed first; they are chosen
+    on one half of the sentences and measured on the other. Also describe the learned scales of the
+    norms."""
     net, _ = stories()
     rows = [row[0].tolist() for row in story_sentences(seed, 16 if quick else SENTENCES)]
     chosen_on, measured_on = padded(rows[::2], -1), padded(rows[1::2], -1)

@@ -43,8 +43,9 @@ def _table() -> Tensor:
 
 
 def _models(seed: int, quick: bool) -> Data:
-    """The measurements of next_word_prediction.py on real text: a target at every word or one per
-    text; several embedding sizes; little and much text, for an LSTM and a Transformer."""
+    """Repeat the measurements of next_word_prediction.py on real text: with a target at every word
+    or one per text, with several embedding sizes, and with little and much text for an LSTM and a
+    Transformer."""
     steps = 40 if quick else 400
     many = texts(seed, 400 if quick else TEXTS)
     measured: dict[str, Any] = {"counts": many.counted, "loss": [], "sizes": list(SIZES)}

@@ -80,7 +80,7 @@ def _of_recipe(file: str, seed: int, count: int, quick: bool) -> Iterator[Trace]
 
 @lru_cache(maxsize=2)
 def trained(file: str, steps: int | None = None) -> Model:
-    """Train a shipped recipe; in fewer steps for a quick run."""
+    """Train a shipped recipe. steps: train only this many steps, for a quick run."""
     fewer = [f"training.steps={steps}", "data.toyland=200"] if steps else []
     with TemporaryDirectory() as folder:
         return train(file, Path(folder) / "run", ["training.device=cpu", *fewer], quiet=True)

@@ -25,9 +25,9 @@ STEP = 1e-6  # of the finite differences
 
 
 def _unrolled(seed: int, quick: bool) -> Data:
-    """Gradient of a recurrent layer's weights by its kernel, as the sum over untied copies, and by
-    finite differences: the largest differences relative to the largest gradient, and the
-    contribution of each copy."""
+    """Compute the gradient of a recurrent layer's weights in three ways: by its kernel, as the sum
+    over untied copies, and by finite differences. Return the largest differences relative to the
+    largest gradient, and the contribution of each copy."""
     length, hidden = (6, 4) if quick else (20, 8)
     return {cell: _tied_and_untied(seed, cell, length, hidden) for cell in CELLS}
 
@@ -125,9 +125,10 @@ def answers(network: nn.Module, batch: Batch) -> Tensor:
 
 
 def _asked(question: str, half: str, *, apart: bool = False) -> Draw:
-    """A task on texts of which half contain the motif once, in the given half of the text. Asked at
-    each position: does the motif end here? Asked at the end: did it occur? apart: texts as one-hot
-    vectors side by side, for an MLP."""
+    """A task on random texts. About every second text contains the motif once, in the first or
+    second half as given by `half`. question: whether the task asks at each position (does the motif
+    end here?) or at the end (did it occur?). apart: texts as concatenated one-hot vectors, for an
+    MLP."""
     first, beyond = HALVES[half]
 
     def draw(generator: torch.Generator, rows: int) -> Batch:
@@ -155,8 +156,8 @@ def _without_motif(generator: torch.Generator, rows: int) -> Tensor:
 
 
 def _sharing(seed: int, quick: bool) -> Data:
-    """Balanced accuracy with the motif in the half of the texts where it was in training, and with
-    the motif in the other half."""
+    """Balanced accuracy for new texts with the motif in the same half as in training, and for texts
+    with the motif in the other half."""
     steps = 150 if quick else 600
     return {question: {name: _detection(seed, question, name, steps) for name in NETS}
             for question in QUESTIONS}  # fmt: skip
@@ -235,8 +236,9 @@ SHIFTS = 4
 
 
 def _positions(seed: int, quick: bool) -> Data:
-    """y[t] = x[t] + s[t] mod 4, with random shifts s: accuracy of an RNN by position, and of the
-    best rule that ignores the position."""
+    """Train an RNN on the task y[t] = x[t] + s[t] mod 4, where s is a random shift for each
+    position. Return its accuracy at each position and overall, and the accuracy of the best rule
+    that ignores the position."""
     places, steps = (10, 250) if quick else (20, 2500)
     table = torch.randint(SHIFTS, (places,), generator=torch.Generator().manual_seed(seed))
 

@@ -31,8 +31,8 @@ EVERY = 4  # positions between two points of the picture
 
 
 def _dot(seed: int, quick: bool) -> Data:
-    """The dot product PE(p) · PE(p + 3) for each p, of the encodings themselves and after the
-    projections of an attention layer; and PE(p) · PE(p - 3)."""
+    """The dot product PE(p) · PE(p + 3) for each p, both of the encodings themselves and after the
+    projections of an attention layer. Also PE(p) · PE(p - 3) of the encodings."""
     torch.manual_seed(seed)
     places = torch.arange(DISTANCE, DISTANCE + TESTED)
     table = Sinusoidal(WIDTH)

@@ -30,8 +30,8 @@ NEED = 0.05  # nats
 
 
 def _order(seed: int, quick: bool) -> Data:
-    """Final training loss of a language model of Toyland: by learning rate, with and without
-    warm-up, and by scale of the initial weights."""
+    """Measure the final training loss of a language model of Toyland: for each learning rate, with
+    and without warm-up, and for each scale of the initial weights."""
     steps, rates = (16, RATES[1::2]) if quick else (120, RATES)
     measured: dict[str, Any] = {"rates": list(rates), "starts": list(STARTS)}
     for order in ORDERS:
@@ -133,8 +133,8 @@ LEARNS = 0.5  # of the target's variance, required at the smallest depth
 
 
 def _depth(seed: int, quick: bool) -> Data:
-    """Final training loss at the better of two rates, and the initial gradient of the first block,
-    by depth, for every kind."""
+    """For every kind of block and every depth: the final training loss at the better of two
+    learning rates, and the gradient of the first block before training."""
     steps, depths = (40, DEPTHS[:2]) if quick else (250, DEPTHS)
     rates = (3e-3,) if quick else (1e-3, 3e-3)
     measured: dict[str, Any] = {"depths": list(depths)}

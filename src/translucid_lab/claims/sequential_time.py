@@ -22,9 +22,9 @@ COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
 
 
 def _times(seed: int, quick: bool) -> Data:
-    """For each length, the longest chain of dependent operations, and the best time of several
-    forward and backward passes over one text, in which the networks take turns, on one core and on
-    a GPU if there is one. Timings differ between runs."""
+    """For each length, count the longest chain of dependent operations, and find the best time of
+    several forward and backward passes over one text. The networks take turns, on one core and on a
+    GPU if there is one. Timings differ between runs."""
     lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
     torch.manual_seed(seed)
     nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}

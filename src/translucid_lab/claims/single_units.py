@@ -26,9 +26,9 @@ NAMED = {"0001": "AND", "0111": "OR", "0110": "XOR", "1001": "not XOR"}
 
 
 def _one_unit(seed: int, quick: bool) -> Data:
-    """For each of the 16 functions of two bits, the largest number of corners of the square
-    (inputs) that one unit gets right: over a grid of weights, and in training with the perceptron
-    rule."""
+    """For each of the 16 functions of two bits: for how many of the four inputs one unit gives the
+    right output. This is measured for the best unit on a grid of weights, and for a unit trained
+    with the perceptron rule."""
     steps, epochs = (9, 100) if quick else (17, 1000)
     reached = _outputs_on_a_grid(steps)
     return {
@@ -52,7 +52,8 @@ def _outputs_on_a_grid(steps: int) -> set[str]:
 
 
 def _learned(table: str, epochs: int) -> int:
-    """Largest number of correct corners after an epoch."""
+    """Train a unit with the perceptron rule; return the largest number of inputs that it got right
+    after any epoch."""
     wanted = torch.tensor([float(bit) for bit in table])
     unit, best = Perceptron(PerceptronConfig(inputs=2)), 0
     for _ in range(epochs):

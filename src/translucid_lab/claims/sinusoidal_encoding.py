@@ -41,8 +41,9 @@ RIVALS = {
 
 
 def _distinct(seed: int, quick: bool) -> Data:
-    """Smallest distance between two positions, number of near pairs, and how far the table shifted
-    by one position is from a linear map of itself."""
+    """Measure the smallest distance between the encodings of two positions, the number of pairs
+    that are near each other, and how far a shift of the table by one position is from a linear
+    map."""
     places = torch.arange(1000 if quick else 5000)
     measured: dict[str, Any] = {"places": len(places)}
     for name in ("both", *RIVALS):
@@ -57,8 +58,9 @@ def _distinct(seed: int, quick: bool) -> Data:
 
 
 def channels(name: str, width: int, places: Tensor) -> Tensor:
-    """Encodings (places, width): sine and cosine of each frequency, or only one of them, with the
-    same frequencies (each in two channels) or with twice as many."""
+    """Encodings of positions, (places, width), by sines and cosines. Depending on `name`, they
+    contain sine and cosine of each frequency, or only one of the two. If only one, each frequency
+    is used in two channels, or there are twice as many frequencies."""
     if name == "both":
         return Sinusoidal(width).encode(places)
     speeds = frequencies(2 * width) if name.startswith("own") else frequencies(width)
@@ -209,7 +211,8 @@ class Counted(Sinusoidal):
 
 
 def _once(seed: int, quick: bool) -> Data:
-    """How much training changes the encodings that are added, and how often they are computed."""
+    """Measure how much training changes position encodings, both sinusoidal and learned, and how
+    often the sinusoidal table is computed."""
     generator = torch.Generator().manual_seed(seed)
     texts, _ = copy_back(2, TESTED, generator)
     measured: dict[str, float] = {}

@@ -15,9 +15,9 @@ from translucid.parts import ACTIVATIONS, Dense, NormName, Residual, make_norm
 
 
 class Block(nn.Module):
-    """W relu(norm(x)) + b, or x + branch * that: the pre-activation order of He et al. 2016b.
-    Without residual connections it is the order of Ioffe & Szegedy 2015, with the norm between a
-    weight and its activation."""
+    """A block of a deep network: y = W relu(norm(x)) + b. With a residual connection, the output is
+    x + branch * y, the pre-activation order of He et al. 2016b. Without it, the output is y, in the
+    order of Ioffe & Szegedy 2015, with the norm between a weight and its activation."""
 
     def __init__(self, width: int, norm: NormName, residual: bool, branch: float = 1.0) -> None:
         super().__init__()
@@ -31,7 +31,8 @@ class Block(nn.Module):
 
 
 class Deep(nn.Module):
-    """An affine layer, `depth` blocks, an affine layer; He's initialisation times `gain`."""
+    """A deep network: an affine layer, `depth` blocks and another affine layer. The weights have
+    He's initialisation; `gain` scales it in the blocks."""
 
     def __init__(
         self,
@@ -71,7 +72,8 @@ class Deep(nn.Module):
 
 
 def smooth_target(samples: int, inputs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Points, and a smooth function of them with variance 1. (samples, inputs), (samples, 1)"""
+    """Random points, (samples, inputs), and the values of a smooth function at these points,
+    (samples, 1), with variance 1."""
     x = torch.randn(samples, inputs, generator=generator)
     directions = torch.randn(inputs, 3, generator=generator) / inputs**0.5
     y = torch.sin(2 * (x @ directions)).sum(dim=1, keepdim=True)

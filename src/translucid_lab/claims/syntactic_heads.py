@@ -42,8 +42,8 @@ class Texts:
         return self.english != 0
 
     def links(self, relation: str) -> Tensor:
-        """(links, 3): sentence, word, and the word it belongs to, without subjects right before
-        their verb."""
+        """The links of a relation as (links, 3): the sentence, the word, and the word that it
+        belongs to. Subjects right before their verb are left out."""
         pairs_ = []
         for row, value in enumerate(self.sentences):
             pairs = value.subjects if relation == "subject" else value.antecedents
@@ -91,8 +91,8 @@ SHOWN = range(8, 13)  # words of a sentence for a picture
 
 
 def _links(seed: int, quick: bool) -> Data:
-    """Train; choose the best head and the best fixed offset for each relation on some sentences;
-    measure both on others, and the loss without that head."""
+    """Train a network. For each relation, choose the best head and the best fixed offset on some
+    sentences. Measure both on other sentences, and also the loss without that head."""
     sizes, steps = ((300, 100, 100), 30) if quick else ((3000, 400, 400), 1500)
     return _measured(seed, sizes, steps)
 
@@ -191,8 +191,8 @@ def _lost(relation: str, texts: Texts, more: Tensor) -> dict[str, float]:
 
 
 def fixed_offset(pattern: Tensor, mask: Tensor) -> float:
-    """The fraction of words at which a head attends most to one and the same offset: its most
-    frequent one, other than 0."""
+    """The fraction of words at which a head attends most to the word at one fixed offset. This is
+    the head's most frequent offset other than 0."""
     away = pattern.argmax(dim=-1) - torch.arange(pattern.shape[-1])
     away = away[mask]
     counts = torch.bincount(away + pattern.shape[-1])

@@ -57,8 +57,8 @@ def _judgments(seed: int, quick: bool) -> Data:
 def accuracies(
     ids: Tensor, words: int, labels: Tensor, train: int, steps: int, seed: int
 ) -> dict[str, float]:
-    """Accuracy on new texts, after training on the first `train` texts, for a classifier that reads
-    the whole text, one that reads its first half, and a bag of words."""
+    """Train three classifiers on the first `train` texts: one reads the whole text, one its first
+    half, one a bag of words. Return the accuracy of each on the other texts."""
     halves = torch.stack([first_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}

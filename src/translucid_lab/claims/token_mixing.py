@@ -24,7 +24,7 @@ KINDS, LENGTH = 8, 8
 
 
 def _previous(rows: int, generator: torch.Generator) -> Batch:
-    """Random words; the target is the one before the last."""
+    """Random words. The target is the second to last word."""
     x = torch.randint(KINDS, (rows, LENGTH), generator=generator)
     return x, x[:, -2]
 
@@ -110,8 +110,8 @@ EXACT = 1e-12
 
 
 def _same_rows(seed: int, quick: bool) -> Data:
-    """How far a ReLU MLP with identity weights moves the rows, and whether attention mixes them,
-    for the rows of the book and for random rows without and with negative numbers."""
+    """Measure how far a ReLU MLP with identity weights moves rows, and whether attention mixes
+    them. The rows are those of the book, and random rows without and with negative numbers."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     inputs = {
@@ -160,8 +160,8 @@ def identity_attention(width: int) -> SelfAttention:
 
 
 def outside(points: Tensor, rows: Tensor, generator: torch.Generator) -> float:
-    """Largest distance of points outside the convex hull of rows, over many directions; at most 0
-    if inside."""
+    """The largest distance by which points lie outside the convex hull of rows, over many
+    directions. It is at most 0 if all points lie inside."""
     ways = torch.randn(1000, rows.shape[1], generator=generator, dtype=rows.dtype)
     ways /= ways.norm(dim=1, keepdim=True)
     farthest = (rows @ ways.T).max(dim=0).values

@@ -45,8 +45,8 @@ def _table(seed: int) -> Tensor:
 
 
 def numbered(texts: Sequence[Sequence[str]], common: int | None = None) -> tuple[Tensor, int]:
-    """Word ids from 2 on, the most frequent first, and the vocabulary size; words beyond the
-    `common` most frequent ones have id 1. (texts, longest)"""
+    """Texts as word ids, (texts, longest), and the vocabulary size. Ids start at 2 for the most
+    frequent word. Words beyond the `common` most frequent ones have id 1; 0 is padding."""
     counts: dict[str, int] = {}
     for word in (word for text in texts for word in text):
         counts[word] = counts.get(word, 0) + 1

@@ -44,8 +44,9 @@ def _new_data(seed: int, quick: bool) -> Data:
 def _samples(
     task: str, count: int, generator: torch.Generator, teacher: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """signs: do two projections have the same sign? radius: is the point far from the origin? That
-    depends on the scale, which a norm removes."""
+    """Random points and noisy labels for a task. signs: do two projections have the same sign?
+    radius: is the point far from the origin? The radius depends on the scale, which a norm
+    removes."""
     x = torch.randn(count, len(teacher), generator=generator)
     right = (x @ teacher).prod(dim=1) > 0 if task == "signs" else x.norm(dim=1) > FAR
     return x, (right ^ (torch.rand(count, generator=generator) < WRONG)).long()
@@ -274,9 +275,9 @@ KINDS: dict[str, tuple[NormName, bool]] = {
 
 
 def _gradients(seed: int, quick: bool) -> Data:
-    """Gradient norm at the input of each block of untrained networks of depth 50: [gain][block] for
-    every kind. Not of the weights, whose gradients are all alike if both signal and gradient
-    shrink."""
+    """Norm of the gradient at the input of each block, [gain][block], for untrained networks of
+    depth 50 of every kind. The gradients of the weights are not measured: they are all alike if
+    both signal and gradient shrink."""
     return {kind: [_by_layer(seed, kind, gain, 32 if quick else 128) for gain in GAINS]
             for kind in KINDS}  # fmt: skip
 

@@ -139,8 +139,9 @@ def _steep(seed: int, quick: bool) -> Data:
 
 @torch.no_grad()
 def _step_errors(name: str, steep: float) -> dict[str, float]:
-    """The largest error, anywhere and away from the jumps, relative to the largest jump; and the
-    area between the two functions."""
+    """How well sigmoids approximate a step function: the largest error anywhere and the largest
+    error away from the jumps, both relative to the largest jump, and the area between the two
+    functions."""
     places, heights, values, end = STEPS[name]
     x = torch.arange(int(20_000 * end) + 1, dtype=torch.float64) / 20_000  # contains every jump
     wanted = torch.zeros_like(x)

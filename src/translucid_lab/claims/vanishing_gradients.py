@@ -33,8 +33,9 @@ UNITS = 32
 
 
 def _gradients(seed: int, quick: bool) -> Data:
-    """Gradient norm at every layer, and its expected factor per layer: the gain times the size of
-    the activation's slopes."""
+    """Measure the gradient norm at every layer, and the factor by which one layer is expected to
+    change the norm: the gain times the size of the activation's slopes. Also count the dead units
+    of trained ReLU networks."""
     torch.manual_seed(seed)
     nets = 1 if quick else 8
     measured: dict[str, Data] = {}
@@ -72,8 +73,8 @@ def deep_net(name: ActivationName, gain: float) -> MLP:
 
 
 def gradient_norms(net: MLP, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norms of d output / d h over the batch (log10), for the input and every hidden layer; and
-    the size (root mean square) of the slopes of every layer's activation."""
+    """The norms (log10) of d output / d h over the batch, for the input and every hidden layer.
+    Also the size (root mean square) of the slopes of every layer's activation."""
     x = x.requires_grad_()
     trace = Trace("layers.*")
     output = net(x, trace=trace)

@@ -63,7 +63,7 @@ class Evidence:
 
     @property
     def rule_text(self) -> str:
-        """A sentence: the hash of the rule that judged, and the day it was frozen."""
+        """A sentence with the hash of the rule that judged, and the day the rule was frozen."""
         if self.kept is None:
             return ""
         if self.older_rule:

@@ -107,8 +107,8 @@ def digest(experiment: Experiment) -> str:
 
 
 def _measuring_code(experiment: Experiment) -> Iterator[str]:
-    """The source code of all definitions in the lab's claims and in fit.py that `run` uses; for a
-    user's file, of all definitions in it."""
+    """The source code of all definitions in the lab's claims and in fit.py that `run` uses. For an
+    experiment in a user's file, all definitions in that file are included."""
     path = source_of(experiment)
     start = _source(path.read_text("utf-8")) if outside(experiment) else None
     names = [*start.definitions] if start else [_function(experiment).__name__]
@@ -128,8 +128,8 @@ def _measuring_code(experiment: Experiment) -> Iterator[str]:
 
 
 def _imported(module: str, name: str) -> list[tuple[Path, str]]:
-    """Where a name imported from the lab is defined. Empty for engine code, which does not affect
-    what is measured; several places if the name is a module."""
+    """Files and names that define what a name imported from the lab stands for. There are several
+    if the name is a module, and none for engine code, which does not affect what is measured."""
     if module.startswith(ENGINE) and module != f"{ENGINE}fit":
         return []
     place = FOLDER.joinpath(*module.split(".")[1:])
@@ -204,7 +204,7 @@ def source_of(experiment: Experiment) -> Path:
 
 
 def line_of(experiment: Experiment) -> int:
-    """The line of the measuring function in that file."""
+    """The line at which the measuring function begins in the file that defines it."""
     return _function(experiment).__code__.co_firstlineno
 
 

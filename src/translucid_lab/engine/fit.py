@@ -1,8 +1,8 @@
 """The training loop of the experiments, with the library's optimizers and schedules.
 
-The loop of training runs (training/loop.py) also seeds every step, evaluates and saves, which takes
-longer than a step of these tiny networks; and it stops when the loss is not finite, which some
-experiments measure.
+The loop of training runs (training/loop.py) is not used for two reasons. It also seeds every step,
+evaluates and saves, which takes longer than a step of these tiny networks. And it stops when the
+loss is not finite, which some experiments measure.
 """
 
 import math

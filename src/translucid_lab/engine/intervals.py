@@ -71,7 +71,8 @@ class Family:
         )
 
     def adjust(self) -> bool:
-        """Correct for all comparisons so far; return whether there are new ones."""
+        """Correct the p-values of all comparisons so far. Return whether any comparison is new
+        since the last correction."""
         new = self.made.keys() != self.adjusted.keys()
         p_values = holm([comparison.p for comparison in self.made.values()])
         self.adjusted = dict(zip(self.made, p_values, strict=True))

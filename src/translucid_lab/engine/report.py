@@ -202,8 +202,9 @@ def _place(made: Experiment) -> str:
 
 
 def _named(made: Experiment) -> str:
-    """The file name to show, such as translucid_lab/claims/attention_scores.py; for a user's own
-    file without its folder, for privacy."""
+    """The name to show for the file of an experiment, such as
+    translucid_lab/claims/attention_scores.py. For privacy, the name of a user's own file is shown
+    without its folder."""
     path = source_of(made)
     if outside(made):
         return path.name

@@ -60,7 +60,8 @@ def numbers(picture: Picture) -> str:
 
 
 def as_csv(picture: Picture) -> str:
-    """The numbers of the picture as CSV, in full precision; several tables one below the other."""
+    """The numbers of the picture as CSV, in full precision. Several tables are written one below
+    the other."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     for title, header, rows in _tables(picture):

@@ -59,7 +59,8 @@ def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """Links to the groups; with the script, each shows one verdict only."""
+    """Links to the groups of claims, one for each verdict. With the script, a link shows only the
+    claims with one verdict."""
     shown = "".join(
         f'<a href="#{name.replace(" ", "-")}" data-show="{name.replace(" ", "-")}">{mark(name)}'
         f"<b>{count}</b> {escape(name)}</a>"
@@ -149,7 +150,7 @@ def _entry(row: Evidence) -> str:
 
 
 def _where(rows: Sequence[Evidence]) -> str:
-    """How to read the intervals; when and on which machine the lab ran."""
+    """A text on how to read the intervals, and on when and on which machine the lab ran."""
     circumstances = dict.fromkeys(
         f"{row.kept.date[:10]}, {row.kept.machine}, translucid {row.kept.version}"
         for row in rows
@@ -185,7 +186,7 @@ def _confidence(rows: Sequence[Evidence]) -> str:
 
 
 def _wavering(rows: Sequence[Evidence]) -> str:
-    """How many verdicts were reproduced with other seeds, and which were not."""
+    """A text on how many verdicts were reproduced with other seeds, and which were not."""
     again = sum(bool(row.repetitions) for row in rows)
     wavering = [row for row in rows if row.wavers]
     summary = (
@@ -255,7 +256,8 @@ def _worked(manual: str) -> str:
 
 
 def row_id(row: Evidence) -> str:
-    """The id of a claim's section; a user's own claim may have the key of another."""
+    """The HTML id of a claim's section. The id of a user's own claim contains the experiment,
+    because its key may be that of another claim."""
     own = row.kept is not None and row.kept.file is not None
     return slug(f"own-{row.kept.experiment}-{row.claim.key}" if own and row.kept else row.claim.key)
 

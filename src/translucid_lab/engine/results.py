@@ -88,7 +88,7 @@ class Kept:
 
     @property
     def when(self) -> str:
-        """Seeds, day, machine and version."""
+        """A line on the measurement: its seeds, day, machine and version."""
         much = "quick, " if self.quick else ""
         return (
             f"{much}{self.seeds_text}, {self.date[:10]}, {self.machine}, translucid {self.version}"
@@ -122,7 +122,8 @@ def shipped(file: str = FILE) -> Results:
 
 
 def latest(folder: Path, file: str = FILE) -> Results:
-    """The user's own results, else those that come with the package, else those of quick runs."""
+    """The latest result of each experiment: the user's own if there is one, otherwise the one that
+    comes with the package, otherwise that of a quick run."""
     quick = read(folder, QUICK) if file == FILE else {}
     return {**quick, **shipped(file), **read(folder, file)}
 

@@ -1,7 +1,7 @@
 """Run experiments seed by seed, and store what they measure.
 
 The numbers of each seed are stored in a file whose path contains a hash of the code and the
-setting: an interrupted run resumes, nothing is measured twice, changed code is measured again.
+setting. So an interrupted run resumes, and nothing is measured twice unless its code has changed.
 """
 
 import json

@@ -47,7 +47,8 @@ def on_scale(scale: Scale, values: Array) -> bool:
 def t_interval(
     values: Array, scale: Scale = "raw", confidence: float = CONFIDENCE
 ) -> tuple[Array, Array, Array]:
-    """The mean on the scale, transformed back, and its bounds. (..., seeds) -> three of (...)"""
+    """The mean and the lower and upper bounds of its interval, computed on the scale and
+    transformed back. Values are (..., seeds); each of the three results is (...)."""
     x = _TO[scale](np.asarray(values, dtype=float))
     count = x.shape[-1]
     mean, error = x.mean(axis=-1), x.std(axis=-1, ddof=1) / math.sqrt(count)
@@ -110,8 +111,9 @@ def _solve(rising: Callable[[float], float]) -> float:
 
 
 def median_interval(values: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array, Array]:
-    """The median and its confidence interval from order statistics (inverted sign test); infinite
-    for five seeds or fewer. (..., seeds) -> three of (...)"""
+    """The median and the lower and upper bounds of its confidence interval, from order statistics
+    (inverted sign test). The bounds are infinite for five seeds or fewer. Values are (..., seeds);
+    each of the three results is (...)."""
     x = np.sort(np.asarray(values, dtype=float), axis=-1)
     count = x.shape[-1]
     middle = np.median(x, axis=-1)

@@ -1,8 +1,8 @@
-"""From measurements to a verdict, by a rule that is frozen before the run that counts.
+"""Judge measurements by a rule that was frozen before they were made.
 
 The numbers of several seeds become an interval, which lies above a bar, below it, or across it
-(intervals.py). Only an interval on one side decides; else the claim stays undecided. If the
-networks have not learned what a claim is about, it was not tested.
+(intervals.py). An interval decides only if it lies on one side of the bar; otherwise the claim
+stays undecided. If the networks have not learned what a claim is about, the claim was not tested.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

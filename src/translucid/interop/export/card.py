@@ -136,8 +136,8 @@ def _metadata(held: Bundle, format: str, about: About) -> str:
 
 
 def _scores(held: Bundle, about: About) -> str:
-    """A table of the test scores with their metric signatures; if there are no test scores, of the
-    validation scores."""
+    """A table of the test scores, or of the validation scores if there are no test scores. It also
+    shows the signatures of the metrics."""
     if numbers := about.test.get("test"):
         title, notes = "Scores on the test data", about.test.get("notes") or []
     else:

@@ -1,5 +1,5 @@
-"""Export a model to a CTranslate2 folder: model.bin, config.json, vocabularies, and a tokenizer,
-which CTranslate2 does not read but its users need."""
+"""Export a model to a CTranslate2 folder: model.bin, config.json, vocabularies and a tokenizer.
+CTranslate2 does not read the tokenizer, but its users need it."""
 
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,8 @@ def _check(c: TransformerConfig) -> None:
 
 
 def _aliases(c: TransformerConfig) -> dict[str, str]:
-    """The model's tensors with two names: alias -> the name under which the tensor is stored."""
+    """Second names of the model's tensors. The keys are the second names; the values are the names
+    under which the tensors are stored."""
     shared = c.shape == "encoder-decoder" and c.target_vocab is None
     table = TABLES["encoder"] if shared else TABLES["decoder"]
     aliases = {TABLES["decoder"]: table} if shared else {}

@@ -152,8 +152,8 @@ def labels_of(held: Bundle) -> dict[str, Any]:
 
 
 def family_of(weights: Weights, *, foreign: bool = False, length: int = LENGTH) -> Fitted:
-    """Fit the model into the family that needs the fewest weight rewrites. foreign: whether its
-    tokenizer was imported. length: the expected length of texts."""
+    """Fit the model into the family that needs the fewest weight rewrites. foreign: whether the
+    model's tokenizer was imported. length: the expected length of texts."""
     tried = {
         name: _tried(weights, describe, length)
         for name, describe in FAMILIES[weights.config.shape].items()

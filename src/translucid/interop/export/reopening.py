@@ -55,8 +55,9 @@ def check_files(held: Bundle, folder: Path) -> None:
 def _check_tokenizers(
     held: Bundle, again: Mapping[str, Tokenizer], format: str, *, framed: bool = True
 ) -> int:
-    """Raise an error if the exported tokenizer gives a text different token ids; otherwise return
-    the number of texts. framed: include the special tokens around a text."""
+    """Raise an error if the exported tokenizer converts a text to different token ids. Otherwise
+    return the number of texts that were compared. framed: include the special tokens around a
+    text."""
     sides = {"source": reading, "target": writing} if len(held.tokenizers) > 1 else {"": reading}
     count = 0
     for side, chosen in sides.items():

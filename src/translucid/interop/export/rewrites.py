@@ -55,13 +55,14 @@ class Weights:
 
     @property
     def output_table(self) -> str:
-        """The embedding that a tied head uses."""
+        """The name of the embedding table that a tied head uses."""
         own = self.config.shape == "encoder-decoder" and self.config.target_vocab is None
         return TABLES[0] if own or self.config.shape == "encoder" else TABLES[1]
 
 
 def without_scale(weights: Weights) -> Weights:
-    """Multiply the embedding table by sqrt(d_model); a tied head becomes a copy of the original."""
+    """Multiply the embedding table by sqrt(d_model). A tied head gets a separate copy of the
+    original table."""
     if not weights.config.embedding_scale:
         return weights
     factor = math.sqrt(weights.config.d_model)

@@ -88,7 +88,7 @@ def write_json(path: Path, content: object, indent: int = 2) -> None:
 
 
 def _template(frame: Frame, names: Sequence[str]) -> dict[str, Any] | None:
-    """The special tokens around a text, in the format of tokenizer.json."""
+    """The special tokens around a text, in the format of tokenizer.json; None if there are none."""
     used = dict.fromkeys((*frame.prefix, *frame.between, *frame.suffix))
     if not used:
         return None
@@ -144,8 +144,8 @@ def write_marian(held: Bundle, folder: Path) -> list[str]:
 
 
 def pieces_of(tokenizer: Tokenizer) -> SentencePieceModel:
-    """The sentencepiece model of the source or target side, with the pieces its texts can
-    contain."""
+    """The sentencepiece model of a source or target tokenizer, reduced to the pieces that a text
+    can contain."""
     source = tokenizer.source
     assert source is not None
     hidden = {*source.hidden, *source.special_ids, source.special.unk}

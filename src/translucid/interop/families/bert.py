@@ -240,8 +240,8 @@ ARCHITECTURES = {"classify": "ForSequenceClassification", "tag": "ForTokenClassi
 
 
 def to_huggingface(c: TransformerConfig, length: int, kind: str) -> Description:
-    """Describe a model as one of these families, without its labels. length: rows of the position
-    table, if the model has none."""
+    """Describe a model as one of these families, without its labels. length: the number of rows of
+    the position table that a model without such a table gets."""
     rows = c.max_length if c.positions == "learned" else length
     activation = name_of(c.activation, ACTIVATIONS)
     if kind == "distilbert":

@@ -291,7 +291,8 @@ def _positions(config: Options, layers: Mapping[str, int], model: ForeignModel) 
 
 
 def _embedding_scale(config: Options, layers: Mapping[str, int], d_model: int) -> bool:
-    """Whether embeddings are scaled by sqrt(d_model); the file has a flag or the factor itself."""
+    """Whether embeddings are scaled by sqrt(d_model). The file contains either a flag or the factor
+    itself."""
     factors = {config.get(f"{side}/scale_embeddings", 1) for side in layers}
     if len(factors) == 1:
         (factor,) = factors
@@ -401,7 +402,8 @@ def _file(model: ForeignModel, *names: str) -> Path | None:
 
 
 def _tokens(path: Path, rows: int) -> list[str]:
-    """Read the tokens of a vocabulary file. The unknown token, if not listed, is the last one."""
+    """Read the tokens of a vocabulary file. If the file does not list the unknown token and the
+    embedding table has a row for it, the unknown token is added as the last one."""
     tokens = plain_vocabulary.read_lines(path)
     return tokens if UNKNOWN in tokens or len(tokens) >= rows else [*tokens, UNKNOWN]
 

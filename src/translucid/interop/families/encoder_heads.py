@@ -147,6 +147,6 @@ def _activation(name: str, config: Options) -> Function:
 
 
 def config_of(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of an imported config.json that set the function of a classifier's scores, to be
-    written into the config.json of an export."""
+    """Keys of config.json that set the function applied to a classifier's logits. They come from
+    the config.json of the imported model, and an export contains them unchanged."""
     return {key: statistics[key] for key in (PROBLEM, SECTION, OLD_KEY) if key in statistics}

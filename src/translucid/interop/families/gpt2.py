@@ -75,7 +75,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def to_huggingface(c: TransformerConfig, length: int) -> Description:
-    """Describe a model as GPT-2. length: rows of the position table, if the model has none."""
+    """Describe a model as GPT-2. length: the number of rows of the position table that a model
+    without such a table gets."""
     return Description(
         {
             "model_type": "gpt2",

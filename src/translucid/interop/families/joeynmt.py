@@ -122,8 +122,8 @@ def plan(model: ForeignModel) -> ImportPlan:
 
 
 def _placement(stacks: dict[str, Options], *, last: bool) -> str:
-    """Whether norms come before or after the sub-layers. last: the stacks end with a norm, as only
-    pre-norm stacks do."""
+    """Whether norms come before or after the sub-layers. last: whether the stacks end with a norm;
+    only pre-norm stacks do."""
     if last:
         return "pre"
     if not _both(stacks, "layer_norm", ""):

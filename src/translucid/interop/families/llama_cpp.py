@@ -221,8 +221,8 @@ def _gguf_rotary(own: Options, model: ForeignModel, d_head: int) -> dict[str, An
 
 
 def _llama3_scaling(own: Options, model: ForeignModel, base: float, turning: int) -> dict[str, Any]:
-    """Read the factors that Llama 3 stores for every frequency, and check that they match its usual
-    settings."""
+    """Read the frequency factors in rope_freqs.weight as rotary options. Raises an error unless
+    they are the factors of Llama 3 with an original context length of 8192."""
     factors = model.tensors["rope_freqs.weight"].read().double()
     options: dict[str, Any] = {
         "rotary_method": "llama3", "rotary_scaling": round_off(float(factors.max())),
@@ -345,8 +345,8 @@ def _byte_level(values: dict[str, Any], pieces: list[Piece], special: SpecialTok
 
 
 def _word_piece(values: dict[str, Any], pieces: list[Piece], special: SpecialTokens) -> Imported:
-    """Make a WordPiece tokenizer. GGUF marks the beginning of a word instead of its
-    continuation."""
+    """Make a WordPiece tokenizer. GGUF marks the pieces that begin a word; WordPiece marks the
+    pieces that continue one."""
     marked = any(piece.startswith(WORD_START) for piece, _, _ in pieces)
     tokens = [piece for piece, _, _ in pieces]
     control = {i: piece for i, (piece, _, kind) in enumerate(pieces) if kind in (CONTROL, UNKNOWN)}

@@ -156,7 +156,8 @@ def read(origin: Origin) -> ForeignModel:
 
 
 def read_with(path: Path, weights: Path | None = None) -> ForeignModel:
-    """Read a mapping file. weights: a torch or safetensors file; None: the mapping names it."""
+    """Read a mapping file. weights: a torch or safetensors file; None: the file that the mapping
+    names."""
     held, tables = read_mapping(path)
     if weights is None and held.weights is None:
         raise InputError(
@@ -250,7 +251,8 @@ def _rules(ours: str, theirs: object, model: ForeignModel, where: str) -> list[W
 
 
 def _matches(pattern: str, model: ForeignModel, where: str) -> list[tuple[str, str]]:
-    """Layer numbers and last parts of the tensors that match a pattern."""
+    """The layer number and the last part of the name, for each tensor whose name matches a
+    pattern."""
     escaped = re.escape(pattern)
     form = escaped.replace(r"\{i\}", r"(?P<i>\d+)", 1).replace(r"\{i\}", "(?P=i)")
     form = form.replace(r"\*", r"(?P<last>\w+)", 1)

@@ -92,8 +92,8 @@ class Options:
     def keys(
         self, keys: Mapping[str, str], usual: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Keys of a TransformerConfig, read from the file. keys: names in the file, by Translucid's
-        names. usual: defaults, by Translucid's names."""
+        """Read keys of a TransformerConfig from the file. keys: the name in the file for each of
+        Translucid's names. usual: the default for each of Translucid's names."""
         made: dict[str, Any] = {}
         for ours, theirs in keys.items():
             default = (usual or {}).get(ours, MISSING)
@@ -115,8 +115,8 @@ class Options:
         self._read.update(self._prefix + name for name in names)
 
     def same_as(self, names: Mapping[str, str]) -> None:
-        """Mark aliases as read if they have the same value as the key that they stand for. names:
-        this key for each alias."""
+        """Mark each alias as read if it has the same value as the key that it stands for. names:
+        for each alias, the key that it stands for."""
         self.ignore(*(second for second, name in names.items() if self.get(name) is not None
                       and self.values.get(self._prefix + second) == self.get(name)))  # fmt: skip
 
@@ -176,8 +176,8 @@ GATED = {  # the same for gated feed-forward layers
 
 
 def name_of(activation: str, names: Mapping[str, str]) -> str:
-    """The foreign name of one of Translucid's activations: the first that `names` maps to it; if
-    none does, the first name in `names`."""
+    """The first foreign name that `names` maps to this activation of Translucid. If there is none,
+    the first name in `names`."""
     return next((theirs for theirs, ours in names.items() if ours == activation), next(iter(names)))
 
 
@@ -208,7 +208,7 @@ Configured = TypeVar("Configured", TransformerConfig, RecurrentConfig)
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """Everything needed to open a model, apart from its tensors and tokenizers."""
+    """Everything needed to open a model, except its tensors and tokenizers."""
 
     family: str  # for messages
     task: str
@@ -238,8 +238,9 @@ class ImportPlan:
 
 
 class Description(NamedTuple):
-    """A Translucid model in a family's terms, as closely as possible; importing the description
-    shows whether it is the same model. names: tensors whose presence is part of the description."""
+    """A Translucid model described in a family's terms, as closely as the family allows. Importing
+    the description shows whether the result is the same model. names: tensors whose presence is
+    part of the description."""
 
     config: dict[str, Any]  # the contents of config.json, without the special tokens
     names: tuple[str, ...] = ()
@@ -351,7 +352,7 @@ class ForeignModel:
 
     @classmethod
     def described(cls, config: Mapping[str, Any], where: str, file: ModelFile) -> "ForeignModel":
-        """A model that is not stored on disk, with this description. where: its name in
+        """A foreign model with this description that is not stored on disk. where: its name in
         messages."""
         return cls("", Path(), Options(config, where), file)
 
@@ -392,7 +393,7 @@ class ForeignModel:
         return len({match[1] for name in self.tensors if (match := pattern.match(name))})
 
     def are_equal(self, one: str, other: str) -> bool:
-        """Whether two tensors have the same values, or one of them is not stored."""
+        """Whether two tensors have the same values. Also true if one of them is not stored."""
         if one not in self.tensors or other not in self.tensors:
             return True
         first, second = self.tensors[one], self.tensors[other]

@@ -215,8 +215,8 @@ class _Walk:
         self._visits, self._most = 0, MOST_VISITS + held.size // 8
 
     def of(self, value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> Any:
-        """A copy of a value without its tensors. An object that occurs several times is
-        repeated."""
+        """A copy of a value without its tensors. An object that occurs several times is copied each
+        time."""
         if type(value) in LEAVES:
             return value
         self._visits += type(value) is not int

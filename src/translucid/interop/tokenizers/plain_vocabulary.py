@@ -44,10 +44,10 @@ def tokenizers(
     tool: str = "the tool",
     files: Sequence[str] = ("its vocabulary", "its vocabulary"),
 ) -> ReadTokenizers:
-    """Make one tokenizer, or with `target` one each for source and target. target_split: None: the
-    same as split. start: the first token of a decoder; None: the beginning-of-text token.
-    source_end: whether a source ends with the end token. tool, files: where the tokens come from,
-    for messages."""
+    """Make one tokenizer, or with `target` separate tokenizers for source and target. split,
+    target_split: how texts are split; target_split defaults to split. start: the first token of a
+    decoder; by default, the beginning-of-text token. source_end: whether a source ends with the end
+    token. tool, files: where the tokens come from, for messages."""
     sides = {"tokenizer": source} if target is None else {"source": source, "target": target}
     made: dict[str, Tokenizer] = {}
     notes: list[str] = []

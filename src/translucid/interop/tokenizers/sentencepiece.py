@@ -44,7 +44,8 @@ _KINDS: dict[int, ModelKind] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 @dataclass
 class SentencePieceModel:
-    """A sentencepiece model: its pieces and options, from any kind of file."""
+    """The pieces and options of a sentencepiece model, independent of the kind of file that stores
+    it."""
 
     pieces: list[Piece] = field(default_factory=list)
     kind: ModelKind = "unigram"
@@ -207,9 +208,9 @@ AROUND = rf"\A +|(?<![ {WORD_START}])[ {WORD_START}]+\z"  # spaces that `one_spa
 def with_mask_tokens(
     model: SentencePieceModel, sentence: str, token: str, offset: int
 ) -> SentencePieceModel:
-    """Make Pegasus's vocabulary: after the padding and end tokens it has `offset` pre-training
-    tokens that are not in its .model file. sentence, token: the mask tokens for a sentence and for
-    a token."""
+    """Make the vocabulary of Pegasus. After the padding and end tokens, it contains `offset`
+    pre-training tokens that are not in the .model file. sentence, token: the mask tokens for a
+    sentence and for a token."""
     own = [sentence, token, *(f"<unk_{i}>" for i in range(2, offset))][:offset]
     pieces = [*model.pieces[:2], *((name, 0.0, CONTROL) for name in own), *model.pieces[2:]]
     roles = {role: i if i < 2 else i + len(own) for role, i in model.roles.items()}

@@ -192,7 +192,8 @@ def _decoder_tokens(files: RoleFiles) -> list[Part]:
 
 
 def _added(folder: Path, files: RoleFiles) -> list[Part]:
-    """Added tokens, which are not in the vocabulary file, of a folder without a tokenizer.json."""
+    """The tokens added to a vocabulary, in a folder without a tokenizer.json. The vocabulary file
+    does not contain them."""
     tokens = {t["id"]: t for t in _decoder_tokens(files)}
     for content, i in _held(folder, "added_tokens.json").items():
         if isinstance(i, int):

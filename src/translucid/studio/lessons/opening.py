@@ -65,7 +65,8 @@ def second_word(run, attention):
 
 
 def shown(run, attention, head, row, column, say):
-    """A stop with the given text that computes the softmax for one weight."""
+    """A stop with the text `say`. As what to try, it shows how the softmax computes one attention
+    weight."""
     scores = run.point(f"{attention.part}.scaled")
     total = sum(math.exp(scores[head, row, key]) for key in range(attention.shape[-1]))
     score = scores[head, row, column]

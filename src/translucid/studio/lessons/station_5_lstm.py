@@ -14,7 +14,7 @@ lesson = Lesson(
 
 
 class OneUnit:
-    """The unit with the largest cell at the fourth word."""
+    """The unit with the largest cell state at the fourth word."""
 
     def __init__(self, run):
         self.forget_gate = run.point(f"{LSTM}.forget_gate")
@@ -25,7 +25,7 @@ class OneUnit:
         self.run = run
 
     def now(self, name):
-        """The unit's value of a gate or state at the word."""
+        """The value of one of the layer's gates or states, for this unit at the fourth word."""
         return self.run.point(f"{LSTM}.{name}")[self.word, self.unit]
 
 

@@ -19,7 +19,8 @@ def find_hidden(run):
 
 
 class OneUnit:
-    """The unit with the largest state after the third word; the tour computes its values."""
+    """The unit with the largest state after the third word. The tour computes the values of this
+    unit."""
 
     def __init__(self, run):
         self.hidden = find_hidden(run)
@@ -35,11 +36,11 @@ class OneUnit:
         return self.run.find(f"{self.hidden.part}.{name}")
 
     def now(self, name):
-        """The unit's value of a gate or state at the word."""
+        """The value of one of the layer's gates or states, for this unit at the third word."""
         return self.point(name)[self.word, self.unit]
 
     def earlier(self, name):
-        """The unit's value of a gate or state at the previous word."""
+        """The value of one of the layer's gates or states, for this unit at the second word."""
         return self.point(name)[self.before, self.unit]
 
 

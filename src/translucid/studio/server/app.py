@@ -155,9 +155,9 @@ class Studio:
         return Response(script, media_type="text/javascript")
 
     async def open(self, request: Request) -> Response:
-        """The page, with the cookie for its requests; the page removes the token from its address.
-        It is not a redirect, because the browser would then attribute the next request to the page
-        with the link, and withhold the cookie."""
+        """The page, with the cookie for its requests. The page then removes the token from its
+        address. This route does not redirect, because the browser would then attribute the next
+        request to the site with the link, and withhold the cookie."""
         answer = await self.page(request)
         answer.set_cookie(
             cookie_name(request.headers["host"]), self.token,
@@ -182,8 +182,8 @@ class Studio:
 
 
 def first_paint() -> tuple[str, str]:
-    """The page with the blocking files of its head inside, and the content security policy that
-    allows these texts: the browser paints as soon as the page arrives."""
+    """The page with the text of the files that block its first paint, and the content security
+    policy that allows these texts. The browser paints such a page as soon as it arrives."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
 
     def inside(match: re.Match[str]) -> str:

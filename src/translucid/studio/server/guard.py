@@ -170,7 +170,7 @@ def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 async def _refuse(send: Any, error: Refused, page: bytes | None) -> None:
-    """Send the reason as JSON, or a page instead."""
+    """Send the refusal: `page` if there is one, otherwise the reason as JSON."""
     body = json.dumps({"error": error.why}).encode() if page is None else page
     kind = b"application/json" if page is None else b"text/html"
     headers = [

@@ -100,7 +100,8 @@ class Ready:
         return self.begin + self.token
 
     def announced(self, asked: int | None) -> str:
-        """A message if the server does not use the default port."""
+        """A message if the default port was in use; otherwise empty. asked: the port that the user
+        asked for, if any."""
         number = self.held.getsockname()[1]
         usual = asked is not None or number == PORT
         return "" if usual else f"port {PORT} is in use (another studio?); using port {number}"
@@ -151,8 +152,8 @@ class Ready:
 
 
 def ready(port: int | None, view: Path | None = None) -> Ready:
-    """Bind a port: any free one for 0; the default, or the next free one, for None.
-    view: a JavaScript file with the user's own view."""
+    """Bind a port. For None, it is the default port or, if that is in use, the next free one; for
+    0, any free port. view: a JavaScript file with the user's own view."""
     held = _usual() if port is None else _taken(port)
     # Set TCP_NODELAY, which asyncio only does for sockets with an explicit protocol; without it,
     # every answer waits 40 ms for an acknowledgement.

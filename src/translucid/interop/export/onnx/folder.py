@@ -156,8 +156,8 @@ class Session:
         return dict(zip(names, self._session.run(names, arrays | dict(state or {})), strict=True))
 
     def first_state(self, rows: int) -> Values:
-        """The initial state of a decoder without a source: zeros, in which the keys and values of a
-        Transformer have length 0."""
+        """The initial state of a decoder without a source. A recurrent state consists of zeros; the
+        keys and values of a Transformer have length 0."""
         free = {"batch": rows, "past": 0}
         return {
             value.name: np.zeros([free.get(size, size) for size in value.shape], dtype=np.float32)

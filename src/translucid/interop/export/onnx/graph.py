@@ -70,13 +70,14 @@ class Graph:
         self._outputs[name] = _Output(value, kind)
 
     def point(self, name: str, value: str, kind: Kind = "float32", *, rank: int = 2) -> str:
-        """Mark a value as a trace point. rank: its number of axes inside a loop."""
+        """Mark a value as a trace point, and return the value. rank: the number of axes of a value
+        that is computed inside a loop."""
         if self.traced:
             self._outputs[name] = _Output(value, kind, rank)
         return value
 
     def ranked(self, value: str, rank: int, kind: Kind = "float32") -> str:
-        """Declare that a value has `rank` axes, where onnx cannot infer it."""
+        """Declare that a value has `rank` axes, where onnx cannot infer it. Returns the value."""
         axes = [f"{value}_{i}" for i in range(rank)]
         self._ranks.append(self.onnx.helper.make_tensor_value_info(value, KINDS[kind], axes))
         return value
@@ -128,7 +129,7 @@ class Graph:
         return self.constant(np.float32(value))
 
     def size(self, value: str, axis: int) -> str:
-        """The size of an axis of a value, with shape (1,)."""
+        """The size of one axis of a value, as a tensor of shape (1,)."""
         return self.op("Shape", value, start=axis, end=axis + 1)
 
     def shape(self, *sizes: str) -> str:
@@ -173,7 +174,7 @@ class Graph:
 
     def softmax(self, scores: str, mask: str, at: str | None = None) -> str:
         """Softmax over the last axis where mask is true; a fully masked row gives zeros. at: the
-        name of the part whose trace points these are."""
+        part of the network to which the trace points belong."""
         if not self.traced or at is None:
             kept = self.op("Where", mask, scores, self.number(LOWEST))
             pattern = self.op("Softmax", kept, axis=-1)
@@ -196,9 +197,9 @@ class Graph:
         body: "Callable[[Graph, list[str], list[str]], tuple[list[str], list[str]]]",
         *, backward: bool = False,
     ) -> tuple[list[str], list[str]]:  # fmt: skip
-        """Add a loop over axis 1. body(graph, states, inputs at a position) returns the new states
-        and the outputs at that position, (batch, size) each. Trace points inside the body become
-        trace points of this graph."""
+        """Add a loop over axis 1. body(graph, states, inputs) computes one position: it returns the
+        new states and the outputs, each (batch, size). Trace points inside the body become trace
+        points of this graph."""
         inner = Graph(self.weights, traced=self.traced, outer=self)
         names = []
         for part, kind, rank in (*states, *inputs):
@@ -258,8 +259,9 @@ class Graph:
         )  # fmt: skip
 
     def _infer_shapes(self, graph: Any) -> None:
-        """Write the shapes of the outputs into a graph without constants. Shape inference gets the
-        values of integer constants, which it needs, but only the shapes of the weights."""
+        """Write the shapes of the outputs into a graph without constants. Shape inference runs on a
+        copy that contains the values of integer constants, which it needs, but only the shapes of
+        the weights."""
         light = type(graph)()
         light.CopyFrom(graph)
         light.value_info.extend(self._ranks)

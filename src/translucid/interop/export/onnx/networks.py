@@ -181,8 +181,9 @@ def _characters(g: Graph) -> str:
 
 
 def _windows(g: Graph, around: str, x: str) -> list[str]:
-    """One tensor for each place in a window: the first characters of all windows, then the second
-    characters, and so on; (batch, length, windows, ...) each."""
+    """The characters at each place of all windows, with one tensor for each place: the first
+    character of every window, then the second, and so on. Each tensor is (batch, length, windows,
+    ...)."""
     many = g.op("Add", g.size(x, 2), g.ints(WIDTH - 1))
     return [g.slice(around, g.ints(i), g.op("Add", many, g.ints(i)), 2) for i in range(WIDTH)]
 
@@ -247,7 +248,8 @@ def _pooled(g: Graph, c: SequenceConfig, x: str, mask: str, state: OnnxState | N
 
 
 def _with_ngrams(g: Graph, c: SequenceConfig, logits: str, mask: str, ids: str) -> str:
-    """Logits plus the n-gram features of each token and each pair of neighbours."""
+    """Add to the logits the n-gram features of every token and of every pair of neighbouring
+    tokens."""
     words = g.point("ngrams.words", g.op("Gather", g.weight("ngrams.words.weight"), ids))
     places = g.range(g.ints(0), g.size(ids, 1))
     none = g.constant(np.array(-1, dtype=np.int64))

@@ -5,7 +5,8 @@ Layers become ONNX's RNN, LSTM and GRU nodes, which support texts of different l
 they become a loop over the formulas of the cell, so that every gate is an output.
 
 Shapes: x (batch, length, inputs); mask (batch, length); states (layers * directions, batch,
-hidden). Only the newest tokens of the decoder's mask (batch, past + queries) count.
+hidden). The decoder's mask is (batch, past + queries), but only its part for the newest tokens is
+used.
 """
 
 from dataclasses import dataclass
@@ -128,7 +129,8 @@ class OnnxRecurrent:
         return [f"{self.name}.fused.{kind}_{suffix}" for kind in kinds]
 
     def _weights(self, g: Graph, layer: int) -> list[str]:
-        """W, U and both biases, both directions stacked, gates in ONNX's order."""
+        """The weights W, the weights U and both biases of a layer, as three constants. Each stacks
+        the directions, with the gates in ONNX's order."""
         stacked: list[list[torch.Tensor]] = [[], [], []]
         for way in self.ways:
             w, u, b, b_hidden = (self._blocks(g.weights[n]) for n in self._names(layer, way))

@@ -285,7 +285,7 @@ def self_attention(
 def cross_attention(
     g: Graph, c: TransformerConfig, name: str, x: str, source: tuple[str, str], mask: str
 ) -> str:
-    """Attention to the source. source: its keys and values. mask: (batch, keys)."""
+    """Attention to the source. source: the keys and values of the source. mask: (batch, keys)."""
     query = in_heads(g, c, g.linear(f"{name}.query", x), c.heads)
     q, k, v = (
         g.point(f"{name}.{role}", value)
