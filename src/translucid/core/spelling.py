@@ -90,7 +90,8 @@ def our_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def unit_note(name: str, key: str) -> str:
-    """A note such as ` (tokens, not examples)` if `key` has a different unit than `name`."""
+    """A note on the unit of `key`, such as ` (tokens, not examples)`, if `name`, the option of
+    another tool, has a different unit; otherwise empty."""
     differs = key in UNITS and ("epoch" in name or "batch" in name)
     return f" ({UNITS[key]})" if differs else ""
 

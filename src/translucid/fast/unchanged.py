@@ -69,8 +69,8 @@ def _as_written(kind: type) -> bool:
 
 
 def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
-    """The methods to check, each with the class that defines it: all of Translucid's classes, and
-    the forward and call methods of torch's classes."""
+    """The methods to check, each with the class that defines it: every method of Translucid's
+    classes, but of torch's classes only the forward and call methods."""
     for owner in kind.__mro__:
         if owner.__module__.startswith(OURS):
             methods = list(vars(owner).values())

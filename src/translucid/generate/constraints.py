@@ -81,8 +81,8 @@ def no_repeat(size: int) -> Constraint:
 
 
 def repetition(penalty: float) -> Constraint:
-    """Repetition penalty: the score of a token that occurs earlier is divided by `penalty` if it is
-    positive, otherwise multiplied by it. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
+    """Repetition penalty for tokens that occur earlier: a positive score is divided by `penalty`, a
+    negative one is multiplied by it. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
         seen = torch.zeros_like(scores).scatter_add(
@@ -121,8 +121,9 @@ def apply(
     tokens: Tensor,
     logits: Tensor | None = None,
 ) -> Tensor:
-    """Apply all constraints in order; return the new log-probabilities. logits: if given, the
-    constraints are applied to these, and the log-probabilities change by the same amounts."""
+    """Apply all constraints in order, and return the new log-probabilities. With `logits`, the
+    constraints change the logits, and each log-probability changes by the same amount as its
+    logit."""
     scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
         scores = constraint(scores, tokens)

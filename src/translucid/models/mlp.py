@@ -93,8 +93,8 @@ class PerceptronConfig(Config):
 
 
 class Perceptron(Network):
-    """y = 1 where w · x + b > 0, else 0. The perceptron has no gradient and learns by its own rule,
-    from any initial weights; here they are 0."""
+    """y = 1 where w · x + b > 0, else 0. The perceptron has no gradient; `learn` applies its own
+    rule, which works from any initial weights. They are initialised to 0."""
 
     config: PerceptronConfig
 

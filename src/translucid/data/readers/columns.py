@@ -226,8 +226,8 @@ def cell(table: Table, place: int | str, line: int, row: Row) -> object:
 
 
 def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bool:
-    """Whether a row contains a recognised column name for every role. If only some roles have one,
-    the row may be data."""
+    """Whether a row contains a recognised column name for every role. If it contains names for only
+    some roles, the result is False, since the row may be data."""
     names = {str(name).strip().lower() for name in row}
     return all(names.intersection(USUAL[role]) for role in wanted)
 
@@ -299,8 +299,8 @@ def _in_order(
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """An example of settings that choose columns for the unknown roles, among those without a
-    role."""
+    """Settings that choose a column for each unknown role, as an example for a message. The columns
+    are those that have no role yet."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -323,11 +323,11 @@ def open_rows(
     ignored: Sequence[Column] = (),
     answered: bool = True,
 ) -> tuple[Table, Places, Places]:
-    """Open a table and find its input and target columns. role: of the targets, output or label.
-    ignored: columns that are no inputs. answered: the table must have targets; otherwise only
-    inputs are found.
+    """Open a table and find its input and target columns. role: what the targets are, output or
+    label. ignored: columns that are not inputs. answered: whether the table must have targets; if
+    not, only the inputs are found.
 
-    By default, these are the columns used in training. If the table lacks them, the target is the
+    By default, the columns used in training are found. If the table lacks them, the target is the
     column with a usual name, such as label, or else the last column, and all others are inputs.
     """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ()), *ignored])

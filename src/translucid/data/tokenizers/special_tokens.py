@@ -67,8 +67,8 @@ class Roles(ABC):
 
     @property
     def pad_id(self) -> int:
-        """The id that is used for padding. Without a padding token, it is another id, since padding
-        is always masked."""
+        """The id that is used for padding. Without a padding token, the id of another token is
+        used; it has no effect, since padding is always masked."""
         return next((i for i in (self.special.pad, self.special.eos) if i is not None), 0)
 
     @property
