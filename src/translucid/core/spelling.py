@@ -68,7 +68,8 @@ def bare(name: str) -> str:
 
 
 def spelt(name: str, known: Collection[str]) -> str:
-    """The known name that differs only in spelling, if there is exactly one."""
+    """The known name that equals `name` except for spelling. If there is none or more than one,
+    `name` itself is returned."""
     if name in known:
         return name
     same = [other for other in known if bare(other) == bare(name)]

@@ -263,8 +263,8 @@ def plan_streams(
     previous batch. Every row of the text occurs exactly once. lengths: (rows, 1), equal except for
     the last row of the text.
 
-    An epoch begins at a random row and wraps around, so that batches differ between epochs. The
-    last streams may be shorter; the last batches then have fewer rows.
+    An epoch begins at a random row of the text and wraps around, so that batches differ between
+    epochs. If the rows of the text do not divide evenly, the last batches have fewer rows.
     """
     rows, max_length = len(lengths), int(lengths.max())
     streams = max(min(budget // max_length, rows), 1)

@@ -138,9 +138,9 @@ class _Learner:
         return self._category()
 
     def _numbers_rows(self) -> bool:
-        """Whether the column numbers the rows. Its cells must be different integers that increase
-        with few gaps; if the column has the name of an identifier, such as id, any different
-        integers do."""
+        """Whether the column numbers the rows. Its cells must be different integers, and there must
+        be enough of them. In addition, either they increase with few gaps, or the column has the
+        name of an identifier, such as id."""
         values = [float(text) for text in self.texts if text.lstrip("-").isdigit()]
         if len(values) < max(len(self.texts), FEW_ROWS) or len(set(values)) < len(values):
             return False

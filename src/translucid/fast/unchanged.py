@@ -85,8 +85,8 @@ class Snapshot:
     """Remembers a network, to detect later changes: of parts, attributes, code, hooks, or the
     addresses of weights. New values in the weights are not a change.
 
-    It is compared with the network before every search, so it only compares identities, which is
-    fast.
+    The network is compared with the snapshot before every search. To be fast, the comparison checks
+    only whether the objects are still the same.
     """
 
     def __init__(self, model: nn.Module) -> None:

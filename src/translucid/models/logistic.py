@@ -84,7 +84,8 @@ class Objective(Protocol):
 
     def gradient(self, error: Tensor) -> Tensor:
         """The gradient of the mean loss with respect to the weights, without the bias: (features,
-        outputs). error: its gradient with respect to the scores, (examples, outputs)."""
+        outputs). error: the gradient of the mean loss with respect to the scores, (examples,
+        outputs)."""
         ...
 
     def weighted(self, error: Tensor) -> Tensor:

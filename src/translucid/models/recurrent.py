@@ -403,8 +403,8 @@ class RecurrentDecoder(Decoder):
         return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """With input feeding, one value of a position's input: its embedding or the previous
-        attention output."""
+        """One value of the decoder's input at a position, for a decoder with input feeding. It
+        belongs to the embedding or to the previous attention output."""
         row, place, d = index
         size = self.embedding.table.embedding_dim
         if d < size:

@@ -446,8 +446,8 @@ def softmax_terms(
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
-    """One value of a softmax that no part traces: of the outputs, or of the pooling scores, which
-    hides padding."""
+    """One value of a softmax that no part traces, as an expression: the softmax of the outputs, or
+    that of the pooling scores, in which padding is masked."""
     scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
     if not at.scope.endswith("pool_softmax"):
         return softmax_terms(at, point, index, scores)

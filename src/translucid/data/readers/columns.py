@@ -299,8 +299,8 @@ def _in_order(
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """Settings that choose a column for each unknown role, as an example for a message. The columns
-    are those that have no role yet."""
+    """Settings that choose a column for each unknown role, as an example for a message. Only
+    columns that have no role yet are chosen."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -327,8 +327,9 @@ def open_rows(
     label. ignored: columns that are not inputs. answered: whether the table must have targets; if
     not, only the inputs are found.
 
-    By default, the columns used in training are found. If the table lacks them, the target is the
-    column with a usual name, such as label, or else the last column, and all others are inputs.
+    By default, the inputs and targets are the columns used in training. If the table lacks them,
+    the target is the column with a usual name, such as label, or else the last column, and all
+    others are inputs.
     """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ()), *ignored])
 

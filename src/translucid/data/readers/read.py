@@ -194,8 +194,8 @@ def read_similar(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[SimilarPair]:
-    """Read pairs of texts with the same meaning or, if the table has a column of scores, with a
-    similarity."""
+    """Read pairs of texts. If the table has a column of scores, each pair has the similarity in
+    this column; otherwise, the two texts of a pair have the same meaning."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
     usual = "score" if score is None else None
