@@ -176,7 +176,7 @@ class Progress:
             self._say(line)
 
     def say(self, line: str) -> None:
-        """Print a line; if there is a bar, above it."""
+        """Print a line. If a bar is shown, the line appears above it."""
         if self._bar is not None:
             self._bar.console.print(visible(line), highlight=False, markup=False)
         else:

@@ -67,7 +67,7 @@ class InputRow:
 
 @dataclass
 class InputRows(ABC):
-    """A file of input rows. roles: the roles that the input column may have; the first role for
+    """A file of input rows. roles: the roles that the input column may have. The first of them for
     which the table has a column is used."""
 
     file: str

@@ -63,8 +63,8 @@ def characters(model: nn.Module) -> None:
 def mlp(model: nn.Module, activation: ActivationName) -> None:
     """Initialise an MLP so that the variance stays constant through the layers.
 
-    He et al. 2015 for the relu family, which sets half of the values to 0; Xavier for the others,
-    with torch's gain for tanh. Biases: 0.
+    Activations of the relu family set half of the values to 0, so their weights follow He et al.
+    2015. For other activations, the weights follow Xavier, with torch's gain for tanh. Biases: 0.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):

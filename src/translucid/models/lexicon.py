@@ -4,7 +4,7 @@
 
 The model learns from counts, by expectation maximisation instead of gradient steps, so training
 takes seconds. The weights a and b maximise the probability of up to 64 training pairs, which are
-held out for this purpose; all else is learned from all pairs.
+held out for this purpose. Everything else is learned from all pairs.
 
 Shapes: source (batch, keys); target (batch, length); logits (batch, length, vocab).
 """

@@ -105,8 +105,8 @@ class LinearText(Network):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        """Fit the model by multinomial logistic regression. First the penalty is chosen on a random
-        tenth of the texts, which are held out for it; then the model is fitted to all texts."""
+        """Fit the model by multinomial logistic regression. A random tenth of the texts is held out
+        to choose the penalty; then the model is fitted to all texts."""
         words = read_words(batches)
         design = self.design(words)
         active, columns = design.units.columns.unique(return_inverse=True)

@@ -1,7 +1,8 @@
 """Networks for numeric inputs: the perceptron with its learning rule (Rosenblatt 1958), and the
 multi-layer perceptron.
 
-Shapes: x (batch, inputs); outputs (batch, outputs), for a perceptron (batch,), 0 or 1.
+Shapes: x (batch, inputs). The outputs of an MLP are (batch, outputs); a perceptron's are (batch,)
+and either 0 or 1.
 """
 
 from collections.abc import Iterator

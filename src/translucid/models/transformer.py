@@ -34,10 +34,11 @@ SUBLAYERS = {
 
 
 class Layer(nn.Module):
-    """Self-attention, optional cross-attention, feed-forward; each with a residual connection.
+    """Self-attention, optional cross-attention and a feed-forward network, each with a residual
+    connection.
 
-    With a parallel residual, attention and feed-forward both read x, and both are added to it
-    (Wang & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
+    With a parallel residual, attention and feed-forward both read x, and both are added to it (Wang
+    & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
     """
 
     decode_slots = ("layer",)

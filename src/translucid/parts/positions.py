@@ -123,8 +123,8 @@ POSITIONS.add("none", NoPositions)
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); not trained.
 
-    Layouts: "interleaved" as in this formula; "halves": all sines, then all cosines; "fairseq":
-    halves, with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    layout: "interleaved" is this formula. "halves" has all sines before all cosines. "fairseq" is
+    like "halves", but with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
     point = "encoding"

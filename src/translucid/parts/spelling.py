@@ -1,7 +1,9 @@
-"""Features of a word's spelling, such as its suffixes. Each is a row of a table, chosen by a hash.
+"""Features of a word's spelling, such as its suffixes. Each feature is a row of a table, chosen by
+a hash.
 
-Shapes: characters (..., width), each byte of a word + 1, 0 after its end (see
-`parts/characters.py`); the row of each feature, and whether it exists: (..., features).
+Shapes: characters (..., width), in which byte b of a word is b + 1, and 0 follows the end of the
+word (see `parts/characters.py`). The table rows of the features, and whether each feature exists,
+are (..., features).
 """
 
 import torch
@@ -31,8 +33,8 @@ def word_codes(ids: Tensor, characters: Tensor) -> Tensor:
 
 
 def pair_codes(before: Tensor, codes: Tensor) -> Tensor:
-    """The hash of each pair of words. before: the hash of the first word, 0 if there is none;
-    codes: the hash of the second word."""
+    """The hash of each pair of words. before: the hash of the first word, or 0 if there is no first
+    word. codes: the hash of the second word."""
     return (before * _BASE + codes) % _PRIME
 
 

@@ -42,7 +42,7 @@ class WordScores(nn.Module):
         return weight
 
     def codes(self, ids: Tensor, characters: Tensor) -> Tensor:
-        """The hash of each word, by which its row is found: (...)."""
+        """The hash of each word, which determines its table row. Shape: (...)."""
         return word_codes(ids, characters)
 
     def spelling(self, characters: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,5 @@
-"""Find the column of each role (text, label, ...). The user chooses it by number or name; otherwise
-it is recognised by its name."""
+"""Find the column of each role (text, label, ...). The user chooses a column by number or name.
+Otherwise, it is the column that was used in training, or one whose name is recognised."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -143,8 +143,9 @@ def _of_two(
     loading: Loading,
 ) -> tuple[Table, dict[str, int | str]]:
     """Find the columns of the missing roles in a table with two columns. If only one role is
-    missing, it is the column that has no role yet. Source and target are the first and the second
-    column; for text and label, the cells are compared. Return the table and the columns by role."""
+    missing, its column is the one that has no role yet. Otherwise, source and target are the first
+    and the second column, and text and label are found by comparing cells. Return the table and the
+    columns by role."""
     free: list[int | str] = [place for place in (0, 1) if place not in taken]
     if len(missing) == len(free) == 1:
         return table, {missing[0]: free[0]}
