@@ -60,7 +60,8 @@ class Record:
     @property
     def stratum(self) -> Hashable:
         """The key by which records are grouped for stratified splits: the labels or, without
-        labels, the length of the texts. Numbers are grouped into quantiles."""
+        labels, the length of the texts. Floats, such as the targets of regression, are grouped into
+        quantiles."""
         if self.labels:
             return frozenset(self.labels)
         return sum(map(len, self.texts)).bit_length()

@@ -136,8 +136,8 @@ def _top(layers: Tensor, directions: int) -> Tensor:
 
 class OneStep(NoTrace):
     """A trace for one position of a loop (input feeding). Values (rows, 1, features) are stored at
-    that position, except for the `known` points, which are the same at all positions and were
-    stored before the loop."""
+    this position. The points in `known` are not stored, because they are the same at all positions
+    and were stored before the loop."""
 
     def __init__(self, trace: NoTrace, position: int, known: Collection[str] = ()) -> None:
         self._trace, self._position, self._known = trace, position, known

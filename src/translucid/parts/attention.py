@@ -273,8 +273,8 @@ class SelfAttention(MultiHead):
         factor: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
-        """norms: normalise the queries (first norm) and the keys (second norm) of each head, over
-        d_head."""
+        """norms: the norm of the queries and the norm of the keys. Each is applied to every head,
+        over d_head."""
         super().__init__(
             d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
             scaled=scaled, dropout=dropout,

@@ -187,7 +187,8 @@ def _into_another(path: Path) -> str:
 
 
 class _FilePart:
-    """A view of a part of a file: reading starts and ends with the span."""
+    """A view of one part of a file. Reading starts at the beginning of the part and stops at its
+    end."""
 
     def __init__(self, file: BinaryIO, span: LineSpan) -> None:
         file.seek(span.start)

@@ -28,7 +28,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass
 class Extension:
-    """An extended tokenizer and, for each new token, the tokens that encoded its text before."""
+    """An extended tokenizer. For each new token, it also lists the tokens that encoded the same
+    text before the extension."""
 
     tokenizer: Tokenizer
     parts: list[list[int]] = field(default_factory=list)

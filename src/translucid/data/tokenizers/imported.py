@@ -62,7 +62,7 @@ class Imported:
         return made
 
     def first(self, size: int) -> "Imported | None":
-        """A copy with only the first `size` tokens. None if text may produce one of the other
+        """A copy with only the first `size` tokens. None if text may produce one of the removed
         tokens, or if one of them has a role other than mask."""
         mask, added = self.special.mask, self.data.get("added_tokens") or []
         special = replace(

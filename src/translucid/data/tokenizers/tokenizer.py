@@ -50,8 +50,8 @@ class WordIds:
 
 
 class WordPieces:
-    """A cache of the ids of words. A word has a space before it, except the first word of a
-    sentence."""
+    """A cache of the ids of words. A word is encoded with a space before it, unless it is the first
+    word of a sentence."""
 
     def __init__(
         self, encode: Callable[[list[str]], Sequence[tuple[list[int], Encoding]]], most: int = MOST

@@ -16,8 +16,8 @@ def _word(is_so: Callable[[str], bool]) -> Callable[[Sentence], Flags]:
 
 
 def _after_negation(sentence: Sentence) -> Flags:
-    """For each word, whether it is a negation or comes after one, which a left-to-right model may
-    remember."""
+    """For each word, whether it is a negation or comes after one. A left-to-right model may
+    remember this."""
     seen, flags = False, []
     for word in sentence.english:
         seen = seen or word.lower() in NEGATIONS
