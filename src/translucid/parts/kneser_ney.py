@@ -206,8 +206,8 @@ def _smoothed(keys: Integers, counts: Integers, contexts: int, vocab: int) -> Es
 
 def discounts(counts: Integers) -> tuple[float, float, float]:
     """The three discounts D, for n-grams that occur once, twice and more often (Chen & Goodman
-    1999, equation 26). If the counts of counts do not define them, as with little data, all three
-    are n₁ / (n₁ + 2 n₂) (Ney, Essen & Kneser 1994), or 1/2 if that is 0 or 1."""
+    1999, equation 26). Little data may not define these discounts. Then all three are n₁ / (n₁ + 2
+    n₂) (Ney, Essen & Kneser 1994), or 1/2 if this fraction is 0 or 1."""
     n1, n2, n3, n4 = (int((counts == c).sum()) for c in (1, 2, 3, 4))
     y = n1 / max(n1 + 2 * n2, 1)
     if min(n1, n2, n3, n4) > 0:

@@ -95,8 +95,8 @@ class NoPositions(nn.Module):
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, pairs) by which the first pairs of queries and keys are
-        rotated; None if the scheme rotates nothing."""
+        """The angles by which queries and keys are rotated: (batch, length, pairs), for the first
+        `pairs` pairs of dimensions. None if the scheme rotates nothing."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:

@@ -116,7 +116,8 @@ def header_over_labels(
 ) -> bool | None:
     """Whether the first row is a header, judged by the label column at `place`; None if uncertain.
 
-    A header does not occur again below, while labels do. The probability that a label occurs only
+    If a cell of the first row occurs again in its column, the row is not a header. Otherwise, it is
+    a header if a label would probably occur more than once. The probability that it occurs only
     once is estimated from the number of labels below that occur only once (Good-Turing estimate).
     """
     rows = [row for row in below if len(row) == len(first)]

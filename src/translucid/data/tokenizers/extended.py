@@ -59,7 +59,7 @@ def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
 
 def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
     """Frequent words that are split into many tokens or contain an unknown token, most frequent
-    first; each with the tokens that encode it after a space."""
+    first. With each word, the tokens that encode it after a space."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
     words: list[tuple[str, list[int]]] = []

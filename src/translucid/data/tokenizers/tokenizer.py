@@ -263,8 +263,8 @@ class Tokenizer(Roles):
         return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """Do what `encode_words` does for an imported tokenizer. Since its tokens may cross spaces,
-        the word of each id is found by character offsets."""
+        """Do what `encode_words` does for an imported tokenizer. Tokens of such a tokenizer may
+        cross spaces, so the word of each id is found by character offsets."""
         text = " ".join(words)
         ends = list(accumulate(len(word) + 1 for word in words))
         ids, index = self.encode(text), list[int | None]()

@@ -40,8 +40,8 @@ def _at(places: Callable[[Sentence], set[int]]) -> Callable[[Sentence], Flags]:
 
 
 def _auxiliaries(sentence: Sentence) -> set[int]:
-    """The indices of "has" and "have" as auxiliaries of the perfect, that is, where a second verb
-    with the same subject follows."""
+    """The indices of "has" and "have" that are auxiliaries of the perfect. A second verb with the
+    same subject follows them."""
     subject = dict(sentence.subjects)
     return {
         verb
