@@ -105,8 +105,9 @@ def forbid_first(ids: Sequence[int], start: int) -> Constraint:
 
 
 def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
-    """Apply a constraint as if a text began after its first `special` tokens. Otherwise, since
-    language models start with the end token, a constraint on repetition would forbid the end."""
+    """Apply a constraint as if a text began after its first `special` tokens. The texts of a
+    language model start with the end token, so a constraint on repetition would otherwise forbid
+    the end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0

@@ -1,4 +1,5 @@
-"""Attention: each query gets a mean of the values, weighted by how well it matches the keys.
+"""Attention: each query gets a mean of the values. The weight of a value says how well its key
+matches the query.
 
 Shapes: x (batch, positions, d_model); per head (batch, heads, positions, d_head).
 Masks are boolean and broadcast to (batch, heads, queries, keys); True means "may attend".

@@ -22,10 +22,10 @@ from translucid.parts.switch import Switch, in_words
 
 
 class Embedding(nn.Module):
-    """One trained row per id, times sqrt(d_model) with `scale`.
+    """One trained row per id. With `scale`, each row is multiplied by sqrt(d_model).
 
-    The scale lets a tied matrix with small values serve both as embedding, with entries near 1,
-    and as output head, with initial logits near 0.
+    The scale lets a tied matrix with small values serve both as embedding, with entries near 1, and
+    as output head, with initial logits near 0.
     """
 
     decode_slots = ("embedding",)

@@ -232,7 +232,7 @@ class Rotary(NoPositions):
     only on relative positions.
 
     scaling: for texts longer than in training, a factor for the linear method or a RotaryScaling.
-    fraction: rotate only this fraction of a head's dimensions, the first ones.
+    fraction: the fraction of a head's dimensions that is rotated, beginning with the first.
     Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
 

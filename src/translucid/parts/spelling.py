@@ -49,9 +49,10 @@ def ngram_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def affix_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """The table rows of these features of each word, and whether each feature exists: the prefixes
-    and suffixes of 1 to 4 bytes, the word in lower case, and its shape. The shape is the sequence
-    of kinds of characters (capital, small, digit, other) without repetitions."""
+    """The table rows of the features of each word, and whether each feature exists. Both: (...,
+    features). The features are the prefixes and suffixes of 1 to 4 bytes, the word in lower case,
+    and its shape. The shape is the sequence of kinds of characters (capital, small, digit, other)
+    without repetitions."""
     marked, lowered = _marked(characters), _marked(lower(characters))
     length = (characters > 0).sum(dim=-1, keepdim=True)
     codes, exists = [], []
