@@ -34,10 +34,10 @@ def saving(path: Path) -> Iterator[None]:
 
 
 def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Write a folder atomically: `fill` writes its files; an existing folder is replaced.
+    """Write a folder atomically. `fill` writes the files; an existing folder is replaced.
 
-    If the process dies, either the old folder or the new one is left, complete. After an error,
-    incomplete files are removed.
+    If the process dies, what remains is either the complete old folder or the complete new one.
+    After an error, incomplete files are removed.
     """
     with saving(folder), _halves_removed(folder):
         place, before = aside(folder), old(folder)
@@ -88,7 +88,7 @@ def _halves_removed(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a folder or a link (not the link's target); ignores errors."""
+    """Remove a file, a folder or a link (not the link's target). Errors are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -276,8 +276,8 @@ def formula(
     absent: Collection[str] = (),
     words: Collection[str] = (),
 ) -> str:
-    """The right-hand side of a formula as LaTeX. words: keywords that choose the variant; values:
-    texts to insert instead of symbols; absent: terms to omit, such as a bias."""
+    """The right-hand side of a formula as LaTeX. words: keywords that choose the variant. values:
+    texts that replace symbols. absent: terms to omit, such as a bias."""
     return fill(CATALOGUE[key].template(words), key.partition(".")[0], values, absent)
 
 

@@ -42,8 +42,8 @@ class InputError(TranslucidError, ValueError):
 
 
 class RowError(InputError):
-    """One of several rows is invalid. row: the index of the row, counted from 0, with which callers
-    can find its file and line."""
+    """One of several rows is invalid. row: the index of this row, counted from 0. Callers use it to
+    find the file and the line."""
 
     def __init__(self, row: int, fact: str) -> None:
         self.row, self.fact = row, fact

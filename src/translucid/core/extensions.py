@@ -59,7 +59,8 @@ def load(file: str | Path) -> Path:
 
 
 def _module_name(path: Path) -> str:
-    """A module name for the file: its own name, unless that is already in use."""
+    """A module name for the file: the file name without its extension, followed by a hash if a
+    module of that name is already loaded."""
     return path.stem if path.stem not in sys.modules else f"{path.stem}_{abs(hash(path))}"
 
 

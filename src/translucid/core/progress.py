@@ -169,13 +169,14 @@ class Progress:
         self._bar.update(self._tasks[name], completed=done, visible=visible)
 
     def remark(self, line: str) -> None:
-        """Print a line if there is no bar and `every` seconds have passed since the last one."""
+        """Print a line if there is no bar and at least `every` seconds have passed since the last
+        printed line."""
         if self._every is not None and self._clock() - self._last >= self._every:
             self._last = self._clock()
             self._say(line)
 
     def say(self, line: str) -> None:
-        """Print a line; if there is a bar, above it."""
+        """Print a line. If a bar is shown, the line appears above it."""
         if self._bar is not None:
             self._bar.console.print(visible(line), highlight=False, markup=False)
         else:
@@ -184,7 +185,7 @@ class Progress:
 
 def _bar(stays: bool) -> Any:
     """A progress bar for the notebook or terminal in which the process runs; None if there is
-    neither."""
+    neither. stays: keep the bar on screen at the end."""
     if in_notebook():
         return NotebookBar()
     if not sys.stderr.isatty():

@@ -138,7 +138,8 @@ class Registry(Generic[Registered]):
 
 
 def choices(metadata: Iterable[object]) -> tuple[str, ...]:
-    """The names allowed for a key whose metadata contains a registry; otherwise none."""
+    """The names that are allowed for a key: those of the registry in its metadata; empty if the
+    metadata contains no registry."""
     return next((entry.names() for entry in metadata if isinstance(entry, Registry)), ())
 
 

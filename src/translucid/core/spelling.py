@@ -68,7 +68,8 @@ def bare(name: str) -> str:
 
 
 def spelt(name: str, known: Collection[str]) -> str:
-    """The known name that differs only in spelling, if there is exactly one."""
+    """The known name that equals `name` except for spelling. If there is none or more than one,
+    `name` itself is returned."""
     if name in known:
         return name
     same = [other for other in known if bare(other) == bare(name)]
@@ -90,7 +91,8 @@ def our_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def unit_note(name: str, key: str) -> str:
-    """A note such as ` (tokens, not examples)` if `key` has a different unit than `name`."""
+    """A note on the unit of `key`, such as ` (tokens, not examples)`, if `name`, the option of
+    another tool, has a different unit; otherwise empty."""
     differs = key in UNITS and ("epoch" in name or "batch" in name)
     return f" ({UNITS[key]})" if differs else ""
 

@@ -60,8 +60,8 @@ class Trace(NoTrace):
     """The values of one run of a model by name, and edits to make while it runs.
 
     keep: patterns of the points to keep.
-    edit: by pattern, a function of the value, a new value, or a number to fill it with. Values are
-    kept after edits.
+    edit: for each pattern, how to change a value: a function of the value, a new value, or a number
+    to fill it with. The trace keeps the edited values.
     budget_bytes: keeping more than this raises TraceBudgetError; None means no limit.
     device: where to keep the values, such as "cpu"; by default, where they were computed.
     by_hand: compute every part step by step, even if it is not traced. Fused kernels give the same
@@ -165,8 +165,8 @@ class Trace(NoTrace):
             )
 
     def edits(self) -> NoTrace:
-        """A trace with the same edits that keeps nothing, for the steps of a search; NO_TRACE if
-        there are no edits."""
+        """A trace for the steps of a search: it makes the same edits but keeps no values. NO_TRACE
+        if there are no edits."""
         if not self._edit:
             return NO_TRACE
         edit = self.edit
@@ -205,8 +205,9 @@ class Trace(NoTrace):
         self.bytes -= sum(value.numel() * value.element_size() for value in values)
 
     def complete(self, other: "Trace") -> None:
-        """Add the values that this trace lacks from another trace of the same model, on inputs of
-        the same shapes. Afterwards, the points have the order of the other trace."""
+        """Copy the values that this trace lacks from another trace. Both traces must come from the
+        same model and from inputs of the same shapes. Afterwards, the points have the order of the
+        other trace."""
         kept = other._values | self._values
         for name, steps in other._values.items():
             if isinstance(steps, dict) and isinstance(own := kept[name], dict):
@@ -335,8 +336,8 @@ def _changed(name: str, value: Tensor, change: Edit) -> Tensor:
 
 
 def _ends(names: set[str]) -> list[str]:
-    """The last components of the names of all points that the parts in `names` have, including
-    points that a fused kernel skips."""
+    """The last component of every trace point that the catalogue lists for the parts in `names`.
+    Points that a fused kernel skips are included."""
     parts = {entry(name).partition(".")[0] for name in names}
     points = (key.split(".") for key in CATALOGUE)
     return sorted({point for part, point in points if part in parts})

@@ -15,7 +15,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def own_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Parameters and saved buffers by name; a tensor shared by two parts has one name."""
+    """Parameters and saved buffers by name. A tensor that two parts share appears only once."""
     saved = network.state_dict()
     buffers = {name: value for name, value in network.named_buffers() if name in saved}
     return {name: p.data for name, p in network.named_parameters()} | buffers

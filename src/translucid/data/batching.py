@@ -1,5 +1,5 @@
-"""Plan batches of items with similar lengths within a token budget, or of the rows of one long text
-in order; pad batches.
+"""Plan batches, and pad them. A plan groups items of similar lengths within a token budget, or
+takes the rows of one long text in order.
 
 The plan is a pure function of lengths, budget, seed and epoch, so that a resumed run continues with
 the same batches. Shapes: ids and mask (batch, length); the mask is True at tokens.
@@ -64,10 +64,10 @@ def plan_batches(
 ) -> BatchPlan:
     """Put every item into exactly one batch, with padded sizes within the budget.
 
-    An item has one length or several (of source and target, the sides). The padded size of a batch
-    is its number of items times the sum of the longest lengths of each side. Lengths are rounded up
-    to a `multiple`, so that there are fewer tensor shapes. Without `shuffle`, the longest items
-    come first, for decoding.
+    An item has one length or, if it has several sides such as source and target, one length per
+    side. The padded size of a batch is its number of items times the sum of the longest lengths of
+    each side. Lengths are rounded up to a `multiple`, so that there are fewer tensor shapes.
+    Without `shuffle`, the longest items come first, for decoding.
     """
     if budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
         raise ConfigError(
@@ -179,8 +179,8 @@ def _slots(batch: NDArray[np.int64], padded: NDArray[np.int64]) -> int:
 
 
 def _shapes(batches: list[NDArray[np.int64]], padded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The shape of each batch: its number of items, and the longest length of each side. (batches,
-    1 + sides)"""
+    """The shape of each batch: its number of items, and the longest length of each side. Result:
+    (batches, 1 + sides)."""
     items = np.array([len(batch) for batch in batches])
     starts = items.cumsum() - items
     max_lengths = np.maximum.reduceat(padded[np.concatenate(batches)], starts)
@@ -236,8 +236,8 @@ MAX_BYTES = 20  # maximum number of bytes of a word that a model reads
 
 
 def spell(word: str) -> bytes:
-    """The bytes of a word. Of a long word, only the beginning and the end, which are the most
-    informative."""
+    """The bytes of a word. For a long word, only the bytes at its beginning and its end are
+    returned, since they are the most informative."""
     characters = word.encode()
     half = MAX_BYTES // 2
     return characters if len(characters) <= MAX_BYTES else characters[:half] + characters[-half:]
@@ -263,8 +263,8 @@ def plan_streams(
     previous batch. Every row of the text occurs exactly once. lengths: (rows, 1), equal except for
     the last row of the text.
 
-    An epoch begins at a random row and wraps around, so that batches differ between epochs. The
-    last streams may be shorter; the last batches then have fewer rows.
+    An epoch begins at a random row of the text and wraps around, so that batches differ between
+    epochs. If the rows of the text do not divide evenly, the last batches have fewer rows.
     """
     rows, max_length = len(lengths), int(lengths.max())
     streams = max(min(budget // max_length, rows), 1)

@@ -47,7 +47,7 @@ IDENTIFIER = re.compile(r"((.*[_ .-])?(id|uuid|guid|index|nr|row))|(.*[a-z]I[dD]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user has set about columns."""
+    """The user's settings for the columns of a table."""
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     decimal: Decimal | None = None
@@ -60,7 +60,8 @@ def learn(
     places: Sequence[str],
     choices: Choices,
 ) -> Columns:
-    """Find the kind of each column and what it needs. places: file and line of each row."""
+    """Find the kind of each column, and learn what the kind needs. places: file and line of each
+    row."""
     titles = {title(column): column for column in header}
     for name in choices.kinds:
         if name not in titles:
@@ -137,7 +138,9 @@ class _Learner:
         return self._category()
 
     def _numbers_rows(self) -> bool:
-        """Whether the numbers count the rows, or the column is named as an identifier."""
+        """Whether the column numbers the rows. Its cells must be different integers, and there must
+        be enough of them. In addition, either they increase with few gaps, or the column has the
+        name of an identifier, such as id."""
         values = [float(text) for text in self.texts if text.lstrip("-").isdigit()]
         if len(values) < max(len(self.texts), FEW_ROWS) or len(set(values)) < len(values):
             return False

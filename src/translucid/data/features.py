@@ -8,8 +8,8 @@ Each column has a kind, found on the training data:
     date        the day, standardised, and month and weekday as sine and cosine
     ignore      identifiers, constant columns, free text: not read
 
-A missing value is read as the mean (0 for the other kinds). If the training data has missing
-values, a further feature, `is missing`, is 1 for them.
+A missing number is read as the mean. For a missing value of another kind, all features are 0. If
+the training data has missing values, a further feature, `is missing`, is 1 for them.
 """
 
 import csv
@@ -40,12 +40,13 @@ EXTREME = 1e15  # the largest number of deviations from the mean
 
 
 def title(column: Id) -> str:
-    """The name of a column in messages and of its features."""
+    """The name of a column, as used in messages and in the names of its features. A column without
+    a name is called by its number, such as "column 3"."""
     return column if isinstance(column, str) else f"column {column}"
 
 
 class _Column(Config):
-    """A column and what its kind learned from the training data."""
+    """A column, and what was learned about it from the training data."""
 
     column: Id
     missing: int = Field(default=0, ge=0)  # training rows without a value
@@ -54,7 +55,7 @@ class _Column(Config):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its features."""
+        """The names of the column's features."""
         return (*self.own, *((f"{title(self.column)} is missing",) if self.missing else ()))
 
     @property
@@ -63,7 +64,7 @@ class _Column(Config):
 
     @property
     def summary(self) -> str:
-        """What the kind has learned, for people."""
+        """A short description of what was learned about the column."""
         raise NotImplementedError
 
     def text(self, cell: object) -> str | None:
@@ -72,15 +73,15 @@ class _Column(Config):
 
     @property
     def typical(self) -> object:
-        """A usual value, for an example."""
+        """A usual value of the column, for an example row."""
         raise NotImplementedError
 
     def values(self, text: str) -> list[float]:
-        """The features of a value; ValueError if it cannot be read."""
+        """The features that represent a value. Raises ValueError if the value cannot be read."""
         raise NotImplementedError
 
     def remark(self, text: str) -> str:
-        """Why a value is unlike those of the training data; empty if it is not."""
+        """How a value differs from all training values, as a sentence; empty if it does not."""
         return ""
 
 
@@ -108,7 +109,8 @@ class NumberColumn(_Column):
         return f"{self.least:.6g} to {self.most:.6g}{self.unit and ' ' + self.unit}{written}"
 
     def text(self, cell: object) -> str | None:
-        """A cell in the notation of the column: numbers of Python and JSON have none."""
+        """A cell as text; None if its value is missing. A number that is not text yet is written
+        with the column's decimal mark and unit."""
         text = text_of(cell)
         if text is None or isinstance(cell, str | bool):
             return text
@@ -278,7 +280,8 @@ class Columns:
 
     @classmethod
     def read(cls, stored: object) -> "Columns":
-        """The columns of a model folder; a damaged one is refused by name."""
+        """Load the columns that a model folder stores. If they are damaged, the error message names
+        the first mistake."""
         try:
             return cls(_STORED.validate_python(stored))
         except (ValidationError, ConfigError) as error:
@@ -296,7 +299,7 @@ class Columns:
 
     @cached_property
     def ids(self) -> tuple[Id, ...]:
-        """The columns that are read."""
+        """The names of the columns that the model reads; a number for a column without a name."""
         return tuple(column.column for column in self.used)
 
     @cached_property
@@ -305,8 +308,9 @@ class Columns:
         return tuple(name for column in self.used for name in column.names)
 
     def cells_of(self, row: Sequence[object], header: Sequence[Id] | None, where: str) -> list[Any]:
-        """The cells of the columns that are read. header: the columns of the row; None: it has
-        those of the training data, or only those that are read."""
+        """The cells of the columns that the model reads. header: the columns of the row. Without a
+        header, the row must contain all columns of the training data, or only those that the model
+        reads."""
         every = [column.column for column in self.columns]
         if header is None:
             header = self.ids if len(row) == len(self.ids) else every
@@ -345,8 +349,8 @@ class Columns:
         return values + ([float(text is None)] if column.missing else [])
 
     def remarks(self, row: Sequence[object], where: str = "the row") -> list[str]:
-        """What is unlike the training data in a row: unknown categories, values out of range,
-        missing values where there were none."""
+        """How a row differs from the training data: it has unknown categories, values out of range,
+        or missing values in columns that had none."""
         remarks = []
         for column, cell in zip(self.used, self.cells_of(row, None, where), strict=True):
             text = column.text(cell)
@@ -368,7 +372,7 @@ class Columns:
         return tuple(names)
 
     def parse(self, line: str, where: str) -> list[str]:
-        """The cells of a line: separated by commas, tabs or semicolons, as in CSV."""
+        """Split a line into cells. They are separated by commas, tabs, semicolons or spaces."""
         cells: list[str] = []
         for mark in (",", "\t", ";", " "):
             cells = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
@@ -387,11 +391,12 @@ class Columns:
         return buffer.getvalue()
 
     def example(self) -> str:
-        """A row of usual values as one line."""
+        """A row of usual values, as one line."""
         return self.line([column.typical for column in self.used], self.ids)
 
     def report(self) -> list[str]:
-        """A line on each column: its kind, what it has learned, missing values."""
+        """One line for each column: its kind, what was learned about it, and the number of missing
+        values."""
         lines = []
         for column in self.columns:
             missing = f"; {column.missing:,} missing" if column.missing else ""

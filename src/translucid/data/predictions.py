@@ -51,8 +51,8 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class InputRow:
-    """A row of a file. question: the input for the model that the row contains; None: there is
-    none, and the row is written unchanged."""
+    """A row of a file. question: the model's input in this row. If it is None, the row has no input
+    and is written unchanged."""
 
     line: int
     question: Question | None
@@ -67,7 +67,7 @@ class InputRow:
 
 @dataclass
 class InputRows(ABC):
-    """A file of input rows. roles: the roles that the input column may have; the first role for
+    """A file of input rows. roles: the roles that the input column may have. The first of them for
     which the table has a column is used."""
 
     file: str
@@ -93,7 +93,7 @@ class InputRows(ABC):
 
 
 class TextLines(InputRows):
-    """A file with one text per line. The output that people read is formatted by the command."""
+    """A file with one text per line. `write` returns only the new columns, separated by tabs."""
 
     def rows(self) -> Iterator[InputRow]:
         for line, text in read_lines(
@@ -310,8 +310,8 @@ def format_for(
     file: str, roles: Sequence[str], labels: Collection[str] = (), rule: LineRule = DEFAULT
 ) -> Format:
     """Detect the format from the file name, or else from the first lines. Lines that begin with a
-    JSON object or an array of objects are JSON; for models that read words, lines in columns, of
-    which one contains known tags, are CoNLL."""
+    JSON object or an array of objects are JSON. For a model that reads words, lines with columns
+    are CoNLL if one of the columns contains known tags."""
     by_name = None if file == "-" else format_of(file, "text")
     if by_name not in (None, "text"):
         return by_name

@@ -26,8 +26,8 @@ class Record:
         return ()
 
     def texts_of(self, side: str) -> tuple[str, ...]:
-        """The text of one side, such as the source. If the record has no such side, all of its
-        texts."""
+        """The text of one side, such as the source, as a tuple. If the record has no such side, the
+        tuple contains all of its texts."""
         if side not in self.sides:
             return self.texts
         return (self.texts[self.sides.index(side)],)
@@ -60,7 +60,8 @@ class Record:
     @property
     def stratum(self) -> Hashable:
         """The key by which records are grouped for stratified splits: the labels or, without
-        labels, the length of the texts. Numbers are grouped into quantiles."""
+        labels, the length of the texts. Floats, such as the targets of regression, are grouped into
+        quantiles."""
         if self.labels:
             return frozenset(self.labels)
         return sum(map(len, self.texts)).bit_length()
@@ -211,8 +212,8 @@ class LabelledRow(Record):
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Record):
-    """Inputs and targets of one regression example. Inputs are numbers, or the cells of a table
-    that has other columns, too."""
+    """The inputs and targets of one regression example. The inputs are numbers or, if the table
+    also has columns of other kinds, the cells as they are in the file."""
 
     sides: ClassVar[tuple[str, ...]] = ()
 

@@ -39,8 +39,8 @@ ON_THE_GPU = threading.Lock()
 
 @dataclass
 class Graphs:
-    """A search of one shape, and the CUDA graphs that run it. Without a GPU, it runs without
-    graphs."""
+    """A search of one shape, and the CUDA graphs that run it. Without a GPU, the search runs
+    without graphs."""
 
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class Graphs:
 
 
 class DecodeGraphs(threading.local):
-    """Searches of a model on a GPU, with graphs for recurring shapes.
+    """Runs searches of a model on a GPU, and keeps the CUDA graphs of recurring shapes.
 
-    The graphs belong to this object. Each thread and each copy has its own, since a graph has
-    fixed tensors.
+    The graphs belong to this object. Each thread and each copy has its own, since a graph has fixed
+    tensors.
     """
 
     def __init__(self) -> None:

@@ -90,8 +90,8 @@ def kept(x: Tensor, seed: Tensor, probability: float) -> Tensor:
 
 
 def hashed(x: Tensor) -> Tensor:
-    """A hash of each int32 value (constants of C. Wellons, "lowbias32", 2018). Right shifts fill
-    negative numbers with ones, which the masks remove."""
+    """A hash of each int32 value (constants of C. Wellons, "lowbias32", 2018). A right shift of a
+    negative number inserts ones on the left; the masks set them to 0."""
     x = (x ^ ((x >> 16) & 0xFFFF)) * 0x7FEB352D
     x = (x ^ ((x >> 15) & 0x1FFFF)) * (0x846CA68B - 2**32)
     return x ^ ((x >> 16) & 0xFFFF)

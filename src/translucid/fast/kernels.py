@@ -17,7 +17,8 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor:
-    """The mask of the slots that each beam sees, apart from the newest: (sources, beams, slots)."""
+    """The mask of the slots that each beam sees: (sources, beams, slots). `attend_newest` does not
+    read the mask of slots that are written in the same call."""
     return timeline.seen
 
 

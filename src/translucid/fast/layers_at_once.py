@@ -1,5 +1,5 @@
-"""Run all layers of a decoding step in one call of `fast.cpu_kernels`, without Python in between.
-The plain counterpart is the loop over branches in `fast.decode_step`."""
+"""Run all layers of a decoding step in one call of `fast.cpu_kernels`, without Python between the
+layers. The plain counterpart is the loop over branches in `fast.decode_step`."""
 
 import ctypes
 from ctypes import c_long, c_void_p

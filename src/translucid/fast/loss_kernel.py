@@ -102,7 +102,8 @@ class _CrossEntropy(torch.autograd.Function):
 def cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float, never: Sequence[int], ignore: int
 ) -> Tensor:
-    """-Σ log p(target); logits (targets, classes), contiguous in each row."""
+    """The cross-entropy, summed over the targets that are not `ignore`. logits: (targets, classes),
+    each row contiguous in memory."""
     columns = _on(tuple(never), logits.device)
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
         logits, targets, smoothing, columns, ignore

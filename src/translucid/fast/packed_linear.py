@@ -79,8 +79,9 @@ class PackedLinear(nn.Module):
 class Int8Linear(nn.Module):
     """W x + b in 8 bits, by `fast.cpu_kernels` if available, else by torch.
 
-    The kernels round each row of inputs with its own scale. torch uses one scale for all inputs of
-    a call, unless there are at most `FEW` rows, which a 4-bit multiplication processes.
+    The kernels of `fast.cpu_kernels` round each row of inputs with its own scale. torch rounds all
+    inputs of a call with one scale. An exception are calls with at most `FEW` rows, for which torch
+    uses a 4-bit multiplication if the processor has a fast one.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -211,8 +212,8 @@ def multiplies_4_bits() -> bool:
 
 
 def _trial() -> tuple[Tensor, Tensor]:
-    """Integer weights and inputs for the trial of a kernel. The first row of each has the largest
-    values, to detect overflow."""
+    """Random integer weights and random inputs, to test a kernel. The first rows contain the
+    largest values, so that the test detects overflow."""
     generator = torch.Generator().manual_seed(0)
     q = torch.randint(-LARGEST, LARGEST + 1, (8, 64), generator=generator).float()
     x = torch.randn(4, 64, generator=generator)

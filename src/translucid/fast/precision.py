@@ -143,8 +143,8 @@ def _log_probs(
 
 
 class Merged:
-    """For a network with LoRA adapters, a copy with the adapters merged, which `refresh` updates;
-    other networks are used as they are."""
+    """A network whose LoRA adapters are merged: a copy if the network has adapters, which `refresh`
+    updates, otherwise the network itself."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._own = model, None

@@ -1,9 +1,9 @@
 """Attention over short rows in training on a GPU, with one program per row and head.
 
-Kernels for long rows use tiles of 64 to 128 positions, which short rows leave mostly empty, and
-three passes for the gradients. Here, a program holds all scores of a head, so q, k and v are read
-once forward and once backward. The plain counterpart is `parts.attention.fused`. This module needs
-Triton.
+Kernels for long rows use tiles of 64 to 128 positions, which stay mostly empty in short rows, and
+they need three passes for the gradients. Here, a program holds all scores of a head, so q, k and v
+are read once forward and once backward. The plain counterpart is `parts.attention.fused`. This
+module needs Triton.
 """
 
 from typing import Any

@@ -69,8 +69,8 @@ def _as_written(kind: type) -> bool:
 
 
 def _written(kind: type) -> Iterator[tuple[type, FunctionType]]:
-    """The methods to check, each with the class that defines it: all of Translucid's classes, and
-    the forward and call methods of torch's classes."""
+    """The methods to check, each with the class that defines it: every method of Translucid's
+    classes, but of torch's classes only the forward and call methods."""
     for owner in kind.__mro__:
         if owner.__module__.startswith(OURS):
             methods = list(vars(owner).values())
@@ -85,8 +85,8 @@ class Snapshot:
     """Remembers a network, to detect later changes: of parts, attributes, code, hooks, or the
     addresses of weights. New values in the weights are not a change.
 
-    It is compared with the network before every search, so it only compares identities, which is
-    fast.
+    The network is compared with the snapshot before every search. To be fast, the comparison checks
+    only whether the objects are still the same.
     """
 
     def __init__(self, model: nn.Module) -> None:

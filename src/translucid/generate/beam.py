@@ -70,8 +70,8 @@ def choose(
     places and are continued with padding; the continuations fill the other places, best first.
 
     scores, live: (sources, beams); live None: all prefixes are live. token_log_probs, tokens: the
-    best `width` tokens of each beam, (sources, beams, width). A width of `beams`, or of the
-    vocabulary if it is smaller, is enough.
+    best `width` tokens of each beam, (sources, beams, width). `width` must be at least the number
+    of beams, or the size of the vocabulary if that is smaller.
     """
     beams, width = token_log_probs.shape[1:]
     if live is None and beams == width == 1:  # greedy search

@@ -107,8 +107,8 @@ class GenerationConfig(Config):
         return self
 
     def with_options(self, **options: Any) -> "GenerationConfig":
-        """A copy with some settings changed. A max_length or min_length in `options` replaces a
-        limit that includes the prompt."""
+        """A copy with some settings changed. If `options` contains max_length or min_length, the
+        copy has no corresponding limit on the total length, which includes the prompt."""
         values = self.model_dump() | options
         most = options.get("max_length")
         if isinstance(most, int):
@@ -138,8 +138,8 @@ class GenerationConfig(Config):
 
     @property
     def room_for_end(self) -> int:
-        """1 if the minimum length must be less than the maximum, so that the end fits; 0 in
-        transformers' search, which does not require it."""
+        """By how many tokens the minimum length must be less than the maximum length: 1, so that
+        the end token fits, or 0 in transformers' search, which does not require this."""
         return int(self.early_stopping is None)
 
 

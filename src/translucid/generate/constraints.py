@@ -81,8 +81,8 @@ def no_repeat(size: int) -> Constraint:
 
 
 def repetition(penalty: float) -> Constraint:
-    """Repetition penalty: the score of a token that occurs earlier is divided by `penalty` if it is
-    positive, otherwise multiplied by it. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
+    """Repetition penalty for tokens that occur earlier: a positive score is divided by `penalty`, a
+    negative one is multiplied by it. Keskar et al. 2019, https://arxiv.org/abs/1909.05858"""
 
     def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
         seen = torch.zeros_like(scores).scatter_add(
@@ -105,8 +105,9 @@ def forbid_first(ids: Sequence[int], start: int) -> Constraint:
 
 
 def behind_start(constraint: Constraint, special: int = 1) -> Constraint:
-    """Apply a constraint as if a text began after its first `special` tokens. Otherwise, since
-    language models start with the end token, a constraint on repetition would forbid the end."""
+    """Apply a constraint as if a text began after its first `special` tokens. The texts of a
+    language model start with the end token, so a constraint on repetition would otherwise forbid
+    the end."""
 
     def without(log_probs: Tensor, tokens: Tensor) -> Tensor:
         text = tokens >= 0
@@ -121,8 +122,9 @@ def apply(
     tokens: Tensor,
     logits: Tensor | None = None,
 ) -> Tensor:
-    """Apply all constraints in order; return the new log-probabilities. logits: if given, the
-    constraints are applied to these, and the log-probabilities change by the same amounts."""
+    """Apply all constraints in order, and return the new log-probabilities. With `logits`, the
+    constraints change the logits, and each log-probability changes by the same amount as its
+    logit."""
     scores = before = log_probs if logits is None else logits.to(log_probs)
     for constraint in constraints:
         scores = constraint(scores, tokens)

@@ -196,9 +196,9 @@ def draw(
     """Sample texts token by token.
 
     numbers: random numbers between 0 and 1, (rows, tokens).
-    A text ends with `eos` or one of `ends`, but not before `least` tokens; or when `stop(row,
-    token)` is true; or after `most` tokens or the last random number. In the last case, it ends
-    with one of `forced_end_ids`, if given.
+    A text ends with `eos` or one of `ends`, after at least `least` tokens, or when `stop(row,
+    token)` is true. It also ends when it has `most` tokens, or when there is no random number left;
+    then its last token is one of `forced_end_ids`, if given.
     trace: passed to the model in every step.
     """
     max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most

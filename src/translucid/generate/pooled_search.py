@@ -7,9 +7,9 @@ search (beam_search.py), it keeps its place in the beam instead.
 `early_stopping` determines when the search for a source ends:
 
     True      when the pool is full
-    False     when, in addition, the best prefix, with the length penalty for its current length,
-              scores no higher than the worst text of the pool
-    "never"   the same, with the length penalty for the maximum length
+    False     when the pool is full and no text in it scores less than the best prefix, to which
+              the length penalty for its current length is applied
+    "never"   like False, but with the length penalty for the maximum length
 """
 
 from collections.abc import Callable, Sequence

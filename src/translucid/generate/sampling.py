@@ -15,7 +15,7 @@ from translucid.core.config import Config, key
 
 
 class SamplingConfig(Config):
-    """Settings of sampling. They are applied in this order."""
+    """Settings of sampling, in the order in which they are applied."""
 
     temperature: float = key(1.0, "temperature: values below 1 favor likely tokens; 0: greedy",
                              ge=0)  # fmt: skip

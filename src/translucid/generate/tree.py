@@ -210,7 +210,7 @@ class Tree:
             node.chosen = True
 
     def path(self, number: int) -> Iterator[Node]:
-        """The nodes from this one up to the root."""
+        """The nodes from the node with this number up to the root."""
         node: Node | None = self.nodes[number]
         while node is not None:
             yield node
@@ -225,7 +225,8 @@ class Tree:
         return {number: sorted(nodes, key=lambda n: -n.score) for number, nodes in below.items()}
 
     def tokens(self, number: int) -> list[int]:
-        """The tokens up to a node, including the end."""
+        """The tokens from the root to the node with this number. If the node's text has ended, the
+        end token is included."""
         return [node.token for node in self.path(number) if node.parent is not None][::-1]
 
     def as_dict(self, piece: Callable[[int], str] = str) -> dict[str, Any]:

@@ -166,8 +166,8 @@ def build_undrawn(config: ModelConfig, declared: Sequence[int]) -> Network:
 
 
 def build_shapes(config: ModelConfig) -> Network:
-    """Build a network on the meta device, to count its parameters. Initialisation is skipped,
-    because for it torch would import its compiler on this device, which takes three seconds."""
+    """Build a network on the meta device, to count its parameters. Initialisation is skipped: on
+    this device, it would make torch import its compiler, which takes three seconds."""
     with torch.device("meta"), _Unfilled():
         return build(config)
 

@@ -15,9 +15,9 @@ def transformer(stack: nn.Module, layers: int) -> None:
 
     Linear layers: Xavier uniform (Glorot & Bengio 2010), which keeps the variance forward and
     backward. Output projections are divided by sqrt(2 * layers), since the residual stream is the
-    sum of the outputs of 2 * layers of them (Radford et al. 2019). Embeddings: standard deviation
-    1 / sqrt(d_model). After the embedding scale it is 1, and the logits of a tied head are about 1,
-    except for the token just read: its logit is about sqrt(d_model), so an untrained tied model
+    sum of 2 * layers of their outputs (Radford et al. 2019). Embeddings: standard deviation 1 /
+    sqrt(d_model). After the embedding scale it is 1, and the logits of a tied head are about 1. An
+    exception is the token just read: its logit is about sqrt(d_model), so an untrained tied model
     predicts it again. Learned positions: small, so that embeddings dominate. Biases: 0.
     """
     for name, module in stack.named_modules():
@@ -63,8 +63,8 @@ def characters(model: nn.Module) -> None:
 def mlp(model: nn.Module, activation: ActivationName) -> None:
     """Initialise an MLP so that the variance stays constant through the layers.
 
-    He et al. 2015 for the relu family, which sets half of the values to 0; Xavier for the others,
-    with torch's gain for tanh. Biases: 0.
+    Activations of the relu family set half of the values to 0, so their weights follow He et al.
+    2015. For other activations, the weights follow Xavier, with torch's gain for tanh. Biases: 0.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):

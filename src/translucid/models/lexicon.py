@@ -4,7 +4,7 @@
 
 The model learns from counts, by expectation maximisation instead of gradient steps, so training
 takes seconds. The weights a and b maximise the probability of up to 64 training pairs, which are
-held out for this purpose; all else is learned from all pairs.
+held out for this purpose. Everything else is learned from all pairs.
 
 Shapes: source (batch, keys); target (batch, length); logits (batch, length, vocab).
 """
@@ -205,8 +205,8 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
         self.to(like)
 
     def _weigh(self, pairs: Sequence[Pair], texts: Sequence[Integers]) -> None:
-        """Set the weights a and b to those with which these pairs are most probable, by Newton's
-        method, since the log-likelihood is concave."""
+        """Set the weights a and b so that these pairs have the largest probability. Newton's method
+        finds them, since the log-likelihood is concave."""
         features, right = [], []  # logarithms of both probabilities (2, targets, vocab)
         for (source, _), text in zip(pairs, texts, strict=True):
             trace = Trace(self.head.reads(self.decoder))

@@ -104,8 +104,8 @@ class LinearRegression(LinearNumbers):
 
 
 class LinearScores(LinearNumbers):
-    """The scores of the labels, W x + b, by logistic regression with a penalty on W². The penalty
-    is the one with the smallest loss in cross-validation; then all rows are used."""
+    """The scores of the labels, W x + b, by logistic regression with a penalty on ‖W‖². The penalty
+    with the smallest loss in cross-validation is chosen; then W and b are fitted to all rows."""
 
     class_weights: Sequence[float] = ()  # of each label in the loss; empty: all 1
 

@@ -99,14 +99,14 @@ class LinearText(Network):
         raise NotImplementedError
 
     def scale(self, design: Design, columns: Tensor) -> Tensor:
-        """A factor for each feature that occurs: (features, 1). columns: the columns of these
-        features."""
+        """The factor of each of the given features: (features, 1), by default 1. columns: the
+        columns of these features in the design."""
         return torch.ones(len(columns), 1)
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
-        """Fit the model by multinomial logistic regression. First the penalty is chosen on a random
-        tenth of the texts, which are held out for it; then the model is fitted to all texts."""
+        """Fit the model by multinomial logistic regression. A random tenth of the texts is held out
+        to choose the penalty; then the model is fitted to all texts."""
         words = read_words(batches)
         design = self.design(words)
         active, columns = design.units.columns.unique(return_inverse=True)
@@ -140,15 +140,15 @@ class LinearText(Network):
         return Entries(entries.rows, entries.columns, entries.values.to(self.linear.bias))
 
     def _spelled(self, table: str, words: Words, first: int) -> Entries:
-        """The features of the words' spellings in a table, as entries. first: the index of the
-        first word's unit."""
+        """The features of each word's spelling in one table, as matrix entries: the row is the
+        word's unit, the column the feature. first: the index of the first word's unit."""
         features, weights = self.linear.features(words.characters)
         word, place = weights.nonzero(as_tuple=True)
         rows = self._start(table) + features[word, place]
         return Entries(first + word, rows, weights[word, place])
 
     def _start(self, table: str) -> int:
-        """The column at which the rows of a table begin."""
+        """The column at which the features of a table begin in the design."""
         return self.linear.names.index(table) * self.linear.rows
 
     def _words(self, words: Words) -> Entries:

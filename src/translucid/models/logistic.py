@@ -64,7 +64,8 @@ def _product(matrix: tuple[Tensor, ...], x: Tensor) -> Tensor:
 
 
 class Objective(Protocol):
-    """Examples with their classes, of which `solve` minimizes the mean loss."""
+    """A classification problem: examples with their classes. `solve` minimizes the mean loss of
+    these examples."""
 
     @property
     def classes(self) -> Tensor: ...  # (examples,)
@@ -78,12 +79,13 @@ class Objective(Protocol):
         ...
 
     def loss_of(self, logits: Tensor) -> Tensor:
-        """The mean loss."""
+        """The mean loss of the examples. logits: the scores."""
         ...
 
     def gradient(self, error: Tensor) -> Tensor:
-        """The gradient at the weights (features, outputs). error: at the scores, softmax minus
-        target, over the number of examples."""
+        """The gradient of the mean loss with respect to the weights, without the bias: (features,
+        outputs). error: the gradient of the mean loss with respect to the scores, (examples,
+        outputs)."""
         ...
 
     def weighted(self, error: Tensor) -> Tensor:
@@ -93,7 +95,8 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class DenseProblem:
-    """Examples with their classes, as numbers. importance: the weight of each in the loss."""
+    """A classification problem whose features are a dense matrix. importance: the weight of each
+    example in the loss."""
 
     x: Tensor  # (examples, features)
     classes: Tensor  # (examples,)
@@ -117,7 +120,7 @@ class DenseProblem:
         return error * self.importance[:, None]
 
     def loss(self, weight: Tensor) -> float:
-        """The summed loss."""
+        """The sum of the losses of all examples, each multiplied by its importance."""
         return float(self.loss_of(self.logits(weight))) * len(self.classes)
 
 
@@ -192,9 +195,9 @@ def solve(
 def best_penalty(
     train: Problem, held_out: Problem, penalties: Sequence[float]
 ) -> tuple[float, Tensor]:
-    """Choose the penalty with the fewest errors on held-out examples (if equal, with the lowest
-    loss); return it with its weights. penalties: n times each penalty on the mean loss, where n is
-    the number of examples; strongest first."""
+    """Choose the penalty with the fewest errors on held-out examples; if several are equal, the one
+    with the lowest loss. Return the penalty and the weights fitted with it. penalties: strongest
+    first; each is added to the summed loss, not to the mean loss."""
     tried: list[tuple[tuple[int, float], float, Tensor]] = []
     weight: Tensor | None = None
     for penalty in penalties:

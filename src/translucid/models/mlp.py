@@ -1,7 +1,8 @@
 """Networks for numeric inputs: the perceptron with its learning rule (Rosenblatt 1958), and the
 multi-layer perceptron.
 
-Shapes: x (batch, inputs); outputs (batch, outputs), for a perceptron (batch,), 0 or 1.
+Shapes: x (batch, inputs). The outputs of an MLP are (batch, outputs); a perceptron's are (batch,)
+and either 0 or 1.
 """
 
 from collections.abc import Iterator
@@ -93,8 +94,8 @@ class PerceptronConfig(Config):
 
 
 class Perceptron(Network):
-    """y = 1 where w · x + b > 0, else 0. The perceptron has no gradient and learns by its own rule,
-    from any initial weights; here they are 0."""
+    """y = 1 where w · x + b > 0, else 0. The perceptron has no gradient; `learn` applies its own
+    rule, which works from any initial weights. They are initialised to 0."""
 
     config: PerceptronConfig
 

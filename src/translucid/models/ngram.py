@@ -133,8 +133,9 @@ class NGramModel(AutoregressiveNetwork[RowState]):
 def texts_of(
     batches: Sequence[tuple[Mapping[str, Tensor], Tensor]], ids: str, mask: str
 ) -> Iterator[Integers]:
-    """Yield each text that a decoder reads in training, without padding and followed by the target
-    of its last token. ids, mask: the names of these inputs."""
+    """Yield each text that a decoder reads in training: its tokens without padding, followed by the
+    target of the last token. ids, mask: the names under which a batch contains the token ids and
+    their mask."""
     for named, targets in batches:
         real = named.get(mask)
         real = torch.ones_like(named[ids], dtype=torch.bool) if real is None else real

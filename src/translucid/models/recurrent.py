@@ -136,8 +136,8 @@ def _top(layers: Tensor, directions: int) -> Tensor:
 
 class OneStep(NoTrace):
     """A trace for one position of a loop (input feeding). Values (rows, 1, features) are stored at
-    that position, except for the `known` points, which are the same at all positions and were
-    stored before the loop."""
+    this position. The points in `known` are not stored, because they are the same at all positions
+    and were stored before the loop."""
 
     def __init__(self, trace: NoTrace, position: int, known: Collection[str] = ()) -> None:
         self._trace, self._position, self._known = trace, position, known
@@ -403,8 +403,8 @@ class RecurrentDecoder(Decoder):
         return self.bridge.state_terms(at.part("bridge"), layer, row, point, label)
 
     def terms(self, at: Scope, point: str, index: Index) -> Expression:
-        """With input feeding, one value of a position's input: its embedding or the previous
-        attention output."""
+        """One value of the decoder's input at a position, for a decoder with input feeding. It
+        belongs to the embedding or to the previous attention output."""
         row, place, d = index
         size = self.embedding.table.embedding_dim
         if d < size:

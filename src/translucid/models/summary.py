@@ -18,8 +18,8 @@ _LAYER = re.compile(r"layers\.(\d+)")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A row for one part, or for `copies` equal parts of identical layers; the numbers are those of
-    one copy."""
+    """A row of the table, for one part or for `copies` equal parts of identical layers. The numbers
+    are those of a single copy."""
 
     part: str
     shape: str
@@ -34,7 +34,8 @@ class SummaryRow:
 
 
 def rows(model: nn.Module, length: int) -> list[SummaryRow]:
-    """One row per part that has parameters or compares positions; identical layers are merged."""
+    """One row for each part that has parameters or computes attention weights. Identical layers
+    share a row."""
     all_rows: list[SummaryRow] = []
     stored: dict[int, str] = {}  # a tied matrix is used in two places but stored once
     for name, module in model.named_modules():

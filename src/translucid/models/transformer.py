@@ -34,10 +34,11 @@ SUBLAYERS = {
 
 
 class Layer(nn.Module):
-    """Self-attention, optional cross-attention, feed-forward; each with a residual connection.
+    """Self-attention, optional cross-attention and a feed-forward network, each with a residual
+    connection.
 
-    With a parallel residual, attention and feed-forward both read x, and both are added to it
-    (Wang & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
+    With a parallel residual, attention and feed-forward both read x, and both are added to it (Wang
+    & Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311).
     """
 
     decode_slots = ("layer",)
@@ -335,8 +336,8 @@ class Stack(nn.Module):
         return self.embedded(at, before=part)
 
     def _into_layer(self, number: int, at: Scope) -> str:
-        """The full name of the trace point that a layer reads. If `number` is the number of layers,
-        it is the output of the last layer."""
+        """The full name of the trace point that the layer with this number reads. With the number
+        of layers, it is the point that holds the output of the last layer."""
         if number:
             return at.part(f"layers.{number - 1}").output_name
         normed = self.embedding_norm is not None

@@ -186,7 +186,8 @@ class TransformerConfig(SequenceConfig):
 
     @property
     def score_factor(self) -> float:
-        """The attention factor squared, since it scales both queries and keys."""
+        """The factor by which attention scores are multiplied: the attention factor squared, since
+        it scales both queries and keys."""
         if self.positions != "rotary":
             return 1.0
         factor = self.rotary_attention_factor

@@ -146,8 +146,8 @@ def markov(pairs: Sequence[Pairs], model: WordAlignment) -> float:
 
 
 def _emission(batch: Pairs, model: WordAlignment) -> tuple[Tensor, Tensor]:
-    """p(target token | source token) for each pair of positions, in two parts that add up to it:
-    for aligned and for unaligned target tokens."""
+    """p(target token | source token) for each pair of positions. It is the sum of the two tensors
+    that are returned: the part for aligned target tokens, and the part for unaligned ones."""
     epsilon = model.alignment.unaligned
     unaligned = epsilon * model.unigram[batch.target][..., None]
     return (1 - epsilon) * model.translation[batch.cells], unaligned

@@ -1,9 +1,9 @@
 """Attention for recurrent decoders: an alignment of each target position to the source.
 
 Shapes: hidden (rows, queries, d_query); encoder_output (sources, keys, d_encoder); pattern
-(sources, beams * queries, keys). The query is the decoder's state after its step (Luong et al.
-2015, https://arxiv.org/abs/1508.04025), so that all positions of a known target are aligned in
-parallel; the score is Bahdanau's or Luong's.
+(sources, beams * queries, keys). The query is the state of the decoder after it has read the token
+(Luong et al. 2015, https://arxiv.org/abs/1508.04025), so all positions of a known target are
+aligned in parallel. The score is Bahdanau's or Luong's.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Attention: each query gets a mean of the values, weighted by how well it matches the keys.
+"""Attention: each query gets a mean of the values. The weight of a value says how well its key
+matches the query.
 
 Shapes: x (batch, positions, d_model); per head (batch, heads, positions, d_head).
 Masks are boolean and broadcast to (batch, heads, queries, keys); True means "may attend".
@@ -65,7 +66,7 @@ def attend(
     trace: NoTrace = NO_TRACE,
 ) -> Tensor:
     """softmax(factor q kᵀ / sqrt(d_head) + bias) v; zeros for a query that sees no key. Without
-    `scaled`, the scores are not divided.
+    `scaled`, the scores are not divided by sqrt(d_head).
 
     q: (batch, heads, queries, d_head); k, v: (batch, kv_heads, keys, d_head). Each key head serves
     heads / kv_heads query heads. kernel: computes the result if no step is traced; default:
@@ -237,8 +238,8 @@ class MultiHead(nn.Module):
         return at.linear(layer, own, x, f"W_{letter}", f"b_{letter}")
 
     def _rows_of(self, point: str) -> tuple[str, int]:
-        """The name of the linear layer that computes `point` (query, key or value), and the index
-        of the head at which its rows for this point begin."""
+        """The name of the linear layer that computes `point` (query, key or value), and the number
+        of heads whose rows precede the rows of this point in the layer."""
         raise NotImplementedError
 
     def _read_by(self, at: Scope, point: str, row: int, place: int) -> Terms:
@@ -273,8 +274,8 @@ class SelfAttention(MultiHead):
         factor: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
-        """norms: normalise the queries (first norm) and the keys (second norm) of each head, over
-        d_head."""
+        """norms: the norm of the queries and the norm of the keys. Each is applied to every head,
+        over d_head."""
         super().__init__(
             d_model, heads, kv_heads, d_head=d_head, bias=bias, output_bias=output_bias,
             scaled=scaled, dropout=dropout,
@@ -358,8 +359,8 @@ def _matched(at: Scope, side: str) -> str:
 
 
 def _turned_terms(at: Scope, side: str, index: Index) -> Expression:
-    """One value of the rotated queries or keys: a value of a pair (even, odd), rotated by the
-    pair's angle; unchanged if the pair has no angle."""
+    """One value of the rotated queries or keys, as an expression. Dimensions form pairs (even,
+    odd), and each pair is rotated by its angle; a pair without an angle is unchanged."""
     row, head, place, d = index
     before = f"normed_{side}" if at.has(f"normed_{side}") else side
     positions, pair = at.stack.part("positions"), d // 2

@@ -175,7 +175,8 @@ class Timeline:
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """An encoder's output, projected for the decoder; one row per source, shared by its beams."""
+    """An encoder's output, projected for the decoder. It has one row per source, and the beams of a
+    source share this row."""
 
     projected: Sequence[tuple[Tensor, Tensor]] = ()  # keys and values, by layer
     mask: Tensor | None = None  # (sources, keys), True at real tokens

@@ -181,8 +181,9 @@ class Computation:
         return compute
 
     def softmax_of(self, scope: str) -> str:
-        """The full name of the point from which a softmax is computed. scope: `head.softmax`,
-        `head.pool_softmax` or similar; for other scopes, the result is empty."""
+        """The full name of the point from which a softmax is computed, such as the logits for the
+        scope `head.softmax` and the pooling scores for `head.pool_softmax`. Empty if the scope is
+        not one of these."""
         above, _, own = scope.rpartition(".")
         names = {
             "softmax": ("logits", "class_logits", "sum"),
@@ -286,7 +287,8 @@ class Computation:
     def _largest(
         self, groups: list[Terms], by: Callable[[Tensor], Tensor]
     ) -> tuple[list[Expression], Tensor]:
-        """The terms to show, and the values of the others."""
+        """Select the terms to show, the largest according to `by`. Return their expressions, and
+        the values of the remaining terms."""
         if not groups:
             return [], torch.zeros(0)
         values = torch.cat([group.values.cpu() for group in groups])
@@ -444,8 +446,8 @@ def softmax_terms(
 
 
 def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
-    """One value of a softmax that no part traces: of the outputs, or of the pooling scores, which
-    hides padding."""
+    """One value of a softmax that no part traces, as an expression: the softmax of the outputs, or
+    that of the pooling scores, in which padding is masked."""
     scores = at.run.vector("x", at.run.softmax_of(at.scope), *index[:-1], None)
     if not at.scope.endswith("pool_softmax"):
         return softmax_terms(at, point, index, scores)
@@ -455,8 +457,9 @@ def _derived_terms(at: Scope, point: str, index: Index) -> Expression:
 
 
 def part_of(network: nn.Module, scope: str) -> tuple[str, nn.Module]:
-    """The path of the part that traces under a scope, and the part: the innermost module on the
-    way. A recurrent stack, for example, traces the scopes of its cells."""
+    """The path and the module of the part that traces under a scope: the deepest module whose path
+    is the beginning of the scope. For a cell of a recurrent stack, for example, this is the
+    stack."""
     part, path = network, ""
     for name in scope.split("."):
         below = getattr(part, name, None)

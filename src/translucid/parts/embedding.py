@@ -1,7 +1,7 @@
 """Token embeddings, further input parts, and the language head.
 
-Input parts (`InputPart`) may replace ids (word dropout) or add to the embeddings: segments here,
-characters in `characters.py`.
+Input parts (`InputPart`) may replace ids (word dropout) or add vectors to the embeddings. Segments
+are defined in this module, characters in `characters.py`.
 
 Shapes: ids and segments (batch, length); x (batch, length, d_model).
 """
@@ -22,10 +22,10 @@ from translucid.parts.switch import Switch, in_words
 
 
 class Embedding(nn.Module):
-    """One trained row per id, times sqrt(d_model) with `scale`.
+    """One trained row per id. With `scale`, each row is multiplied by sqrt(d_model).
 
-    The scale lets a tied matrix with small values serve both as embedding, with entries near 1,
-    and as output head, with initial logits near 0.
+    The scale lets a tied matrix with small values serve both as embedding, with entries near 1, and
+    as output head, with initial logits near 0.
     """
 
     decode_slots = ("embedding",)
@@ -131,8 +131,8 @@ class InputPart(nn.Module):
         return x
 
     def adds(self) -> bool:
-        """Whether the part adds vectors to the embeddings; their sum is then its trace point
-        `sum`."""
+        """Whether the part adds vectors to the embeddings. If it does, the result is its trace
+        point `sum`."""
         return type(self).add is not InputPart.add
 
 

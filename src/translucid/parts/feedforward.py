@@ -107,8 +107,8 @@ class _TwoLayers(nn.Module):
         return at.linear("output", d, at.vector("activated", row, place, None), "W_2", "b_2")
 
     def _expanded(self, at: Scope, index: Index, first: int, weight: str, bias: str) -> Expression:
-        """One value of the first layer, W x + b. first: the row at which the block of this point
-        begins."""
+        """One value of the output of the first layer, W x + b. first: the row of W at which the
+        rows for this trace point begin."""
         row, place, d = index
         return at.linear("expand", first + d, at.inputs(row, place, None), weight, bias)
 

@@ -2,10 +2,11 @@
 
     p_n(w | h) = max(c(h w) - D, 0) / c(h) + γ(h) p_{n-1}(w | h without its first token)
 
-c counts the n-gram in the highest order; below it, the number of different tokens before the n-gram
-(each row of text that begins with the n-gram adds 1). D is one of three discounts, for c = 1, 2 and
-3 or more, estimated from the counts of counts. γ(h) is the probability mass that the discounts
-leave. p_0 is uniform. Chen & Goodman 1999, https://doi.org/10.1006/csla.1999.0128
+In the highest order, c is the number of times that the n-gram occurs. In lower orders, it is the
+number of different tokens that precede the n-gram (each row of text that begins with the n-gram
+adds 1). D is one of three discounts, for c = 1, 2 and 3 or more, estimated from the counts of
+counts. γ(h) is the probability mass that the discounts leave. p_0 is uniform. Chen & Goodman 1999,
+https://doi.org/10.1006/csla.1999.0128
 
 A context h is stored as the index of its n-gram among the n-grams of the order below. Order 1 has
 one context, with index 0.
@@ -205,8 +206,8 @@ def _smoothed(keys: Integers, counts: Integers, contexts: int, vocab: int) -> Es
 
 def discounts(counts: Integers) -> tuple[float, float, float]:
     """The three discounts D, for n-grams that occur once, twice and more often (Chen & Goodman
-    1999, equation 26). If the counts of counts do not define them, as with little data, all three
-    are n₁ / (n₁ + 2 n₂) (Ney, Essen & Kneser 1994), or 1/2 if that is 0 or 1."""
+    1999, equation 26). Little data may not define these discounts. Then all three are n₁ / (n₁ + 2
+    n₂) (Ney, Essen & Kneser 1994), or 1/2 if this fraction is 0 or 1."""
     n1, n2, n3, n4 = (int((counts == c).sum()) for c in (1, 2, 3, 4))
     y = n1 / max(n1 + 2 * n2, 1)
     if min(n1, n2, n3, n4) > 0:

@@ -1,4 +1,4 @@
-"""Normalisation over the features of a token (layer, RMS) or over a batch; residual connections.
+"""Norms over the features of a token (layer, RMS) or over a batch, and residual connections.
 
 Shapes: x (batch, length, d_model). `mask` is the token mask (batch, length), which only batch norm
 needs.

@@ -95,8 +95,8 @@ class NoPositions(nn.Module):
         return x
 
     def angles(self, positions: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
-        """The angles (batch, length, pairs) by which the first pairs of queries and keys are
-        rotated; None if the scheme rotates nothing."""
+        """The angles by which queries and keys are rotated: (batch, length, pairs), for the first
+        `pairs` pairs of dimensions. None if the scheme rotates nothing."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor, trace: NoTrace = NO_TRACE) -> Tensor | None:
@@ -123,8 +123,8 @@ POSITIONS.add("none", NoPositions)
 class Sinusoidal(NoPositions):
     """PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos(p / base^(2i/d)); not trained.
 
-    Layouts: "interleaved" as in this formula; "halves": all sines, then all cosines; "fairseq":
-    halves, with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    layout: "interleaved" is this formula. "halves" has all sines before all cosines. "fairseq" is
+    like "halves", but with base^(i/(d/2-1)). Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 
     point = "encoding"
@@ -232,7 +232,7 @@ class Rotary(NoPositions):
     only on relative positions.
 
     scaling: for texts longer than in training, a factor for the linear method or a RotaryScaling.
-    fraction: rotate only this fraction of a head's dimensions, the first ones.
+    fraction: the fraction of a head's dimensions that is rotated, beginning with the first.
     Su et al. 2021, https://arxiv.org/abs/2104.09864
     """
 

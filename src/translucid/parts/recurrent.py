@@ -296,8 +296,8 @@ class Recurrent(nn.Module):
         return apply("sigmoid", at.number(point.replace("_gate", "_sum"), *index))
 
     def _sum_terms(self, at: Scope, index: Index, letter: str) -> Expression:
-        """One value of W x + U h + b for the gate with this letter. torch stores b as the sum of
-        two vectors."""
+        """One value of W x + U h + b for the gate with this letter. In torch, b is the sum of two
+        stored vectors."""
         row = BLOCKS[self.kind()].index(letter) * self.hidden + index[2]
         end = f"l{_layer(at)}" + ("_reverse" if ".backward." in at.scope else "")
         x, state = self._below(at, index), self._state_before(at, index, "hidden", "h_before")
@@ -320,7 +320,8 @@ class Recurrent(nn.Module):
         return at.inputs(row, place, None)
 
     def _state_before(self, at: Scope, index: Index, point: str, label: str) -> Terms:
-        """The state before this token: the one after the previous token, or the initial state."""
+        """The state that a layer has before it reads this token: its state after the previous token
+        or, at the first token, the initial state."""
         row, place, _ = index
         last = at.token_before(row, place, backward=".backward." in at.scope)
         if last is not None:

@@ -203,7 +203,7 @@ def _pack(x: Tensor, lengths: Tensor) -> PackedSequence:
 
 
 def _rows(state: RecurrentState, rows: Tensor | None) -> RecurrentState:
-    """The state with its rows in a different order."""
+    """The state with its rows in the order given by the indices `rows`."""
     assert rows is not None, "packed sequences are sorted"
     return RecurrentState(
         state.hidden.index_select(1, rows),

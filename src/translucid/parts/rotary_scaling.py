@@ -77,8 +77,8 @@ class RotaryScaling:
         return p / slow if self.factor == 1 else p / (factor * slow)
 
     def kept(self, d: int, base: float, device: torch.device | None = None) -> Tensor:
-        """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow ones. (d
-        / 2,)"""
+        """The fraction of each pair's frequency that is kept: 1 for fast pairs, 0 for slow ones.
+        Shape: (d / 2,)."""
         if self.method == "llama3":
             turns = self.length * frequencies(d, base, device) / (2 * math.pi)
             return ((turns - self.low) / (self.high - self.low)).clamp(0, 1)

@@ -1,7 +1,9 @@
-"""Features of a word's spelling, such as its suffixes. Each is a row of a table, chosen by a hash.
+"""Features of a word's spelling, such as its suffixes. Each feature is a row of a table, chosen by
+a hash.
 
-Shapes: characters (..., width), each byte of a word + 1, 0 after its end (see
-`parts/characters.py`); the row of each feature, and whether it exists: (..., features).
+Shapes: characters (..., width), in which byte b of a word is b + 1, and 0 follows the end of the
+word (see `parts/characters.py`). The table rows of the features, and whether each feature exists,
+are (..., features).
 """
 
 import torch
@@ -31,8 +33,8 @@ def word_codes(ids: Tensor, characters: Tensor) -> Tensor:
 
 
 def pair_codes(before: Tensor, codes: Tensor) -> Tensor:
-    """The hash of each pair of words. before: the hash of the first word, 0 if there is none;
-    codes: the hash of the second word."""
+    """The hash of each pair of words. before: the hash of the first word, or 0 if there is no first
+    word. codes: the hash of the second word."""
     return (before * _BASE + codes) % _PRIME
 
 
@@ -47,9 +49,10 @@ def ngram_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def affix_rows(characters: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """The table rows of these features of each word, and whether each feature exists: the prefixes
-    and suffixes of 1 to 4 bytes, the word in lower case, and its shape. The shape is the sequence
-    of kinds of characters (capital, small, digit, other) without repetitions."""
+    """The table rows of the features of each word, and whether each feature exists. Both: (...,
+    features). The features are the prefixes and suffixes of 1 to 4 bytes, the word in lower case,
+    and its shape. The shape is the sequence of kinds of characters (capital, small, digit, other)
+    without repetitions."""
     marked, lowered = _marked(characters), _marked(lower(characters))
     length = (characters > 0).sum(dim=-1, keepdim=True)
     codes, exists = [], []

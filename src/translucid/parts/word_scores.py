@@ -42,7 +42,7 @@ class WordScores(nn.Module):
         return weight
 
     def codes(self, ids: Tensor, characters: Tensor) -> Tensor:
-        """The hash of each word, by which its row is found: (...)."""
+        """The hash of each word, which determines its table row. Shape: (...)."""
         return word_codes(ids, characters)
 
     def spelling(self, characters: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,8 +51,8 @@ class WordScores(nn.Module):
         raise NotImplementedError
 
     def features(self, characters: Tensor) -> tuple[Tensor, Tensor]:
-        """The table rows of the features of each word's spelling, and the factor of each. Both:
-        (..., features). characters: (..., width)."""
+        """For each feature of a word's spelling, its table row and the factor by which this row is
+        multiplied. Both: (..., features). characters: (..., width)."""
         rows, exists = self.spelling(characters)
         count = exists.sum(dim=-1, keepdim=True).clamp(min=1)
         return rows, exists.to(self.bias.dtype) / count.to(self.bias.dtype).sqrt()

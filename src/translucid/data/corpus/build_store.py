@@ -52,8 +52,8 @@ _MOST_SHARDS = 256  # maximum number of shards, since each is an open file
 class StorePlan:
     """A store to build from text files.
 
-    Its tokens do not depend on `processes` (default: one per core) or on `shard_bytes`, the size of
-    the text of one shard. A compressed file is read by a single process.
+    The tokens in the store do not depend on `processes` (default: one per core) or on
+    `shard_bytes`, the size of the text of one shard. A compressed file is read by a single process.
     """
 
     files: Sequence[str | Path]

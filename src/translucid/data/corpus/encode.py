@@ -131,9 +131,9 @@ class WordCache:
     encoded only once.
 
     Tokenizers trained with Translucid split text before a space that follows a visible character,
-    and no token crosses such a place. So the ids of a text are those of the pieces between these
-    places, concatenated. Imported tokenizers may behave differently, so with them whole texts are
-    encoded.
+    and no token crosses such a boundary. So the ids of a text are the concatenated ids of the
+    pieces between these boundaries. Imported tokenizers may behave differently, so they encode
+    whole texts.
     """
 
     def __init__(self, tokenizer: Tokenizer, most: int = _MOST_PIECES) -> None:

@@ -78,8 +78,8 @@ def _is_packed(file: str | Path) -> bool:
 
 
 def _blocks(file: str | Path, size: int, part_bytes: int) -> Iterator[LineSpan]:
-    """Evenly spaced spans of whole lines. Since a block is extended to whole lines and so becomes
-    larger than planned, some blocks are skipped to keep the total size."""
+    """Evenly spaced spans of whole lines. A block is extended to whole lines, which makes it larger
+    than planned. To compensate for this, some blocks are skipped."""
     blocks = min(_BLOCKS, part_bytes)
     end = taken = 0
     with open_binary(file) as opened:

@@ -1,8 +1,8 @@
 """Token ids on disk: a corpus of any size, read through memory maps.
 
-A store is a folder. Its manifest.json names a subfolder that contains the shards; it is replaced
-atomically when a new subfolder is complete. The concatenated shards are the stream of all
-documents, each followed by eos.
+A store is a folder. Its manifest.json names a subfolder that contains the shards. When a new
+subfolder is complete, the manifest is replaced atomically. The concatenated shards are the stream
+of all documents, each followed by eos.
 """
 
 import hashlib

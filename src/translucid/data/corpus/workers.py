@@ -83,8 +83,8 @@ def _encode_in_processes(
 
 
 def _hand_over(pool: ProcessPoolExecutor, job: Job, number: int) -> "Future[Shard]":
-    """Submit a job to a pool of processes. If a process of the pool has died, which can raise
-    different errors, raise BrokenProcessPool."""
+    """Submit a job to a pool of processes. A pool in which a process has died may raise different
+    errors; all of them are converted to BrokenProcessPool."""
     try:
         return pool.submit(_work, job, number)
     except (OSError, ValueError) as error:

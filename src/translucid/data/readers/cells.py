@@ -76,7 +76,7 @@ def is_number(cell: object) -> bool:
 
 
 def is_plain_number(cell: object) -> bool:
-    """Whether `as_number` reads a cell, and no digit of it is lost."""
+    """Whether `as_number` reads a cell without losing a digit, such as a leading zero."""
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         return False
     text = str(cell)

@@ -1,5 +1,5 @@
-"""Find the column of each role (text, label, ...). The user chooses it by number or name; otherwise
-it is recognised by its name."""
+"""Find the column of each role (text, label, ...). The user chooses a column by number or name.
+Otherwise, it is the column that was used in training, or one whose name is recognised."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -143,8 +143,9 @@ def _of_two(
     loading: Loading,
 ) -> tuple[Table, dict[str, int | str]]:
     """Find the columns of the missing roles in a table with two columns. If only one role is
-    missing, it is the column that has no role yet. Source and target are the first and the second
-    column; for text and label, the cells are compared. Return the table and the columns by role."""
+    missing, its column is the one that has no role yet. Otherwise, source and target are the first
+    and the second column, and text and label are found by comparing cells. Return the table and the
+    columns by role."""
     free: list[int | str] = [place for place in (0, 1) if place not in taken]
     if len(missing) == len(free) == 1:
         return table, {missing[0]: free[0]}
@@ -226,8 +227,8 @@ def cell(table: Table, place: int | str, line: int, row: Row) -> object:
 
 
 def _has_usual(row: Sequence[object], wanted: Mapping[str, Column | None]) -> bool:
-    """Whether a row contains a recognised column name for every role. If only some roles have one,
-    the row may be data."""
+    """Whether a row contains a recognised column name for every role. If it contains names for only
+    some roles, the result is False, since the row may be data."""
     names = {str(name).strip().lower() for name in row}
     return all(names.intersection(USUAL[role]) for role in wanted)
 
@@ -299,8 +300,8 @@ def _in_order(
 
 
 def _such_as(table: Table, unknown: Sequence[str], columns: Mapping[str, int | str]) -> str:
-    """An example of settings that choose columns for the unknown roles, among those without a
-    role."""
+    """Settings that choose a column for each unknown role, as an example for a message. Only
+    columns that have no role yet are chosen."""
     places: Sequence[int | str] = range(table.width) if table.width else table.names
     free = [table.column(place) for place in places if place not in columns.values()]
     return " ".join(
@@ -323,12 +324,13 @@ def open_rows(
     ignored: Sequence[Column] = (),
     answered: bool = True,
 ) -> tuple[Table, Places, Places]:
-    """Open a table and find its input and target columns. role: of the targets, output or label.
-    ignored: columns that are no inputs. answered: the table must have targets; otherwise only
-    inputs are found.
+    """Open a table and find its input and target columns. role: what the targets are, output or
+    label. ignored: columns that are not inputs. answered: whether the table must have targets; if
+    not, only the inputs are found.
 
-    By default, these are the columns used in training. If the table lacks them, the target is the
-    column with a usual name, such as label, or else the last column, and all others are inputs.
+    By default, the inputs and targets are the columns used in training. If the table lacks them,
+    the target is the column with a usual name, such as label, or else the last column, and all
+    others are inputs.
     """
     named = any(isinstance(column, str) for column in [*(inputs or ()), *(targets or ()), *ignored])
 

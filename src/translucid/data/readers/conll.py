@@ -131,8 +131,8 @@ def read_conll(
     rule: LineRule = DEFAULT,
     loading: Loading | None = None,
 ) -> Iterator[Tagged]:
-    """Read tagged sentences. words, tags: the columns, by number (from 1) or by name; by default,
-    those of the recognised layout, which is recorded in the notes of `loading`."""
+    """Read tagged sentences. words, tags: the columns, by number (from 1) or by name. By default,
+    they are those of the recognised layout, and a note in `loading` names this layout."""
     loading = loading if loading is not None else Loading()
     loading.file = loading.file or str(path)
     for sentence in read_sentences(path, words=words, tags=tags, rule=rule, loading=loading):

@@ -24,8 +24,8 @@ _NAME = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")  # column name: at most three w
 
 
 def as_table(path: str | Path, rule: LineRule) -> str:
-    """The end of an error message for a file without a known extension: advice if its first line
-    looks like that of a table, otherwise empty."""
+    """Advice to append to an error message about a file without a known extension, if its first
+    line looks like that of a table; otherwise empty."""
     first = next((text for _, text in read_lines(path, rule) if text and text.strip()), "")
     if first.count("\t") == 1:
         return "; its lines have two cells separated by a tab: set data.format=tsv"
@@ -89,9 +89,10 @@ def _kind(name: str, column: Sequence[str]) -> Literal["alike", "other", "unknow
 def label_place(rows: Sequence[Sequence[object]]) -> int | None:
     """The index of the label column in a table with two columns; None if uncertain.
 
-    These properties are compared in order, and the first that only one column has decides: its
-    values repeat; it has at most half as many different values as the other column; it contains
-    only single words; it contains only numbers; a value occurs twice.
+    The following properties are checked in this order. The first one that only one of the columns
+    has decides which column contains the labels: its values repeat; it has at most half as many
+    different values as the other column; it contains only single words; it contains only numbers; a
+    value occurs twice.
     """
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=False)]
     if len(columns) != 2:
@@ -115,7 +116,8 @@ def header_over_labels(
 ) -> bool | None:
     """Whether the first row is a header, judged by the label column at `place`; None if uncertain.
 
-    A header does not occur again below, while labels do. The probability that a label occurs only
+    If a cell of the first row occurs again in its column, the row is not a header. Otherwise, it is
+    a header if a label would probably occur more than once. The probability that it occurs only
     once is estimated from the number of labels below that occur only once (Good-Turing estimate).
     """
     rows = [row for row in below if len(row) == len(first)]

@@ -113,8 +113,8 @@ def read_lines(
 def split_lines(
     stream: Lines, name: str, rule: LineRule, loading: Loading, number: int = 0
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield the numbered lines of a stream. number: how many lines come before the stream. The rule
-    limits the memory that is used."""
+    """Yield the numbered lines of a stream. number: how many lines come before the stream. A long
+    line does not fill the memory, because `rule` limits the length of lines."""
     limit = rule.max_bytes + 2  # room for \r\n
     while raw := stream.readline(limit + (len(BOM) if number == 0 else 0)):
         number += 1
@@ -187,7 +187,8 @@ def _into_another(path: Path) -> str:
 
 
 class _FilePart:
-    """A view of a part of a file: reading starts and ends with the span."""
+    """A view of one part of a file. Reading starts at the beginning of the part and stops at its
+    end."""
 
     def __init__(self, file: BinaryIO, span: LineSpan) -> None:
         file.seek(span.start)

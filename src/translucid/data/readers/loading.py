@@ -107,8 +107,9 @@ def has_no_label(value: object) -> bool:
 def with_label(
     records: Sequence[WithLabel], missing: Collection[str], file: str, loading: Loading
 ) -> list[WithLabel]:
-    """Yield the records that have a label, and count the others. missing: labels that mean "no
-    label"; auto: words such as n/a, unless they are frequent."""
+    """The records that have a label; the others are counted in `loading`. missing: the labels that
+    mean "no label", or AUTO for words such as n/a. With AUTO, a frequent word other than nan raises
+    an error, since it may be a class."""
     counts = Counter(record.label for record in records)
     words = [label for label in counts if label.lower() in MISSING]
     if tuple(missing) != AUTO:

@@ -1,7 +1,7 @@
 """Numbers and dates as people write them in tables: 3.5, 3,5, 1,234.50, 12 %, € 5, 2024-03-31.
 
-A column is read in one notation, which all its cells must share. A notation that the cells leave
-open, such as 1,234 or 03/04/2024, is an error that names the setting.
+A column is read in one notation, which all its cells must share. If the cells can be read in
+several ways, such as 1,234 or 03/04/2024, an error names the setting that decides.
 """
 
 import math
@@ -55,7 +55,8 @@ def unit_of(text: str) -> tuple[str, str]:
 
 
 def number(text: str, decimal: Decimal) -> float | None:
-    """A number in this notation; None if the text is none. Infinity and nan are none."""
+    """The number that a text represents with this decimal mark; None for any other text, including
+    infinity and nan."""
     if NUMBER[decimal].fullmatch(text) is None or not any(map(str.isdigit, text)):
         return None
     grouped = re.sub(r"[ '’]", "", text).replace("." if decimal == "," else ",", "")
@@ -71,8 +72,8 @@ class Notation:
     unit: str = ""
 
     def read(self, text: str) -> float | None:
-        """The number of a cell; None if it is written differently. The unit may be left out only
-        where the column has none."""
+        """The number in a cell; None if the cell contains no number, or one with a different
+        decimal mark or unit."""
         bare, unit = unit_of(text)
         return number(bare, self.decimal) if unit == self.unit else None
 
@@ -84,7 +85,8 @@ def as_number(text: str) -> bool:
 
 
 def notation_of(texts: Sequence[str], decimal: Decimal | None) -> Notation:
-    """The notation of a column in which all cells are numbers; ValueError if they have none."""
+    """The notation in which all cells of a column are numbers. Raises ValueError if there is none,
+    or if several are possible."""
     split = [unit_of(text) for text in texts]
     units = {unit: text for text, (_, unit) in zip(texts, split, strict=True)}
     if len(units) > 1:
@@ -113,7 +115,8 @@ def notation_of(texts: Sequence[str], decimal: Decimal | None) -> Notation:
 
 
 def moment(text: str, order: Order) -> datetime | None:
-    """A date, perhaps with a time, whose day, month and year come in this order."""
+    """Parse a date, optionally with a time, whose day, month and year are in this order; None if
+    the text is not such a date."""
     parts = PARTS[order].match(text)
     if parts is None:
         return None
@@ -136,8 +139,8 @@ def days(when: datetime) -> float:
 
 
 def order_of(texts: Sequence[str]) -> Order | None:
-    """The order of day, month and year in which all cells are dates; None if they are no dates.
-    ValueError if several orders are possible."""
+    """The order of day, month and year in which all texts are dates; None if there is no such
+    order. Raises ValueError if two orders give different dates."""
     fits = [order for order in PARTS if all(moment(text, order) is not None for text in texts)]
     if len(fits) > 1 and any(moment(text, fits[0]) != moment(text, fits[1]) for text in texts):
         example = next(t for t in texts if moment(t, fits[0]) != moment(t, fits[1]))

@@ -97,7 +97,7 @@ def read_labelled(
     loading: Loading | None = None,
 ) -> Iterator[Labelled]:
     """Read texts with labels. If a table has two columns without names, the label column is the one
-    whose values repeat. missing: labels that mean "no label"; AUTO: words such as n/a."""
+    whose values repeat. missing: the labels that mean "no label", or AUTO for words such as n/a."""
     loading = _begin(loading, path)
     records: list[Labelled] = []
     for line, cells in read_columns(path, {"label": label, "text": text}, rule, loading):
@@ -194,8 +194,8 @@ def read_similar(
     rule: TableRule = AUTOMATIC,
     loading: Loading | None = None,
 ) -> Iterator[SimilarPair]:
-    """Read pairs of texts with the same meaning or, if the table has a column of scores, with a
-    similarity."""
+    """Read pairs of texts. If the table has a column of scores, each pair has the similarity in
+    this column; otherwise, the two texts of a pair have the same meaning."""
     loading = _begin(loading, path)
     wanted = {"source": source, "target": target} | ({} if score is None else {"score": score})
     usual = "score" if score is None else None
@@ -268,7 +268,8 @@ def read_numbers(
 ) -> Iterator[Numbers]:
     """Read inputs and numeric targets for regression. By default, the last column is the target and
     all others are inputs. The first line is a header if none of its cells is a number. mixed:
-    inputs are kept as they are; otherwise those that are not numbers are errors."""
+    accept inputs of any kind and do not convert them; otherwise, an input that is not a number is
+    an error."""
     loading = _begin(loading, path)
     opened = open_rows(path, inputs, targets, rule, loading, ignored=ignored)
     for line, x, targets_, header in _rows(path, opened, loading, "output"):
@@ -292,8 +293,8 @@ def read_rows(
     loading: Loading | None = None,
 ) -> Iterator[LabelledRow]:
     """Read rows with labels. By default, the label is the column with a usual name, or else the
-    last, and all others are inputs. missing: labels that mean "no label"; auto: words such as
-    n/a."""
+    last, and all others are inputs. missing: the labels that mean "no label", or AUTO for words
+    such as n/a."""
     loading = _begin(loading, path)
     wanted = None if label is None else [label]
     opened = open_rows(path, inputs, wanted, rule, loading, role="label", ignored=ignored)
@@ -320,8 +321,8 @@ def read_rows(
 def _rows(
     path: str | Path, opened: tuple[Table, Places, Places], loading: Loading, role: str
 ) -> Iterator[tuple[int, tuple[object, ...], tuple[object, ...], Header]]:
-    """Yield line, inputs and targets of each row, and the header of all. Blank lines are
-    counted."""
+    """Yield the line, inputs and targets of each row, and the header, which is the same for all
+    rows. Blank lines are counted and skipped."""
     table, places_x, places_y = opened
     header = Header(str(path), tuple(table.column(place) for place in places_x))
     shown = False

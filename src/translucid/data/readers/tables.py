@@ -49,7 +49,8 @@ _SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class TableRule:
-    """How to read a table. A value of None is detected; for the format, from the file name."""
+    """How to read a table. An option that is None is detected: the format from the file name, the
+    others from the content of the file."""
 
     format: Format | None = None
     header: bool | None = None

@@ -28,7 +28,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass
 class Extension:
-    """An extended tokenizer and, for each new token, the tokens that encoded its text before."""
+    """An extended tokenizer. For each new token, it also lists the tokens that encoded the same
+    text before the extension."""
 
     tokenizer: Tokenizer
     parts: list[list[int]] = field(default_factory=list)
@@ -58,7 +59,7 @@ def extended(tokenizer: Tokenizer, texts: Iterable[str]) -> Extension:
 
 def _cut_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
     """Frequent words that are split into many tokens or contain an unknown token, most frequent
-    first; each with the tokens that encode it after a space."""
+    first. With each word, the tokens that encode it after a space."""
     counts = Counter(word for text in texts for word in _WORD.findall(text))
     before = tokenizer.encode("a")
     words: list[tuple[str, list[int]]] = []

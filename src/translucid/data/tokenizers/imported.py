@@ -62,7 +62,7 @@ class Imported:
         return made
 
     def first(self, size: int) -> "Imported | None":
-        """A copy with only the first `size` tokens. None if text may produce one of the other
+        """A copy with only the first `size` tokens. None if text may produce one of the removed
         tokens, or if one of them has a role other than mask."""
         mask, added = self.special.mask, self.data.get("added_tokens") or []
         special = replace(
@@ -158,8 +158,8 @@ class Imported:
         return spelt(self.data, self.names, self.special_ids | added)
 
     def backend(self) -> Backend:
-        """The tokenizer as an object of the library. Tokens that text must not produce have names
-        in it that no text contains."""
+        """The tokenizer as an object of the library. In this object, each token that text must
+        never produce has a name that no text contains."""
         assert self.names  # checks the ids
         model = dict(self.data["model"])
         out_of_reach = {*self.hidden, *self.special_ids, self.special.unk}
@@ -213,7 +213,7 @@ class Imported:
 
     def _handed_over(self, model: dict[str, Any], added: list[dict[str, Any]]) -> Backend | None:
         """Build a BPE tokenizer from Python objects, which takes half the time of parsing its text.
-        None if it is not BPE or has an unusual form."""
+        Returns None if the tokenizer is not BPE or has an unusual form."""
         options = {name: model[name] for name in BPE_OPTIONS if model.get(name) is not None}
         usual = model["type"] == "BPE" and all(
             type(value) is BPE_OPTIONS[name] for name, value in options.items()

@@ -4,9 +4,9 @@ library encodes them.
 Ordinary text never produces a special token. The library does not search texts for special tokens,
 and no kind of tokenizer can produce one:
 
-- `bpe`, `unigram` and `word` split words from punctuation, and each special token contains both. -
-Tokens of `char` and `bytes` are single characters, and special tokens are longer. - Tokens of
-`space` begin with a space, and special tokens do not.
+- `bpe`, `unigram` and `word` split words from punctuation, and each special token contains both.
+- Tokens of `char` and `bytes` are single characters, and special tokens are longer.
+- Tokens of `space` begin with a space, and special tokens do not.
 """
 
 import json
@@ -146,8 +146,8 @@ def _settle(backend: Backend) -> None:
     """Make a trained unigram model independent of the order of a hash table, which differs between
     processes.
 
-    In this order, the library adds up scores and assigns the lowest scores, in steps of 0.0001, to
-    bytes that do not occur in the texts.
+    The library follows the order of this table when it adds up scores, and when it assigns the
+    lowest scores, in steps of 0.0001, to bytes that do not occur in the texts.
     """
     vocab = [
         (piece, 0.0 if score is None else score)  # null: there was no text

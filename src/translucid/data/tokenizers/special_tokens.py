@@ -67,8 +67,8 @@ class Roles(ABC):
 
     @property
     def pad_id(self) -> int:
-        """The id that is used for padding. Without a padding token, it is another id, since padding
-        is always masked."""
+        """The id that is used for padding. Without a padding token, the id of another token is
+        used; it has no effect, since padding is always masked."""
         return next((i for i in (self.special.pad, self.special.eos) if i is not None), 0)
 
     @property
@@ -108,8 +108,8 @@ class Roles(ABC):
         return list(self.special.start)
 
     def frame(self, start: Role | None = None, end: Role | None = None) -> Frame:
-        """The tokens around an input text. start, end: the roles of these tokens, which the task
-        chooses if the tokenizer was trained with Translucid."""
+        """The tokens around an input text. An imported tokenizer may define them. Otherwise, start
+        and end are the roles of the tokens before and after the text."""
         if self.special.frame is not None:
             return self.special.frame
         ids = {None: (), "bos": (self.bos_id,), "eos": (self.eos_id,)}

@@ -50,8 +50,8 @@ class WordIds:
 
 
 class WordPieces:
-    """A cache of the ids of words. A word has a space before it, except the first word of a
-    sentence."""
+    """A cache of the ids of words. A word is encoded with a space before it, unless it is the first
+    word of a sentence."""
 
     def __init__(
         self, encode: Callable[[list[str]], Sequence[tuple[list[int], Encoding]]], most: int = MOST
@@ -263,8 +263,8 @@ class Tokenizer(Roles):
         return WordPieces(encode)
 
     def _encode_joined(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
-        """Do what `encode_words` does for an imported tokenizer. Since its tokens may cross spaces,
-        the word of each id is found by character offsets."""
+        """Do what `encode_words` does for an imported tokenizer. Tokens of such a tokenizer may
+        cross spaces, so the word of each id is found by character offsets."""
         text = " ".join(words)
         ends = list(accumulate(len(word) + 1 for word in words))
         ids, index = self.encode(text), list[int | None]()
@@ -309,8 +309,8 @@ class Tokenizer(Roles):
         return [i if i < len(self._pieces) else self.unk_id for i in ids]
 
     def _spaced_differently(self, piece: str) -> int:
-        """The id of a piece that is unknown in its place, but known with a space before it, or
-        without one: " ." or the second piece of "(The"."""
+        """The id of a piece that is unknown as it is written, but is in the vocabulary with a space
+        before it or without one. Examples are " ." and the second piece of "(The"."""
         return self.vocab.get(f"{WORD_START}{piece}", self.vocab.get(piece, UNK))
 
     @cached_property
@@ -358,8 +358,8 @@ class Tokenizer(Roles):
 
     @cached_property
     def _spaces_dropped(self) -> int:
-        """The number of spaces at the beginning of a decoded text that were not in the original,
-        and are removed."""
+        """The largest number of spaces to remove from the beginning of a decoded text, because the
+        original text did not contain them."""
         return int(self.kind in WORDS) if self._imported is None else self._imported.spelling.spaces
 
     @cached_property
@@ -394,8 +394,8 @@ class Tokenizer(Roles):
         return self._backend.to_str() if self._imported is None else self._imported.spec
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json, in Hugging Face's format, and two small files next to it to a
-        folder."""
+        """Write three files to a folder: tokenizer.json, in Hugging Face's format, and two small
+        ones."""
         if self._imported is not None:
             files.write_imported(Path(folder), self._imported, self.fingerprint)
             return

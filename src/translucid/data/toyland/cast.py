@@ -92,8 +92,8 @@ class Cast:
         return drawn
 
     def remark(self, fitting: Sequence[Adjective], probability: float = 1.0) -> Adjective | None:
-        """Draw an adjective; None if there is none, with the remaining probability, or if the
-        sentence already has an adjective on its topic (so that no big room is small)."""
+        """Draw an adjective with this probability. None if none is drawn, or if the sentence
+        already has an adjective on its topic (so that no big room is small)."""
         if not fitting or not self.rng.flip(probability):
             return None
         drawn = self.rng.pick(fitting)
@@ -111,7 +111,7 @@ class Cast:
         return all(phrase.refers not in one.rivals for one in others)
 
     def actor(self, kinds: tuple[str, ...], plain: bool = False, tense: str = "present") -> Phrase:
-        """A subject of one of these kinds. plain: not I or we, and definite.
+        """A subject of one of these kinds. plain: the subject must be definite, and not I or we.
 
         In the present tense, "I" occurs only with auxiliaries, modals and verbs of opinion: every
         German verb has a special form for "ich", and each of these forms would be too rare to

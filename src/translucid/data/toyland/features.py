@@ -16,8 +16,8 @@ def _word(is_so: Callable[[str], bool]) -> Callable[[Sentence], Flags]:
 
 
 def _after_negation(sentence: Sentence) -> Flags:
-    """For each word, whether it is a negation or comes after one, which a left-to-right model may
-    remember."""
+    """For each word, whether it is a negation or comes after one. A left-to-right model may
+    remember this."""
     seen, flags = False, []
     for word in sentence.english:
         seen = seen or word.lower() in NEGATIONS
@@ -40,8 +40,8 @@ def _at(places: Callable[[Sentence], set[int]]) -> Callable[[Sentence], Flags]:
 
 
 def _auxiliaries(sentence: Sentence) -> set[int]:
-    """The indices of "has" and "have" as auxiliaries of the perfect, that is, where a second verb
-    with the same subject follows."""
+    """The indices of "has" and "have" that are auxiliaries of the perfect. A second verb with the
+    same subject follows them."""
     subject = dict(sentence.subjects)
     return {
         verb

@@ -143,8 +143,8 @@ def with_side(cast: Cast, side_first: bool) -> PhrasePair | None:
 
 
 def _turned(main: Clause, conjunction: str, side: Clause) -> PhrasePair | None:
-    """Put the subordinate clause first, and swap name and pronoun so that the name comes first:
-    "Because Anna is tired, she sleeps"."""
+    """Put the subordinate clause first, and swap name and pronoun so that the name still comes
+    first: "Because Anna is tired, she sleeps". None if the clauses do not allow this."""
     pronoun, whom = side.subject, main.subject
     if pronoun.words[0].antecedent is not whom.head or conjunction == "before":
         return None

@@ -203,7 +203,8 @@ def concession(cast: Cast, label: int) -> PhrasePair:
 
 
 def _judgement(cast: Cast, label: int, tense: str) -> Clause:
-    """A clause in the same tense that judges something else."""
+    """A clause in this tense that judges something: positively or negatively, as `label`
+    requires."""
     return verdict(cast, reviewed(cast, liked=False), label, tense)
 
 

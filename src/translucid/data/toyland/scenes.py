@@ -47,8 +47,8 @@ def scene(
 ) -> Clause:
     """A complete clause with this subject and verb.
 
-    extra: none, not, never, adverb or time; drawn if it is None. place: probability of a phrase of
-    place. settled: only definite objects.
+    extra: what the clause has in addition: none, not, never, adverb or time. If it is None, it is
+    drawn at random. place: probability of a phrase of place. settled: only definite objects.
     """
     extra = _allowed_extra(cast, subject, verb, tense, extra)
     negated = extra in ("not", "never")
