@@ -23,6 +23,7 @@ const ORDERS = [
 ];
 const SHOWN = 8; // parts with the largest effects
 const QUICK = 5e6; // parameters of a model whose switches are measured at once
+const FEW = 100; // and their number
 const SHORT = 64; // tokens of a text for which they are
 const FULL = 0.2; // minimum full scale, so that small effects are not drawn as large ones
 const measured = new Map(); // run and switch -> Δ; a run never changes
@@ -580,7 +581,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   drawList();
   await refresh();
   const { source, target } = run.tokens;
-  if (model.parameters < QUICK && source.length + target.length < SHORT && !isChanged()) measureAll();
+  const isQuick = model.parameters < QUICK && model.switches.length <= FEW && source.length + target.length < SHORT;
+  if (isQuick && !isChanged()) measureAll();
 }
 // Δ in plain words.
 const WORDS = [
