@@ -4,9 +4,9 @@
 
 DATA has one folder per set, with train, valid and test as .tsv (label, text) or .conll (word, tag).
 scikit-learn, if it is installed, fits logistic regression with C = 1 and C = 10 on tf-idf of words
-(1 to 2), on tf-idf of characters (char_wb, 2 to 5), and on the mean of hashed words and pairs, the
-features of fastText; the validation part chooses. Scores are those of the test part: accuracy, or
-span F1 for tags that mark spans. `most frequent` is the most frequent label, or tag of each word.
+(1 to 2) and of characters (char_wb, 2 to 5); the validation part chooses. Scores are those of the
+test part: accuracy, or span F1 for tags that mark spans. `most frequent` is the most frequent label,
+or tag of each word.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def ours(folder: Path, name: str) -> dict[str, Any]:
 
 def sklearn(folder: Path) -> dict[str, float]:
     """The test accuracy of logistic regression, by features, with the C that is best on valid."""
-    from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
     def rows(part: str) -> tuple[list[str], list[str]]:
@@ -82,7 +82,6 @@ def sklearn(folder: Path) -> dict[str, float]:
     for name, vectors in (
         ("tf-idf of words", tfidf(ngram_range=(1, 2))),
         ("tf-idf of characters", tfidf(analyzer="char_wb", ngram_range=(2, 5))),
-        ("mean of hashed words and pairs", HashingVectorizer(ngram_range=(1, 2), norm="l1")),
     ):
         vectors.fit(parts["train"][0])
         features = {part: vectors.transform(texts) for part, (texts, _) in parts.items()}
