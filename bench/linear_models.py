@@ -5,8 +5,8 @@
 DATA has one folder per set, with train, valid and test as .tsv (label, text) or .conll (word, tag).
 scikit-learn, if it is installed, fits logistic regression with C = 1 and C = 10 on tf-idf of words
 (1 to 2) and of characters (char_wb, 2 to 5); the validation part chooses. Scores are those of the
-test part: accuracy, or span F1 for tags that mark spans. `most frequent` is the most frequent label,
-or tag of each word.
+test part: accuracy, or span F1 for tags that mark spans. `most frequent` is the most frequent
+label, or tag of each word.
 """
 
 import argparse
