@@ -46,7 +46,7 @@ class PlainRound:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a search, for which its graphs are captured."""
+    """The shape of a search; graphs are captured for each shape."""
 
     sources: int
     source_length: int  # 0: no sources, for a language model

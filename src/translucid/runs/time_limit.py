@@ -1,11 +1,11 @@
 """Choose the sizes and settings of a network that fit a time limit.
 
-Networks of growing size train a few steps on the run's batches and are discarded. The largest one
-that reads ENOUGH_TOKENS for each weight of its layers, in ENOUGH_STEPS or more, is chosen. If time
-is short, batches are smaller, and since few epochs cannot overfit, dropout is lower and the
-learning rate higher. `steps` becomes the number of steps that fit, so that the learning rate
-schedule ends in time. The constants were fitted to runs on seven data sets;
-docs/explanation/results.md has the method and the scores.
+Networks of growing size train a few steps on the run's batches and are discarded. Within the limit,
+the chosen network can read ENOUGH_TOKENS for each weight of its layers, in at least ENOUGH_STEPS
+steps; it is the largest one that can. If time is short, batches are smaller, and since few epochs
+cannot overfit, dropout is lower and the learning rate higher. `steps` becomes the number of steps
+that fit, so that the learning rate schedule ends in time. The constants were fitted to runs on
+seven data sets; docs/explanation/results.md has the method and the scores.
 """
 
 import math

@@ -133,7 +133,7 @@ class Patching:
         return chosen if self.against is None else chosen - logits[..., self.against].double()
 
     def _values(self, point: str, cells: Sequence[Sequence[int]]) -> Tensor:
-        """The measure for each cell: a list of positions whose vectors are patched together. A
+        """The measure for each cell, a list of positions whose vectors are patched together. A
         batch contains many copies of the text. (cells,)"""
         size = self.clean[point].shape[_along(point)]
         for token in (token for tokens in cells for token in tokens):

@@ -1,4 +1,4 @@
-"""Evaluate many items in batches, with results in the order of the items and progress reports."""
+"""Evaluate many items in batches, report progress, and return results in the order of the items."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -126,8 +126,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
-    """Options of early files, in which one class covered all these families, with the only values
-    that Translucid accepts. Today, the family implies these values."""
+    """Options of early files, each with the only value that Translucid accepts. One class covered
+    all these families then; today, the family implies these values."""
     before = options["placement"] == "pre"
     return {
         "normalize_before": before,

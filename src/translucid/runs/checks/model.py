@@ -215,7 +215,7 @@ def _padding(
 
 @contextmanager
 def _looking(network: Network) -> Iterator[torch.device]:
-    """Switch off dropout and gradients for the block."""
+    """Switch off dropout and gradients inside the `with` block."""
     with evaluating(network), torch.no_grad():
         yield next(network.parameters()).device
 
