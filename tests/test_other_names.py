@@ -58,7 +58,7 @@ def test_keys(override: str, message: str) -> None:
         ("translate", ["task.temperature=1"],
          "^task.temperature: a key of task embed, not of translate, which has task.label_smooth"),
         ("translate", ["data.label_column=3"],
-         "a key of task classify, not of translate, which has data.source_column, data.target"),
+         "a key of task table or classify, not of translate, which has data.source_column"),
         ("classify", ["decoding.spans=free"], "task tag, not of classify, which has no key of"),
     ],
 )  # fmt: skip

@@ -470,7 +470,8 @@ def test_unknown_precisions_are_refused(command: Command, folders: dict[str, str
 def test_model_decodes_as_validated(folders: dict[str, str], one: Model) -> None:
     config = Path(folders["one"], "best", "config.json")
     assert json.loads(config.read_text("utf-8"))["decoding"] == {
-        "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal"
+        "beam_size": 3, "alpha": 0.5, "context": 0, "carry_state": None, "spans": "legal",
+        "thresholds": None,
     }  # fmt: skip
     assert one.generation_config() == GenerationConfig(beam_size=3, alpha=0.5)
     assert one.generation_config(alpha=1.0) == GenerationConfig(beam_size=3)

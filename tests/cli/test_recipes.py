@@ -163,7 +163,12 @@ def test_short_recipe_equals_the_long_one(task: str, tmp_path: Path) -> None:
     for words in ([], ["--short"]):
         out = tmp_path / f"{len(words)}.toml"
         made = run(
-            "new", task, *changes[: 1 if task == "regress" else 3], "--out", str(out), *words
+            "new",
+            task,
+            *changes[: 1 if task in ("regress", "table") else 3],
+            "--out",
+            str(out),
+            *words,
         )
         assert made.returncode == 0, made.stderr
         sizes.append(out.read_text("utf-8").count("\n"))

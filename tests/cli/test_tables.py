@@ -280,7 +280,7 @@ def test_output_file_is_complete_or_absent(classifier: Path, tmp_path: Path) -> 
     broken = tmp_path / "broken.csv"
     done = run("classify", str(classifier), str(file), "--out", str(broken))
     assert done.returncode == 2
-    assert "a.csv:3: 1 cell" in done.stderr
+    assert "a.csv:3: this row has 1 cell" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "out.csv"]
 
 

@@ -234,7 +234,10 @@ def test_the_label_is_the_column_whose_values_repeat(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (table("name,kind", NAMES[:4], list("abba")), r":1: 'name', 'kind' may be a header"),
+        (
+            table("name,kind", NAMES[:4], list("abba")),
+            r":1: the row 'name', 'kind' may be a header",
+        ),
         (table("Zoe,x", NAMES, list("abcdefabcdef")), None),  # one of twelve labels is alone
         (table(None, NAMES[:6], NAMES[6:]), r"may be a header|which column"),
         (table("id,name,kind", ["1", "2", "3"], ["Anna,a", "Bert,b", "Cora,a"]), r"which column"),

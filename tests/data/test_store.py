@@ -645,7 +645,7 @@ def test_changes_that_rebuild_the_store(
     assert said[-2].endswith("different unit, max_line_bytes, too_long")
     ensure([text], other_tokenizer)
     ensure([text, text], other_tokenizer)
-    assert said[-2].endswith("1 files, now 2")
+    assert said[-2].endswith("from 1 files, not from 2")
     last = ensure([text, text], other_tokenizer)
     (tmp_path / "s" / last.manifest.build / "00000.tokens").unlink()
     ensure([text, text], other_tokenizer)

@@ -75,7 +75,7 @@ def test_wrong_segments(segments: torch.Tensor, message: str) -> None:
 
 def test_segments_for_a_model_without_them() -> None:
     model = build(TransformerConfig(**TAGS, **TINY))
-    with pytest.raises(InputError, match=r"segments.*omit them"):
+    with pytest.raises(InputError, match=r"segments.*omit segments"):
         model(torch.tensor([[1, 2]]), segments=torch.tensor([[0, 0]]))
 
 

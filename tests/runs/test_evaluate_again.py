@@ -15,7 +15,7 @@ from translucid.model import load
 from translucid.runs.recipe import recipe
 from translucid.runs.recipe.named import entries
 from translucid.runs.run import resume_run, train_recipe
-from translucid.tasks.options import DataConfig, DecodingConfig
+from translucid.tasks.options import FEATURE_KEYS, DataConfig, DecodingConfig
 from translucid.tasks.registry import TASKS
 
 TINY = {"d_model": 8, "heads": 2, "layers": 1}
@@ -270,7 +270,7 @@ def test_every_option_has_an_effect_somewhere() -> None:
     """A key that is kept with a model decides the score of at least one task."""
     shipped = [TASKS[name].traits for name in TASKS.names()]
     assert {key for task in shipped for key in task.decoding_keys} == {*DecodingConfig.model_fields}
-    kept = {*DataConfig().reading()}
+    kept = {*DataConfig().reading(), *FEATURE_KEYS}
     assert {key for task in shipped for key in task.data_keys} == kept
 
 

@@ -153,7 +153,7 @@ def test_subword_labels_depend_on_the_token_before() -> None:
 
 def test_impossible_requests_are_refused() -> None:
     reading = small.reading_of("language")
-    with pytest.raises(InputError, match=r"k = 0.*1 or more"):
+    with pytest.raises(InputError, match=r"k = 0.*at least 1"):
         likeliest(reading, 0)
     with pytest.raises(
         InputError, match=r"tokens = \(6, 9\): expected \(first, end\) .* < 6 tokens"

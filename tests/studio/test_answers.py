@@ -236,7 +236,7 @@ def test_full_precision_is_for_small_parts(studio: Served, monkeypatch: Any) -> 
     assert "at most 16 numbers" in answer.json["error"]
     assert studio.get(f"{path}&as=f32&pool=4").status == 200
     monkeypatch.setattr(handlers, "MOST", 16)
-    assert "the limit is 16 per request" in studio.get(path).json["error"]
+    assert "the limit is 16" in studio.get(path).json["error"]
 
 
 def test_missing_values_have_their_own_byte() -> None:

@@ -530,7 +530,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("beam", {"table": {}}, "table is empty"),
         ("beam", {"table": {"a": {}}}, "table, after 'a': .*next words"),
         ("beam", {"table": {"a": {"b": "x"}}}, r"P\(b\) = 'x' is not a number"),
-        ("beam", {"table": {"a": {"b": 0.4}}}, "the probabilities sum to 0.4, not 1"),
+        ("beam", {"table": {"a": {"b": 0.4}}}, "the probabilities sum to 0.4, but must sum to 1"),
         ("beam", {"prefix": " "}, "prefix is empty"),
         ("beam", {"prefix": "You"}, "the table has no word 'You'"),
         ("beam", {"beam_size": 0}, "beam_size = 0: must be at least 1"),

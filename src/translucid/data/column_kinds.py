@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from translucid.data.features import (
 )
 from translucid.data.readers.quantities import (
     CODE,
-    Decimal,
     Order,
     as_number,
     days,
@@ -32,8 +31,8 @@ from translucid.data.readers.quantities import (
     order_of,
     text_of,
 )
+from translucid.data.readers.tables import ColumnKind, Decimal
 
-Kind = Literal["number", "category", "date", "date-dmy", "date-mdy", "yes/no", "ignore"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 CATEGORIES, OFTEN = 64, 3  # maximum number in a column; minimum rows of each
 MOSTLY = 0.9  # with this fraction of numbers or dates, the other cells are mistakes
@@ -49,7 +48,7 @@ IDENTIFIER = re.compile(r"((.*[_ .-])?(id|uuid|guid|index|nr|row))|(.*[a-z]I[dD]
 class Choices:
     """The user's settings for the columns of a table."""
 
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     decimal: Decimal | None = None
     standardise: bool = True
 

@@ -27,13 +27,13 @@ from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.readers.quantities import (
     START,
-    Decimal,
     Notation,
     Order,
     days,
     moment,
     text_of,
 )
+from translucid.data.readers.tables import Decimal
 
 Id = int | str  # a column: its name, or its number from 1 if it has none
 EXTREME = 1e15  # the largest number of deviations from the mean
@@ -276,7 +276,10 @@ class Columns:
     def __post_init__(self) -> None:
         if not self.used:
             reasons = "; ".join(f"{title(c.column)}: {c.summary}" for c in self.columns)
-            raise InputError(f"no column is left for the inputs ({reasons})")
+            raise InputError(
+                f"no column is left for the inputs ({reasons}); add a column whose values differ, "
+                "or set its kind with data.column_kinds"
+            )
 
     @classmethod
     def read(cls, stored: object) -> "Columns":

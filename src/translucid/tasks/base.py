@@ -24,6 +24,7 @@ from translucid.tasks.example import Example
 from translucid.tasks.findings import Finding
 from translucid.tasks.in_batches import LazyItems
 from translucid.tasks.options import (
+    FEATURE_KEYS,
     DataConfig,
     DecodingConfig,
     Long,
@@ -59,7 +60,7 @@ class Traits:
     baseline: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # The keys of the sections data and decoding that affect the scores of this task, and the keys
     # of the section task that it uses.
-    data_keys: Collection[str] = tuple(DataConfig().reading())
+    data_keys: Collection[str] = (*DataConfig().reading(), *FEATURE_KEYS)
     decoding_keys: Collection[str] = tuple(DecodingConfig.model_fields)
     task_keys: Collection[str] = tuple(k for k in TaskConfig.model_fields if k != "kind")
     running_text: bool = False  # held-out texts are joined and cut into rows of one length

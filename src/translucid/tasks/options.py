@@ -8,11 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from translucid.core.config import Config, key
-from translucid.data.column_kinds import Kind as ColumnKind
 from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.lines import LineRule
-from translucid.data.readers.quantities import Decimal
-from translucid.data.readers.tables import Format, TableRule
+from translucid.data.readers.tables import ColumnKind, Decimal, Format, TableRule
 from translucid.data.tokenizers.pipelines import Kind
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
@@ -179,14 +177,16 @@ class DataConfig(Config):
         """The keys that say how examples are read and truncated, with their values. Keys that say
         where the data are, or in which file format, are left out. The result is saved with a
         model."""
-        return self.model_dump(exclude={*PLACES, *WRITTEN})
+        return self.model_dump(exclude={*PLACES, *FEATURE_KEYS, *WRITTEN})
 
 
 # Keys of the section data about the location of examples, or about preparing them for training.
 PLACES = (
     "toyland", "folder", "train", "valid", "split", "split_seed", "fold", "test", "store",
-    "standardise", "ignore_columns", "column_kinds", "decimal",
+    "standardise",
 )  # fmt: skip
+# Keys about the columns of a table; the model folder has what was learned from them.
+FEATURE_KEYS = ("ignore_columns", "column_kinds", "decimal")
 # Keys about the format of a file, which may differ from file to file.
 WRITTEN = ("format", "encoding", "delimiter", "header")
 

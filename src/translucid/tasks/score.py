@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from translucid.tasks.class_report import ClassReport
 from translucid.tasks.significance import RARE, Sums, p_value, paired
+
+if TYPE_CHECKING:
+    from translucid.tasks.class_report import ClassReport
 
 IDENTICAL = 0.1  # fraction of identical outputs above which to warn
 REPEATED = 4  # a good text rarely repeats a word this often in a row
@@ -73,7 +75,7 @@ class Score:
     # the same network.
     sums: Callable[[], Mapping[str, Sums]] = field(default=dict, compare=False, repr=False)
     # Of classifiers: precision and recall of each label, the confusion matrix, and calibration.
-    report: ClassReport | None = field(default=None, compare=False, repr=False)
+    report: "ClassReport | None" = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """State for pickle, without `sums`, which refers to the network."""

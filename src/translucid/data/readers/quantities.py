@@ -12,8 +12,8 @@ from datetime import date, datetime, timedelta
 from typing import Literal
 
 from translucid.data.readers.cells import MISSING
+from translucid.data.readers.tables import Decimal
 
-Decimal = Literal[".", ","]
 Order = Literal["ymd", "dmy", "mdy"]
 UNITS = ("%", "€", "$", "£", "¥")
 NUMBER: dict[Decimal, re.Pattern[str]] = {

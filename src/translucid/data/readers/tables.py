@@ -26,6 +26,8 @@ from translucid.data.readers.lines import DEFAULT, LineRule, beginning, read_lin
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.standard_input import at_once
 
+Decimal = Literal[".", ","]  # the mark before the decimals of a number
+ColumnKind = Literal["number", "category", "date", "date-dmy", "date-mdy", "yes/no", "ignore"]
 Format = Literal["text", "tsv", "csv", "jsonl", "conll", "parquet", "datasets"]
 Column = int | str
 # Cells by index or name; () for a blank line; None for a line that was too long, already counted.

@@ -112,7 +112,8 @@ export function pixelCanvas(rows, cols, paint) {
   pen.putImageData(image, 0, 0);
   return el;
 }
-// A grid of values over a plane, with a row for each value of the second input; that grows upwards. ink(value) -> [r, g, b]
+// A grid of values over a plane, with a row for each value of the second input, which grows upwards.
+// ink(value) -> [r, g, b]
 /** @type {(grid: number[][], ink: (value: number) => number[]) => HTMLCanvasElement} */
 export const planeMap = (grid, ink) =>
   pixelCanvas(grid.length, grid.length, pixels =>
