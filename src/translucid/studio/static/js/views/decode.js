@@ -378,7 +378,7 @@ async function searched(
   drawTree();
   await drawStep();
   late?.().then(
-    ([one, two]) => listed.replaceWith(texts(model, found, one, two, beams)),
+    ([one, two]) => listed.replaceWith(texts(model, run, found, one, two, beams)),
     () => {}, // what was found stands there without them
   );
   return until;
