@@ -154,7 +154,7 @@ NOT_THERE = [
     (SHOWN, "{attention[row, column]}", f"{POINT} has 3 indices (heads, queries, keys), not 2"),
     (SHOWN, "{attention[0, row, column, 0]}", f"{POINT} has 3 indices"),
     (SHOWN, "{attention.mean_over_heads(row)}", f"{POINT} has 3 indices"),
-    (SHOWN, "{attention.largest(row)}", f"all indices of {POINT}"),
+    (SHOWN, "{attention.largest(row)}", f"{POINT} needs an index for each axis"),
     (SHOWN, "{attention.shape[3]}", "mine.py:12: IndexError"),
     (SHOWN, "{attention['a']}", "mine.py:12: TypeError"),
     (SHOWN, "{run.weight('none', 0)}", "this model has no weight none"),
