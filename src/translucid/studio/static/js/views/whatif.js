@@ -23,7 +23,7 @@ const ORDERS = [
 ];
 const SHOWN = 8; // parts with the largest effects
 const QUICK = 5e6; // parameters of a model whose switches are measured at once
-const FEW = 200; // and their number
+const FEW = 300; // and their number
 const SHORT = 64; // tokens of a text for which they are
 const FULL = 0.2; // minimum full scale, so that small effects are not drawn as large ones
 const measured = new Map(); // run and switch -> Δ; a run never changes
