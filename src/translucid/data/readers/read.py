@@ -14,7 +14,7 @@ from translucid.data.readers.cells import as_label, as_list, as_number, as_text
 from translucid.data.readers.columns import Places, cell, note_rows, open_rows, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
-from translucid.data.readers.loading import AUTO, Loading, has_no_label, with_label
+from translucid.data.readers.loading import AUTO, Loading, WithLabel, has_no_label, with_label
 from translucid.data.readers.tables import AUTOMATIC, Column, Table, TableRule, format_of
 from translucid.data.records import (
     Header,
@@ -108,14 +108,8 @@ def read_labelled(
         else:
             asked = as_text(cells[1], f"{path}:{line}: text")
             records.append(Labelled(asked, as_label(cells[0], f"{path}:{line}: label"), line))
-    for record in with_label(records, missing, str(path), loading):
-        loading.records += 1
-        yield record
-    labels = {record.label for record in records}
-    if loading.records >= 20 and len(labels) > loading.records / 2:
-        loading.notes.append(
-            f"{len(labels):,} different labels: are these the right columns for label and text?"
-        )
+    question = "are these the right columns for label and text?"
+    yield from _counted(records, missing, path, loading, question)
 
 
 def read_pairs(
@@ -307,15 +301,24 @@ def read_rows(
         else:
             records.append(LabelledRow(x, as_label(answer, f"{path}:{line}: label"), line, header))
     loading.records = 0
+    question = "is data.label_column right? To predict a number, use the task regress"
+    yield from _counted(records, missing, path, loading, question)
+
+
+def _counted(
+    records: Sequence[WithLabel],
+    missing: Collection[str],
+    path: str | Path,
+    loading: Loading,
+    question: str,
+) -> Iterator[WithLabel]:
+    """Yield and count the records that have a label. question: asked if most labels differ."""
     for record in with_label(records, missing, str(path), loading):
         loading.records += 1
         yield record
     labels = {record.label for record in records}
     if loading.records >= 20 and len(labels) > loading.records / 2:
-        loading.notes.append(
-            f"{len(labels):,} different labels: is data.label_column right? To predict a number, "
-            "use the task regress"
-        )
+        loading.notes.append(f"{len(labels):,} different labels: {question}")
 
 
 def _rows(
