@@ -403,7 +403,7 @@ def test_a_large_data_set_is_fitted_in_part(
 
 
 def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the time of the fit before, in proportion, allows."""
+    """As many as fit into the rest of the time, in proportion to the fit before."""
     assert [seconds_allowed(minutes) for minutes in (None, 1, 100)] == [60, 6, 60]
     monkeypatch.setattr(baseline, "TRIAL", 20)
     monkeypatch.setattr(baseline, "GROWTH", 3)
@@ -411,16 +411,16 @@ def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.Monk
 
     def slow(network: Any, task: Any, items: Any, seed: int) -> float:
         sizes.append(len(items))
-        clock[0] += 0.6 * len(items)  # so 60 s are enough for 100
+        clock[0] += 0.3 * len(items)  # so 60 s are enough for 200 in all
         return fit(network, task, items, seed)
 
     monkeypatch.setattr(baseline, "fit", slow)
     monkeypatch.setattr(baseline.time, "thread_time", lambda: clock[0])
     files = write(tmp_path, plane)
     printed = trained(tmp_path, "x", *files, *SHORT, "model.hidden=[4]")
-    assert sizes == [20, 60, 100]
-    assert "baseline: fitting a linear model to 100 examples, about 1 min" in printed
-    assert "linear model (100 of 160 examples)" in printed
+    assert sizes == [20, 60, 120]
+    assert "baseline: fitting a linear model to 120 examples, about 36" in printed
+    assert "linear model (120 of 160 examples)" in printed
 
 
 def test_a_baseline_that_cannot_be_fitted_is_reported(

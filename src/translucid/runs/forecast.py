@@ -178,15 +178,17 @@ def _round_up(number: float, most: int) -> int:
     return min(math.ceil(number / unit) * unit, most)
 
 
-def evaluation_seconds(task: Task[Any, Any], network: nn.Module, items: Sequence[Any]) -> float:
-    """Estimate the time of an evaluation from as many items as take a second."""
+def evaluation_seconds(
+    task: Task[Any, Any], network: nn.Module, items: Sequence[Any], sample: float = SAMPLE
+) -> float:
+    """Estimate the time of an evaluation from as many items as take `sample` seconds."""
     count = min(4, len(items))
     while count:
-        sample = [items[place * len(items) // count] for place in range(count)]
-        seconds = _seconds(task, network, sample)
-        if seconds >= SAMPLE / 2:  # the first call may also initialize kernels
-            seconds = min(seconds, _seconds(task, network, sample))
-        if seconds >= SAMPLE / 2 or count == len(items):
+        chosen = [items[place * len(items) // count] for place in range(count)]
+        seconds = _seconds(task, network, chosen)
+        if seconds >= sample / 2:  # the first call may also initialize kernels
+            seconds = min(seconds, _seconds(task, network, chosen))
+        if seconds >= sample / 2 or count == len(items):
             return seconds * len(items) / count
         count = min(4 * count, len(items))
     return 0.0

@@ -174,6 +174,12 @@ def set_up(
         "valid": valid_coverage.with_unread(unread.get("valid", {})),
         "test": test_coverage.with_unread(unread.get("test", {})),
     }
+    parts: Parts = {"valid": (valid, coverage["valid"]), "test": (test, coverage["test"])}
+    fitted = None
+    if baseline is not None and fault(baseline) is None:
+        fitted = open_baseline(baseline, recipe, examples, parts, device, say)
+    elif fits_baseline:
+        fitted = fit_baseline(recipe, examples, known, items, parts, device, say)
     if timed:
         spent = time.monotonic() - began
         picks, lines = time_limit.fit(open_recipe, amount, known, items, valid, device, spent)
@@ -218,12 +224,6 @@ def set_up(
         f"{recipe.model['kind']} with {network.parameters_count:,} parameters"
         f"{_trained(network, training)} on {device}, seed {training.seed}"
     )
-    parts: Parts = {"valid": (valid, coverage["valid"]), "test": (test, coverage["test"])}
-    fitted = None
-    if baseline is not None and fault(baseline) is None:
-        fitted = open_baseline(baseline, recipe, examples, parts, device, say)
-    elif fits_baseline:
-        fitted = fit_baseline(recipe, examples, known, items, parts, device, say)
     return Setup(
         recipe, known.task, network, known.tokenizers, known.labels, known.statistics,
         items, valid, test, coverage, known.task.first_text(examples.valid, valid),

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from translucid.core.progress import duration
-from translucid.models import build
+from translucid.models import Network, build
 from translucid.runs.forecast import (
+    SAMPLE,
     TRIAL_SECONDS,
     TRIAL_STEPS,
     evaluation_seconds,
@@ -33,7 +34,7 @@ from translucid.training.memory import check_memory
 SIZE_KEYS = ("d_model", "hidden", "layers", "d_ff")  # if the user sets one, none is chosen
 DEFAULT_MINUTES = 15.0  # planned for if the user sets no time limit
 USED = 0.9  # fraction of the time; the rest is for saving, the test and slower steps
-EVALUATIONS, FOR_EVALUATIONS = 10, 0.25  # maximum number, and fraction of the time
+EVALUATIONS, FOR_EVALUATIONS = 10, 0.15  # maximum number, and fraction of the time
 ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for each weight,
 ENOUGH_STEPS = 300  # in this many steps
 SMALL_BATCH, LARGE_BATCH = 512, 2048  # tokens: measured on a CPU; none smaller is chosen
@@ -41,6 +42,7 @@ MANY_STEPS, STEPS_PER_EPOCH = 800, 100  # a larger batch is worthwhile with this
 FEW_EPOCHS, SOME_EPOCHS = 3, 10  # at most these: no dropout, and a dropout of at most LITTLE
 LITTLE = 0.1
 FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
+TRIAL_TIME, SAMPLE_TIME = 0.01, 0.005  # of a trial, and of a sample of the evaluation
 CHECK_STEPS, CHECK_TIME = 20, 0.03  # to measure the chosen size: steps, and fraction of the time
 
 Picks = dict[str, dict[str, Any]]  # by section and key
@@ -155,10 +157,9 @@ class _Trial:
         if self.device.type != "cpu" or self._set("batch_tokens") or self._set("steps"):
             return self._measured(size)
         low, high = self.smallest_batch, max(LARGE_BATCH, 2 * self.smallest_batch)
-        first, second = (
-            self._measured(replace(size, batch_tokens=batch, dropout=0.0)) for batch in (low, high)
-        )
-        per_token = max((second.seconds - first.seconds) / (high - low), first.seconds / low / 100)
+        first = self._measured(replace(size, batch_tokens=low, dropout=0.0))
+        _, second = self._tried(replace(size, batch_tokens=high, dropout=0.0))
+        per_token = max((second - first.seconds) / (high - low), first.seconds / low / 100)
         per_step = max(first.seconds - low * per_token, 0.0)
 
         def fitted(batch: int) -> SizeFit:
@@ -189,18 +190,26 @@ class _Trial:
             size = replace(size, dropout=dropout, learning_rate=FASTER * size.learning_rate)
         return self._measured(size, CHECK_STEPS, CHECK_TIME * self.budget)
 
-    def _measured(
-        self, size: Size, steps: int = TRIAL_STEPS, seconds: float = TRIAL_SECONDS
-    ) -> SizeFit:
+    def _measured(self, size: Size, steps: int = TRIAL_STEPS, seconds: float = 0.0) -> SizeFit:
+        network, step = self._tried(size, steps, seconds)
+        sample = min(SAMPLE, SAMPLE_TIME * self.budget)
+        evaluation = evaluation_seconds(self.known.task, network, self.valid, sample)
+        return self._fitted(size, step, evaluation)
+
+    def _tried(
+        self, size: Size, steps: int = TRIAL_STEPS, seconds: float = 0.0
+    ) -> tuple[Network, float]:
+        """A network of this size after a trial, and its seconds per step. seconds: limit of the
+        trial; 0: the default."""
         sized, _ = automatic_sizes.with_picks(self.recipe, self._picks(size))
         config = sized.model_config_for(sizes=self.known.sizes)
         check_memory(config, sized.training, self.device, sized.model)
         network = build(config).to(self.device)
+        limit = seconds or min(TRIAL_SECONDS, TRIAL_TIME * self.budget)
         step = step_seconds(
-            network, sized, self.known.task, self.items, self.device, steps=steps, seconds=seconds
+            network, sized, self.known.task, self.items, self.device, steps=steps, seconds=limit
         )
-        evaluation = evaluation_seconds(self.known.task, network, self.valid)
-        return self._fitted(size, step, evaluation)
+        return network, step
 
     def _fitted(self, size: Size, seconds: float, evaluation: float) -> SizeFit:
         picks = self._picks(size)

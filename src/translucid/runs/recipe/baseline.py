@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from translucid.training.config import TrainingConfig
 from translucid.training.state import random_state_kept, seed_generators
 
 MOST_EXAMPLES = 200_000
-MOST_SECONDS, FRACTION = 60.0, 0.1  # of a fit: at most, and at most of the time limit
+MOST_SECONDS, FRACTION = 60.0, 0.1  # of all fits: at most, and at most of the time limit
 TRIAL, GROWTH = 2_000, 8  # examples of the first fit, which is timed; factor to the next
 BATCH = 16_384  # tokens
 
@@ -42,6 +42,7 @@ class FittedBaseline:
     bundle: Bundle  # facts: its validation score, and how many examples it was fitted to
     parts: Parts
     say: Say = lambda line: None
+    _scores: dict[Part, Score] = field(default_factory=dict)
 
     @cached_property
     def task(self) -> Task[Any, Any]:
@@ -61,10 +62,13 @@ class FittedBaseline:
         return Baseline(self.name, Score(self.bundle.facts["valid"]))
 
     def score(self, part: Part) -> Score:
-        items, coverage = self.parts[part]
-        with reporting(self.say):
-            score = self.task.evaluate(self.bundle.network, items)
-        return replace(score, coverage=coverage)
+        """The score on a part of the data, computed once."""
+        if part not in self._scores:
+            items, coverage = self.parts[part]
+            with reporting(self.say):
+                score = self.task.evaluate(self.bundle.network, items)
+            self._scores[part] = replace(score, coverage=coverage)
+        return self._scores[part]
 
 
 def _name(bundle: Bundle) -> str:
@@ -181,8 +185,8 @@ def _fit_in_time(
     random: np.random.Generator,
     say: Say,
 ) -> tuple[Network, Sequence[Any], float]:
-    """Fit a network to larger and larger parts of the items, as long as the next fit is expected
-    to end in time. Return the last network, its items, and the seconds that its fit took.
+    """Fit a network to larger and larger parts of the items, as long as all fits together are
+    expected to end in time. Return the last network, its items, and the seconds that its fit took.
 
     The limit is in processor time, so that the choice does not depend on other processes."""
     limit = seconds_allowed(training.minutes)
@@ -191,7 +195,8 @@ def _fit_in_time(
         part = _some(items, count, random)
         network, began = build(config), time.thread_time()
         seconds = fit(network, task, part, training.seed)
-        needed = max(time.thread_time() - began, 1e-3) / count
+        used = max(time.thread_time() - began, 1e-3)
+        needed, limit = used / count, limit - used
         most = min(len(items), GROWTH * count, int(limit / needed))
         if most <= count:
             return network, part, seconds
