@@ -89,16 +89,17 @@ class Writer:
         part: str,
         values: Mapping[str, Tensor | str],
         absent: Collection[str] = (),
+        noise: float = NOISE,
     ) -> str:
         """Fill the values into a template; text values are inserted unchanged."""
         used = {name: value for name, value in values.items() if f"<{name}>" in template}
-        written = {name: self._operand(value) for name, value in used.items()}
+        written = {name: self._operand(value, noise) for name, value in used.items()}
         return _mend(catalogue.fill(template, part, written, absent))
 
-    def _operand(self, value: Tensor | str) -> str:
+    def _operand(self, value: Tensor | str, noise: float) -> str:
         if isinstance(value, str):
             return value
-        text = self.value(value)
+        text = self.value(value, noise)
         return text if value.numel() > 1 else f"{_OPEN}{text}{_CLOSE}"
 
 
