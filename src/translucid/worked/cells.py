@@ -7,12 +7,19 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError, nearest
-from translucid.core.spelling import Missing, spelt
+from translucid.core.spelling import spelt
 from translucid.core.trace import Trace
 from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import Recurrent
 from translucid.parts.recurrent_cells import BLOCKS, INSIDE, CellName
-from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
+from translucid.worked.solution.numbers import (
+    Completed,
+    Numbers,
+    complete,
+    matrix,
+    shape,
+    vector,
+)
 
 @dataclass(frozen=True)
 class CellExercise:
@@ -103,33 +110,30 @@ def weight_names(cell: CellName) -> list[str]:
 
 
 def read_cell_exercise(
-    cell: CellName,
-    x: Numbers | None,
-    numbers: Mapping[str, Numbers],
-    h0: Numbers | None,
-    c0: Numbers | None,
-) -> CellExercise:
+    cell: CellName, given: Mapping[str, Numbers | None], example: Mapping[str, Numbers]
+) -> tuple[CellExercise, Completed]:
+    """Build the cell from x, h0, c0 and weights by name, completed from an example."""
     names = weight_names(cell)
-    numbers = {spelt(name, names): weight for name, weight in numbers.items()}
-    for name in numbers:
-        if name not in names:
+    known = (*names, "x", "h0", "c0")
+    given = {spelt(name, known): number for name, number in given.items()}
+    for name in given:
+        if name not in known:
             close = nearest(name, names, 1)
             hint = f"did you mean {close[0]}?" if close else f"the weights are {', '.join(names)}"
             raise InputError(f"unknown weight {name}; {hint}")
-    missing = [n for n in names if not n.startswith("b") and n not in numbers]
-    if x is None:
-        missing = ["x", *missing]
-    if missing or x is None:
-        raise Missing(
-            f"{', '.join(missing)} missing; pass x, one row for each step, and all of "
-            f"{', '.join(names)}; only the biases may be omitted",
-            ("x", *names),
-        )
+    needs = ("x", *(name for name in names if not name.startswith("b")))
+    numbers = complete(dict.fromkeys(known) | given, example, needs)
+    with numbers.fitting():
+        return _fit(cell, names, numbers), numbers
+
+
+def _fit(cell: CellName, names: list[str], numbers: Completed) -> CellExercise:
+    """Build the cell from a full set of numbers, whose sizes must fit."""
     first = names[0]
     size = matrix(numbers[first], first)
     hidden, inputs = size.shape
-    weights = {n: _given_weight(n, numbers.get(n), hidden, inputs, first) for n in names}
-    sequence = matrix(x, "x")
+    weights = {n: _given_weight(n, numbers[n], hidden, inputs, first) for n in names}
+    sequence = matrix(numbers["x"], "x")
     if inputs == 1 and sequence.shape[0] == 1:  # "1 -0.5 2" for one input: three steps
         sequence = sequence.T
     if sequence.shape[1] != inputs:
@@ -137,11 +141,9 @@ def read_cell_exercise(
             f"x is {shape(sequence)} and {first} is {shape(size)}: each row of x is one step and "
             f"needs one number for each column of {first} ({inputs})"
         )
-    state = {"h0": h0, "c0": c0 if cell == "lstm" else None}
-    start = {n: _given_weight(n, v, hidden, inputs, first) for n, v in state.items()}
-    absent = tuple(n for n in names if n.startswith("b") and n not in numbers)
-    cell_state = start["c0"] if cell == "lstm" else None
-    return CellExercise(cell, weights, absent, sequence, start["h0"], cell_state)
+    h0, c0 = (_given_weight(n, numbers[n], hidden, inputs, first) for n in ("h0", "c0"))
+    absent = tuple(n for n in names if n.startswith("b") and numbers[n] is None)
+    return CellExercise(cell, weights, absent, sequence, h0, c0 if cell == "lstm" else None)
 
 
 def _given_weight(

@@ -308,7 +308,7 @@ def _weight(board: Board, back: _Backward, name: str, slope: Tensor) -> None:
     symbols = {"W": r"\, x_t^{\top}", "U": r"\, h_{t-1}^{\top}", "b": ""}[letter]
     error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, 0).replace("1", "t"))
     error = rf"({error} \odot r_t)" if reset else error
-    where = rf"t > {back.first}" if back.first else "t"
+    where = rf"t>{back.first}" if back.first else "t"
     board.step(
         f"Gradient of ${symbol(name)}$: a sum over the steps",
         gradient(symbol(name)),

@@ -106,12 +106,12 @@ class Writer:
 def _mend(text: str) -> str:
     """Insert dots between numeric factors and parentheses around negative operands."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
+    text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
-    text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)
+    text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix}|\()", r" \\cdot ", text)
     text = re.sub(rf"({end_of_matrix}(?:\^\{{\\top\}})?)\s+(?={_OPEN})", r"\1 \\cdot ", text)
     if r"\begin{bmatrix}" not in text:  # for single numbers, an element-wise product is a product
         text = text.replace(r"\odot", r"\cdot")
-    text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = _BARE.sub(r"\1\2", text)
     text = _NEGATIVE.sub(r"(\1)", text)
     return text.replace(_OPEN, "").replace(_CLOSE, "")
