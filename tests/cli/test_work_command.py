@@ -93,7 +93,7 @@ def test_the_example_of_the_sources() -> None:
 
 
 def test_options_reach_the_solution() -> None:
-    assert work("softmax", "2 1 0", "--target", "0") == worked.softmax("2 1 0", 0).text()
+    assert work("softmax", "2 1 0", "--target", "1") == worked.softmax("2 1 0", 1).text()
     assert work("softmax", "-2 1 0") == worked.softmax("-2 1 0").text()
     assert work("softmax", "--target", "1", "-2 1", "--digits", "2") == (
         worked.softmax("-2 1", 1, digits=2).text()

@@ -11,13 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from translucid.core.errors import InputError, nearest
-from translucid.core.spelling import Missing, quoted
+from translucid.core.spelling import quoted
 from translucid.core.trace import Trace
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, SYMBOLS, ActivationName
 from translucid.parts.feedforward import Dense
 from translucid.worked.board import Board, check_rate, compare, gradient, squared_loss, write_update
-from translucid.worked.solution.numbers import Number, Numbers, many, matrix, shape, vector
+from translucid.worked.solution.numbers import (
+    Completed,
+    Number,
+    Numbers,
+    complete,
+    many,
+    matrix,
+    shape,
+    vector,
+)
 from translucid.worked.solution.solution import Solution
 
 _SLOPES: dict[ActivationName, str] = {
@@ -64,16 +73,15 @@ def mlp(
     Example: translucid work mlp --x "1 0 2" --w "1 -1 0; 0 2 1" --b "0 1" --v "2 -1" --y 3
     --rate 0.02
     """
-    example = all(numbers is None for numbers in (x, w, b, v, c, y))
-    asked = rate is not None or activation is not None
-    if example:
-        x, w, b, v, c, y = (EXAMPLE[name] for name in ("x", "w", "b", "v", "c", "y"))
-        rate = EXAMPLE["rate"] if rate is None else rate
-    net = read_net(x, w, b, v, c, activation or "relu")
+    given = {"x": x, "w": w, "b": b, "v": v, "c": c, "y": y, "rate": rate}
+    numbers = complete(given, EXAMPLE, ("x", "w", "v"))
+    net = read_net(numbers, activation or "relu")
+    y, rate = numbers["y"], numbers["rate"]
     outputs = net.output.out_features
     target = None if y is None else vector(y, "y")
     if target is not None and len(target) != outputs:
-        raise InputError(f"y has {many(len(target))}, but v has {many(outputs, 'output')}")
+        with numbers.fitting():
+            raise InputError(f"y has {many(len(target))}, but v has {many(outputs, 'output')}")
     speed = check_rate(rate, "y", target)
 
     board = Board(digits)
@@ -85,8 +93,8 @@ def mlp(
         closing=closing,
         next="translucid work rnn" if speed == 0.1 else "translucid work mlp --rate 0.1",
         more="" if speed == 0.1 else _more(target, outputs),
-        example=example,
-        asked=asked,
+        example=numbers.example,
+        asked=numbers.asked or activation is not None,
     )
 
 
@@ -141,22 +149,10 @@ class Net:
         return hidden | {self.out: last[0] if self.one else last, "c": read(self.output.bias)}
 
 
-def read_net(
-    x: Numbers | None,
-    w: Numbers | None,
-    b: Numbers | None,
-    v: Numbers | None,
-    c: Numbers | None,
-    activation: str,
-) -> Net:
+def read_net(numbers: Completed, activation: str) -> Net:
     """Build the network with the given weights; b and c default to 0."""
     act = _activation(activation)
-    missing = [name for name, numbers in (("x", x), ("w", w), ("v", v)) if numbers is None]
-    if x is None or w is None or v is None:
-        are = "is" if len(missing) == 1 else "are"
-        raise Missing(
-            f"{' and '.join(missing)} {are} missing; a network needs x, w and v", ("x", "w", "v")
-        )
+    x, w, b, v, c = (numbers[name] for name in ("x", "w", "b", "v", "c"))
     if _is_stack(w):
         raise InputError("w contains several matrices, but this exercise has one hidden layer")
     inputs, weight, out = vector(x, "x"), matrix(w, "w"), matrix(v, "v")
@@ -165,7 +161,8 @@ def read_net(
         out = out.reshape(1, hidden)
     bias = torch.zeros(hidden, dtype=torch.float64) if b is None else vector(b, "b")
     last = torch.zeros(len(out), dtype=torch.float64) if c is None else vector(c, "c")
-    _check(inputs, weight, bias, out, last)
+    with numbers.fitting():
+        _check(inputs, weight, bias, out, last)
     config = MLPConfig(inputs=len(inputs), hidden=(hidden,), outputs=len(out), activation=act)
     net = Net(MLP(config).double(), inputs, act)
     with torch.no_grad():

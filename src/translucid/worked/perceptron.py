@@ -16,8 +16,10 @@ from translucid.models.mlp import Perceptron, PerceptronConfig
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Given, SolutionTable, Value, first_and_last, plain
 from translucid.worked.solution.numbers import (
+    Completed,
     Number,
     Numbers,
+    complete,
     many,
     matrix,
     scalar,
@@ -64,12 +66,13 @@ def perceptron(
 
     Example: translucid work perceptron --x "1 0" --w "1 1" --b -0.5
     """
-    example = x is None and w is None and b is None and target is None and data is None
     asked = rate is not None or epochs is not None
-    x, target = _points(x, target, "and" if example else data)
-    points = matrix(x, "x")
-    targets = None if target is None else _targets(target, points)
-    unit = _unit(points, w, b, learns=targets is not None)
+    numbers = _points(x, target, data)
+    points, target = matrix(numbers["x"], "x"), numbers["target"]
+    example = numbers.example
+    with numbers.fitting():
+        targets = None if target is None else _targets(target, points)
+        unit = _unit(points, w, b, learns=targets is not None)
     board = Board(digits)
     if targets is None:
         if asked:
@@ -98,7 +101,7 @@ def perceptron(
         next=next,
         more=more,
         example=example,
-        asked=asked,
+        asked=asked or any(given is not None for given in (x, w, b, target)),
     )
 
 
@@ -205,24 +208,20 @@ class PerceptronRule:
         return Turn(x, target, total, output, before, after)
 
 
-def _points(
-    x: Numbers | None, target: Numbers | None, data: str | None
-) -> tuple[Numbers, Numbers | None]:
-    if data is not None:
-        if x is not None or target is not None:
-            raise InputError("pass data, or x with target, not both")
-        if data.lower() not in DATA:
-            raise Missing(
-                f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
-                "with one row per point, and target",
-                ("x", "target"),
-            )
-        return CORNERS, DATA[data.lower()]
-    if x is None:
+def _points(x: Numbers | None, target: Numbers | None, data: str | None) -> Completed:
+    """The points and their targets. Without points, those of the built-in example."""
+    given = {"x": x, "target": target}
+    if data is None:
+        return complete(given, {"x": CORNERS, "target": DATA["and"]}, ("x",))
+    if x is not None or target is not None:
+        raise InputError("pass data, or x with target, not both")
+    if data.lower() not in DATA:
         raise Missing(
-            "x is missing; pass x and w, or x and target, or data", ("x", "w", "target", "data")
+            f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
+            "with one row per point, and target",
+            ("x", "target"),
         )
-    return x, target
+    return complete({"x": CORNERS, "target": DATA[data.lower()]}, {}, ())
 
 
 def _targets(target: Numbers, points: Tensor) -> Tensor:
