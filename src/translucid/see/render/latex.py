@@ -19,6 +19,7 @@ _SYMBOLS = {
         r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
         r"\eta": "η", r"\theta": "θ", r"\mu": "μ", r"\pi": "π", r"\sigma": "σ", r"\ell": "ℓ",
         r"\Delta": "Δ", r"\partial": "∂", r"\infty": "∞", r"\top": "⊤", r"\ldots": "…",
+        r"\square": "□",
     },
     "function": {rf"\{name}": name for name in ("exp", "tanh", "log", "ln", "sin", "cos", "max")},
     "sum": {r"\sum": "∑"},

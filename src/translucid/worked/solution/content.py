@@ -4,12 +4,15 @@ Formulas are LaTeX. Titles, notes and table cells are plain text with LaTeX in `
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self, TypeAlias
 
 from torch import Tensor
 
+_NUMBER = r"-?(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)(?: ?\\cdot 10\^\{-?\d+\})?|-?\\infty"
+_BLANK = r"\square"
 _DOLLAR = "\ue010"  # a literal dollar sign: in texts, $ begins and ends a formula
 
 Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
@@ -21,6 +24,14 @@ class SolutionTable:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def blank(self, known: Collection[str]) -> "SolutionTable":
+        """The table with empty boxes, except in the first column where its text is `known`."""
+        rows = tuple(
+            (row[0] if row[0] in known else f"${_BLANK}$", *(f"${_BLANK}$" for _ in row[1:]))
+            for row in self.rows
+        )
+        return SolutionTable(self.header, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +91,20 @@ class Content:
         if self.asked:
             return "All other numbers are a built-in example."
         return "No numbers were given, so here is a built-in example."
+
+    def blank(self) -> Self:
+        """The same exercise as a worksheet: formulas, and an empty box for every result. Tables
+        keep the first column of the first table of their section, which is not a result."""
+        known: dict[str, list[str]] = {}
+        steps: list[Step] = []
+        for step in self.steps:
+            table = step.table
+            if table is not None:
+                first = known.setdefault(step.section, [row[0] for row in table.rows])
+                table = table.blank(first)
+            result = re.sub(_NUMBER, lambda _: _BLANK, step.result)
+            steps.append(replace(step, numbers="", result=result, value=None, table=table, note=""))
+        return replace(self, steps=tuple(steps), notes=(), closing="")
 
     def numbered(self) -> Iterator[tuple[int, str, Step]]:
         """The steps numbered from 1, each with its section heading if a section begins there."""
