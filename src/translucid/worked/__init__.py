@@ -5,10 +5,11 @@ with the catalogue's formulas. Called without numbers, it shows a built-in examp
 line, every argument is an option; its help comes from the docstring.
 """
 
-from translucid.worked.attention import attention, multihead
+from translucid.worked.attention import attention
 from translucid.worked.beam import beam
 from translucid.worked.board import Board
 from translucid.worked.mlp import mlp
+from translucid.worked.multihead import multihead
 from translucid.worked.params import params
 from translucid.worked.perceptron import perceptron
 from translucid.worked.positions import positions
