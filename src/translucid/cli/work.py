@@ -28,7 +28,7 @@ from translucid.core.spelling import Missing, bare, quoted
 
 _NUMBERS = re.compile(r"[-−+]?[\d.\[][-−+\d.,;/eE\[\]\s]*|[;,]")
 NEAR = 0.75  # similarity, 0 to 1, above which a name is suggested
-_EVERYWHERE = ("--file", "--format", "--blank", "--digits")  # options of every exercise
+_EVERYWHERE = ("--file", "--format", "--blank", "--plain", "--digits")  # options of every exercise
 _HOME = ("--x", "--positions")  # the option for numbers without one
 
 
@@ -50,6 +50,9 @@ class WorkCommand(TyperCommand):
                 ["translucid", "work", str(self.name), *ctx.meta["typed"]], solution.more
             )
             solution = replace(solution, next=command)
+        if ctx.params["plain"]:
+            sys.stdout.write(solution.plain())
+            return
         if ctx.params["blank"]:
             solution = solution.blank()
         _print(solution, ctx.params["format"])
@@ -203,6 +206,10 @@ _ALWAYS = {
     "blank": Annotated[
         bool,
         typer.Option("--blank", help="Print a worksheet: the steps without their results."),
+    ],
+    "plain": Annotated[
+        bool,
+        typer.Option("--plain", help="Print a short numpy program for these numbers."),
     ],
     "digits": Annotated[int | None, typer.Option(help="Number of decimals, 1 to 12.")],
 }
@@ -372,7 +379,7 @@ def build_command(name: str) -> Any:
     options = {a.name: a.option() for a in arguments if "Mapping" not in a.annotation}
     digits = {"digits": options.pop("digits")} if "digits" in options else {}
     options |= {"file": _ALWAYS["file"], "format": _ALWAYS["format"]}
-    options |= {"blank": _ALWAYS["blank"], **digits}
+    options |= {"blank": _ALWAYS["blank"], "plain": _ALWAYS["plain"], **digits}
     numbers = [a for a in arguments if a.annotation == "Numbers"]
     if len(numbers) == 1:  # no name needed
         alone = typer.Argument(metavar='"NUMBERS"', help=numbers[0].help)
@@ -380,7 +387,7 @@ def build_command(name: str) -> Any:
     run = _runner(exercise, arguments, numbers[0].name if numbers else "")
     run.__doc__, run.__annotations__ = text, options
     defaults = {a.name: False for a in arguments if a.kind == "flag"}
-    defaults |= {"format": "text", "blank": False}
+    defaults |= {"format": "text", "blank": False, "plain": False}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
         [
             inspect.Parameter(n, _BY_NAME, default=defaults.get(n), annotation=option)
@@ -393,7 +400,7 @@ def build_command(name: str) -> Any:
 
 
 def _runner(exercise: Exercise, arguments: list[Argument], alone: str) -> Callable[..., Any]:
-    def run(*, file: Path | None, format: str, blank: bool, **typed: Any) -> Any:
+    def run(*, file: Path | None, format: str, blank: bool, plain: bool, **typed: Any) -> Any:
         from translucid.worked.solution.numbers import read_file
 
         if (row := typed.pop("alone", None)) is not None:

@@ -1,8 +1,9 @@
 """A worked solution: its content, with methods for every format."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
+from translucid.core.errors import InputError
 from translucid.worked.solution import document, plain_text
 from translucid.worked.solution.content import Content, dollars
 from translucid.worked.solution.document import page
@@ -28,10 +29,16 @@ class Solution(Content):
         """The solution as one HTML element with its own style and no script."""
         return page(self)
 
+    def plain(self) -> str:
+        """A short numpy program that computes the main results from the same numbers."""
+        if self.program is None:
+            raise InputError("there is no plain program for this exercise with these options")
+        return self.program.text()
+
     def json(self) -> str:
         """The solution as JSON: each step with its formula and its value in full precision."""
-        content = asdict(self)
-        del content["more"]  # already contained in `next`
+        content = asdict(replace(self, program=None))
+        del content["more"], content["program"]  # `next` contains `more`
         content["steps"] = [{"number": i, **step} for i, step in enumerate(content["steps"], 1)]
         written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         return dollars(written, "$")
