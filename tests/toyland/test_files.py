@@ -81,7 +81,7 @@ def test_a_folder_with_other_files_is_fine(tmp_path: Path) -> None:
 def test_an_interrupted_call_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(draft: Path, out: Path) -> None:
+    def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(toyland_files, "_move", fail)
