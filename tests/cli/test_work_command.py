@@ -183,7 +183,7 @@ MISTAKES = [
     (["params", "--norm", "layr"], "norm = 'layr'"),
     (["mlp", "--file", "nowhere.toml"], "file nowhere.toml does not exist"),
     (["mlp", "--rate", "-1"], "rate = -1: must be greater than 0"),
-    (["rnn", "--x", "1", "--W", "1"], "U missing"),
+    (["rnn", "--x", "1", "--W", "1 2"], "U is 2 x 2: U must be 1 x 1"),
 ]
 
 

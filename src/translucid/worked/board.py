@@ -131,6 +131,15 @@ class Board:
             )
         )
 
+    def formula(self, title: str, symbol: str, formula: str, *, name: str, note: str = "") -> None:
+        """Write a formula without numbers as a step."""
+        self.steps.append(
+            Step(
+                title=title, section=self.section, name=name, symbol=symbol, formula=formula,
+                note=note,
+            )
+        )  # fmt: skip
+
     def table(
         self, title: str, table: SolutionTable, *, name: str, value: Value = None, note: str = ""
     ) -> None:

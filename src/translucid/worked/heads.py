@@ -92,8 +92,8 @@ def read_layout(causal: bool, mask: Numbers | None, queries: int, keys: int) -> 
             raise InputError(f"mask: {number:g} is not allowed; write 1 for a visible key, else 0")
     if visible.shape[1] != keys or visible.shape[0] not in (1, queries):
         raise InputError(
-            f"mask is {shape(visible)}: it needs one number for each of the {keys} keys, in one row "
-            f"or in one row for each of the {queries} queries"
+            f"mask is {shape(visible)}: it needs one number for each of the {keys} keys, in one "
+            f"row or in one row for each of the {queries} queries"
         )
     allowed = masks.padding(visible.bool()) if len(visible) == 1 else visible.bool()[None, None]
     if causal:
