@@ -8,6 +8,8 @@ line, every argument is an option; its help comes from the docstring.
 from translucid.worked.attention import attention
 from translucid.worked.beam import beam
 from translucid.worked.board import Board
+from translucid.worked.embedding import embedding
+from translucid.worked.layers import decoder_layer, encoder_layer, feedforward
 from translucid.worked.mlp import mlp
 from translucid.worked.multihead import multihead
 from translucid.worked.params import params
@@ -23,9 +25,13 @@ from translucid.worked.solution.solution import Solution
 EXERCISES = (
     perceptron,
     softmax,
+    embedding,
     attention,
     multihead,
     positions,
+    feedforward,
+    encoder_layer,
+    decoder_layer,
     mlp,
     rnn,
     lstm,
@@ -44,6 +50,10 @@ __all__ = [
     "SolutionTable",
     "attention",
     "beam",
+    "decoder_layer",
+    "embedding",
+    "encoder_layer",
+    "feedforward",
     "gru",
     "lstm",
     "matrix",
