@@ -27,9 +27,10 @@ def embedding(
     first: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """From a sentence to ids, from ids to vectors, and vectors plus positions.
+    """From a sentence to ids and vectors.
 
-    The vocabulary consists of the special tokens and the words of a text.
+    Looks up the embedding of each token and adds its position. The vocabulary consists the special
+    tokens and the words of a text.
 
     text: The sentence to embed, in quotes.
     table: The embedding table E, one row for each id [default: small numbers].

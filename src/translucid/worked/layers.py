@@ -63,9 +63,9 @@ def feedforward(
     activation: Literal["relu", "tanh", "sigmoid", "identity", "gelu", "silu"] | None = None,
     digits: int = 3,
 ) -> Solution:
-    """The feed-forward network of a Transformer, which acts on every row alone.
+    """The feed-forward network of a Transformer.
 
-    Computes act(X W_1 + b_1) W_2 + b_2.
+    Computes act(X W_1 + b_1) W_2 + b_2, for every row of X alone.
 
     x: Inputs, one row for each position.
     w1: W_1, one row for each column of X.
@@ -119,14 +119,20 @@ def encoder_layer(
     d_ff: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """An encoder layer: self-attention and feed-forward network, each with Add & Norm.
+    """An encoder layer with Add & Norm.
 
-    With d_model, it shows the shape of every value and counts the parameters instead.
+    Self-attention and a feed-forward network, each with a residual connection and layer norm. Given
+    only sizes, it shows the shape of every value and counts the parameters.
 
     x: Inputs, one row for each position.
-    wq, wk, wv, wo: Weights of the self-attention, as in Q = X W_Q [default: the identity].
-    w1, w2: Weights of the feed-forward network: act(X W_1 + b_1) W_2 + b_2.
-    b1, b2: Biases of the feed-forward network [default: 0].
+    wq: W_Q of the self-attention, as in Q = X W_Q [default: the identity].
+    wk: W_K of the self-attention, as in K = X W_K [default: the identity].
+    wv: W_V of the self-attention, as in V = X W_V [default: the identity].
+    wo: W_O of the self-attention, which combines the heads [default: the identity].
+    w1: W_1 of the feed-forward network, one row for each column of X.
+    b1: b_1, one number for each column of W_1 [default: 0].
+    w2: W_2, one row for each column of W_1.
+    b2: b_2, one number for each column of W_2 [default: 0].
     heads: Number of heads [default: 1].
     mask: Visible keys: 1, or 0 for padding, such as "1 1 0".
     placement: post: norm(x + f(x)), the original order; pre: x + f(norm(x)) [default: post].
@@ -174,16 +180,25 @@ def decoder_layer(
     d_ff: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """A decoder layer: masked self-attention, cross-attention, feed-forward, each with Add & Norm.
+    """A decoder layer with cross-attention.
 
-    With d_model, it shows the shape of every value and counts the parameters instead.
+    Masked self-attention, cross-attention and a feed-forward network, each with Add & Norm. Given
+    only sizes, it shows the shape of every value and counts the parameters.
 
     x: Inputs, one row for each position of the target.
     h: Output of the encoder, one row for each position of the source.
-    wq, wk, wv, wo: Weights of the self-attention, as in Q = X W_Q [default: the identity].
-    cross_wq, cross_wk, cross_wv, cross_wo: Weights of the cross-attention [default: the identity].
-    w1, w2: Weights of the feed-forward network: act(X W_1 + b_1) W_2 + b_2.
-    b1, b2: Biases of the feed-forward network [default: 0].
+    wq: W_Q of the self-attention, as in Q = X W_Q [default: the identity].
+    wk: W_K of the self-attention, as in K = X W_K [default: the identity].
+    wv: W_V of the self-attention, as in V = X W_V [default: the identity].
+    wo: W_O of the self-attention, which combines the heads [default: the identity].
+    cross_wq: W_Q of the cross-attention [default: the identity].
+    cross_wk: W_K of the cross-attention [default: the identity].
+    cross_wv: W_V of the cross-attention [default: the identity].
+    cross_wo: W_O of the cross-attention [default: the identity].
+    w1: W_1 of the feed-forward network, one row for each column of X.
+    b1: b_1, one number for each column of W_1 [default: 0].
+    w2: W_2, one row for each column of W_1.
+    b2: b_2, one number for each column of W_2 [default: 0].
     heads: Number of heads [default: 1].
     mask: Visible rows of h: 1, or 0 for padding, such as "1 0".
     placement: post: norm(x + f(x)), the original order; pre: x + f(norm(x)) [default: post].
