@@ -305,16 +305,16 @@ def _activation(name: str | None) -> ActivationName:
 
 def _weights(numbers: Completed, d_model: int) -> dict[str, dict[str, Tensor]]:
     """The weights by sub-layer and symbol."""
-    found: dict[str, dict[str, Tensor]] = {}
+    weights: dict[str, dict[str, Tensor]] = {}
     for sublayer, start in (("self_attention", ""), ("cross_attention", "cross_")):
         if f"{start}wq" in numbers.numbers:
-            found[sublayer] = {
+            weights[sublayer] = {
                 f"W_{name[1].upper()}": read_weight(
                     numbers[start + name], start + name, d_model, square=True
                 )
                 for name in ATTENTION
             }
-    return found | {"feedforward": _feedforward_weights(numbers, d_model)}
+    return weights | {"feedforward": _feedforward_weights(numbers, d_model)}
 
 
 def _feedforward_weights(numbers: Completed, d_model: int) -> dict[str, Tensor]:
