@@ -300,7 +300,7 @@ def _activation(name: str | None) -> ActivationName:
         return "relu"
     if name not in names:
         raise InputError(f"activation = {name}: expected one of {', '.join(names)}")
-    return names[names.index(name)]  # type: ignore[arg-type]  # it is one of them
+    return names[names.index(name)]
 
 
 def _weights(numbers: Completed, d_model: int) -> dict[str, dict[str, Tensor]]:
