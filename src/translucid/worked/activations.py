@@ -12,7 +12,7 @@ from translucid.worked.solution.solution import Solution
 
 # The slope of each activation as a formula; empty if it has no short form.
 SLOPES: dict[ActivationName, str] = {
-    "identity": "1",
+    "identity": "",
     "sigmoid": r"\sigma(<z>) \odot (1 - \sigma(<z>))",
     "tanh": r"1 - \tanh(<z>)^2",
     "relu": r"\mathbf{1}(<z> > 0)",

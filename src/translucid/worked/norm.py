@@ -19,7 +19,7 @@ _MEANINGS = {
     "batch": ("Batch norm", "each column (feature) has its own mean and variance"),
     "standardise": (
         "Input standardization",
-        "each column (feature), with mean and deviation of all training data",
+        "each column (feature), over all training data",
     ),
 }
 _SHORT = {"layer": "layer", "rms": "RMS", "batch": "batch", "standardise": "input"}
@@ -172,10 +172,10 @@ def _first_line(
                 rf"\sqrt{{\textstyle\sum_i x_i^2 / n{shown}}}"),
     }  # fmt: skip
     if bool((line == line[0]).all()):  # the part divides by 1 instead
-        written["deviation"] = ("The deviation is 0, so 1 is used for", "s", "1", "1")
+        written["deviation"] = ("1 in place of the deviation 0", "s", "1", "1")
     for statistic, values in statistics.items():
         title, symbol, template, formula = written[statistic]
-        board.step(f"{title} {'' if template == '1' else 'of '}{which}", symbol, template, values[0], entries, formula=formula,
+        board.step(f"{title} of {which}", symbol, template, values[0], entries, formula=formula,
                    name=f"{name} {statistic}")  # fmt: skip
     template, formula = {
         "rms": ("<x> / <rms>", r"x / \mathrm{rms}"),
@@ -258,9 +258,9 @@ def _compare(board: Board, outputs: dict[str, Tensor]) -> None:
         ]
         rows.append((_SHORT[name], *(_range(board, values) for values in of)))
     board.table(
-        "Mean and standard deviation of the rows and of the columns after each norm",
+        "Means and standard deviations of rows and columns: smallest, largest",
         SolutionTable(
-            ("", "row means", "row deviations", "column means", "column deviations"), tuple(rows)
+            ("", "row means", "row deviations", "column means", "column dev."), tuple(rows)
         ),
         name="comparison",
         value={name: plain(output) for name, output in outputs.items()},
@@ -270,6 +270,6 @@ def _compare(board: Board, outputs: dict[str, Tensor]) -> None:
 def _range(board: Board, values: Tensor) -> str:
     """One number if all values are equal, otherwise the smallest and the largest."""
     low, high = values.min().item(), values.max().item()
-    if high - low < 1e-9:
+    if high - low < 1e-9 * max(1.0, abs(high)):
         return board.number(low, 1e-9)
-    return f"{board.number(low, 1e-9)} to {board.number(high, 1e-9)}"
+    return f"{board.number(low, 1e-9)}, {board.number(high, 1e-9)}"

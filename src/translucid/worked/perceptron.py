@@ -458,10 +458,8 @@ def _best_for_xor(board: Board) -> str:
             if int((outputs == targets).sum()) > right:
                 best, right = unit, int((outputs == targets).sum())
     assert best is not None
-    return (
-        f"No unit classifies more than {right} of 4 points correctly: $w$ = "
-        f"{_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())} is one that does."
-    )
+    weights = f"$w$ = {_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())}"
+    return f"No unit can classify more than {right} of 4 points correctly, as {weights} does."
 
 
 def _vector(board: Board, values: Tensor) -> str:

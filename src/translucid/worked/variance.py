@@ -127,7 +127,7 @@ def _saturation(
             trace = Trace()
             attend(q, k, k.new_ones(draws, 1, keys, 1), scaled=name == "scaled", trace=trace)
             pattern = trace["pattern"][:, 0, 0]
-            found[name] = (pattern.amax(-1).mean().item(), _jacobian(pattern).mean().item())
+            found[name] = (pattern.amax(-1).mean().item(), jacobian_size(pattern).mean().item())
         rows.append((str(d), *(board.number(v) for pair in found.values() for v in pair)))
         values.append({
             "d_k": d,
@@ -147,7 +147,7 @@ def _saturation(
     )
 
 
-def _jacobian(p: Tensor) -> Tensor:
+def jacobian_size(p: Tensor) -> Tensor:
     """The Frobenius norm of the softmax's Jacobian, for each row of probabilities."""
     jacobian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     return jacobian.flatten(1).norm(dim=1)
