@@ -47,7 +47,7 @@ def attention(
     heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention with one head: forward pass and, with a target, the backward pass.
+    """Attention with one head, forward and backward.
 
     Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections. For several
     heads, see `multihead`.
@@ -101,7 +101,8 @@ def attention(
     else:
         _refuse_projections(x, weights, identity)
         numbers = complete(three, dict.fromkeys(three, EXAMPLE), tuple(three))
-        graph = AttentionGraph(*(matrix(numbers[n], n).requires_grad_() for n in three))
+        query, key, value = (matrix(numbers[n], n).requires_grad_() for n in three)
+        graph = AttentionGraph(query, key, value)
         for symbol in ("Q", "K", "V"):
             board.state(symbol, graph.points[symbol].detach())
     with numbers.fitting():
@@ -165,7 +166,7 @@ def _project(x: Tensor, weights: Mapping[str, Tensor]) -> AttentionGraph:
     x = x.clone().requires_grad_()
     layers: dict[str, nn.Linear] = {}
     for symbol, weight in weights.items():
-        layer = nn.Linear(*weight.shape, bias=False, dtype=torch.float64)
+        layer = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
         with torch.no_grad():
             layer.weight.copy_(weight.T)
         layers[symbol] = layer

@@ -44,9 +44,9 @@ def backward(
     loss = squared_loss(board, "Y", mixed, target, "T")
     points = {n: trace[f"attention.{n}"] for n in ("mixed", "pattern", "masked", "scores")}
     leaves = [] if graph.x is None else [graph.x, *graph.layers.values()]
-    found = torch.autograd.grad(loss, [*points.values(), *graph.points.values(), *leaves])
-    d_points = {n: g[0, 0] for n, g in zip(points, found, strict=False)}
-    d_query, d_key, d_value, *d_leaves = found[len(points) :]
+    gradients = torch.autograd.grad(loss, [*points.values(), *graph.points.values(), *leaves])
+    d_points = {n: g[0, 0] for n, g in zip(points, gradients, strict=False)}
+    d_query, d_key, d_value, *leaf_gradients = gradients[len(points) :]
     pattern = trace["attention.pattern"][0, 0].detach()
 
     last = _last_scores(trace)
@@ -71,7 +71,7 @@ def backward(
 
     board.section = "Backward through the weighted mean"
     grad("Y", "the distance to the target", "<Y> - <T>", d_points["mixed"])
-    grad("V", "each value gets back its share of each output", r"<A>^{\top} <dY>", d_value)
+    grad("V", "each value by its weight in each output", r"<A>^{\top} <dY>", d_value)
     grad("A", "how well each value matches each error", r"<dY> <V>^{\top}", d_points["pattern"])
 
     board.section = "Backward through the softmax, row by row"
@@ -92,7 +92,7 @@ def backward(
     grad("K", "each key gets back the queries", r"<dS>^{\top} <Q>", d_key)
     if graph.x is not None:
         board.section = "Backward through the projections"
-        _write_projections(board, graph, values, known, symbols, d_leaves)
+        _write_projections(board, graph, values, known, symbols, leaf_gradients)
     return f"The loss is {board.number(loss.item())}."
 
 
@@ -144,10 +144,10 @@ def _write_projections(
     values: Mapping[str, Tensor | str],
     known: Mapping[str, Tensor],
     symbols: Mapping[str, str],
-    found: list[Tensor],
+    gradients: list[Tensor],
 ) -> None:
     """Write the gradients of the weights and of X."""
-    d_x, *d_layers = found
+    d_x, *d_layers = gradients
     assert graph.x is not None
     every: dict[str, Tensor | str] = {**known, **values, "X": graph.x.detach()}
     symbols = {**symbols, "X": "X", **{name: name for name in graph.layers}}
