@@ -98,6 +98,7 @@ class Model:
     generation_config = _generates(Generator.generation_config)
     score = _generates(Generator.score)
     scores = _generates(Generator.scores)
+    prefix_scores = _generates(Generator.prefix_scores)
     generate = _generates(Generator.generate)
     stream = _generates(Generator.stream)
     logprob_difference = _generates(Generator.logprob_difference)
