@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from translucid.data.records import Text
     from translucid.model import Model
     from translucid.tasks.options import DataConfig
+    from translucid.tasks.own_prefixes import PrefixScored
 
 CHUNK = 256
 
@@ -34,6 +35,13 @@ def score(
     per_token: Annotated[
         bool, o.in_output("--per-token", help="Also print each token's log-probability.")
     ] = False,
+    own_prefixes: Annotated[
+        bool,
+        o.in_output(
+            "--own-prefixes",
+            help="Print the loss by position, after true prefixes and after the model's own.",
+        ),
+    ] = False,
     as_json: o.JsonLines = False,
     ensemble: o.Ensemble = None,
     device: o.Device = "auto",
@@ -43,20 +51,29 @@ def score(
     The end token is included. For translation models, prints the log-probability of the translation
     given the source.
 
+    With --own-prefixes, prints a table of the mean loss at each position, in nats. After true
+    prefixes (teacher forcing), the model reads the true tokens before the position; after its own
+    prefixes, it reads the tokens that it generates greedily. The difference shows exposure bias.
+
     Example: translucid score runs/toy test.en test.de --per-token
 
     Example: translucid score runs/toy pairs.tsv --json
     """
     files, keys = files_and_keys(files)
+    if own_prefixes and per_token:
+        raise InputError(
+            "--own-prefixes prints means by position, --per-token each text; use one of them"
+        )
     held, *others = o.load_models(model, ensemble, device)
     held.generation_config()  # refuses a model that does not generate before files are read
     rows = _rows(held, files, held.evaluation_settings(**keys).data)
+    if own_prefixes:
+        _print_by_position(held, rows, files, others, as_json)
+        return
     with noting(held) as notes:
         while lines := list(islice(rows, CHUNK)):
-            for line in lines:
-                _check(held, line, files)
-            texts = [[record.text for record in side] for side in zip(*lines, strict=True)]
-            scored = held.scores(texts[0], texts[1] if len(texts) > 1 else None, ensemble=others)
+            texts = _texts(held, lines, files)
+            scored = held.scores(*texts, ensemble=others)
             noted = notes(texts[0])
             for line, text_score, note in zip(lines, scored, noted, strict=True):
                 if as_json:
@@ -67,6 +84,42 @@ def score(
                 more = "  ".join(f"{piece.strip() or piece} {value:.3f}" for piece, value in tokens)
                 shown = f"\t{more}" if per_token else ""
                 typer.echo(f"{text_score.log_probability:.4f}{shown}{in_line(note)}")
+
+
+def _print_by_position(
+    held: "Model",
+    rows: "Iterator[tuple[Text, ...]]",
+    files: Sequence[str],
+    others: "Sequence[Model]",
+    as_json: bool,
+) -> None:
+    """Print the mean losses at each position, and over all positions at the end."""
+    from translucid.tasks.own_prefixes import by_position
+
+    scored: list[PrefixScored] = []
+    while lines := list(islice(rows, CHUNK)):
+        scored += held.prefix_scores(*_texts(held, lines, files), ensemble=others)
+    if not scored:
+        raise InputError(f"{files[0]}: contains no text; expected at least one")
+    if not as_json:
+        typer.echo(f"{'position':8}  {'tokens':>7}  {'true prefix':>11}  {'own prefix':>10}")
+    for loss in by_position(scored):
+        if as_json:
+            typer.echo(json.dumps(vars(loss)))
+            continue
+        place = "all" if loss.position is None else loss.position
+        typer.echo(
+            f"{place:<8}  {loss.tokens:>7,}  {loss.true_prefix:>11.4f}  {loss.own_prefix:>10.4f}"
+        )
+
+
+def _texts(
+    held: "Model", lines: "Sequence[Sequence[Text]]", files: Sequence[str]
+) -> list[list[str]]:
+    """The texts, or sources and translations; refuses texts too long for the model."""
+    for line in lines:
+        _check(held, line, files)
+    return [[record.text for record in side] for side in zip(*lines, strict=True)]
 
 
 def _check(held: "Model", line: "Sequence[Text]", files: Sequence[str]) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from translucid.see.ablation import Ablation
     from translucid.see.embeddings import EmbeddingChange, Side
     from translucid.see.gradients import Gradients
+    from translucid.see.head_scores import HeadScores
     from translucid.see.pictures import Bars, Heat
     from translucid.see.predictions import TextLoss
     from translucid.see.reading import Reading
@@ -98,6 +99,7 @@ class Model:
     generation_config = _generates(Generator.generation_config)
     score = _generates(Generator.score)
     scores = _generates(Generator.scores)
+    prefix_scores = _generates(Generator.prefix_scores)
     generate = _generates(Generator.generate)
     stream = _generates(Generator.stream)
     logprob_difference = _generates(Generator.logprob_difference)
@@ -407,6 +409,23 @@ class Model:
             remedy = "explain a part of the text, or raise budget_bytes"
             raise TraceBudgetError(error.fact, remedy) from None
         return Explanation(reading, reading.walk(layer=layer, head=head, top=top))
+
+    def head_scores(
+        self,
+        texts: Sequence[str | Sequence[str]],
+        links: Sequence[Sequence[tuple[int, int]]],
+        targets: Sequence[str | Sequence[str]] | None = None,
+    ) -> HeadScores:
+        """How often the maximum of each attention head is the gold position of a link.
+
+        links: for each text, pairs of word indices: (word, gold word), such as a verb and its
+        subject. With `targets`, cross-attention is scored, and a pair is (source word, target
+        word). A word is a run of letters and digits or a punctuation mark; to use other words, pass
+        a text as a list of words.
+        """
+        from translucid.see.head_scores import head_scores
+
+        return head_scores(self.network, self.task, texts, links, targets)
 
     def gradients(
         self,

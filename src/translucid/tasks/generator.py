@@ -33,6 +33,7 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.model_folder import expect, several
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources, search_ids
+from translucid.tasks.own_prefixes import PrefixScored, on_own_prefixes
 from translucid.tasks.translate import Translate, TranslateItem
 
 if TYPE_CHECKING:
@@ -177,23 +178,8 @@ class Generator:
         ensemble: Sequence[Generates] = (),
     ) -> list[Scored]:
         """`score` for many texts, computed in batches."""
-        several(sources)
-        if targets is not None and len(sources) != len(targets):
-            raise InputError(
-                f"got {len(sources):,} sources and {len(targets):,} targets; pass one target per "
-                "source"
-            )
+        items = self._scored_items(sources, targets)
         networks = self._together(ensemble).networks
-        items: list[Any] = []
-        if isinstance(self.task, Translate):
-            if targets is None:
-                raise InputError("a translation model scores a translation; pass source and target")
-            pairs = enumerate(zip(sources, targets, strict=True))
-            items = self.task.encode_all([Pair(*pair, line) for line, pair in pairs])
-        else:
-            if targets is not None:
-                raise InputError("a language model scores a single text; omit the target")
-            items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
 
         def act(batch: Batch) -> list[Scored]:
             log_probs = mean_log_probs([network(**batch.inputs) for network in networks])
@@ -201,6 +187,45 @@ class Generator:
             return [self._scored(*row) for row in zip(of_targets, batch.targets, strict=True)]
 
         return in_batches(self.network, items, self.task, act)
+
+    def prefix_scores(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str] | None = None,
+        *,
+        ensemble: Sequence[Generates] = (),
+    ) -> list[PrefixScored]:
+        """`scores` after true prefixes, and after the prefixes that the model generates itself.
+
+        Own prefixes are greedy: each token is the most probable one, without the end token. The
+        difference shows exposure bias; `own_prefixes.by_position` averages it by position.
+        """
+        scored = self.scores(sources, targets, ensemble=ensemble)
+        together = self._together(ensemble)
+        never = {*never_generated(self.tokenizer, self.network), self.tokenizer.eos_id}
+        never |= {*self.tokenizer.special.ends}
+
+        def act(batch: Batch) -> list[tuple[list[float], list[str]]]:
+            _, inputs = prefixes_and_sources(batch)
+            read = batch.inputs["ids" if inputs is None else "target"]
+            logits, own = on_own_prefixes(
+                together.model, inputs, read, batch.targets, sorted(never)
+            )  # fmt: skip
+            log_probs = mean_log_probs([logits])
+            of_targets = log_probs.gather(2, batch.targets.clamp(min=0)[..., None]).squeeze(-1)
+            return [
+                (
+                    row[kept].tolist(),
+                    pieces_of(self.tokenizer, ids[kept].tolist()[:-1], ended=False),
+                )
+                for row, ids, kept in zip(of_targets, own, batch.targets != IGNORE, strict=True)
+            ]
+
+        generated = in_batches(self.network, self._scored_items(sources, targets), self.task, act)
+        return [
+            PrefixScored(one.pieces, one.token_log_probs, own, log_probs)
+            for one, (log_probs, own) in zip(scored, generated, strict=True)
+        ]
 
     def generate(
         self,
@@ -530,6 +555,26 @@ class Generator:
             pieces = pieces_of(self.tokenizer, one.tokens, ended=ended)
             texts.append(Candidate(self.tokenizer.decode(written), pieces, **vars(one)))
         return Decoded(text, texts, None if self._is_empty(item) else tree)
+
+    def _scored_items(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Any]:
+        """The texts, or the pairs of a translation model, as items of the task."""
+        several(sources)
+        if targets is not None and len(sources) != len(targets):
+            raise InputError(
+                f"got {len(sources):,} sources and {len(targets):,} targets; pass one target per "
+                "source"
+            )
+        items: list[Any] = []
+        if isinstance(self.task, Translate):
+            if targets is None:
+                raise InputError("a translation model scores a translation; pass source and target")
+            pairs = enumerate(zip(sources, targets, strict=True))
+            items = self.task.encode_all([Pair(*pair, line) for line, pair in pairs])
+        else:
+            if targets is not None:
+                raise InputError("a language model scores a single text; omit the target")
+            items = [self.task.encode(Text(text, line)) for line, text in enumerate(sources)]
+        return items
 
     def _scored(self, token_log_probs: Tensor, targets: Tensor) -> Scored:
         mask = targets != IGNORE
