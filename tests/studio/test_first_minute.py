@@ -26,7 +26,9 @@ from translucid.tasks.words import Words
 TEXT = "The dog does not sleep."
 WORDS = Words(source=("the", "dog", "sleeps", "."), target=("<s>", "der", "hund", "."),
               follows=("der", "hund", ".", "</s>"))  # fmt: skip
-ELSEWHERE = "She is not tired because she does not work."  # where head 2 writes nicht it looks away
+ELSEWHERE = (
+    "The lamp does not stand on the table."  # its nicht attends elsewhere
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +67,11 @@ def test_the_strongest_link_is_between_words_at_different_places(seed: int) -> N
     pattern = torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(seed)) ** 3
     links = {
         (head, row, column): float(pattern[head, row, column])
-        for head in range(2) for row in (0, 1) for column in (0, 1, 2) if row != column
+        for head in range(2) for row in (0, 1) for column in (0, 1, 2)
+        if row != column and pattern[:, row, column].mean() == pattern[:, row].mean(0).max()
     }  # fmt: skip
-    strongest = max(links, key=lambda link: links[link])
-    wanted = strongest if links[strongest] >= STRONG else None
+    strongest = max(links, key=lambda link: links[link], default=None)
+    wanted = strongest if strongest and links[strongest] >= STRONG else None
     assert strongest_link(MadeUpRun(pattern)) == wanted
 
 
@@ -78,7 +81,7 @@ def test_the_card_is_about_the_sentence_that_is_open(library: Library) -> None:
     assert (words.follows[row], words.source[column]) == ("nicht", "not")
     assert "To write nicht" in said
     assert "of its attention goes to not" in said
-    assert f"decoder layer 1, head {head};" in said
+    assert f"decoder layer 1, head {head}; the mean" in said
     assert weight >= STRONG
     run = library.run("a", ELSEWHERE)
     pattern = run["decoder.layers.1.cross_attention.pattern"][0]
@@ -86,7 +89,7 @@ def test_the_card_is_about_the_sentence_that_is_open(library: Library) -> None:
     assert cell == list(strongest_link(run) or ())
     assert cell[1] != cell[2]
     assert weight == pytest.approx(float(pattern[tuple(cell)]))
-    assert "no written word attends strongly" in card(library.run("a", "The dog sleeps."))[0]
+    assert "agree on no strong link" in card(library.run("a", "The dog sleeps."))[0]
 
 
 def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -> None:

@@ -57,7 +57,7 @@ def test_the_page_waits_for_the_models(leaf: Page) -> None:
     leaf.wait("document.querySelector('#stage').textContent.trim() === 'Opening the model …'")
     leaf.wait("!document.documentElement.dataset.ready")
     may_open.set()
-    assert leaf.ready().startswith("flow ")
+    assert leaf.ready().startswith("lesson ")
     assert leaf.words("#bar .model b") == ["small"]
     assert leaf.words("#stage .opening") == []
     page.server.should_exit = True

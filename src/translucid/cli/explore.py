@@ -70,7 +70,7 @@ def explore(
     own = None if lesson is None else read(lesson)
     if view is not None:
         _check_view(view, save)
-    begin = "" if models and own is None else f"#/lesson{_first(own)}"
+    begin = "" if own is None else f"#/lesson{_first(own)}"
     models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
         raise InputError("--text needs --save; on the page, type the text yourself")
@@ -112,10 +112,8 @@ def _check_view(view: Path, save: Path | None) -> None:
         raise InputError("--view: a saved page has only the built-in views; omit --view")
 
 
-def _first(own: Lesson | None) -> str:
-    """The query of the first address: empty for the list of lessons, or the user's own lesson."""
-    if own is None:
-        return ""
+def _first(own: Lesson) -> str:
+    """The query of the first address for the user's own lesson."""
     query = {"lesson": "own.1"} | ({"text": own.text} if own.text else {})
     return "?" + urlencode(query)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, SupportsIndex
 
+import numpy as np
 from torch import Tensor
 
 from translucid.core.catalogue import describe
@@ -38,6 +39,20 @@ class RunNumber(float):
         """`at`: a point, or a value computed from one, such as `mean POINT`."""
         self.at, self.index = at, tuple(index)
 
+    __hash__ = float.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Refuse 0.9 and the like, which no number in float32 equals."""
+        if type(other) is float and math.isfinite(other) and float(np.float32(other)) != other:
+            raise TypeError(
+                f"a number of the run never equals {other:g} exactly; compare with a range, such "
+                f"as {other - 0.05:g} < number < {other + 0.05:g}"
+            )
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __format__(self, spec: str) -> str:
         if spec:
             return super().__format__(spec)
@@ -48,6 +63,20 @@ class RunNumber(float):
 
 class Word(str):
     """A word that is not a token of the text: an answer, a prediction, a neighbour."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Refuse numbers: the answer 0.9 is the text "0.9"."""
+        if isinstance(other, int | float):
+            raise TypeError(
+                f"{self!s:.40} is a text and never equals the number {other:g}; read the number "
+                "from a point, such as run.point(NAME)[0], and compare it with a range"
+            )
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else marked({"word": str(self), "means": ""})
@@ -230,14 +259,24 @@ class TracePoint:
         """The head that attends most evenly from a row: the one with the smallest maximum."""
         return int(self._all[:, operator.index(row)].amax(-1).argmin())
 
+    def agreed(self, row: SupportsIndex) -> Token:
+        """The column to which a row attends most, averaged over heads."""
+        return self.column(self._all.mean(0)[operator.index(row)].argmax())
+
+    def row_attending_to(self, column: SupportsIndex) -> Token:
+        """The row that attends most to a column, averaged over heads."""
+        return self.row(self._all.mean(0)[:, operator.index(column)].argmax())
+
     def strongest_link(self) -> tuple[int, Token, Token]:
         """The head, row and column at which a written word attends most to a source word at a
-        different position."""
+        different position, among the rows whose mean over heads is largest there too."""
         weights, words = self._all.clone(), self.run.example.words
+        agreed = self._all.mean(0).argmax(-1)
         for row, written in enumerate(words.follows):
             for column, read in enumerate(words.source):
-                if row == column or not (written.isalpha() and read.isalpha()):
-                    weights[:, row, column] = 0.0  # same position, punctuation, special token
+                lettered = written.isalpha() and read.isalpha()  # no punctuation, no special token
+                if row == column or not lettered or agreed[row] != column:
+                    weights[:, row, column] = 0.0
         head, place = divmod(int(weights.argmax()), weights[0].numel())
         row, column = divmod(place, weights.shape[2])
         if weights[head, row, column] < STRONG:

@@ -121,6 +121,13 @@ class LessonRun:
         """Whether the sentence contains this word."""
         return word.lower() in re.findall(r"[\w'-]+", self.text.lower())
 
+    def unknown_word(self) -> Token:
+        """The first word of the source that is not in the vocabulary."""
+        places = self.run.unknown_in(self.run.example.source)
+        if not places:
+            raise SentenceLacks("it contains no unknown word")
+        return Token(self.run.example.words.source[places[0]], places[0], "src", self.run)
+
     def input(self, place: int) -> float:
         """One of the numeric inputs, as typed by the user."""
         typed = self.text.replace(",", " ").split() if self.run.example.words.features else []

@@ -284,8 +284,8 @@ class Run:
                 "follows": list(words.follows), "features": list(words.features),
             },
             "unknown": {
-                "source": self._unknown(self.example.source),
-                "target": self._unknown(self.example.target),
+                "source": self.unknown_in(self.example.source),
+                "target": self.unknown_in(self.example.target),
             },
             "ids": {
                 name: value[0].tolist()
@@ -295,7 +295,7 @@ class Run:
             "points": self.opened.points(self.shapes),
         }  # fmt: skip
 
-    def _unknown(self, side: TokenInput | None) -> list[int]:
+    def unknown_in(self, side: TokenInput | None) -> list[int]:
         """Positions of unknown tokens, which the model reads as <unk>."""
         if side is None:
             return []

@@ -21,59 +21,84 @@ def one_number(run):
     attention = run.point(
         "decoder.layers.1.cross_attention.pattern", "decoder.layers.0.cross_attention.pattern"
     )
-    with suppress(SentenceLacks):
-        return from_nicht_to_not(run, attention)
-    with suppress(SentenceLacks):
-        return strongest_link(run, attention)
+    for finding in (unknown_word, from_nicht_to_not, strongest_link):
+        with suppress(SentenceLacks):
+            return finding(run, attention)
     return second_word(run, attention)
+
+
+def unknown_word(run, attention):
+    column = run.unknown_word()
+    row = attention.row_attending_to(column)
+    return Stop(
+        f"{column} is not in the model's [vocabulary](term:vocabulary). The model reads "
+        f"[<unk>](term:<unk>) instead, the same [token](term:token) for every unknown word. While "
+        f"it writes {row.next}, {attention.mean_over_heads(row, column)} of its attention goes "
+        f"there (decoder [layer](term:layer) {attention.layer}, mean of its heads), but it cannot "
+        "tell which word it was.",
+        do="Choose one of the known words offered above, and read the sentence again.",
+        at=attention,
+        layer=attention.layer,
+        head="mean",
+        pin=[row, column],
+    )
 
 
 def from_nicht_to_not(run, attention):
     row, column = attention.row_writing("nicht"), attention.column_of("not")
-    weight = attention[HEAD, row, column]
-    if weight < 0.5:
+    head = min(HEAD, attention.shape[0] - 1)
+    if attention[head, row, column] < 0.5 or attention.agreed(row) != column:
         raise SentenceLacks("nicht attends elsewhere")
     return shown(
-        run, attention, HEAD, row, column,
-        f"To write {row.next}, the network looks back at the English words: {weight} of its "
-        f"attention goes to {column} (decoder layer {attention.layer}, head {HEAD}; the mean of "
-        f"the {attention.shape[0]} heads is {attention.mean_over_heads(row, column)}). Its "
-        "training data, pairs of sentences, does not say which words belong together.",
+        run, attention, head, row, column,
+        f"To write {row.next}, the network looks back at the English words: "
+        f"{attention[head, row, column]} of its attention goes to {column} "
+        f"({place(attention, head, row, column)}). Its training data, pairs of sentences, does "
+        "not say which words belong together.",
     )  # fmt: skip
+
+
+def place(attention, head, row, column):
+    return (
+        f"decoder [layer](term:layer) {attention.layer}, [head](term:head) {head}; the mean of "
+        f"the {attention.shape[0]} heads is {attention.mean_over_heads(row, column)}"
+    )
 
 
 def strongest_link(run, attention):
     head, row, column = attention.strongest_link()
     return shown(
         run, attention, head, row, column,
-        f"A strong link of this sentence to another position. After reading {row}, the decoder "
-        f"writes {row.next}: in decoder layer {attention.layer}, head {head} gives "
-        f"{attention[head, row, column]} of its attention to {column}; the mean of the "
-        f"{attention.shape[0]} heads is {attention.mean_over_heads(row, column)}.",
+        f"To write {row.next}, the network looks back at the English words, here at one in "
+        f"another position: {attention[head, row, column]} of its attention goes to {column} "
+        f"({place(attention, head, row, column)}).",
     )  # fmt: skip
 
 
 def second_word(run, attention):
     row = attention.row_up_to(1)
-    column = attention.largest(HEAD, row)
+    column = attention.agreed(row)
+    head = int(attention.values()[:, row, column].argmax())
     return shown(
-        run, attention, HEAD, row, column,
-        "In this sentence no written word attends strongly to a source word at another position. "
-        f"After reading {row}, the decoder writes {row.next}: in decoder layer {attention.layer}, "
-        f"head {HEAD} gives {attention[HEAD, row, column]} of its attention to {column}.",
+        run, attention, head, row, column,
+        "In this sentence, the heads agree on no strong link to another position. "
+        f"To write {row.next}, the network gives {attention[head, row, column]} of its attention "
+        f"to {column} ({place(attention, head, row, column)}).",
     )  # fmt: skip
 
 
 def shown(run, attention, head, row, column, say):
     """A stop with the text `say`. As what to try, it shows how the softmax computes one attention
-    weight."""
-    scores = run.point(f"{attention.part}.scaled")
-    total = sum(math.exp(scores[head, row, key]) for key in range(attention.shape[-1]))
-    score = scores[head, row, column]
+    weight, unless the scores have a bias or are too large for exp."""
+    weight, scores = attention[head, row, column], run.point(f"{attention.part}.scaled")
+    score, powers = scores[head, row, column], scores.values(head, row).double().exp()
+    power, total = float(powers[column.place]), float(powers.sum())
+    comes_out = math.isfinite(total) and math.isclose(power / total, weight, abs_tol=1e-3)
     return Stop(
         say,
-        do=f"exp({score}) ÷ {written(total)} = {written(math.exp(score))} ÷ {written(total)} = "
-        f"{attention[head, row, column]}",
+        do=f"exp({score}) ÷ {written(total)} = {written(power)} ÷ {written(total)} = {weight}"
+        if comes_out
+        else "",
         at=attention,
         layer=attention.layer,
         head=head,

@@ -170,7 +170,8 @@ def has_learnt_or(run, page):
 )
 def what_no_line_can_do(run):
     return Stop(
-        "XOR asks for one input but not both. The points that should get 1 lie at opposite corners."
+        "XOR asks for one input but not both. The points that should get 1 lie at opposite "
+        "corners: a line is right at 3 of the 4 corners, never at all 4."
     )
 
 

@@ -144,7 +144,10 @@ def your_turn(run):
     )
     correct, incorrect = (plural, singular) if subject.word == "dogs" else (singular, plural)
     if correct >= 2 * incorrect:
-        say += " Here it knows: the correct form is at least twice as likely."
+        say += f" Here the correct form is {correct / incorrect:.1f} times as likely."
+    likeliest = run.prediction(subject)
+    if likeliest.word not in ("is", "are"):
+        say += f" The likeliest word is {likeliest.word}, with {likeliest.probability}."
     return Stop(say)
 
 
@@ -228,7 +231,7 @@ def layer_is_off(run, page):
 @lesson.stop(
     "What comes next",
     view="recurrent",
-    do="Press Finish to go back to the stations.",
+    do="Press Next station, or choose another one on the first page.",
 )
 def what_comes_next(run):
     return Stop(

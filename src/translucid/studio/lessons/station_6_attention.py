@@ -1,4 +1,4 @@
-"""Station 6 of *Start here*: attention in an LSTM translation model."""
+"""Station 6 of *Start here*: attention from a decoder to the words of the source."""
 
 from translucid.studio.lesson import (
     Lesson,
@@ -9,105 +9,44 @@ from translucid.studio.lesson import (
     wrong,
 )
 
-ALIGNMENT = "decoder.alignment"
+PART = "decoder.layers.1.cross_attention"
+HEAD = 2  # as on the first page
 lesson = Lesson(
     name="Attention",
     teaches="Why one state is too narrow for a sentence, how a decoder attends to all words of "
     "the source, how scores become weights that sum to 1, and what the translation loses without "
     "them.",
-    model="demo:translate-lstm",
+    model="demo:translate",
     text="The dog does not sleep.",
-    needs={f"{ALIGNMENT}.pattern": "its attention is of another kind"},
+    needs={f"{PART}.pattern": "it has no cross-attention"},
 )
 
 
 class NotToNicht:
-    """The attention weights, the row that writes nicht, and the column of not."""
+    """The attention weights of one head, the row that writes nicht, and the column of not."""
 
     def __init__(self, run):
-        self.weights = run.point(f"{ALIGNMENT}.pattern")
+        self.weights = run.point(f"{PART}.pattern")
         self.writing = self.weights.row_writing("nicht")
         self.source = self.weights.column_of("not")
-        self.weight = self.weights[self.writing, self.source]
+        self.weight = self.weights[HEAD, self.writing, self.source]
+        self.mean = self.weights.mean_over_heads(self.writing, self.source)
+        self.view = {"at": self.weights, "head": HEAD, "pin": [self.writing, self.source]}
 
 
 @lesson.stop(
-    "A bottleneck",
+    "One vector per word",
     view="flow",
-    do="Follow the strands: where do source and target meet?",
+    do="Follow the strands: where does the source reach the decoder?",
 )
-def a_bottleneck(run):
-    cell = run.point("decoder.bridge.cell", lacks="its decoder has no cell")
-    state = run.point("decoder.bridge.hidden")
+def one_vector_per_word(run):
+    states = run.point("encoder.final_norm.output")
     return Stop(
-        "An LSTM has read the English sentence. To write German from its last state alone, all "
-        f"words would have to fit into what the decoder starts with: a state of {state.shape[0]:,} "
-        f"numbers and a cell of {cell.shape[0]:,}, however long the sentence is.",
-        at=state,
-        light=[f"part:{state}"],
-    )
-
-
-@lesson.stop(
-    "Keep every state",
-    view="flow",
-    do="Click a word at the left: its state knows its neighbours on both sides.",
-)
-def keep_every_state(run):
-    states = run.point("encoder.recurrent.output")
-    return Stop(
-        f"So the encoder keeps every state: {states.shape[0]:,} of them, one for each token, with "
-        f"{states.shape[1]:,} numbers (it reads forwards and backwards).",
+        "A recurrent network carries a sentence in one state of fixed size, however long the "
+        "sentence is. This translator, a Transformer, keeps a vector for every token of the "
+        f"source instead: {states.shape[0]:,} vectors of {states.shape[1]:,} numbers.",
         at=states,
         light=[f"part:{states}"],
-    )
-
-
-@lesson.stop("Query and key", view="flow", do="Both are learnt. Click the query of another word.")
-def query_and_key(run):
-    at = NotToNicht(run)
-    query, key = run.point(f"{ALIGNMENT}.query"), run.point(f"{ALIGNMENT}.key")
-    return number_stop(
-        "Before each word the decoder computes a query from its own state. It begins "
-        f"{query[at.writing, 0]}, {query[at.writing, 1]} where {at.writing.next} is to be written. "
-        f"Each word of the source has a key; that of {at.source} begins {key[at.source, 0]}, "
-        f"{key[at.source, 1]}.",
-        query[at.writing, 0],
-        at.writing,
-    )
-
-
-@lesson.stop(
-    "Scores",
-    view="attention",
-    moment="scores",
-    do="Move along the row: the larger a score, the better the word matches.",
-)
-def scores(run):
-    at = NotToNicht(run)
-    score = run.point(f"{ALIGNMENT}.scores")
-    return Stop(
-        f"A small network compares query and key (additive attention). {at.source} gets "
-        f"{score[at.writing, at.source]}, the first word gets {score[at.writing, 0]}.",
-        pin=[at.writing, at.source],
-    )
-
-
-@lesson.stop(
-    "Weights",
-    view="attention",
-    do="Add up a row with your eyes: where is nearly all of it?",
-)
-def weights(run):
-    at = NotToNicht(run)
-    score = run.point(f"{ALIGNMENT}.scores")[at.writing, at.source]
-    largest = run.point(f"{ALIGNMENT}.shift")[at.writing, 0]
-    exponential = run.point(f"{ALIGNMENT}.exponentials")[at.writing, at.source]
-    total = run.point(f"{ALIGNMENT}.normaliser")[at.writing, 0]
-    return Stop(
-        f"The softmax turns them into weights: exp({score} − {largest}) = {exponential}, divided "
-        f"by the sum of the row, {total}, is {at.weight}. All weights of a row sum to 1.",
-        pin=[at.writing, at.source],
     )
 
 
@@ -119,9 +58,60 @@ def weights(run):
 def not_to_nicht(run):
     at = NotToNicht(run)
     return Stop(
-        f"While it writes {at.writing.next}, it gives {at.weight} of its attention to {at.source}. "
-        "The training data does not say which words belong together.",
-        pin=[at.writing, at.source],
+        "Before each word, the decoder looks back at all of them. To write "
+        f"{at.writing.next}, [head](term:head) {HEAD} gives {at.weight} of its "
+        f"[attention](term:attention) to {at.source}. The training data does not say which words "
+        "belong together.",
+        **at.view,
+    )
+
+
+@lesson.stop("Query and key", view="flow", do="Both are learnt. Click the query of another word.")
+def query_and_key(run):
+    at = NotToNicht(run)
+    query, key = run.point(f"{PART}.query"), run.point(f"{PART}.key")
+    return number_stop(
+        f"How does it find {at.source}? The row that writes {at.writing.next} has a "
+        f"[query](term:query), which begins {query[HEAD, at.writing, 0]}, "
+        f"{query[HEAD, at.writing, 1]}. Each word of the source has a [key](term:key); that of "
+        f"{at.source} begins {key[HEAD, at.source, 0]}, {key[HEAD, at.source, 1]}.",
+        query[HEAD, at.writing, 0],
+        at.writing,
+        head=HEAD,
+    )
+
+
+@lesson.stop(
+    "Scores",
+    view="attention",
+    moment="scaled",
+    do="Move along the row: the larger a score, the better the word matches.",
+)
+def scores(run):
+    at = NotToNicht(run)
+    score, scaled = run.point(f"{PART}.scores"), run.point(f"{PART}.scaled")
+    size = run.point(f"{PART}.query").shape[2]
+    return Stop(
+        f"The score is the dot product of query and key, {score[HEAD, at.writing, at.source]}, "
+        f"divided by √{size}: {scaled[HEAD, at.writing, at.source]}. The first word gets "
+        f"{scaled[HEAD, at.writing, 0]}.",
+        **at.view,
+    )
+
+
+@lesson.stop("Weights", view="attention", do="Add up the row: what is the sum?")
+def weights(run):
+    at = NotToNicht(run)
+    score = run.point(f"{PART}.scaled")[HEAD, at.writing, at.source]
+    shift = run.point(f"{PART}.shift")[HEAD, at.writing, 0]
+    exponential = run.point(f"{PART}.exponentials")[HEAD, at.writing, at.source]
+    total = run.point(f"{PART}.normaliser")[HEAD, at.writing, 0]
+    return Stop(
+        "The softmax takes exp of each score and divides by the sum of the row. As exp of a large "
+        f"number overflows, it subtracts the maximum of the row, {shift}, first; that leaves the "
+        f"shares as they are. exp({score} − {shift}) = {exponential}, divided by {total}, is "
+        f"{at.weight}.",
+        **at.view,
     )
 
 
@@ -131,45 +121,70 @@ def not_to_nicht(run):
     do="Look at the ribbons: do any of them cross?",
 )
 def words_change_places(run):
-    weights = run.point(f"{ALIGNMENT}.pattern")
+    weights = run.point(f"{PART}.pattern")
     writing = weights.row_writing("schläft")
-    verb = weights.largest(writing)
+    verb = weights.largest(HEAD, writing)
+    view = {"at": weights, "head": HEAD, "pin": [writing, verb]}
     say = (
-        f"German puts the verb before its negation. For {writing.next} the decoder gives "
-        f"{weights[writing, verb]} of its attention to {verb}. "
+        f"German puts the verb before its negation. For {writing.next} the head gives "
+        f"{weights[HEAD, writing, verb]} of its attention to {verb}. "
     )
     try:
         negation = NotToNicht(run)
     except SentenceLacks:
-        return Stop(say, pin=[writing, verb])
+        return Stop(say, **view)
     if verb.place > negation.source.place and negation.writing.place > writing.place:
         say += (
             f"That is beyond {negation.source}, which it translates later: attention need not move "
             "from left to right."
         )
-    return Stop(say, pin=[writing, verb])
+    return Stop(say, **view)
 
 
-@lesson.stop("The context", view="flow", do="Click the context of another word.")
+@lesson.stop(
+    "Several heads",
+    view="attention",
+    do="Choose other heads in the small pictures: which rows differ?",
+)
+def several_heads(run):
+    at = NotToNicht(run)
+    heads = at.weights.shape[0]
+    row = at.weights.row_up_to(at.writing.place + 1)
+    each = ", ".join(f"{at.weights[head, row, at.source]}" for head in range(heads))
+    return Stop(
+        f"The layer has {heads} heads, each with queries and keys of its own. To write "
+        f"{at.writing.next}, they give {at.source} {at.mean} on average. In the next row, which "
+        f"writes {row.next}, they give it {each}.",
+        at=at.weights,
+        head="mean",
+        pin=[at.writing, at.source],
+    )
+
+
+@lesson.stop("The context", view="flow", do="Click another row: what does it take?")
 def the_context(run):
     at = NotToNicht(run)
-    context = run.point(f"{ALIGNMENT}.context")
+    mixed, value = run.point(f"{PART}.mixed"), run.point(f"{PART}.value")
     if at.weight >= 0.9:
-        mostly = f"With a weight of {at.weight} it is nearly the state of {at.source}."
+        mostly = f"With a weight of {at.weight}, the value of {at.source} makes up nearly all of it"
     else:
-        mostly = f"The state of {at.source} has a weight of {at.weight} in it."
+        mostly = f"The value of {at.source} has a weight of {at.weight} in it"
     return number_stop(
-        "The states of the source, each times its weight, add up to the context: "
-        f"{context.shape[1]:,} numbers, which begin {context[at.writing, 0]}, "
-        f"{context[at.writing, 1]}. {mostly}",
-        context[at.writing, 0],
+        "What does the row take? Each word of the source has a [value](term:value). The values, "
+        f"each times its weight, add up to {mixed.shape[2]:,} numbers, which begin "
+        f"{mixed[HEAD, at.writing, 0]}. {mostly}: it begins {value[HEAD, at.source, 0]}.",
+        mixed[HEAD, at.writing, 0],
         at.writing,
+        head=HEAD,
     )
 
 
 @lesson.stop(
     "Your turn",
     view="attention",
+    kind="cross",
+    layer=1,
+    head=HEAD,
     do="Press Edit and write a sentence in which the dog does not see someone. What does “nicht” "
     "attend to now? Then press Check.",
 )
@@ -183,11 +198,11 @@ def your_turn(run):
 @your_turn.check
 def looks_at_not(run, page):
     if run.reads("see") and run.reads("not"):
-        weight = NotToNicht(run).weight
-        if weight >= 0.5:
+        mean = NotToNicht(run).mean
+        if mean >= 0.5:
             return right(
-                f"It writes: {run.answer} And “nicht”, at its new position, gives {weight} of its "
-                "attention to “not”."
+                f"It writes: {run.answer} And “nicht”, at its new position, gives {mean} of its "
+                "attention to “not”, averaged over the heads."
             )
     return wrong("Write something like: The dog does not see the cat.")
 
@@ -195,31 +210,32 @@ def looks_at_not(run, page):
 @lesson.stop(
     "Without attention",
     view="whatif",
-    do="Switch off the attention (decoder.alignment). Does it still write the same text? Then "
+    do="Switch off the cross-attention of decoder layer 1. Does it still write the same text? Then "
     "press Check.",
 )
 def without_attention(run):
     return Stop(
-        "Switched off, the context is 0: all that the decoder has of the source is the state it "
-        "started with."
+        "Cross-attention is how the source reaches the decoder. Switched off in a layer, that "
+        "layer adds nothing of the source to the rows."
     )
 
 
 @without_attention.check
 def attention_is_off(run, page):
-    if page.is_off(ALIGNMENT) and page.answer_changed:
-        return right(f"Without attention it writes: {run.answer}")
-    return wrong("It is still on: look for the attention in the list of parts.")
+    if page.is_off(PART) and page.answer_changed:
+        return right(f"Without it, it writes: {run.answer}")
+    return wrong("It is still on: look for decoder layer 1, cross-attention in the list of parts.")
 
 
 @lesson.stop(
-    "One head, many heads",
+    "What comes next",
     view="attention",
-    do="Press Finish to go back to the stations.",
+    kind="encoder",
+    layer=0,
+    do="Look at the rows: which words does dog attend to?",
 )
-def one_head_many_heads(run):
+def what_comes_next(run):
     return Stop(
-        "This decoder has one query at a time. A Transformer has several side by side, reads "
-        "without recurrence, and lets the words of a sentence attend to one another. That is the "
-        "last station."
+        "Here the words of the source attend to one another: self-attention. With it, a "
+        "Transformer needs no recurrence. The last station takes the whole model apart."
     )

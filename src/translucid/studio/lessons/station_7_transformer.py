@@ -251,4 +251,4 @@ def take_something_away(run):
 def the_answer_changes(run, page):
     if page.view == "whatif" and page.answer_changed:
         return right(f"Without it the model answers: {run.answer}")
-    return wrong("The same answer as before. Press Measure all, and sort by effect.")
+    return wrong("The same answer as before. Sort the parts by effect, and try the first.")

@@ -83,3 +83,12 @@ export function frames(buffer) {
   }
   return found;
 }
+// [heads, rows, columns], averaged over the heads.
+/** @type {(frame: Frame & Header) => number[][]} */
+export function meanOfHeads(frame) {
+  const [heads, rows, cols] = frame.shape;
+  const sums = Array.from({ length: rows }, () => new Array(cols).fill(0));
+  for (let n = 0, at = 0; n < heads; n++)
+    for (const sum of sums) for (let j = 0; j < cols; j++, at++) sum[j] += frame.number(at) / heads;
+  return sums;
+}

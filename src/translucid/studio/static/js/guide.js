@@ -7,6 +7,7 @@ import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { num } from './ink.js';
+import { term } from './glossary.js';
 import { readout } from './readout.js';
 import { storage } from './theme.js';
 
@@ -252,6 +253,7 @@ export function pieces(list) {
 }
 function noun(text, means, kind) {
   if (!means) return h('span', { class: kind }, text);
+  if (means.startsWith('term:')) return term(means.slice(5), text);
   const act = means.startsWith('part:')
     ? () => go('flow', { at: means.slice(5), i: null })
     : /^(src|tgt):/.test(means)

@@ -204,6 +204,19 @@ export function block(length, cells, k) {
   // the numbers that cell k represents
   return [Math.floor((k * length) / cells), Math.floor(((k + 1) * length) / cells)];
 }
+// The attention weight to begin with: the largest that is not the maximum of its row, since exp of that score is 1 and
+// so may be the sum; null if every token attends to one other.
+/** @type {(weights: number[][]) => [number, number] | null} */
+export function firstWeight(weights) {
+  let [most, best] = [0.01, /** @type {[number, number] | null} */ (null)];
+  weights.forEach((row, i) => {
+    const top = row.indexOf(Math.max(...row));
+    row.forEach((weight, j) => {
+      if (j !== top && weight > most) [most, best] = [weight, [i, j]];
+    });
+  });
+  return best;
+}
 /** @type {(row: Numbers, from: number, to: number) => number} */
 export function loudest(row, from, to) {
   // the index of the largest magnitude in a block

@@ -7,17 +7,18 @@ import * as theme from './theme.js';
 import * as api from './api.js';
 import * as link from './link.js';
 import { rest, current, notice, copy } from './readout.js';
-import { counted, num, scaleOf, MANY } from './ink.js';
+import { counted, scaleOf } from './ink.js';
 import { token } from './parts/token.js';
 import { rolling, rollTo } from './parts/rolling.js';
 import { sentenceForm } from './parts/sentence_form.js';
 import { minimap } from './parts/minimap.js';
 import { waiting } from './parts/waiting.js';
 import { folderOf, onTraining, stateOf } from './training.js';
-import { noteOnText, toModel } from './readable.js';
+import { answer, noteOnText, toModel } from './readable.js';
 import { guide, guided, whole } from './guide.js';
 import { tables } from './parts/table.js';
-import { keysTable, pythonLine, exactValue } from './keys.js';
+import { pythonLine, exactValue } from './copying.js';
+import { help } from './help.js';
 import { keepFocus, isPlainKey } from './keyboard.js';
 import { KEYS, save, saver } from './save.js';
 import { mount } from './mount.js';
@@ -64,6 +65,11 @@ function absent(id, model, all) {
       ? 'This run had not saved a model when the page was opened; open the run again'
       : VIEWS[id].lacks?.(model, opened);
 }
+// The other views that this model has, for the first page.
+const ways = (view, { model, all }) =>
+  Object.entries(VIEWS)
+    .filter(([id, { about }]) => id !== view && about && !absent(id, model, all))
+    .map(([id, { name, about, linkTo }]) => ({ name, shows: about.shows, href: to(id, linkTo) }));
 const tool = (name, key, onclick, face, kind) =>
   h('button', { title: `${name} (${key})`, 'aria-label': name, onclick, class: kind }, face);
 const lightOrDark = () => theme.otherTheme(chosen => go(address().view, { theme: chosen }));
@@ -104,7 +110,7 @@ function bar(view, model, all) {
       tool('Copy a link to this view', 'l', copyLink, icon('link')),
       tool('Show the numbers of a picture as a table', 't', tables, icon('table')),
       tool('Show or hide the inspector', 'i', inspector, icon('panel'), 'inspect'),
-      tool('All keys', '?', () => keysTable(VIEWS), '?', 'keys'),
+      tool('Help', '?', () => help(VIEWS[view], VIEWS), '?', 'keys'),
     ),
   );
   rollTo(byId('bar').querySelector('.views'), byId('bar').querySelector('[aria-current]'));
@@ -244,21 +250,6 @@ const letGo = () =>
     icon('pin'),
     'Unpin',
   );
-function answer(run, model) {
-  if (model.outputs === 'masked_tokens') {
-    // the masked tokens; without a mask, all
-    const masks = run.answer.filter((_, i) => /^[[<]mask[\]>]$/i.test(run.tokens.source[i]));
-    return (masks.length ? masks : run.answer).join(' ');
-  }
-  if (Array.isArray(run.answer)) {
-    const { length } = run.answer;
-    if (length <= MANY || typeof run.answer[0] !== 'number') return run.answer.join(' ');
-    const first = run.answer.slice(0, 4).map(value => num(value, 4)); // of an embedding
-    return `${first.join(' ')} … (${length} values)`;
-  }
-  const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
-  return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
-}
 const INTRO =
   'This page opens a neural network and shows every number inside it. Type a sentence and follow it to the answer.';
 // The form instead of the sentence: on the first page always, elsewhere after Edit.
@@ -371,6 +362,7 @@ async function drawOn(stage, signal) {
     link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
     bar(view, found.model, found.all);
+    found.ways = ways(view, found);
     await guide(view, found);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     mounted?.remove();
@@ -463,7 +455,7 @@ addEventListener('keydown', event => {
     c: copyValue,
     C: copyPython,
     t: tables,
-    '?': () => keysTable(VIEWS),
+    '?': () => document.querySelector('.tools .keys')?.click(),
     i: inspector,
     Escape: () => link.state.pins.length && link.unpin(),
   };

@@ -1,6 +1,8 @@
-// Switch to another model on the same text. If it cannot read the text, it reads its own example, and the page says so.
+// The model's answer as text; and switching to another model on the same text. If it cannot read the text, it reads its
+// own example, and the page says so.
 import * as api from './api.js';
 import { special } from './dom.js';
+import { num, MANY } from './ink.js';
 import { address, go } from './route.js';
 
 const SHOWN = 60; // characters of the text in a message
@@ -38,4 +40,24 @@ async function unreadable({ m }, text) {
   } catch (error) {
     return api.refusal(error).replace(/^text: /, '');
   }
+}
+
+/** @type {(run: Run, model: Model) => string} */
+export function answer(run, model) {
+  if (run.target) return run.target;
+  if (model.outputs === 'next_tokens') return `${run.text} ${run.answer.at(-1)} …`;
+  if (model.outputs === 'masked_tokens') {
+    // the masked tokens; without a mask, all
+    const words = /** @type {string[]} */ (run.answer);
+    const masks = words.filter((_, i) => /^[[<]mask[\]>]$/i.test(run.tokens.source[i]));
+    return (masks.length ? masks : words).join(' ');
+  }
+  if (Array.isArray(run.answer)) {
+    const { length } = run.answer;
+    if (length <= MANY || typeof run.answer[0] !== 'number') return run.answer.join(' ');
+    const first = run.answer.slice(0, 4).map(value => num(value, 4)); // of an embedding
+    return `${first.join(' ')} … (${length} values)`;
+  }
+  const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
+  return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
 }

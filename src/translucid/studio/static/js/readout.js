@@ -1,6 +1,7 @@
 // The status bar: the value under the pointer, its name, and the only colour scale of the page.
 import { h, special } from './dom.js';
 import { gradient, num } from './ink.js';
+import { term } from './glossary.js';
 
 const box = () => /** @type {HTMLElement} */ (document.getElementById('readout'));
 /** @type {Reading | null} */
@@ -23,6 +24,7 @@ export function readout(told = resting) {
   }
   const { scale, value = NaN } = told;
   const parts = [h('div.where', h('div.at', told.at), h('div.path', told.path ?? ''))];
+  for (const el of parts[0].querySelectorAll('.at .special')) el.replaceWith(term(el.textContent));
   if (scale) {
     const digits = scale.max < 10 ? 1 : 0;
     const ends =

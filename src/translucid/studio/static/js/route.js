@@ -1,7 +1,8 @@
 // The address is the state: #/attention?at=decoder.layers.1.cross_attention&head=3&pin=src:2,tgt:5
+export const START = 'lesson'; // the view of an address without one
 export function address() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  return { view: path || 'flow', named: path !== '', params: new URLSearchParams(query) };
+  return { view: path || START, named: path !== '', params: new URLSearchParams(query) };
 }
 /** @type {(view: string, changes?: Changes) => string} */
 export function link(view, changes = {}) {

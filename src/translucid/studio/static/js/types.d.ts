@@ -483,6 +483,7 @@ interface View {
   draw(el: HTMLElement, shown: Shown): Promise<void>;
   lacks?(model: Model, all: Model[]): string | false | null | undefined;
   busy?(found: Found): string | undefined;
+  about?: { shows: string; read: string; terms: string[] }; // for Help and the first page
   keys?: string[][]; // [key, what it does]
   keysTitle?: string;
   walksTokens?: boolean;

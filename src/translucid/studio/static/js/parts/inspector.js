@@ -1,11 +1,12 @@
 // The inspector: the selected part, its numbers, and its formula with numbers.
 import { choice, select } from './controls.js';
-import { h, unit, capital, short, range } from '../dom.js';
+import { h, unit, capital, short, range, widest } from '../dom.js';
 import { heatmap, headRoom } from './heatmap.js';
 import { map } from './map.js';
 import { bars } from './bars.js';
 import { pointOf } from '../anatomy.js';
 import { link } from '../route.js';
+import { term } from '../glossary.js';
 
 const SMALL = 26; // up to this many words per side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
@@ -22,7 +23,9 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         'div',
         h(
           'div.kicker',
-          told.leadAxis?.endsWith('heads') && told.lead ? `${told.place}, head ${told.lead.index}` : told.place,
+          inTerms(
+            told.leadAxis?.endsWith('heads') && told.lead ? `${told.place}, head ${told.lead.index}` : told.place,
+          ),
         ),
         h('h2', told.name),
       ),
@@ -34,7 +37,12 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
       h(
         'span.small.quiet',
         told.shape.length
-          ? told.shape.map((size, i) => [i ? ' × ' : '', `${told.axes[i].replace('_', ' ')} `, h('b.n', String(size))])
+          ? told.shape.map((size, i) => [
+              i ? ' × ' : '',
+              axis(told.axes[i].replace('_', ' ')),
+              ' ',
+              h('b.n', String(size)),
+            ])
           : 'one number',
       ),
     ),
@@ -54,6 +62,10 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     ways(told),
   ].filter(Boolean);
 }
+// A name with its terms as buttons: decoder, layer 1, head 0.
+const inTerms = text => text.split(/\b(encoder|decoder|layer|head)\b/i).map(piece => term(piece.toLowerCase(), piece));
+// The axis of a shape: its name is the plural of what it counts.
+const axis = name => term({ queries: 'query' }[name] ?? name.replace(/s$/, ''), name);
 // Links to other views of the part; they stay in view if the panel scrolls.
 function ways(told) {
   const number = told.picked?.[1] ?? 0;
@@ -87,13 +99,13 @@ function picture(told, inner, onpick) {
   const n = told.values.length;
   const columns = told.values[0].length;
   if (told.cols && n <= SMALL && columns <= SMALL) {
-    const lw = 72;
+    const lw = told.rowNames ? Math.min(132, widest(told.rowNames, 0.9375, { most: 9 }) / u + 14) : 72;
     const cw = (inner - lw * u) / columns;
     const brief = word => short(word, 9);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`,
       values: told.values,
-      rows: told.rows.map(brief),
+      rows: (told.rowNames ?? told.rows).map(name => [name].flat().map(brief)),
       cols: told.cols.map(brief),
       rowKey: told.rowKey,
       colKey: told.colKey,

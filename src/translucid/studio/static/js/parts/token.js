@@ -1,6 +1,7 @@
 // Tokens with a stripe that shows their vector, and the names of rows.
 import { paintRow, canvas } from '../ink.js';
 import { h, special } from '../dom.js';
+import { term } from '../glossary.js';
 import * as link from '../link.js';
 import { word } from '../readout.js';
 
@@ -35,12 +36,14 @@ export function rowName(run, side, i) {
   const writes = written(run, side, i);
   return [word(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', word(writes)])];
 }
+/** @type {(text: string) => HTMLElement | string} */
+const named = text => (special(text) ? term(text) : word(text));
 // The same in words, for a panel.
 /** @type {(run: Run, side: Side, i: number) => Content[]} */
 function rowInWords(run, side, i) {
   const writes = written(run, side, i);
-  const read = word(run.tokens[side][i] ?? '·');
-  return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', word(writes)];
+  const read = named(run.tokens[side][i] ?? '·');
+  return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', named(writes)];
 }
 /** @type {(run: Run, side: Side, i: number, key: string) => Content[]} */
-export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', word(key)];
+export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', named(key)];

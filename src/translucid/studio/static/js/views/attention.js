@@ -2,7 +2,7 @@ import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { attentionKind, isRecurrent } from '../anatomy.js';
 import { h, m, unit, widest, range, short } from '../dom.js';
-import { UNIT_SCALE, brief, fixed, num } from '../ink.js';
+import { UNIT_SCALE, brief, firstWeight, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { go, settle, among } from '../route.js';
@@ -13,6 +13,7 @@ import { heatmap, headRoom } from '../parts/heatmap.js';
 import { sumTable, grid } from '../parts/table.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
+import { meanOfHeads } from '../frames.js';
 import { clearFor } from '../motion.js';
 import { rollTo } from '../parts/rolling.js';
 import { looksAt, rowName } from '../parts/token.js';
@@ -49,6 +50,11 @@ const PIECES = {
 /** @type {View} */
 export const attention = {
   name: 'Attention',
+  about: {
+    shows: 'How much each token attends to each other token, head by head.',
+    read: 'Every row is a token, and its weights sum to 1: a dark cell means that the row takes much from that column. In the decoder, “Hund → schläft” is the row that reads Hund and writes schläft. The line above the picture leads from the scores to the weights.',
+    terms: ['attention', 'layer', 'head', 'query', 'key', '<s>', '</s>'],
+  },
   draw: drawView,
   lacks: ({ family, config, shape }) =>
     (family !== 'transformer' && config.attention === 'none') ||
@@ -396,7 +402,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (both) return [i, j];
     if (i !== null) return [i, best(w[i])];
     if (j !== null) return [best(w.map(each => each[j])), j];
-    return [0, best(w[0])];
+    return firstWeight(w) ?? [0, best(w[0])];
   }
   // Some numbers of the head, or of the mean of all heads, in full precision.
   async function part(state, point, ...places) {
@@ -633,7 +639,7 @@ async function fetchHead(run, points, at, small) {
     point === 'pattern' ? [`${scope}.pattern`] : [`${scope}.pattern`, `${scope}.${point}`],
     options,
   );
-  const weights = head === null ? mean(frames[0]) : frames[0].table();
+  const weights = head === null ? meanOfHeads(frames[0]) : frames[0].table();
   const values = point === 'pattern' ? weights : frames[1].table();
   const step = [Math.ceil(Q / weights.length), Math.ceil(K / weights[0].length)];
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
@@ -673,13 +679,6 @@ async function masks(run, points, scope, head) {
   if (!points.has(`${scope}.masked`)) return false;
   const frame = await api.tensor(run.run, `${scope}.masked`, { index: head, pool: 64 });
   return frame.raw.includes(255);
-}
-function mean(frame) {
-  const [heads, rows, cols] = frame.shape;
-  const sums = range(rows).map(() => new Array(cols).fill(0));
-  for (let n = 0, at = 0; n < heads; n++)
-    for (const sum of sums) for (let j = 0; j < cols; j++, at++) sum[j] += frame.number(at) / heads;
-  return sums;
 }
 const meanOf = () =>
   h(

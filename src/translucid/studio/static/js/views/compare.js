@@ -29,6 +29,11 @@ const MOST = 40; // words along an axis of a picture
 /** @type {View} */
 export const compare = {
   name: 'Compare',
+  about: {
+    shows: 'Two models on the same text, side by side.',
+    read: 'Choose the second model and what to compare; amber and violet show differences.',
+    terms: ['layer', 'head', 'token'],
+  },
   draw: drawView,
   lacks: (_, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
   busy: () => 'Both models are reading …',

@@ -21,7 +21,15 @@ const hasUnits = ({ axes }) =>
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
 
 /** @type {View} */
-export const data = { name: 'Data', draw: drawView };
+export const data = {
+  name: 'Data',
+  draw: drawView,
+  about: {
+    shows: 'The texts that the model was trained on: the hardest ones, and those to which one unit responds most.',
+    read: 'Choose a text to open it in Flow. The panel sorts the texts by the value of the chosen unit.',
+    terms: ['unit', 'layer', 'token'],
+  },
+};
 
 async function drawView(stage, { model, run, params }) {
   const points = run.points.filter(hasUnits);

@@ -26,6 +26,11 @@ const LONG = 256; // tokens of a text
 /** @type {View} */
 export const decode = {
   name: 'Decode',
+  about: {
+    shows: 'How the model chooses its text, token by token.',
+    read: 'Every step shows the likeliest tokens and their probabilities. Force another token to see how the text would continue.',
+    terms: ['token', 'logit', 'beam', '<s>', '</s>'],
+  },
   draw: drawView,
   lacks: model => (model.generates ? '' : 'This model does not generate text'),
   busy: () => 'Searching for the best text …',

@@ -1,7 +1,7 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { choice } from '../parts/controls.js';
 import { h, unit, range } from '../dom.js';
-import { UNIT_SCALE, scaleOf, block, cellsIn, loudest, under } from '../ink.js';
+import { UNIT_SCALE, scaleOf, block, cellsIn, firstWeight, loudest, under } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
@@ -33,6 +33,12 @@ const LIKELY = 8; // likeliest tokens to show per position
 /** @type {View} */
 export const flow = {
   name: 'Flow',
+  about: {
+    shows:
+      'The whole model, from left to right: every row is a token, every box a part of the model, and colours are the numbers in it.',
+    read: 'Choose a box to see its numbers and its formula on the right. The sum there is worked out with the numbers of this text; choose an underlined number to see where it comes from.',
+    terms: ['token', '<s>', '</s>', '<unk>', 'encoder', 'decoder', 'layer', 'head', 'query', 'key', 'value', 'logit'],
+  },
   draw: drawView,
   walksTokens: true,
   keys: [
@@ -567,7 +573,12 @@ async function drawPanel(view) {
             values.length - 1,
             Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : (pinned ?? strongest())) / step),
           );
-    const column = inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (among ?? (await exactly(pi, 0, true)));
+    const open =
+      colSide && frame.scale === 'unit' && step * colStep === 1 && !kept && pinned === null && among === null;
+    const start = open ? firstWeight(values) : null;
+    if (start) [pi] = start;
+    const column =
+      inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (among ?? start?.[1] ?? (await exactly(pi, 0, true)));
     index = kept ?? address(pi, column);
     pj = Math.floor(column / colStep);
   }
@@ -662,6 +673,10 @@ async function drawPanel(view) {
         ? values.map((_, i) => words[rowSide][i * step] ?? String(i))
         : values && values.length > 1
           ? values.map((_, i) => String(i))
+          : null,
+      rowNames:
+        colSide && rowSide === 'tgt'
+          ? values.map((_, i) => [words.tgt[i * step], ' → ', run.tokens.follows[i * step] ?? ''])
           : null,
       names: !rowSide,
       cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,

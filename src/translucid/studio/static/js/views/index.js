@@ -4,6 +4,8 @@
 //                the view is left, and ends listeners outside el, timers, observers and sockets
 //   lacks(model, all)  why a model has no such view, or ''
 //   busy({ model, params })  the message while it computes
+//   about        { shows, read, terms }: what it shows and how to read it, for Help and the first page; terms of
+//                glossary.js
 //   keys         what its keys do: [['↑ ↓', 'previous or next layer'], ...]; keysTitle: of their list
 //   walksTokens  whether ← and → go from token to token
 //   linkParts    its keys in a link, each with a check of the value (see route.js)

@@ -5,12 +5,21 @@ import { pieces, stopAt, stationAt, doneIn, isFinished } from '../guide.js';
 import { readout, rest } from '../readout.js';
 import { counted, num } from '../ink.js';
 import { link as to } from '../route.js';
+import { term } from '../glossary.js';
+import { answer } from '../readable.js';
 import { withTable, grid } from '../parts/table.js';
+import { meanOfHeads } from '../frames.js';
 import { applies, bestFirst, countApplying } from '../lesson_stops.js';
 
 /** @type {View} */
 export const lesson = {
   name: 'Lesson',
+  about: {
+    shows:
+      'Where to begin: one number of a translation, seven stations from one neuron to a Transformer, and tours of this model.',
+    read: 'Every lesson is a list of stops. A stop opens a view and explains it below the picture; underlined words and numbers show what they mean.',
+    terms: ['token', 'layer', 'head', 'query', 'key', '</s>', '<unk>'],
+  },
   draw: drawView,
   linkTo: { lesson: null }, // the list of tours is not one of their stops
   keysTitle: 'In a lesson',
@@ -24,7 +33,7 @@ async function drawView(stage, context) {
   const { model, run } = context;
   const listed = await api.lessons();
   const [first, ...found] = await Promise.all([
-    listed.some(each => each.start) ? start(context, listed) : '',
+    start(context, listed),
     ...listed.filter(each => !each.start).map(each => api.lesson(run.run, each.id)),
   ]);
   stage.append(
@@ -76,25 +85,25 @@ function tour(each, model) {
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 let seen = false; // what was drawn in once need not be again
 
-async function start({ model, run }, listed) {
-  const first = listed.find(each => each.id === 'opening');
-  const stations = listed.filter(each => each.start && each !== first);
-  const box = h('div.start');
-  const asked = model.m === first?.m ? run.text : first?.text;
+async function start(context, listed) {
+  const stations = listed.filter(each => each.start && each.id !== 'opening');
   // a saved session may lack this number
-  if (first) box.append(await opening(first, asked).catch(error => api.refusal(error) && ''));
-  box.append(
-    h(
-      'header.row',
-      h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
-      h('p.quiet', 'Each station is a lesson with its own model, and has tasks that the page checks.'),
-    ),
-    h(
-      'ol.stations',
-      stations.map((each, k) => station(each, k + 1)),
-    ),
+  const card = await opening(context).catch(error => api.refusal(error) && null);
+  return h(
+    'div.start',
+    card ?? overview(context),
+    stations.length > 0 && [
+      h(
+        'header.row',
+        h('h2', stations.length > 6 ? 'Seven stations, from one neuron to a Transformer' : 'Stations for these models'),
+        h('p.quiet', 'Each station is a lesson with its own model, and has tasks that the page checks.'),
+      ),
+      h(
+        'ol.stations',
+        stations.map((each, k) => station(each, k + 1)),
+      ),
+    ],
   );
-  return box;
 }
 function station(each, number) {
   const done = doneIn(each.id);
@@ -136,7 +145,11 @@ function signs(run, at, score) {
     [
       mi('s'),
       [
-        'the score: how well the query q of this row matches the key k of a word, ',
+        'the score: how well the ',
+        term('query'),
+        ' q of this row matches the ',
+        term('key'),
+        ' k of a word, ',
         m('math', dot),
         ` = ${num(score, 3)} here`,
       ],
@@ -148,36 +161,33 @@ function signs(run, at, score) {
     means.map(([sign, meaning]) => [h('dt', m('math', sign)), h('dd', meaning)]),
   );
 }
-async function opening(first, text) {
-  const run = await api.run({ m: first.m, text });
-  const { steps } = await api.lesson(run.run, 'opening');
-  const step = steps[0];
-  const at = new URLSearchParams(step.address?.split('?')[1] ?? '').get('at');
-  if (!at) return h('p.quiet', step.lacks);
-  const head = Number(new URLSearchParams(step.address.split('?')[1]).get('head'));
-  const weights = (await api.tensor(run.run, at, { index: `${head}`, as: 'f32' })).table();
+async function opening({ model, run }) {
+  const [step] = (await api.lesson(run.run, 'opening')).steps;
+  if (!applies(step)) return null;
+  const chosen = Object.fromEntries(new URLSearchParams(step.address.split('?')[1]));
+  const weights =
+    chosen.head === 'mean'
+      ? meanOfHeads(await api.tensor(run.run, chosen.at, { as: 'f16' }))
+      : (await api.tensor(run.run, chosen.at, { index: chosen.head, as: 'f16' })).table();
   const [q, k] = step.pin.map(key => Number(key.split(':')[1]));
+  const score = step.do.find(piece => piece.value !== undefined)?.value;
+  const read = run.unknown.source.includes(k) ? [run.tokens.source[k], '<unk>'] : [run.tokens.source[k]];
   const moves = !seen && !calm();
   seen = true;
   const picture = drawn(weights, run.tokens, q, k);
   const skip = h('button.edit.skip-drawing', { onclick: still }, 'Skip');
-  const closer = to('attention', {
-    ...Object.fromEntries(new URLSearchParams(step.address.split('?')[1])),
-    m: first.m,
-    text,
-    lesson: null,
-  });
+  const closer = to('attention', { ...chosen, m: model.m, text: run.text, lesson: null });
   const box = h(
     'section',
     { class: `opening-cell panel${moves ? ' moves' : ''}`, 'aria-label': 'One number' },
     picture,
     h(
       'div.tells',
-      h('h2', `${run.tokens.source[k]} → ${run.tokens.follows[q]}`),
+      h('h2', [...read, run.tokens.follows[q]].join(' → ')),
       h('p.says', pieces(step.say)),
-      softmax(),
-      h('p.sum', pieces(step.do)),
-      signs(run, at, step.do.find(piece => piece.value !== undefined).value),
+      score === undefined
+        ? h('p', pieces(step.do))
+        : [softmax(), h('p.sum', pieces(step.do)), signs(run, chosen.at, score)],
       h('p', h('a.begin', { href: closer }, 'Look closer'), moves ? skip : ''),
     ),
   );
@@ -186,11 +196,23 @@ async function opening(first, text) {
     skip.remove();
   }
   if (moves) {
-    box.addEventListener('animationend', event => event.target.matches('.tells .signs') && still());
+    box.addEventListener('animationend', event => event.target.matches('.tells :is(.signs, .says)') && still());
     box.addEventListener('pointerdown', still, { once: true });
   }
   return box;
 }
+// For a model without such a number: the text, the answer, and what can be seen.
+const overview = ({ model, run, ways }) =>
+  h(
+    'section.panel.overview',
+    { 'aria-label': 'This model' },
+    h('h2', run.text),
+    h('p.says', model.name, ' answers: ', h('b', answer(run, model))),
+    h(
+      'ul.ways',
+      ways.map(({ name, shows, href }) => h('li', h('a', { href }, name), h('span', shows))),
+    ),
+  );
 // Source on the left, target on the right, a ribbon for every visible weight.
 function drawn(weights, tokens, q, k) {
   const u = unit();

@@ -17,6 +17,11 @@ const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 /** @type {View} */
 export const train = {
   name: 'Train',
+  about: {
+    shows: 'How the model learnt: its error step by step.',
+    read: 'The curves show loss and quality. Move along the steps to see what the model answered at that time.',
+    terms: ['gradient'],
+  },
   draw: (stage, found) => (found.model.plane ? plane : drawView)(stage, found),
   lacks: model => (model.trains || model.plane ? '' : 'Open the run folder written by training, not only a model'),
   withoutModel: true,

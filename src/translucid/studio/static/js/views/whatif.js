@@ -37,6 +37,11 @@ const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 /** @type {View} */
 export const whatif = {
   name: 'What-if',
+  about: {
+    shows: 'How the answer changes if you switch a part of the model off.',
+    read: 'Δ beside a part is how much the outputs change without it, from 0 to 1. The map shows where the change begins: by token from left to right, by layer from top to bottom.',
+    terms: ['layer', 'head', 'attention', 'token'],
+  },
   draw: drawView,
   walksTokens: true,
   keys: [
@@ -101,6 +106,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   let patches = null; // the map below the answers, and its card
   const numeric = run.tokens.features.length > 0;
   const words = numeric ? numbers(run.text) : pieces(run.text, model.mask);
+  const measuredParts = () => model.switches.filter(each => typeof delta(each) === 'number').length;
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
   const options = each => ({
@@ -134,7 +140,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       );
     list.scrollTop = at;
     link.paint();
-    const done = model.switches.filter(each => typeof delta(each) === 'number').length;
+    const done = measuredParts();
     bar.replaceChildren(
       h(
         'button.edit',
@@ -431,7 +437,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         'p.quiet',
         model.switches.length
           ? `${counted(model.switches.length, 'part')} can be switched off. ` +
-              '“Measure all” shows how much the outputs change without each.'
+              (measuredParts() < model.switches.length
+                ? '“Measure all” shows how much the outputs change without each.'
+                : 'Δ beside a part is how much the outputs change without it.')
           : 'This model has no parts that can be switched off.',
       ),
       ...(largest.length ? [h('h3', 'Largest effects')] : []),
