@@ -15,7 +15,7 @@ from translucid.cli.work import build_command, exercise_files, find_exercise, re
 from translucid.core.errors import TranslucidError
 from translucid.core.registry import choices
 from translucid.core.spelling import bare, quoted, spelt
-from translucid.worked.through_time import weight_names
+from translucid.worked.cells import weight_names
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [

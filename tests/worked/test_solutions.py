@@ -521,7 +521,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("rnn", {"x": "1", "weights": {"W": "1"}}, "U missing.* x, .* only the biases"),
         ("rnn", {"x": "1", "weights": {"W_f": 1}}, "W_f; did you mean W?"),
         ("rnn", {"activation": "gelu"}, "tanh or relu"),
-        ("rnn", {"target": "1"}, "target has 1 number, but the state has 2"),
+        ("rnn", {"target": "1 2 3"}, "target has 3 numbers, but the state has 2"),
         ("rnn", {"rate": 1}, "rate needs target"),
         ("rnn", {"x": "1 2", "weights": {"W": "1 1 1", "U": 1}}, "x is 1 x 2 and W is 1 x 3"),
         ("rnn", {"x": "1", "weights": {"W": "1; 1", "U": 1}}, "W is 2 x 1 and U is 1 x 1: U must"),

@@ -124,7 +124,7 @@ class Board:
                 name=name or title,
                 symbol=symbol,
                 formula=catalogue.fill(template, "", symbols) if formula is None else formula,
-                numbers=self.writer.numbers(template, "", values),
+                numbers=self.writer.numbers(template, "", values, noise=noise),
                 result=self.writer.value(value, noise),
                 value=plain(value),
                 note=note,
