@@ -1,0 +1,168 @@
+"""Draw an exercise: numbers whose usual slips lead to different answers, and the right values."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from translucid.core.errors import InputError
+from translucid.practice.topic import Array, Draw, Part, Slip, Topic, as_array
+from translucid.practice.topics import find_topic
+from translucid.worked.solution.numbers import many
+from translucid.worked.solution.solution import Solution
+
+_TRIES = 1000  # draws before the topic counts as broken
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """One exercise: a topic with numbers."""
+
+    topic: Topic
+    seed: int
+    numbers: dict[str, Any]
+    slips: dict[str, dict[str, Array]]  # for each slip that can happen, the value of each step
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.topic.parts
+
+    @property
+    def last(self) -> Part:
+        """The part that is asked unless the user answers step by step."""
+        return self.topic.parts[-1]
+
+    @cached_property
+    def _worked(self) -> Solution:
+        return self.topic.solve(SimpleNamespace(**self.numbers))
+
+    @cached_property
+    def right(self) -> dict[str, Array]:
+        """The right value of each step, from the worked solution."""
+        plain = self.topic.compute(self.numbers)
+        assert plain is not None
+        return {
+            part.name: np.asarray(part.right(self._worked), float).reshape(plain[part.name].shape)
+            for part in self.parts
+        }
+
+    @cached_property
+    def question(self) -> Solution:
+        """The given values without any steps."""
+        return replace(
+            self._worked, title=self.topic.title, steps=(), notes=(), closing="", next="",
+            example=False,
+        )  # fmt: skip
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The worked solution up to the step that is asked."""
+        steps, used = self._worked.steps, [p.step(self._worked) for p in self.parts]
+        last = max((i for i, step in enumerate(steps, 1) if step in used), default=len(steps))
+        return replace(
+            self._worked, title=self.topic.title, steps=steps[: last if used[-1] else len(steps)],
+            closing="", next="", example=False,
+        )  # fmt: skip
+
+    def formula(self, part: Part) -> str:
+        """The formula of a step, in LaTeX; empty if it is shown as a table."""
+        step = part.step(self._worked)
+        return f"{step.symbol} = {step.formula}" if step and step.formula and step.symbol else ""
+
+    @property
+    def decimals(self) -> int:
+        return self.topic.decimals
+
+    @property
+    def tolerance(self) -> float:
+        """The largest error of an answer rounded as asked, with room for rounding the half."""
+        return 0.501 * 10.0**-self.decimals
+
+    def entry(self, part: Part) -> str:
+        """How to enter the answer: the shape and the rounding."""
+        shape = self.right[part.name].shape
+        if not shape:
+            what = "a number"
+        elif len(shape) == 1:
+            what = f'{many(shape[0])}, such as "{_sample(shape[0])}"'
+        else:
+            sample = "; ".join(_sample(shape[1]) for _ in range(shape[0]))
+            what = f'{shape[0]} rows of {many(shape[1])}, such as "{sample}"'
+        return f"{what}, {self.rounding}"
+
+    @property
+    def rounding(self) -> str:
+        return f"rounded to {many(self.decimals, 'decimal')}" if self.decimals else "exactly"
+
+    def as_dict(self, answers: bool = False) -> dict[str, Any]:
+        """The exercise as plain values; the right answers only on request."""
+        steps: list[dict[str, Any]] = []
+        for part in self.parts:
+            value = self.right[part.name]
+            steps.append(
+                {"name": part.name, "ask": part.ask, "shape": list(value.shape)}
+                | ({"answer": value.tolist()} if answers else {})
+            )
+        question = json.loads(self.question.json())
+        return {
+            "topic": self.topic.name, "seed": self.seed, "title": self.topic.title,
+            "task": self.topic.task, "given": question["given"], "steps": steps,
+            "asked": self.last.name, "decimals": self.decimals, "tolerance": self.tolerance,
+        }  # fmt: skip
+
+
+def _sample(count: int) -> str:
+    return " ".join(str(i) for i in range(1, count + 1))
+
+
+@lru_cache(maxsize=256)
+def draw(topic: str, seed: int) -> Exercise:
+    """Draw the exercise of a topic with this seed; the same seed gives the same exercise."""
+    found = find_topic(topic)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed = {seed}: must be a whole number of at least 0")
+    for attempt in range(_TRIES):
+        numbers = found.draw(Draw(f"{topic}/{seed}/{attempt}"))
+        values = found.compute(numbers)
+        assert values is not None
+        if not found.fits(SimpleNamespace(**{k: as_array(v) for k, v in numbers.items()}, **values)):
+            continue
+        wrong = _wrong_answers(found, numbers)
+        if _are_distinct(found, values, wrong):
+            return Exercise(found, seed, numbers, {s.name: w for s, w in wrong})
+    raise AssertionError(f"{topic}: no suitable numbers in {_TRIES} draws for seed {seed}")
+
+
+def _wrong_answers(topic: Topic, numbers: dict[str, Any]) -> list[tuple[Slip, dict[str, Array]]]:
+    """The slips that can happen with these numbers, each with the value of every step."""
+    found = []
+    for mistake in topic.slips:
+        values = topic.compute(numbers, mistake.wrong)
+        if values is not None and all(np.isfinite(v).all() for v in values.values()):
+            found.append((mistake, values))
+    return found
+
+
+def _are_distinct(
+    topic: Topic, right: dict[str, Array], wrong: list[tuple[Slip, dict[str, Array]]]
+) -> bool:
+    """Whether every slip changes the answer, and slips at different steps change it differently."""
+    asked = topic.parts[-1].name
+    answers = [("", right[asked])]
+    for mistake, values in wrong:
+        step = next((p.name for p in topic.parts if differs(values[p.name], right[p.name])), "")
+        if not step or any(
+            step != other and not differs(values[asked], answer, 4 * 10.0**-topic.decimals)
+            for other, answer in answers
+        ):
+            return False
+        answers.append((step, values[asked]))
+    return bool(np.any(right[asked]))
+
+
+def differs(a: Array, b: Array, by: float = 1e-9) -> bool:
+    """Whether any entry differs by more than `by`."""
+    return bool((np.abs(a - b) > by).any())
