@@ -37,6 +37,7 @@ from translucid.cli import (
     generate,
     import_model,
     info,
+    practice,
     predict,
     recipe,
     reproduce,
@@ -97,7 +98,12 @@ def options(
 
 # The commands by panel of `translucid --help`.
 PANELS: dict[str, list[Any]] = {
-    "Learn": [demo.demo, work.app, shipped("lab", "Run textbook claims as experiments.")],
+    "Learn": [
+        demo.demo,
+        work.app,
+        practice.practice,
+        shipped("lab", "Run textbook claims as experiments."),
+    ],
     "Prepare": [
         data.app,
         tokenizer.app,

@@ -1,7 +1,8 @@
 """Check an answer: right, or which step went wrong."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,20 +55,27 @@ def check_steps(exercise: Exercise, answers: Sequence[Numbers]) -> list[Verdict]
             f"got {len(answers)} answers; this exercise has {len(exercise.parts)} steps: {asked}"
         )
     verdicts: list[Verdict] = []
-    given: dict[str, Array] = {}  # wrong answers so far, from which later steps may follow
-    for number, (part, answer) in enumerate(zip(exercise.parts, answers, strict=True), 1):
+    wrong: dict[str, Formula] = {}  # wrong answers so far, from which later steps may follow
+    for part, answer in zip(exercise.parts, answers, strict=True):
         verdict = check_answer(exercise, answer, part.name)
         if not verdict.right:
             typed = read_answer(exercise, part, answer)
-            after = exercise.topic.compute(exercise.numbers, {n: _always(v) for n, v in given.items()})
-            if given and after is not None and typed.shape == after[part.name].shape:
-                slack = 4 * 10.0**-exercise.decimals
-                if not differs(typed, after[part.name], max(slack, 0.004 * abs(typed).max())):
-                    say = f"Step {number} follows correctly from your earlier steps."
-                    verdict = Verdict(True, say)
-            given[part.name] = typed
+            if wrong and _follows(exercise, part, typed, wrong):
+                say = "This follows correctly from your earlier steps."
+                verdict = Verdict(True, say)
+            wrong[part.name] = _always(typed)
         verdicts.append(verdict)
     return verdicts
+
+
+def _follows(exercise: Exercise, part: Part, typed: Array, wrong: dict[str, Formula]) -> bool:
+    """Whether a wrong answer is right, given the wrong answers to earlier steps. These were
+    rounded, so the tolerance is larger."""
+    values = exercise.topic.compute(exercise.numbers, wrong)
+    if values is None or values[part.name].shape != typed.shape:
+        return False
+    slack = max(4 * 10.0**-exercise.decimals, 0.004 * abs(typed).max())
+    return not differs(typed, values[part.name], slack)
 
 
 def _always(value: Array) -> Formula:
@@ -136,16 +144,16 @@ def suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
             yield Suspect(step, mistake.name, mistake.say, values[asked])
     for part in reversed(upto):
         yield from _general(exercise, part, asked)
-    for part, following in zip(upto, upto[1:], strict=False):
+    for part, following in pairwise(upto):
         if right[part.name].shape == right[asked].shape:
             say = f"your answer is the result of the step before, {part.ask}."
             yield Suspect(following, "stopped", say, right[part.name])
     for decimals in range(exercise.decimals - 1, -1, -1):
-        values = topic.compute(exercise.numbers, decimals=decimals)
+        values = topic.compute(exercise.numbers, decimals=decimals, exact=asked)
         if values is None or not np.isfinite(values[asked]).all():
             continue
         step = next((p for p in upto if differs(values[p.name], right[p.name])), None)
-        if step is not None:
+        if step is not None and step.name != asked:
             say = f"you rounded too early; keep at least {exercise.decimals + 1} decimals."
             yield Suspect(step, "rounded-early", say, values[asked])
 
@@ -194,9 +202,5 @@ def right_answer(exercise: Exercise, part: Part) -> str:
 
 def written(value: Array, decimals: int) -> str:
     """Numbers as a user types them: "1 2; 3 4"."""
-    rows = np.atleast_2d(value)
-    return "; ".join(" ".join(f"{n + 0.0:.{decimals}f}" for n in row.round(decimals)) for row in rows)
-
-
-def as_json(verdicts: Sequence[Verdict]) -> list[Mapping[str, Any]]:
-    return [verdict.as_dict() for verdict in verdicts]
+    rows = np.atleast_2d(value).round(decimals) + 0.0  # not -0
+    return "; ".join(" ".join(f"{number:.{decimals}f}" for number in row) for row in rows)

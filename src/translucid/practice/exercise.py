@@ -49,12 +49,18 @@ class Exercise:
             for part in self.parts
         }
 
-    @cached_property
-    def question(self) -> Solution:
-        """The given values without any steps."""
+    @property
+    def task(self) -> str:
+        """What to do, apart from the numbers."""
+        task = self.topic.task
+        return task if isinstance(task, str) else task(SimpleNamespace(**self.numbers))
+
+    def question(self, ask: bool = True) -> Solution:
+        """The given values and the task as a document; ask: also what to enter."""
+        closing = f"{self.task} Find {self.last.ask}: {self.entry(self.last)}."
         return replace(
-            self._worked, title=self.topic.title, steps=(), notes=(), closing="", next="",
-            example=False,
+            self._worked, title=self.topic.title, steps=(), notes=(), next="", example=False,
+            closing=closing if ask else self.task,
         )  # fmt: skip
 
     @cached_property
@@ -106,10 +112,10 @@ class Exercise:
                 {"name": part.name, "ask": part.ask, "shape": list(value.shape)}
                 | ({"answer": value.tolist()} if answers else {})
             )
-        question = json.loads(self.question.json())
+        question = json.loads(self.question().json())
         return {
             "topic": self.topic.name, "seed": self.seed, "title": self.topic.title,
-            "task": self.topic.task, "given": question["given"], "steps": steps,
+            "task": self.task, "given": question["given"], "steps": steps,
             "asked": self.last.name, "decimals": self.decimals, "tolerance": self.tolerance,
         }  # fmt: skip
 
@@ -128,7 +134,8 @@ def draw(topic: str, seed: int) -> Exercise:
         numbers = found.draw(Draw(f"{topic}/{seed}/{attempt}"))
         values = found.compute(numbers)
         assert values is not None
-        if not found.fits(SimpleNamespace(**{k: as_array(v) for k, v in numbers.items()}, **values)):
+        given = {name: as_array(value) for name, value in numbers.items()}
+        if not found.fits(SimpleNamespace(**given, **values)):
             continue
         wrong = _wrong_answers(found, numbers)
         if _are_distinct(found, values, wrong):
@@ -152,7 +159,7 @@ def _are_distinct(
     """Whether every slip changes the answer, and slips at different steps change it differently."""
     asked = topic.parts[-1].name
     answers = [("", right[asked])]
-    for mistake, values in wrong:
+    for _, values in wrong:
         step = next((p.name for p in topic.parts if differs(values[p.name], right[p.name])), "")
         if not step or any(
             step != other and not differs(values[asked], answer, 4 * 10.0**-topic.decimals)

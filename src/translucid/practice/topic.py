@@ -68,7 +68,7 @@ class Topic:
 
     name: str
     title: str
-    task: str
+    task: str | Callable[[Any], str]  # what to do, with LaTeX in $...$; may use the numbers
     draw: Callable[["Draw"], dict[str, Any]]
     solve: Callable[[Any], Solution]
     parts: tuple[Part, ...]
@@ -88,10 +88,11 @@ class Topic:
         changed: Mapping[str, Formula] | None = None,
         *,
         decimals: int | None = None,
+        exact: str = "",
     ) -> dict[str, Array] | None:
         """The value of each step by the plain formulas; None if the changed formulas do not apply.
 
-        decimals: Round every step to this many decimals.
+        decimals: Round every step except `exact` to this many decimals.
         """
         values = SimpleNamespace(**{name: as_array(value) for name, value in numbers.items()})
         out: dict[str, Array] = {}
@@ -101,7 +102,8 @@ class Topic:
                 if value is None:
                     return None
                 found = np.asarray(value, dtype=np.float64)
-                out[part.name] = found if decimals is None else found.round(decimals)
+                rounded = decimals is not None and part.name != exact
+                out[part.name] = found.round(decimals) if rounded else found
                 setattr(values, part.name, out[part.name])
         return out
 

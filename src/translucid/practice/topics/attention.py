@@ -15,6 +15,11 @@ def _draw(draw: Draw) -> dict[str, Any]:
     return {name: draw.ints(3, 2, low=low, high=high) for name in names}
 
 
+def _varied(v: Any) -> bool:
+    """Whether no two rows of a matrix are equal, and none is 0."""
+    return all(len({*map(tuple, m), (0.0, 0.0)}) == 4 for m in (v.q, v.k, v.v))
+
+
 _SCORES = Part("s", r"the scores $S = Q K^{\top}$", lambda v: v.q @ v.k.T, "attention.scores")
 _SCALED = Part(
     "scaled", r"the scaled scores $S'$", lambda v: v.s / np.sqrt(v.q.shape[1]), "attention.scaled"
@@ -63,6 +68,7 @@ ATTENTION = Topic(
         slip("base-2", "Use powers of e, not of 2.", a=lambda v: softmax(v.scaled * np.log(2))),
         *_WRONG_OUTPUT,
     ),
+    fits=_varied,
 )  # fmt: skip
 
 
@@ -103,6 +109,7 @@ MASKED_ATTENTION = Topic(
              a=lambda v: np.exp(_hidden(v, _causal(v)))),
         *_WRONG_OUTPUT,
     ),
+    fits=_varied,
 )  # fmt: skip
 
 
@@ -148,7 +155,8 @@ MULTIHEAD = Topic(
         slip("d_model", "d_k is the number of columns of one head, here 2.",
              a1=lambda v: softmax(v.s1 / 2), a2=lambda v: softmax(v.s2 / 2)),
         slip("wrong-axis", "Apply the softmax to each row, not to each column.",
-             a1=lambda v: softmax(v.s1 / np.sqrt(2), 0), a2=lambda v: softmax(v.s2 / np.sqrt(2), 0)),
+             a1=lambda v: softmax(v.s1 / np.sqrt(2), 0),
+             a2=lambda v: softmax(v.s2 / np.sqrt(2), 0)),
         slip("no-softmax", "Apply the softmax before you mix the values.",
              a1=lambda v: v.s1 / np.sqrt(2), a2=lambda v: v.s2 / np.sqrt(2)),
         slip("same-weights", "Head 2 has its own scores and weights.", a2=lambda v: v.a1),
@@ -221,15 +229,18 @@ def _turn_halves(x: Any, angles: Any) -> Any:
 
 def _both(turn: Any) -> dict[str, Any]:
     """A slip in the rotation, made for the query and for the key."""
-    return {"q_m": lambda v: turn(v.q, v.m * _rates(v)), "k_n": lambda v: turn(v.k, v.n * _rates(v))}
+    return {
+        "q_m": lambda v: turn(v.q, v.m * _rates(v)),
+        "k_n": lambda v: turn(v.k, v.n * _rates(v)),
+    }
 
 
 ROTARY = Topic(
     "rotary",
     "Rotary positions",
-    "Rotate the query q at position m and the key k at position n, then compute their score "
-    "without scaling. Pair i (two neighbouring numbers, counted from 0) is rotated by "
-    r"$m / b^{2i/d}$ radians.",
+    lambda v: f"Rotate the query at position {v.m} and the key at position {v.n}, then compute "
+    "their score without scaling. Pair $i$ (two neighbouring numbers, counted from 0) at position "
+    "$p$ is rotated by $p / b^{2i/d}$ radians.",
     lambda draw: {"q": draw.ints(4), "k": draw.ints(4), "m": draw.whole(3, 6),
                   "n": draw.whole(1, 2), "base": 100.0},
     lambda v: worked_positions(

@@ -203,6 +203,14 @@ _WRONG_FORWARD = (
 )  # fmt: skip
 
 
+_LOSS = r"The loss is $L = (y - \hat{y})^2 / 2$."
+
+
+def _activation(v: Any) -> str:
+    name = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "the sigmoid"}[v.act]
+    return f"The activation of the hidden units is {name}."
+
+
 def _moderate(v: Any) -> bool:
     return bool(abs(v.z).max() <= 3 and abs(v.out - v.y) > 0.4)
 
@@ -210,7 +218,7 @@ def _moderate(v: Any) -> bool:
 MLP_FORWARD = Topic(
     "mlp-forward",
     "Forward pass of a network with one hidden layer",
-    "The output is computed without an activation.",
+    lambda v: f"{_activation(v)} The output unit has none.",
     _draw_mlp,
     lambda v: _solve_mlp(v, target=False),
     _FORWARD,
@@ -229,7 +237,7 @@ MLP_FORWARD = Topic(
 MLP_GRADIENTS = Topic(
     "mlp-gradients",
     "Gradients of a network with one hidden layer",
-    r"The loss is $L = (y - \hat{y})^2 / 2$.",
+    lambda v: f"{_activation(v)} {_LOSS}",
     _draw_mlp,
     _solve_mlp,
     (
@@ -265,7 +273,7 @@ MLP_GRADIENTS = Topic(
 SGD_STEP = Topic(
     "sgd-step",
     "One step of gradient descent",
-    r"The loss is $L = (y - \hat{y})^2 / 2$; update the weights of the output.",
+    lambda v: f"{_activation(v)} {_LOSS} Update the weights of the output.",
     _draw_mlp,
     lambda v: _solve_mlp(v, v.rate),
     (
