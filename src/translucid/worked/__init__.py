@@ -6,12 +6,15 @@ line, every argument is an option; its help comes from the docstring.
 """
 
 from translucid.worked.activations import activations
-from translucid.worked.attention import attention, multihead
+from translucid.worked.attention import attention
 from translucid.worked.beam import beam
 from translucid.worked.board import Board
 from translucid.worked.clip import clip
+from translucid.worked.embedding import embedding
 from translucid.worked.gradcheck import gradcheck
+from translucid.worked.layers import decoder_layer, encoder_layer, feedforward
 from translucid.worked.mlp import mlp
+from translucid.worked.multihead import multihead
 from translucid.worked.norm import norm
 from translucid.worked.params import params
 from translucid.worked.perceptron import perceptron
@@ -28,11 +31,15 @@ from translucid.worked.variance import variance
 EXERCISES = (
     perceptron,
     softmax,
+    embedding,
     attention,
     multihead,
     positions,
     variance,
     activations,
+    feedforward,
+    encoder_layer,
+    decoder_layer,
     mlp,
     gradcheck,
     steps,
@@ -58,6 +65,10 @@ __all__ = [
     "beam",
     "clip",
     "gradcheck",
+    "decoder_layer",
+    "embedding",
+    "encoder_layer",
+    "feedforward",
     "gru",
     "lstm",
     "matrix",
