@@ -65,13 +65,15 @@ class Exercise:
 
     @cached_property
     def solution(self) -> Solution:
-        """The worked solution up to the step that is asked."""
-        steps, used = self._worked.steps, [p.step(self._worked) for p in self.parts]
-        last = max((i for i, step in enumerate(steps, 1) if step in used), default=len(steps))
+        """The worked solution up to the step that is asked, in the sections that lead there."""
+        steps, used = self._worked.steps, [part.step(self._worked) for part in self.parts]
+        if used[-1] is not None:
+            sections = {step.section for step in used if step is not None}
+            steps = steps[: steps.index(used[-1]) + 1]
+            steps = tuple(step for step in steps if step.section in sections)
         return replace(
-            self._worked, title=self.topic.title, steps=steps[: last if used[-1] else len(steps)],
-            closing="", next="", example=False,
-        )  # fmt: skip
+            self._worked, title=self.topic.title, steps=steps, closing="", next="", example=False
+        )
 
     def formula(self, part: Part) -> str:
         """The formula of a step, in LaTeX; empty if it is shown as a table."""

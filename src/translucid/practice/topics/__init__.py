@@ -2,11 +2,11 @@
 
 from translucid.core.errors import InputError, nearest
 from translucid.practice.topic import Topic
-from translucid.practice.topics import attention, counting, feedforward, recurrent
+from translucid.practice.topics import attention, counting, feedforward, norms, recurrent
 
 TOPICS: dict[str, Topic] = {
     topic.name: topic
-    for module in (feedforward, recurrent, attention, counting)
+    for module in (feedforward, norms, recurrent, attention, counting)
     for topic in module.TOPICS
 }
 
