@@ -205,7 +205,9 @@ class Session:
         """Ask one exercise until it is solved or skipped."""
         if not first:
             print()
-        text = exercise.question(ask=not self.steps).text(self.width, color=self.color)
+        text = exercise.question("task" if self.steps else "typed").text(
+            self.width, color=self.color
+        )
         print(text.rstrip())
         if first:
             self.say(f"\nType your answer, or {_HELP}.")

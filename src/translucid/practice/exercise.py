@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -55,12 +55,16 @@ class Exercise:
         task = self.topic.task
         return task if isinstance(task, str) else task(SimpleNamespace(**self.numbers))
 
-    def question(self, ask: bool = True) -> Solution:
-        """The given values and the task as a document; ask: also what to enter."""
-        closing = f"{self.task} Find {self.last.ask}: {self.entry(self.last)}."
+    def question(self, how: Literal["typed", "written", "task"] = "typed") -> Solution:
+        """The given values and the task as a document. how: whether the answer is typed or written
+        on paper; task: do not mention the answer."""
+        closing = self.task
+        if how != "task":
+            entry = self.entry(self.last, sample=how == "typed")
+            closing += f" Find {self.last.ask}: {entry}."
         return replace(
-            self._worked, title=self.topic.title, steps=(), notes=(), next="", example=False,
-            closing=closing if ask else self.task,
+            self._worked, title=self.topic.title, steps=(), notes=(), closing=closing, next="",
+            example=False,
         )  # fmt: skip
 
     @cached_property
@@ -89,16 +93,16 @@ class Exercise:
         """The largest error of an answer rounded as asked, with room for rounding the half."""
         return 0.501 * 10.0**-self.decimals
 
-    def entry(self, part: Part) -> str:
-        """How to enter the answer: the shape and the rounding."""
+    def entry(self, part: Part, sample: bool = True) -> str:
+        """What the answer consists of, with a sample of how to type it, and the rounding."""
         shape = self.right[part.name].shape
-        if not shape:
-            what = "a number"
-        elif len(shape) == 1:
-            what = f'{many(shape[0])}, such as "{_sample(shape[0])}"'
-        else:
-            sample = "; ".join(_sample(shape[1]) for _ in range(shape[0]))
-            what = f'{shape[0]} rows of {many(shape[1])}, such as "{sample}"'
+        what = "a number"
+        if shape:
+            row = many(shape[-1])
+            what = row if len(shape) == 1 else f"{shape[0]} rows of {row}"
+            if sample:
+                line = " ".join(str(i + 1) for i in range(shape[-1]))
+                what += f', such as "{"; ".join([line] * (1 if len(shape) == 1 else shape[0]))}"'
         return f"{what}, {self.rounding}"
 
     @property
@@ -120,10 +124,6 @@ class Exercise:
             "task": self.task, "given": question["given"], "steps": steps,
             "asked": self.last.name, "decimals": self.decimals, "tolerance": self.tolerance,
         }  # fmt: skip
-
-
-def _sample(count: int) -> str:
-    return " ".join(str(i) for i in range(1, count + 1))
 
 
 @lru_cache(maxsize=256)

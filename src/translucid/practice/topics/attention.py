@@ -276,6 +276,7 @@ ROTARY = Topic(
         slip("one-pair", "The score adds up both pairs.",
              score=lambda v: v.q_m[:2] @ v.k_n[:2]),
     ),
+    fits=lambda v: bool(all(np.any(pair) for x in (v.q, v.k) for pair in (x[:2], x[2:]))),
 )  # fmt: skip
 
 TOPICS = (ATTENTION, MASKED_ATTENTION, MULTIHEAD, POSITIONS, ROTARY)
