@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from translucid.core.errors import InputError
-from translucid.practice.topic import Array, Draw, Part, Slip, Topic, as_array
+from translucid.practice.topic import Array, Draw, Part, Topic, as_array
 from translucid.practice.topics import find_topic
 from translucid.worked.solution.numbers import many
 from translucid.worked.solution.solution import Solution
@@ -139,37 +139,33 @@ def draw(topic: str, seed: int) -> Exercise:
         given = {name: as_array(value) for name, value in numbers.items()}
         if not found.fits(SimpleNamespace(**given, **values)):
             continue
-        wrong = _wrong_answers(found, numbers)
-        if _are_distinct(found, values, wrong):
-            return Exercise(found, seed, numbers, {s.name: w for s, w in wrong})
+        slips = _distinct_slips(found, numbers, values)
+        if slips is not None and np.any(values[found.parts[-1].name]):
+            return Exercise(found, seed, numbers, slips)
     raise AssertionError(f"{topic}: no suitable numbers in {_TRIES} draws for seed {seed}")
 
 
-def _wrong_answers(topic: Topic, numbers: dict[str, Any]) -> list[tuple[Slip, dict[str, Array]]]:
-    """The slips that can happen with these numbers, each with the value of every step."""
-    found = []
+def _distinct_slips(
+    topic: Topic, numbers: dict[str, Any], right: dict[str, Array]
+) -> dict[str, dict[str, Array]] | None:
+    """The slips that can happen with these numbers, each with the value of every step. None if one
+    does not change the answer, or two at different steps change it in the same way."""
+    asked = topic.parts[-1].name
+    slips: dict[str, dict[str, Array]] = {}
+    answers = [("", right[asked])]
     for mistake in topic.slips:
         values = topic.compute(numbers, mistake.wrong)
-        if values is not None and all(np.isfinite(v).all() for v in values.values()):
-            found.append((mistake, values))
-    return found
-
-
-def _are_distinct(
-    topic: Topic, right: dict[str, Array], wrong: list[tuple[Slip, dict[str, Array]]]
-) -> bool:
-    """Whether every slip changes the answer, and slips at different steps change it differently."""
-    asked = topic.parts[-1].name
-    answers = [("", right[asked])]
-    for _, values in wrong:
+        if values is None or not all(np.isfinite(v).all() for v in values.values()):
+            continue
         step = next((p.name for p in topic.parts if differs(values[p.name], right[p.name])), "")
         if not step or any(
             step != other and not differs(values[asked], answer, 4 * 10.0**-topic.decimals)
             for other, answer in answers
         ):
-            return False
+            return None
         answers.append((step, values[asked]))
-    return bool(np.any(right[asked]))
+        slips[mistake.name] = values
+    return slips
 
 
 def differs(a: Array, b: Array, by: float = 1e-9) -> bool:

@@ -132,7 +132,8 @@ def _name(number: int, exercise: Exercise) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value + 0.0:.10g}"
+    """A number with up to 10 decimals and without an exponent, which GIFT does not allow."""
+    return f"{round(value, 10) + 0.0:.10f}".rstrip("0").rstrip(".")
 
 
 # ---- Moodle XML ----
@@ -314,9 +315,7 @@ def _item(name: str, number: int, exercise: Exercise) -> bytes:
     for response, field in zip(ids, flat, strict=True):
         condition = ET.SubElement(ET.SubElement(processing, "responseCondition"), "responseIf")
         tolerance = _number(field.tolerance)
-        equal = ET.SubElement(
-            condition, "equal", toleranceMode="absolute", tolerance=f"{tolerance} {tolerance}"
-        )
+        equal = ET.SubElement(condition, "equal", toleranceMode="absolute", tolerance=tolerance)
         ET.SubElement(equal, "variable", identifier=response)
         ET.SubElement(equal, "correct", identifier=response)
         points = ET.SubElement(condition, "setOutcomeValue", identifier="SCORE")
