@@ -38,6 +38,7 @@ from translucid.cli import (
     import_model,
     info,
     learn,
+    practice,
     predict,
     recipe,
     reproduce,
@@ -102,6 +103,7 @@ PANELS: dict[str, list[Any]] = {
         demo.demo,
         learn.learn,
         work.app,
+        practice.practice,
         shipped("lab", "Run textbook claims as experiments."),
     ],
     "Prepare": [

@@ -92,8 +92,13 @@ def aligned(step: Step) -> str:
 
 def latex(solution: Content) -> str:
     """The solution as a complete LaTeX document."""
-    title = dollars(f"\\begin{{center}}\\Large {_tex(solution.title)}\\end{{center}}", r"\$")
-    body = f"{title}\n\n{latex_body(solution)}"
+    return latex_page(solution.title, latex_body(solution))
+
+
+def latex_page(title: str, content: str) -> str:
+    """A complete LaTeX document with a title around this LaTeX."""
+    heading = dollars(f"\\begin{{center}}\\Large {_tex(title)}\\end{{center}}", r"\$")
+    body = f"{heading}\n\n{content}"
     # pdflatex stops at characters missing from its fonts, and user text may be in any script.
     foreign = sorted({c for c in body if ord(c) > 0x24F and c not in "“”…"})
     known = [rf"\DeclareUnicodeCharacter{{{ord(c):04X}}}{{[U+{ord(c):04X}]}}" for c in foreign]
