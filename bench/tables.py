@@ -136,38 +136,49 @@ def peers(train: Rows, test: Rows) -> dict[str, list[float]]:
     return scores
 
 
+RUN = """
+import json, sys
+from pathlib import Path
+import translucid as tl
+from translucid.cli import main
+out, test, *words = sys.argv[1:]
+try:
+    main(words)
+except SystemExit as end:
+    if end.code:
+        raise
+made = {}
+for name in ("best", "baseline", "network"):
+    if (Path(out) / name).exists():
+        numbers = tl.load(Path(out) / name).evaluate(test).numbers
+        facts = json.loads((Path(out) / name / "config.json").read_text("utf-8"))["facts"]
+        made[name] = [numbers["accuracy"], numbers["loss"], facts["valid"]["loss"]]
+print(json.dumps(made))
+"""
+
+
 def train(folder: Path, names: list[str], parallel: int, settings: list[str]) -> dict[str, Any]:
     """Train each split through the command line; score best/, baseline/ and network/ on its test
-    rows."""
+    rows, and note their loss on the validation rows."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
     def one(job: str) -> tuple[str, dict[str, Any]]:
         place, seed = folder / job, job.split("/")[1]
         with tempfile.TemporaryDirectory() as aside:
-            out = Path(aside) / "run"
-            command = [sys.executable, "-m", "translucid", "train", "table", "--out", str(out)]
-            command += ["--train", str(place / "train.csv"), "--keep-baseline"]
-            command += ["data.label_column=label", f"training.seed={seed}", *settings]
+            out, test = str(Path(aside) / "run"), str(place / "test.csv")
+            words = ["train", "table", "--out", out, "--train", str(place / "train.csv")]
+            words += ["--keep-baseline", "data.label_column=label", f"training.seed={seed}"]
             done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=False
-            )
+                [sys.executable, "-c", RUN, out, test, *words, *settings],
+                env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
             if done.returncode:
                 raise SystemExit(f"{job}: {done.stderr}")
-            code = "import sys, json, translucid as tl; from pathlib import Path\n"
-            code += "out, test = sys.argv[1:]\nmade = {}\n"
-            code += "for name in ('best', 'baseline', 'network'):\n"
-            code += "    if (Path(out) / name).exists():\n"
-            code += "        n = tl.load(Path(out) / name).evaluate(test).numbers\n"
-            code += "        made[name] = [n['accuracy'], n['loss']]\n"
-            code += "print(json.dumps(made))"
-            scored = subprocess.run(
-                [sys.executable, "-c", code, str(out), str(place / "test.csv")],
-                env=environment, capture_output=True, text=True, check=True,
-            )  # fmt: skip
-            made: dict[str, Any] = json.loads(scored.stdout.splitlines()[-1])
-            made["valid"] = json.loads((out / "last" / "config.json").read_text())["facts"]
-            made["said"] = [x for x in (done.stdout + done.stderr).splitlines() if "folds" in x]
+            made: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+            made["folds"] = [x for x in (done.stdout + done.stderr).splitlines() if " folds " in x]
         made.setdefault("network", made["best"])
+        # The rule before: the model with the smaller loss on the validation rows.
+        made["by validation rows"] = min(made["network"], made["baseline"], key=lambda n: n[2])
         print(job, made, flush=True)
         return job, made
 
@@ -183,9 +194,9 @@ def show(files: list[Path]) -> None:
             merged.setdefault(job, {}).update(scores)
     for name in NAMES:
         jobs = [scores for job, scores in merged.items() if job.startswith(f"{name}/")]
-        models = [m for m in jobs[0] if m not in ("valid", "said")] if jobs else []
+        models = [m for m in jobs[0] if m != "folds"] if jobs else []
         for model in models:
-            accuracy, loss = zip(*(job[model] for job in jobs if model in job), strict=True)
+            accuracy, loss = zip(*(job[model][:2] for job in jobs if model in job), strict=True)
             print(f"{name:<14} {model:<20} {statistics.fmean(accuracy):.3f}, "
                   f"{statistics.fmean(loss):.3f}")  # fmt: skip
 
