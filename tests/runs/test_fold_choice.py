@@ -146,9 +146,8 @@ def labelled(path: Path, count: int, *, linear: bool) -> str:
     for _ in range(count):
         a, b = rng.uniform(-1, 1), rng.uniform(-1, 1)
         value = a + b if linear else a * b
-        lines.append(
-            f"{a:.4f},{b:.4f},{'yes' if value + rng.gauss(0, 0.4 if linear else 0.05) > 0 else 'no'}"
-        )
+        value += rng.gauss(0, 0.4 if linear else 0.05)
+        lines.append(f"{a:.4f},{b:.4f},{'yes' if value > 0 else 'no'}")
     path.write_text("\n".join(["a,b,label", *lines, ""]), "utf-8")
     return str(path)
 
