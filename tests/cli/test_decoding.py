@@ -413,6 +413,7 @@ def test_explain_uses_colour_only_on_terminals(tmp_path: Path, folders: dict[str
         ),
         (["--sample", "--explain"], "--explain shows a beam search, but --sample"),
         (["--force", "Der"], "--force 'Der': write POSITION=WORD"),
+        (["--force", "0=Die 1=Katze"], "repeat --force for each position"),
         (["--force", "0=Elefant"], "force: 'Elefant' is not in the vocabulary"),
         (["--forbid", "Elefant"], "forbid: 'Elefant' is not in the vocabulary"),
         (["--beam-size", "2", "--n-best", "3"], "n_best 3 is more than beam_size 2"),

@@ -3,7 +3,9 @@
 import json
 import math
 import random
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from translucid.models.linear import CLASS_PENALTIES
 from translucid.runs.recipe import recipe
 from translucid.runs.run import resume_run, train_recipe
 from translucid.see.class_pictures import pictures
+from translucid.tasks import model_folder
 from translucid.tasks.class_report import ClassReport
 from translucid.tasks.options import DataConfig, DecodingConfig, Resources
 from translucid.tasks.table import Table
@@ -240,6 +243,81 @@ def test_thresholds_decide_which_label_is_predicted(trained: tuple[Path, str]) -
     assert Counter(line.split(";")[-3] for line in done.stdout.splitlines()[1:]) == {"leaves": 80}
     wrong = run("predict", "run", "test.csv", "--threshold", "goes=0.5", cwd=folder)
     assert "there is no label 'goes'" in wrong.stderr
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
+def test_a_threshold_is_applied_to_the_probability_of_its_label(
+    threshold: float, trained: tuple[Path, str]
+) -> None:
+    """With two labels: compared row by row with the probabilities that `predict` prints."""
+    folder, _ = trained
+    words = ["predict", "run", "test.csv", "--probabilities", "--threshold", f"leaves={threshold}"]
+    head, *lines = run(*words, cwd=folder).stdout.splitlines()
+    rows = [dict(zip(head.split(";"), line.split(";"), strict=True)) for line in lines]
+    predicted = [row["predicted_label"] == "leaves" for row in rows]
+    assert predicted == [float(row["probability_leaves"]) >= threshold for row in rows]
+    score = tl.load(folder / "run").evaluate(
+        str(folder / "test.csv"), thresholds={"leaves": threshold}
+    )
+    right = [row["predicted_label"] == row["churned"] for row in rows]
+    assert score.numbers["accuracy"] == pytest.approx(sum(right) / len(rows))
+
+
+def test_below_its_threshold_a_label_leaves_the_choice_to_the_others() -> None:
+    made = Table(task().columns, ("a", "b", "c"), thresholds={"b": 0.4})
+    assert made.choose([0.5, 0.45, 0.05]) == 1
+    assert made.choose([0.3, 0.39, 0.31]) == 2
+    assert Table(made.columns, ("a", "b", "c")).choose([0.3, 0.39, 0.31]) == 1
+
+
+def test_two_thresholds_are_refused(trained: tuple[Path, str]) -> None:
+    two = ["--threshold", "leaves=0.2", "--threshold", "stays=0.7"]
+    done = run("predict", "run", "test.csv", *two, cwd=trained[0])
+    assert done.returncode == 2
+    assert "--threshold is given 2 times" in done.stderr
+    done = run(
+        "train", "table", "--train", "train.csv", "--out", "two", "data.label_column=churned",
+        "decoding.thresholds={leaves=0.2, stays=0.7}", cwd=trained[0],
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "threshold of one label" in done.stderr
+
+
+DAMAGED: dict[str, tuple[tuple[str, ...], Any, str]] = {
+    "no list": ((), {"age": 3}, "should be a valid"),
+    "an unknown kind": (("age", "kind"), "colour", "colour"),
+    "a missing mean": (("age", "mean"), None, "age|mean"),
+    "a deviation of 0": (("age", "deviation"), 0.0, "deviation"),
+    "no categories": (("city", "categories"), [], "categories"),
+    "an unknown order of dates": (("since", "order"), ["d", "d", "d"], "order"),
+    "a column that is no name": (("age", "column"), [1], "column"),
+    "fewer features": (("city", "categories"), ["Bonn"], "features, but the network reads"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_columns_of_a_model_are_refused(case: str, trained: tuple[Path, str]) -> None:
+    """Opened and used with statistics that the checksums of the folder would not allow."""
+    place, value, message = DAMAGED[case]
+    held = model_folder.load(trained[0] / "run/best")
+    statistics = json.loads(json.dumps(held.statistics))
+    if place:
+        column = next(one for one in statistics["columns"] if one["column"] == place[0])
+        column[place[1]] = value
+    else:
+        statistics["columns"] = value
+    with pytest.raises(InputError, match=message) as refused:
+        tl.Model(replace(held, statistics=statistics)).predict(["41,Bonn,03.05.2019,3 %,yes"])
+    assert "copy the whole model again" in str(refused.value)
+
+
+def test_a_changed_file_of_a_model_is_refused(trained: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copytree(trained[0] / "run/best", tmp_path / "model")
+    file = tmp_path / "model/config.json"
+    file.write_text(file.read_text("utf-8").replace("Bonn", "Born"), "utf-8")
+    done = run("predict", "model", str(trained[0] / "test.csv"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "config.json is damaged or was changed" in done.stderr
 
 
 def records(count: int = 40) -> list[LabelledRow]:

@@ -11,11 +11,13 @@ import atexit
 import gc
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -164,24 +166,35 @@ def program() -> NoReturn:
 
     atexit.register(leave)
     try:
-        main()
+        main(began=time.monotonic() - process_age())
     except SystemExit as end:
         code = end.code
         raise
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit; an error is one line unless `--debug` is given."""
+def process_age() -> float:
+    """Seconds since this process started; where the system does not tell, its processor time."""
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        fields = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
+    return time.process_time()
+
+
+def main(arguments: Sequence[str] | None = None, began: float | None = None) -> NoReturn:
+    """Run the command line and exit; an error is one line unless `--debug` is given.
+
+    began: when the command started, by `time.monotonic`; default: now."""
     with visible_output():
-        _run(arguments)
+        _run(arguments, time.monotonic() if began is None else began)
 
 
-def _run(arguments: Sequence[str] | None) -> NoReturn:
+def _run(arguments: Sequence[str] | None, began: float) -> NoReturn:
     debug, arguments = _take_debug(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
             with _plain_warnings():
-                parser(app)(args=arguments, prog_name="translucid")
+                parser(app)(args=arguments, prog_name="translucid", obj=began)
         finally:
             sys.stdout.flush()  # so that a closed pipe raises here
     except BrokenPipeError:

@@ -100,7 +100,7 @@ def predict(
     file: FileAndColumns = None,
     probabilities: Probabilities = False,
     threshold: Annotated[
-        str | None,
+        list[str] | None,
         o.in_output(
             metavar="LABEL=P",
             help="For task table: predict LABEL if its probability is at least P [default: as "
@@ -129,7 +129,7 @@ def _answer(
     *,
     spans: str | None = None,
     threshold: float | None = None,
-    of_label: str | None = None,
+    of_label: list[str] | None = None,
 ) -> None:
     from translucid.data.predictions import TextLines
     from translucid.model.model import with_spans, with_threshold, with_thresholds
@@ -144,7 +144,7 @@ def _answer(
         held = with_spans(held, o.one_of("--spans", spans, SpanDecoding))
     if threshold is not None:
         held = with_threshold(held, threshold)
-    if of_label is not None:
+    if of_label:
         held = with_thresholds(held, _label_threshold(of_label))
     source = _open(held, inputs)
     plain = isinstance(source, TextLines)
@@ -194,7 +194,13 @@ def _answer(
         )  # fmt: skip
 
 
-def _label_threshold(typed: str) -> dict[str, float]:
+def _label_threshold(typed_options: list[str]) -> dict[str, float]:
+    if len(typed_options) > 1:
+        raise InputError(
+            f"--threshold is given {len(typed_options)} times; set the threshold of one label, "
+            "because the others share the rest"
+        )
+    (typed,) = typed_options
     label, _, number = typed.rpartition("=")
     try:
         threshold = float(number)

@@ -46,6 +46,7 @@ Probe = Annotated[
 
 
 def train(
+    context: typer.Context,
     recipe: Annotated[
         str,
         typer.Argument(
@@ -142,6 +143,7 @@ def train(
             quiet=quiet,
             interrupted=interrupted,
             recording=recording,
+            began=context.obj,
         )
     _print_next(folder, done.task, quiet)
 

@@ -13,6 +13,7 @@ import torch
 from translucid.core.atomic_files import remove, write_text, write_whole
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import inside
+from translucid.runs.fold_choice import FoldChoice
 from translucid.runs.folder import VALID_PREDICTIONS
 from translucid.runs.recipe.baseline import FittedBaseline
 from translucid.tasks import model_folder
@@ -97,8 +98,16 @@ class BestModels:
             )
             self._keep_predictions(score)
 
-    def try_baseline(self, baseline: FittedBaseline, say: Callable[[str], None]) -> None:
-        """If the baseline scores better, save it as best/, and move the network to network/."""
+    def try_baseline(
+        self,
+        baseline: FittedBaseline,
+        say: Callable[[str], None],
+        folds: Callable[[int], FoldChoice | None] = lambda step: None,
+    ) -> None:
+        """If the baseline is better, save it as best/, and move the network to network/.
+
+        folds: called with the step at which the network was best; compares both models by
+        cross-validation, or returns None if the validation scores decide."""
         best, network = self._folder / "best", self._folder / model_folder.NETWORK
         now = model_folder.load(best)
         if now.network.fits:  # in an earlier session
@@ -106,7 +115,16 @@ class BestModels:
             return
         metric = self._criterion.metric
         values = [held.facts["valid"][metric] for held in (baseline.bundle, now)]
-        if not operator.gt(*(self._criterion.rank({metric: value}) for value in values)):
+        better = operator.gt(*(self._criterion.rank({metric: value}) for value in values))
+        reason = (
+            f"its validation {metric} of {values[0]:.4g} is better than the network's "
+            f"{values[1]:.4g}"
+        )
+        if (chosen := folds(int(now.facts["step"]))) is not None:
+            better, reason = not chosen.network_is_better, chosen.reason
+        if not better:
+            if chosen is not None:
+                say(f"{best} is the network: {reason}")
             return
         score = baseline.score("valid")
         others = now.facts.get("other_baselines", [])  # without this one
@@ -117,8 +135,7 @@ class BestModels:
         self._keep_predictions(score)
         kind = now.network.config.model_dump()["kind"]
         say(
-            f"! {best} is the {baseline.kind} baseline, because its validation {metric} of "
-            f"{values[0]:.4g} is better than the network's {values[1]:.4g}. The network is in "
+            f"! {best} is the {baseline.kind} baseline, because {reason}. The network is in "
             f"{network}; to train only a network, set model.kind={kind}"
         )
 

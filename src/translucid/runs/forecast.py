@@ -25,7 +25,7 @@ FIRST_STEPS, FIRST_SECONDS = 3, 2.0  # minimum to measure, after the first step;
 MANY = 20
 QUICK = 20.0  # seconds; shorter runs are not forecast
 SAMPLE = 1.0  # seconds spent on measuring an evaluation
-AIM = 0.95  # fraction of a time limit to use; the rest is for saving and the test
+AIM = 0.98  # fraction of a time limit to use; the rest is for saving
 NEXT_PLAN = 0.05  # of a time limit: the pause between two changes of the number of steps
 SMALL_CHANGE, REPORTED = 0.02, 0.2  # of the steps: too small a change, and one to report
 TOO_MUCH, AIMED_AT = 0.5, 0.2  # fractions of the time, for evaluations
@@ -66,9 +66,12 @@ class Pace:
         measure_evaluation: Callable[[], float],
         say: Callable[[str], None],
         plan: StepPlan | None = None,
+        ending: Callable[[float], float] = lambda evaluation: 0.0,
     ) -> None:
         """done: the steps of earlier sessions; spent: their duration in seconds; plan: the
-        plan at the start."""
+        plan at the start; ending: from the duration of an evaluation to the seconds that the run
+        takes after its last step."""
+        self._ending = ending
         self._training, self._done, self._spent = training, done, spent
         self._measure, self._say = measure_evaluation, say
         self._seconds: list[float] = []
@@ -112,6 +115,15 @@ class Pace:
         return known.seconds(step, self._plan.end, self._every)
 
     @property
+    def limit(self) -> float:
+        """Seconds after which training stops, so that the last evaluation and the end of the run
+        fit into the time limit."""
+        if self._training.minutes is None:
+            return math.inf
+        rest = self._evaluation + self._ending(self._evaluation)
+        return max(60 * self._training.minutes - rest, 30 * self._training.minutes)
+
+    @property
     def _every(self) -> int:
         """The number of steps between evaluations."""
         return max(round(self._training.evaluate_every * self._plan.stretch), 1)
@@ -129,6 +141,7 @@ class Pace:
         self._planned = seconds
         evaluations = math.ceil((plan.steps - plan.at(step)) / training.evaluate_every)
         left = AIM * limit - seconds - evaluations * known.evaluation
+        left -= self._ending(known.evaluation)
         rest = max(left / known.step, before / 2)  # a single slow evaluation may mislead
         end = max(min(step + int(rest), training.most_steps), step + 1)
         if abs(end - plan.end) <= SMALL_CHANGE * before:

@@ -64,6 +64,7 @@ def train_recipe(
     allowed: Collection[str] = (),
     listeners: Sequence[Listener] = (),
     write_data: Callable[[], None] = lambda: None,
+    began: float | None = None,
 ) -> Bundle:
     """Train a recipe into a new folder, and return the best model.
 
@@ -71,6 +72,7 @@ def train_recipe(
     is saved, and raises Interrupted. `recording` stores what the studio's Train view shows, and
     changes nothing else. `allowed`: files that the folder may contain already. `listeners` receive
     each line of metrics.jsonl. `write_data` writes the recipe's data once the folder is locked.
+    `began`: when the command started, by `time.monotonic`; the time limit counts from then.
     """
     check_installed(recipe.training)
     device = pick_device(recipe.training.device, "training.device")
@@ -90,7 +92,9 @@ def train_recipe(
                 if processes.main:
                     write_data()
                 processes.wait()
-                return _begin(recipe, out, run_log, processes, interrupted, recording, pick=pick)
+                return _begin(
+                    recipe, out, run_log, processes, interrupted, recording, pick=pick, began=began
+                )
             except BaseException:
                 run_log.close()
                 if processes.main and not any(saved(out)):
@@ -103,13 +107,15 @@ def train_recipe(
 def _begin(
     recipe: Recipe, out: Path, run_log: RunLog, processes: Processes,
     interrupted: Callable[[], bool], recording: Recording | None, *, pick: bool = False,
+    began: float | None = None,
 ) -> Bundle:  # fmt: skip
     """Set up the run, write its recipe, and train from the first step."""
     if recipe.fitted:
         check_fitted(recipe.model["kind"], processes, recorded=recording is not None)
     setup = _or_stop(
-        interrupted, set_up, recipe, run_log.say, pick=pick, fits_baseline=processes.main
-    )
+        interrupted, set_up, recipe, run_log.say, pick=pick, fits_baseline=processes.main,
+        began=began,
+    )  # fmt: skip
     if processes.main:
         if setup.start is not None and setup.start_is_trained and setup.test:
             setup.start["test"] = _or_stop(interrupted, start_score, setup, run_log.say)

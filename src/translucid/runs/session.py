@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,11 +16,12 @@ from translucid.core.atomic_files import sweep
 from translucid.core.errors import InputError, Interrupted, TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.models import Network
-from translucid.runs import fingerprint, recorder, trackers
+from translucid.runs import fingerprint, fold_choice, recorder, trackers
 from translucid.runs.batches import Stream
 from translucid.runs.best_models import BestModels
 from translucid.runs.checkpoints import NUMBERS, Checkpoint, Checkpoints
 from translucid.runs.final_test import finish
+from translucid.runs.fold_choice import FoldChoice
 from translucid.runs.folder import TEST, TEST_PREDICTIONS
 from translucid.runs.forecast import Pace, evaluation_seconds
 from translucid.runs.log import RunLog
@@ -35,6 +37,7 @@ from translucid.training.prefetch import prefetched
 from translucid.training.state import State, StepPlan
 from translucid.training.stop_request import StopRequested, leaving
 
+LEAVING = 1.5  # seconds to load and compare the best model, and to end the process
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # required for deterministic cuBLAS
 
 
@@ -133,7 +136,7 @@ class Session:
         setup, training = self.setup, self.setup.recipe.training
         self.pace = Pace(
             training, self.state.step, self.state.seconds, self._evaluation_seconds,
-            self.run_log.say, self.state.plan,
+            self.run_log.say, self.state.plan, self._ending_seconds,
         )  # fmt: skip
         self.run_log.begin(
             self.state.step, self.state.plan.end, trackers.chosen(training),
@@ -154,9 +157,30 @@ class Session:
         """The new last step if it changes, otherwise None. With several processes it never changes,
         because each of them would measure different times."""
         end = self.pace.new_end(plan, step, seconds) if self.processes.alone else None
+        self.state.limit = self.pace.limit
         if end is not None:
             self.run_log.end_at(end)
         return end
+
+    def _ending_seconds(self, evaluation: float) -> float:
+        """Estimate the seconds from the last step to the end of the command: the network and the
+        baseline are scored on the test data, or without any on the validation data again."""
+        setup = self.setup
+        baseline = 0.0 if setup.baseline is None else setup.baseline.seconds.get("valid", 0.0)
+        if not setup.test:
+            return evaluation + LEAVING
+        return (evaluation + baseline) * len(setup.test) / max(len(setup.valid), 1) + LEAVING
+
+    def _choice(self, step: int) -> FoldChoice | None:
+        """The choice between the network and the baseline by cross-validation, if there are few
+        validation rows. step: at which the network was best."""
+        state, training = self.state, self.setup.recipe.training
+        left = inf if training.minutes is None else self.pace.limit - state.seconds
+        seconds = state.seconds * step / max(state.step, 1)
+        if not fold_choice.applies(self.setup, seconds, left):
+            return None
+        place = round(state.plan.at(step))  # if the schedule was stretched
+        return fold_choice.choose(self.setup, place, state.device)
 
     def _ticked(self, step: int, seconds: float) -> None:
         self.pace.ticked(step, seconds)
@@ -198,7 +222,7 @@ class Session:
                         setup.valid, setup.coverage["valid"], self.state.device, self.run_log.say
                     )
                 if training.baseline == "choose" and setup.baseline is not None:
-                    self.best_models.try_baseline(setup.baseline, self.run_log.say)
+                    self.best_models.try_baseline(setup.baseline, self.run_log.say, self._choice)
             self.processes.wait()
             with leaving(self.interrupted):
                 if self.processes.main:

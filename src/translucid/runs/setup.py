@@ -119,15 +119,17 @@ def set_up(
     columns: Mapping[str, Columns] | None = None,
     baseline: Path | None = None,
     fits_baseline: bool = True,
+    began: float | None = None,
 ) -> Setup:
     """Read the data and build the model; report sizes and problems before training starts.
 
     With `pick`, unset keys are chosen to fit the data. When a run is resumed, `tokenizers` is the
     folder of its tokenizers, `start` its record of the start model, `columns` the columns of its
     training data, and `baseline` the folder of its fitted baseline, if any. Without
-    `fits_baseline`, no baseline is fitted.
+    `fits_baseline`, no baseline is fitted. `began`: when the command started, by
+    `time.monotonic`; default: now.
     """
-    began = time.monotonic()
+    began = time.monotonic() if began is None else began
     device = pick_device(recipe.training.device, "training.device")
     if recipe.data.split == "stratified" and recipe.data.split_seed is None:  # resumes keep it
         data = recipe.data.model_copy(update={"split_seed": recipe.training.seed})

@@ -63,6 +63,8 @@ class Traits:
     data_keys: Collection[str] = (*DataConfig().reading(), *FEATURE_KEYS)
     decoding_keys: Collection[str] = tuple(DecodingConfig.model_fields)
     task_keys: Collection[str] = tuple(k for k in TaskConfig.model_fields if k != "kind")
+    # Items are rows of numbers: if there are few, folds choose between network and baseline.
+    cross_validated: bool = False
     running_text: bool = False  # held-out texts are joined and cut into rows of one length
     storable: bool = False  # can be trained from a token store on disk
     empty_stays_empty: bool = False  # the correct output for an empty text is empty

@@ -63,6 +63,7 @@ class Regress(RowTask[Numbers, RegressItem]):
         row_columns=(),
         asks_about=("input",),
         baseline={"model": {"kind": "linear"}},
+        cross_validated=True,
         suggested={
             "training": {
                 "steps": 3000,

@@ -73,6 +73,17 @@ def interval(sums: Sums, samples: int, seed: int) -> tuple[float, float]:
     return float(scores[tail]), float(scores[samples - tail - 1])
 
 
+def standard_error(one: Sums, other: Sums, samples: int = SAMPLES, seed: int = SEED) -> float:
+    """The standard error of the difference between two models on the same examples, by paired
+    bootstrap."""
+    drawn = ([*_resampled(sums, samples, seed)] for sums in (one, other))
+    first, second = (
+        np.concatenate([sums.values(part) for part in parts])
+        for sums, parts in zip((one, other), drawn, strict=True)
+    )
+    return float(np.std(first - second, ddof=1))
+
+
 def p_value(one: Sums, other: Sums, samples: int = SAMPLES, seed: int = SEED) -> float:
     """Two-sided p-value: the probability of a difference at least this large between equal
     models."""

@@ -52,6 +52,7 @@ class Table(RowTask[LabelledRow, TableItem]):
         row_columns=(),
         asks_about=("input",),
         baseline={"model": {"kind": "linear"}},
+        cross_validated=True,
         suggested={
             "model": {"hidden": (128, 128), "dropout": 0.3},
             "training": {

@@ -219,7 +219,7 @@ def _late(state: State, config: TrainingConfig) -> bool:
     """Whether the time limit has passed in any process."""
     if config.minutes is None:
         return False
-    return state.processes.any(state.seconds > 60 * config.minutes)
+    return state.processes.any(state.seconds > state.limit)
 
 
 def _pauses(step: int, plan: StepPlan, config: TrainingConfig) -> bool:

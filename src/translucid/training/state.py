@@ -148,6 +148,7 @@ class State:
     ) -> None:
         """rows: number of rows of the largest batch, if `training.carry_state` is on."""
         self.network, self.processes = network, processes
+        self.limit = math.inf if config.minutes is None else 60 * config.minutes  # of `seconds`
         if next(network.parameters()).is_cuda:
             pad_heads(network)
         freeze(network, config.freeze)

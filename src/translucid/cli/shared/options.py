@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, grouped by the panel of `--help`."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -266,6 +267,8 @@ def forced_words(force: list[str] | None) -> dict[int, str]:
     forced: dict[int, str] = {}
     for text in force or ():
         place, equals, word = text.partition("=")
+        if re.search(r"\s\d+=", word):
+            raise InputError(f"--force {text!r}: repeat --force for each position")
         if not (equals and word and place.strip().isdigit()):
             raise InputError(
                 f"--force {text!r}: write POSITION=WORD with the token's position, such as 0=Der"

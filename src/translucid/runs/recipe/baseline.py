@@ -42,6 +42,7 @@ class FittedBaseline:
     bundle: Bundle  # facts: its validation score, and how many examples it was fitted to
     parts: Parts
     say: Say = lambda line: None
+    seconds: dict[Part, float] = field(default_factory=dict)  # that computing a score took
     _scores: dict[Part, Score] = field(default_factory=dict)
 
     @cached_property
@@ -65,8 +66,10 @@ class FittedBaseline:
         """The score on a part of the data, computed once."""
         if part not in self._scores:
             items, coverage = self.parts[part]
+            began = time.monotonic()
             with reporting(self.say):
                 score = self.task.evaluate(self.bundle.network, items)
+            self.seconds[part] = time.monotonic() - began
             self._scores[part] = replace(score, coverage=coverage)
         return self._scores[part]
 
