@@ -3,6 +3,7 @@
 Shapes: points (points, inputs); targets (points,), 0 or 1.
 """
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -91,6 +92,8 @@ def perceptron(
         rule = PerceptronRule(unit, points, targets, speed.item())
         rule.run(limit)
         closing = _write(board, rule)
+        if data == "xor":
+            closing += f" {_best_for_xor(board)}"
         more = "" if rule.ended else f"--epochs {2 * limit}"
         if rule.all_right and (example or data):
             more = "--data xor"
@@ -440,6 +443,24 @@ def _ending(board: Board, rule: PerceptronRule) -> str:
     return (
         f"The weights after epoch {last} are those {where}: the rule cycles and never ends, "
         f"so no {border} separates these points. {so_far}"
+    )
+
+
+def _best_for_xor(board: Board) -> str:
+    """A sentence on the best unit for XOR. These weights cover every way in which a line can
+    separate the corners of a square."""
+    points, targets = matrix(CORNERS, "x"), vector(DATA["xor"], "target")
+    best, right = None, 0
+    for w in itertools.product((1.0, 0.0, -1.0), repeat=2):
+        for b in (-0.5, 0.5, -1.5, 1.5):
+            unit = _unit(points, list(w), b, learns=False)
+            outputs = torch.stack([look(unit, x)[1] for x in points])
+            if int((outputs == targets).sum()) > right:
+                best, right = unit, int((outputs == targets).sum())
+    assert best is not None
+    return (
+        f"No unit classifies more than {right} of 4 points correctly: $w$ = "
+        f"{_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())} is one that does."
     )
 
 
