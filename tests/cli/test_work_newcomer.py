@@ -258,8 +258,8 @@ def test_wide_tables_keep_to_the_page() -> None:
 
 MISTAKES = [
     (["mlp", "--rate", "abc"], "rate = abc: must be one number, such as 0.5"),
-    (["attention", "--x", "1 0"], "--wq, --wk, --wv are missing: --x needs --wq, --wk, --wv"),
-    (["rnn", "--x", "1", "--W", "1"], "--U missing; pass --x"),
+    (["attention", "--wq", "1 0"], "built-in example: pass --x, --wk and --wv too"),
+    (["rnn", "--x", "1", "--W", "1 2"], "the built-in example: pass --U too"),
     (["mlp", "--activation", "foo"], "identity, sigmoid, tanh, relu, gelu, silu"),
     (["mlp", "--x", "1 2"], "the built-in example: pass --w and --v too"),
     (["perceptron", "--target", "0 1"], "each row of x is one point"),

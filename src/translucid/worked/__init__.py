@@ -10,7 +10,9 @@ from translucid.worked.attention import attention
 from translucid.worked.beam import beam
 from translucid.worked.board import Board
 from translucid.worked.clip import clip
+from translucid.worked.embedding import embedding
 from translucid.worked.gradcheck import gradcheck
+from translucid.worked.layers import decoder_layer, encoder_layer, feedforward
 from translucid.worked.mlp import mlp
 from translucid.worked.multihead import multihead
 from translucid.worked.norm import norm
@@ -29,11 +31,15 @@ from translucid.worked.variance import variance
 EXERCISES = (
     perceptron,
     softmax,
+    embedding,
     attention,
     multihead,
     positions,
     variance,
     activations,
+    feedforward,
+    encoder_layer,
+    decoder_layer,
     mlp,
     gradcheck,
     steps,
@@ -59,6 +65,10 @@ __all__ = [
     "beam",
     "clip",
     "gradcheck",
+    "decoder_layer",
+    "embedding",
+    "encoder_layer",
+    "feedforward",
     "gru",
     "lstm",
     "matrix",

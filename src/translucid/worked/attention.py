@@ -47,7 +47,7 @@ def attention(
     heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention with one head: forward pass and, with a target, the backward pass.
+    """Attention with one head, forward and backward.
 
     Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections. For several
     heads, see `multihead`.

@@ -21,6 +21,7 @@ from translucid.worked.solution.numbers import (
     vector,
 )
 
+
 @dataclass(frozen=True)
 class CellExercise:
     """A recurrent cell with its weights, input and initial state."""

@@ -12,7 +12,7 @@ from translucid.core.trace import Trace
 from translucid.parts import masks
 from translucid.parts.attention import Layout
 from translucid.worked.board import Board
-from translucid.worked.solution.numbers import Completed, Numbers, complete, matrix, shape
+from translucid.worked.solution.numbers import Completed, Numbers, complete, many, matrix, shape
 
 INSIDE = (
     "scores", "scale", "scaled", "mask", "masked", "shift", "exponentials", "normaliser",
@@ -40,43 +40,42 @@ def state_inputs(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
     """Write X and its weights as given values. Return the weights by symbol, and their symbols in
     formulas."""
-    weights = {f"W_{name[-1].upper()}": _weight(table, name, x, square)
+    weights = {f"W_{name[-1].upper()}": read_weight(table, name, x.shape[1], square=square)
                for name, table in tables.items()}  # fmt: skip
     board.state("X", x)
     return weights, state_weights(board, weights, tables)
 
 
 def state_weights(
-    board: Board, weights: Mapping[str, Tensor], tables: Mapping[str, Any]
+    board: Board, weights: Mapping[str, Tensor], tables: Mapping[str, Any], superscript: str = ""
 ) -> dict[str, Tensor | str]:
     """Write weights as given values, all identity matrices together; return their symbols in
-    formulas."""
+    formulas. superscript: added to the symbols of the given values."""
     shown: dict[str, Tensor | str] = {}
     for symbol, table in zip(weights, tables.values(), strict=True):
         shown[symbol] = "I" if table is IDENTITY else weights[symbol]
     units = [symbol for symbol, text in shown.items() if isinstance(text, str)]
     if units:
-        board.state(" = ".join(units), "I", name="identity")
+        board.state(" = ".join(unit + superscript for unit in units), "I", name="identity")
     for symbol, weight in shown.items():
         if not isinstance(weight, str):
-            board.state(symbol, weight)
+            board.state(symbol + superscript, weight)
     return shown
 
 
-def _weight(table: Any, name: str, x: Tensor, square: bool) -> Tensor:
-    d_model = x.shape[1]
+def read_weight(table: Any, name: str, d_model: int, *, square: bool) -> Tensor:
+    """Read a weight of x with d_model columns. square: the weight of several heads side by side."""
     if table is IDENTITY:
         return torch.eye(d_model, dtype=torch.float64)
     weight = matrix(table, name)
     if weight.shape[0] != d_model:
         raise InputError(
-            f"x is {shape(x)} and {name} is {shape(weight)}: {name} must have as many rows "
-            f"as x has columns ({d_model})"
+            f"x has {many(d_model, 'column')} and {name} is {shape(weight)}: {name} must have as "
+            f"many rows as x has columns ({d_model})"
         )
     if square and weight.shape[1] != d_model:
         raise InputError(
-            f"{name} is {shape(weight)}: with several heads it must be {d_model} x {d_model}, "
-            f"all heads side by side"
+            f"{name} is {shape(weight)}: it must be {d_model} x {d_model}, all heads side by side"
         )
     return weight
 
@@ -92,8 +91,8 @@ def read_layout(causal: bool, mask: Numbers | None, queries: int, keys: int) -> 
             raise InputError(f"mask: {number:g} is not allowed; write 1 for a visible key, else 0")
     if visible.shape[1] != keys or visible.shape[0] not in (1, queries):
         raise InputError(
-            f"mask is {shape(visible)}: it needs one number for each of the {keys} keys, in one row "
-            f"or in one row for each of the {queries} queries"
+            f"mask is {shape(visible)}: it needs one number for each of the {keys} keys, in one "
+            f"row or in one row for each of the {queries} queries"
         )
     allowed = masks.padding(visible.bool()) if len(visible) == 1 else visible.bool()[None, None]
     if causal:
