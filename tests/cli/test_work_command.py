@@ -17,7 +17,7 @@ from translucid import worked
 from translucid.cli import app, parser
 from translucid.core.errors import TranslucidError
 
-COMMANDS = [exercise.__name__ for exercise in worked.EXERCISES]
+COMMANDS = [exercise.__name__.replace("_", "-") for exercise in worked.EXERCISES]
 X = "1 0; 0 1; 1 1"
 
 
@@ -66,7 +66,7 @@ def test_every_command_shows_an_example_when_it_gets_no_numbers(name: str) -> No
     dealt(COMMANDS, ["text", "markdown", "latex", "json"], share=2, rest=pytest.mark.slow),
 )
 def test_every_format(name: str, format: str) -> None:
-    solution = getattr(worked, name)()
+    solution = getattr(worked, name.replace("-", "_"))()
     wanted = {
         "text": solution.text(80),
         "markdown": solution.markdown(),
@@ -81,7 +81,7 @@ def test_every_format(name: str, format: str) -> None:
 def test_the_next_command_runs(name: str) -> None:
     import shlex
 
-    words = shlex.split(getattr(worked, name)().next)
+    words = shlex.split(getattr(worked, name.replace("-", "_"))().next)
     assert words[:2] == ["translucid", "work"]
     assert work(*words[2:])
 
@@ -93,7 +93,7 @@ def test_the_example_of_the_sources() -> None:
 
 
 def test_options_reach_the_solution() -> None:
-    assert work("softmax", "2 1 0", "--target", "0") == worked.softmax("2 1 0", 0).text()
+    assert work("softmax", "2 1 0", "--target", "1") == worked.softmax("2 1 0", 1).text()
     assert work("softmax", "-2 1 0") == worked.softmax("-2 1 0").text()
     assert work("softmax", "--target", "1", "-2 1", "--digits", "2") == (
         worked.softmax("-2 1", 1, digits=2).text()
@@ -183,7 +183,7 @@ MISTAKES = [
     (["params", "--norm", "layr"], "norm = 'layr'"),
     (["mlp", "--file", "nowhere.toml"], "file nowhere.toml does not exist"),
     (["mlp", "--rate", "-1"], "rate = -1: must be greater than 0"),
-    (["rnn", "--x", "1", "--W", "1"], "U missing"),
+    (["rnn", "--x", "1", "--W", "1 2"], "U is 2 x 2: U must be 1 x 1"),
 ]
 
 

@@ -15,7 +15,7 @@ from translucid.cli.work import build_command, exercise_files, find_exercise, re
 from translucid.core.errors import TranslucidError
 from translucid.core.registry import choices
 from translucid.core.spelling import bare, quoted, spelt
-from translucid.worked.through_time import weight_names
+from translucid.worked.cells import weight_names
 
 RNN = ["rnn", "--x", "1 -0.5 2", "--W", "0.5", "--U", "0.8"]
 TYPED = [
@@ -204,7 +204,7 @@ def test_rounded_numbers_are_mentioned() -> None:
     assert note in work("softmax", "2 1 0")
     assert note not in work("softmax", "0 0")
     assert note not in work("mlp", "--digits", "8")
-    assert "The loss is 1.41." in work("softmax", "2 1 0", "--target", "1", "--digits", "2")
+    assert "The loss is 1.41." in work("softmax", "2 1 0", "--target", "2", "--digits", "2")
 
 
 @pytest.mark.parametrize("digits", ["0", "13"])
@@ -229,8 +229,13 @@ SAID = [
     (["mlp", "--rate", "1"], "All other numbers are a built-in example."),
     (["softmax", "1 1 1"], "Entries 1, 2 and 3 are equally likely"),
     (["softmax", "2 1 0"], "Entry 1 is the most likely"),
-    (["softmax", "2 1", "--target", "0"], "it is entry 1"),
+    (["softmax", "2 1", "--target", "2"], "-ln 0.269"),
     (["mlp", "--x", "1", "--w", "2", "--v", "3"], "1 input, 1 hidden unit and 1 output\n"),
+    (["mlp", "--b", "0 2"], "All other numbers are a built-in example."),
+    (["perceptron", "--w", "1 2"], "All other numbers are a built-in example."),
+    (["perceptron", "--target", "0 1 1 1"], "All 4 points are classified correctly"),
+    (["params", "--vocab", "100"], "All other numbers are a built-in example."),
+    (["beam", "--p", "I am finally 0.3; I am fine 0.5"], "at 0.9774 times the probability"),
     (["rnn", "--x", "1", "--w", "2", "--u", "3"], "RNN with one unit over 1 step\n"),
     (["params", "--shape", "encoder-decoder"], "Final norms: two, after the last layer"),
     (["params", "--no-bias"], "Self-attention: projections and output\n"),
@@ -253,11 +258,16 @@ def test_wide_tables_keep_to_the_page() -> None:
 
 MISTAKES = [
     (["mlp", "--rate", "abc"], "rate = abc: must be one number, such as 0.5"),
-    (["attention", "--x", "1 0"], "--wq, --wk, --wv are missing: --x needs --wq, --wk, --wv"),
-    (["rnn", "--x", "1", "--W", "1"], "--U missing; pass --x"),
+    (["attention", "--wq", "1 0"], "built-in example: pass --x, --wk and --wv too"),
+    (["rnn", "--x", "1", "--W", "1 2"], "the built-in example: pass --U too"),
     (["mlp", "--activation", "foo"], "identity, sigmoid, tanh, relu, gelu, silu"),
+    (["mlp", "--x", "1 2"], "the built-in example: pass --w and --v too"),
+    (["perceptron", "--target", "0 1"], "each row of x is one point"),
+    (["softmax", "1 2", "--target", "0"], "target = 0: x has 2 numbers, counted from 1"),
+    (["beam", "--p", "I am well 0.3"], "'I am well 0.3' is not a prefix of the table"),
+    (["beam", "--p", "I am fine 1.3"], "cannot be completed to a sum of 1"),
     (["params", "--max-length", "9"], "only learned positions have a row for each"),
-    (["softmax", "1", "--target", "3"], "x has 1 number, so the target must be 0"),
+    (["softmax", "1", "--target", "3"], "x has 1 number, counted from 1, so the target must be 1"),
 ]
 
 

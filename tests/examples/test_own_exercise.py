@@ -80,12 +80,12 @@ def test_a_file_that_does_not_exist() -> None:
 
 
 def test_the_docs_name_every_exercise() -> None:
-    names = [exercise.__name__ for exercise in EXERCISES]
+    names = [exercise.__name__.replace("_", "-") for exercise in EXERCISES]
     table = [
         line for line in (ROOT / "docs/guides/worked-solutions.md").read_text("utf-8").splitlines()
         if line.startswith("| `work ")
     ]  # fmt: skip
     listed = [
-        name for line in table for name in re.findall(r"`(?:work )?(\w+)", line.split("|")[1])
+        name for line in table for name in re.findall(r"`(?:work )?([\w-]+)", line.split("|")[1])
     ]
     assert listed == names

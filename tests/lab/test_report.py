@@ -117,7 +117,7 @@ def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
 def test_the_commands_of_the_worked_examples_exist() -> None:
     from translucid.worked import EXERCISES
 
-    assert set(WORKED) == {exercise.__name__ for exercise in EXERCISES}
+    assert set(WORKED) == {exercise.__name__.replace("_", "-") for exercise in EXERCISES}
 
 
 def test_differences_are_a_plain_sentence(measured: list[Evidence]) -> None:

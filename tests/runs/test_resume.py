@@ -76,8 +76,9 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "classify lstm, three batches a step": ("classify", "lstm", {"accumulate": 3}),
     "language gru, best three, mean": (
         "language", "gru", {"keep_best": 3, "average_best": True, "evaluate_every": 2}),
-    "classify transformer, sgd, patience": (
-        "classify", "transformer", {"optimizer": "sgd", "patience": 2, "evaluate_every": 3}),
+    "classify transformer, sgd, patience, clipped values": (
+        "classify", "transformer",
+        {"optimizer": "sgd", "patience": 2, "evaluate_every": 3, "clip_value": 0.01}),
     "tag rnn, written aside": ("tag", "rnn", {"save_in_background": True, "save_every": 2}),
     "tag gru, characters, hidden words": ("tag", "spelling", {}),
     "classify, three members, average": ("classify", "ensemble", {"ema": 0.9}),

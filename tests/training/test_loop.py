@@ -76,6 +76,36 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_lines() -> No
         train(State(model, config), task, forever(task, items, 6), items, config, silent())
 
 
+@pytest.mark.parametrize(("norm", "value"), [(1e9, 0.01), (0.05, 0.01), (0.05, None)])
+def test_clipping_scales_by_the_norm_and_then_limits_each_entry(
+    norm: float, value: float | None
+) -> None:
+    model, task, items = parts()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    task.loss(model, task.collate(items)).backward()
+    slopes = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    count = task.collate(items).count
+    slopes = {name: slope / count for name, slope in slopes.items()}
+    size = math.sqrt(sum(float(slope.square().sum()) for slope in slopes.values()))
+    assert size > 0.05
+    assert max(float(slope.abs().max()) for slope in slopes.values()) * min(1, norm / size) > 0.01
+
+    config = TrainingConfig(
+        steps=1, optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=1.0, warmup=0,
+        schedule="constant", clip_norm=norm, clip_value=value, log_every=1,
+    )  # fmt: skip
+    log: list[TrainingProgress] = []
+    model.zero_grad()
+    train(State(model, config), task, forever(task, items, 6), items, config, silent(log))
+    assert log[0].norm == pytest.approx(size, rel=1e-5), "the norm before clipping"
+    limit = math.inf if value is None else value
+    for name, parameter in model.named_parameters():
+        wanted = before[name]
+        if name in slopes:
+            wanted = wanted - (slopes[name] * min(1.0, norm / size)).clamp(-limit, limit)
+        torch.testing.assert_close(parameter.detach(), wanted, atol=1e-6, rtol=0)
+
+
 def test_patience_ends_a_run_that_no_longer_gets_better() -> None:
     model, task, items = parts()
     config = TrainingConfig(steps=50, learning_rate=1e-30, warmup=0, evaluate_every=1, patience=3)

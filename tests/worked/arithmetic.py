@@ -60,6 +60,7 @@ NAMES = {
     "concat": lambda *heads: torch.cat(heads, dim=1),
     "rowsum": lambda x: x.sum(dim=1, keepdim=True) if isinstance(x, Tensor) else x,
     "rowmax": lambda x: x.max(dim=1, keepdim=True).values,
+    "diag": lambda x: torch.diag(x.flatten()),
     "dot": lambda x, y: (x * y).sum(),
     "square": lambda x: (x**2).sum(),
 }
@@ -79,6 +80,7 @@ def compute(numbers: str) -> Tensor:
     text = re.sub(r"\\ln ([\d.e-]+)", r"ln(\1)", text)
     text = re.sub(r"\\sqrt\{([^}]*)\}", r"sqrt(\1)", text)
     text = re.sub(r"\\(?:textstyle *)?\\?sum(?:_k)? (M\(.*?\]\]\)|[\d.]+)", r"rowsum(\1)", text)
+    text = re.sub(r"\\textstyle\\sum_k \(", "rowsum(", text)
     text = re.sub(r"\\max(?:_k)? (M\(.*?\]\]\))", r"rowmax(\1)", text)
     text = text.replace(r"\mathbf{1}", "one")
     text = re.sub(r"\\mathrm\{(\w+)\}", r"\1", text)

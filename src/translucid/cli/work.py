@@ -217,7 +217,7 @@ class Exercise:
         from translucid.core import extensions
 
         if self.file.parent == _SOURCE:
-            return getattr(worked, self.name)
+            return getattr(worked, self.function.name)
         path = str(extensions.load(self.file))
         module = next(m for m in [*sys.modules.values()] if getattr(m, "__file__", "") == path)
         return getattr(module, self.function.name)
@@ -235,14 +235,15 @@ def exercise_files() -> dict[str, Path]:
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXERCISES":
             assert isinstance(node.value, ast.Tuple)
             listed = [ast.unparse(function) for function in node.value.elts]
-    return {name: files[name] for name in listed}
+    return {name.replace("_", "-"): files[name] for name in listed}
 
 
 def find_exercise(name: str) -> Exercise:
     """A built-in exercise by name, or the one in a user's Python file."""
     if not name.endswith(".py"):
         file = exercise_files()[name]
-        return Exercise(name, file, next(f for f in _solving(file) if f.name == name))
+        own = name.replace("-", "_")
+        return Exercise(name, file, next(f for f in _solving(file) if f.name == own))
     file = Path(name).resolve()
     if not file.is_file():
         raise InputError(f"{name}: no such file; give the Python file with your exercise")
@@ -366,9 +367,10 @@ def build_command(name: str) -> Any:
     options = {a.name: a.option() for a in arguments if "Mapping" not in a.annotation}
     digits = {"digits": options.pop("digits")} if "digits" in options else {}
     options |= {"file": _ALWAYS["file"], "format": _ALWAYS["format"], **digits}
-    numbers = [a for a in arguments if a.annotation == "Numbers"]
+    texts = [a for a in arguments if a.name == "text"]
+    numbers = texts or [a for a in arguments if a.annotation == "Numbers"]
     if len(numbers) == 1:  # no name needed
-        alone = typer.Argument(metavar='"NUMBERS"', help=numbers[0].help)
+        alone = typer.Argument(metavar='"TEXT"' if texts else '"NUMBERS"', help=numbers[0].help)
         options = {"alone": Annotated[str | None, alone], **options}
     run = _runner(exercise, arguments, numbers[0].name if numbers else "")
     run.__doc__, run.__annotations__ = text, options

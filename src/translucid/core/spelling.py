@@ -50,16 +50,16 @@ class OtherName(UserWarning):
 
 class Missing(InputError):
     """A required argument is missing. names: the names of the arguments that the message
-    mentions."""
+    mentions. lead: text before the message, in which no names are replaced."""
 
-    def __init__(self, message: str, names: Collection[str]) -> None:
-        self.message, self.names = message, tuple(names)
-        super().__init__(message)
+    def __init__(self, message: str, names: Collection[str], *, lead: str = "") -> None:
+        self.message, self.names, self.lead = message, tuple(names), lead
+        super().__init__(lead + message)
 
     def as_options(self) -> str:
         """The message with command-line options in place of arguments: x becomes --x."""
         names = "|".join(re.escape(name) for name in self.names)
-        return re.sub(rf"(?<![\w-])({names})(?![\w-])", r"--\1", self.message)
+        return self.lead + re.sub(rf"(?<![\w-])({names})(?![\w-])", r"--\1", self.message)
 
 
 def bare(name: str) -> str:

@@ -56,6 +56,9 @@ class TrainingConfig(Config):
         strict=False,
     )  # fmt: skip
     clip_norm: float = key(1.0, "gradient clipping: maximum norm", gt=0)
+    clip_value: float | None = key(
+        None, "gradient clipping: maximum absolute value of each entry, after clip_norm", gt=0
+    )
     activation_regularization: float = key(
         0.0, "recurrent: weight of activation regularization (AR) in the loss", ge=0
     )

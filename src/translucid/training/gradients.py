@@ -107,6 +107,15 @@ class FlatGradients:
         self.buffer.zero_()
 
 
+def clip(parameters: Sequence[Tensor], norm: float, value: float | None = None) -> Tensor:
+    """Scale the gradients down to a maximum norm, then limit the absolute value of each entry.
+    Return the norm before clipping."""
+    before = nn.utils.clip_grad_norm_(parameters, norm)
+    if value is not None:
+        nn.utils.clip_grad_value_(parameters, value)
+    return before
+
+
 class Update:
     """Updates the weights: clips gradients, applies the optimizers, updates the average."""
 
@@ -114,7 +123,8 @@ class Update:
 
     def __init__(self, state: State, config: TrainingConfig, clear: Callable[[], None]) -> None:
         """clear: a function that clears the gradients."""
-        self._state, self._clip_norm, self._clear = state, config.clip_norm, clear
+        self._state, self._clear = state, clear
+        self._clip_norm, self._clip_value = config.clip_norm, config.clip_value
         self._parameters = list(state.network.parameters())
         self._taken = math.nan
 
@@ -128,7 +138,7 @@ class Update:
         for group in self._groups():
             group["lr"] = learning_rate * group.get("factor", 1.0)
         # The only synchronisation of a step, after all other work is launched.
-        norm = float(whole(nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)))
+        norm = float(whole(clip(self._parameters, self._clip_norm, self._clip_value)))
         if math.isfinite(norm):
             for optimizer in self._state.optimizers:
                 optimizer.step()
@@ -194,7 +204,7 @@ class CapturedUpdate(Update):
         self._graph = torch.cuda.CUDAGraph()
         # The prefetching thread may allocate CUDA memory meanwhile.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._norm = nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
+            self._norm = clip(self._parameters, self._clip_norm, self._clip_value)
             left_out = (~torch.isfinite(self._norm)).float()
             for optimizer in self._state.optimizers:
                 vars(optimizer)["found_inf"] = left_out  # as GradScaler does to skip a step

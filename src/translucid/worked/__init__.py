@@ -5,10 +5,17 @@ with the catalogue's formulas. Called without numbers, it shows a built-in examp
 line, every argument is an option; its help comes from the docstring.
 """
 
-from translucid.worked.attention import attention, multihead
+from translucid.worked.activations import activations
+from translucid.worked.attention import attention
 from translucid.worked.beam import beam
 from translucid.worked.board import Board
+from translucid.worked.clip import clip
+from translucid.worked.embedding import embedding
+from translucid.worked.gradcheck import gradcheck
+from translucid.worked.layers import decoder_layer, encoder_layer, feedforward
 from translucid.worked.mlp import mlp
+from translucid.worked.multihead import multihead
+from translucid.worked.norm import norm
 from translucid.worked.params import params
 from translucid.worked.perceptron import perceptron
 from translucid.worked.positions import positions
@@ -17,15 +24,27 @@ from translucid.worked.softmax import softmax
 from translucid.worked.solution.content import SolutionTable, Step
 from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, vector, whole
 from translucid.worked.solution.solution import Solution
+from translucid.worked.steps import steps
+from translucid.worked.variance import variance
 
 # All exercises, in teaching order; the command line lists them in the same order.
 EXERCISES = (
     perceptron,
     softmax,
+    embedding,
     attention,
     multihead,
     positions,
+    variance,
+    activations,
+    feedforward,
+    encoder_layer,
+    decoder_layer,
     mlp,
+    gradcheck,
+    steps,
+    clip,
+    norm,
     rnn,
     lstm,
     gru,
@@ -41,19 +60,29 @@ __all__ = [
     "Solution",
     "Step",
     "SolutionTable",
+    "activations",
     "attention",
     "beam",
+    "clip",
+    "gradcheck",
+    "decoder_layer",
+    "embedding",
+    "encoder_layer",
+    "feedforward",
     "gru",
     "lstm",
     "matrix",
     "mlp",
     "multihead",
+    "norm",
     "params",
     "perceptron",
     "positions",
     "rnn",
     "scalar",
     "softmax",
+    "steps",
+    "variance",
     "vector",
     "whole",
 ]

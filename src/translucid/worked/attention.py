@@ -1,30 +1,32 @@
-"""Exercises: attention with one head and with several heads."""
+"""Exercise: attention with one head."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from translucid.core.catalogue import CATALOGUE
-from translucid.core.errors import ConfigError, InputError
+from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
-from translucid.parts.attention import Layout, SelfAttention, attend
+from translucid.parts.attention import attend
+from translucid.worked.attention_backward import AttentionGraph, backward
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
-from translucid.worked.solution.numbers import Numbers, many, matrix, shape, whole
+from translucid.worked.heads import (
+    NO_BIAS,
+    complete_weights,
+    head_values,
+    mask_note,
+    read_layout,
+    state_inputs,
+    title,
+    write_head,
+)
+from translucid.worked.multihead import multihead
+from translucid.worked.solution.numbers import Numbers, complete, matrix, shape
 from translucid.worked.solution.solution import Solution
 
-INSIDE = (
-    "scores", "scale", "scaled", "mask", "masked", "shift", "exponentials", "normaliser",
-    "pattern", "mixed",
-)  # fmt: skip
-NO_BIAS = ("b_Q", "b_K", "b_V", "b_O")  # not used in exercises
-_NOTES = {
-    "mask": "Causal: a query attends to its own and earlier positions (1), not to later ones (0).",
-    "pattern": "Each row is divided by its own sum.",
-}
-EXAMPLE_HEADS = "1 0 1 0; 0 1 0 1; 1 1 0 0"
 EXAMPLE = "1 0; 0 1; 1 1"
+EXAMPLE_TARGET = "1 0; 0 1; 0 0"
 
 
 def attention(
@@ -39,11 +41,13 @@ def attention(
     wo: Numbers | None = None,
     identity: bool = False,
     causal: bool = False,
+    mask: Numbers | None = None,
     unscaled: bool = False,
+    target: Numbers | None = None,
     heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention with one head.
+    """Attention with one head, forward and backward.
 
     Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections. For several
     heads, see `multihead`.
@@ -58,10 +62,14 @@ def attention(
     wo: W_O, which combines several heads.
     identity: Use the identity for every weight matrix.
     causal: Hide later keys from each query.
+    mask: Visible keys: 1, or 0 for padding, such as "1 1 0"; or one such row for each query.
     unscaled: Omit the division by √d_k.
+    target: Also compute loss and gradients for this target of the output, one row for each query.
     heads: Use several heads, as in `work multihead`.
 
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
+
+    Example: translucid work attention --target "1 0; 0 1; 0 0"
     """
     if heads is not None:
         if not all(table is None for table in (q, k, v)):
@@ -69,61 +77,73 @@ def attention(
                 "heads needs x instead of q, k and v: each head uses its own columns of the "
                 "projections of x", ("x",),
             )  # fmt: skip
+        if target is not None:
+            raise InputError("target works only with one head; omit heads")
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
-            identity=identity, causal=causal, unscaled=unscaled, digits=digits,
+            identity=identity, causal=causal, mask=mask, unscaled=unscaled, digits=digits,
         )  # fmt: skip
     if wo is not None:
         raise Missing(
             "wo needs heads, because it combines the outputs of more than one head", ("wo", "heads")
         )
     board = Board(digits)
-    example = all(table is None for table in (q, k, v, x, wq, wk, wv))
-    asked = identity or causal or unscaled
-    if example:
-        x, identity = EXAMPLE, True
     weights = {"wq": wq, "wk": wk, "wv": wv}
+    three = {"q": q, "k": k, "v": v}
     sources: dict[str, Tensor | str] = {}
-    if x is None:
-        query, key, value = _three({"q": q, "k": k, "v": v}, weights)
-        for symbol, table in (("Q", query), ("K", key), ("V", value)):
-            board.state(symbol, table)
-    else:
-        if not all(table is None for table in (q, k, v)):
-            raise InputError("pass either q, k and v, or x with its weights, not both")
-        inputs = matrix(x, "x")
-        tensors, shown = state_inputs(board, inputs, weights, identity)
-        query, key, value = (_project(inputs, weight) for weight in tensors.values())
+    if all(table is None for table in three.values()):
+        numbers = complete_weights(x, weights, EXAMPLE, identity)
+        inputs = matrix(numbers["x"], "x")
+        with numbers.fitting():
+            tensors, shown = state_inputs(board, inputs, {n: numbers[n] for n in weights})
+        graph = _project(inputs, tensors)
         sources = {"x": inputs, **shown}
-    _check(query, key, value, causal)
+    else:
+        _refuse_projections(x, weights, identity)
+        numbers = complete(three, dict.fromkeys(three, EXAMPLE), tuple(three))
+        graph = AttentionGraph(*(matrix(numbers[n], n).requires_grad_() for n in three))
+        for symbol in ("Q", "K", "V"):
+            board.state(symbol, graph.points[symbol].detach())
+    with numbers.fitting():
+        _check(graph, causal)
+        layout = read_layout(causal, mask, len(graph.query), len(graph.key))
+        wanted = None if target is None else _target(target, graph)
 
     def run(trace: Trace) -> None:
         scope = trace.at("attention")
-        rows = {"query": query, "key": key, "value": value}
+        rows = {"query": graph.query, "key": graph.key, "value": graph.value}
         q, k, v = (scope(name, row[None, None]) for name, row in rows.items())
-        layout = Layout(causal=causal)
         scope("mixed", attend(q, k, v, layout, scaled=not unscaled, trace=scope))
 
     trace, textbook = run_softmax(run)
     values = sources | head_values(trace, 0)
-    if x is not None:
+    note = mask_note(causal, mask) if causal or mask is not None else ""
+    if wanted is not None:
+        board.state("T", wanted, name="target")
+        board.section = "Forward"
+    if sources:
         for name in ("query", "key", "value"):
             board.point(f"attention.{name}", values, {"x": "X"}, NO_BIAS)
-    write_head(board, values, causal=causal, unscaled=unscaled, textbook=textbook)
-    pattern = trace["attention.pattern"][0, 0]
-    if len(query) == len(key):
-        more = "" if causal else "--causal"
-    else:  # between two sequences there is no causal order
-        more = "" if unscaled else "--unscaled"
+    write_head(board, values, note=note, unscaled=unscaled, textbook=textbook)
+    closing = _fractions(board, trace["attention.pattern"][0, 0])
+    if wanted is not None:
+        closing = backward(board, graph, trace, values, wanted)
+    more = _more(graph, target, causal, unscaled)
     return board.solution(
-        title=title("Attention", causal, unscaled),
+        title=title("Attention", causal, mask, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
-        closing=_fractions(board, pattern),
+        closing=closing,
         next=f"translucid work attention {more}" if more else "translucid work multihead",
         more=more,
-        example=example,
-        asked=asked,
+        example=numbers.example,
+        asked=numbers.asked or causal or unscaled or mask is not None or target is not None,
     )
+
+
+def _more(graph: AttentionGraph, target: Numbers | None, causal: bool, unscaled: bool) -> str:
+    if len(graph.query) == len(graph.key):
+        return "--causal" if target is None and not causal else ""
+    return "" if unscaled else "--unscaled"  # between two sequences there is no causal order
 
 
 def _fractions(board: Board, pattern: Tensor) -> str:
@@ -140,35 +160,35 @@ def _fractions(board: Board, pattern: Tensor) -> str:
     return f"Output {row + 1} is {text}."
 
 
-@torch.no_grad()
-def _project(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute x W with a linear layer, as a model does."""
-    linear = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
-    linear.weight.copy_(weight.T)
-    projected: Tensor = linear(x)
-    return projected
+def _project(x: Tensor, weights: Mapping[str, Tensor]) -> AttentionGraph:
+    """Compute Q = X W_Q, K = X W_K and V = X W_V with linear layers, as a model does."""
+    x = x.clone().requires_grad_()
+    layers: dict[str, nn.Linear] = {}
+    for symbol, weight in weights.items():
+        layer = nn.Linear(*weight.shape, bias=False, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(weight.T)
+        layers[symbol] = layer
+    query, key, value = (layer(x) for layer in layers.values())
+    return AttentionGraph(query, key, value, x, {s: layer.weight for s, layer in layers.items()})
 
 
-def _three(
-    tables: Mapping[str, Numbers | None], weights: Mapping[str, Numbers | None]
-) -> list[Tensor]:
+def _refuse_projections(
+    x: Numbers | None, weights: Mapping[str, Numbers | None], identity: bool
+) -> None:
+    """Raise an error if there are both q, k or v and something that computes them from x."""
+    if x is not None:
+        raise InputError("pass either q, k and v, or x with its weights, not both")
     stray = [name for name, table in weights.items() if table is not None]
-    missing = [name for name, table in tables.items() if table is None]
+    stray += ["identity"] if identity else []
     if stray:
         raise Missing(
-            f"{stray[0]} needs x, because it projects x to queries, keys or values", (stray[0], "x")
+            f"{stray[0]} needs x instead of q, k and v, because it projects x", (stray[0], "x")
         )
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise Missing(
-            f"{' and '.join(missing)} {are} missing; pass q, k and v, or x with identity, "
-            f"or x with wq, wk and wv",
-            (*tables, "x", "identity", *weights),
-        )
-    return [matrix(table, name) for name, table in tables.items() if table is not None]
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
+def _check(graph: AttentionGraph, causal: bool) -> None:
+    q, k, v = graph.query, graph.key, graph.value
     if q.shape[1] != k.shape[1]:
         raise InputError(
             f"q is {shape(q)} and k is {shape(k)}: both must have the same number of columns"
@@ -182,190 +202,12 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
 
 
-def multihead(
-    x: Numbers | None = None,
-    heads: int | str | None = None,
-    *,
-    wq: Numbers | None = None,
-    wk: Numbers | None = None,
-    wv: Numbers | None = None,
-    wo: Numbers | None = None,
-    identity: bool = False,
-    causal: bool = False,
-    unscaled: bool = False,
-    digits: int = 3,
-) -> Solution:
-    """Attention with several heads.
-
-    Each head uses its own columns of Q, K and V; W_O then combines the outputs of all heads.
-
-    x: Inputs, with rows separated by ";", such as "1 0; 0 1; 1 1".
-    heads: Number of heads [default: 2].
-    wq: W_Q, as in Q = X W_Q.
-    wk: W_K, as in K = X W_K.
-    wv: W_V, as in V = X W_V.
-    wo: W_O, which combines the heads.
-    identity: Use the identity for every weight matrix.
-    causal: Hide later keys from each query.
-    unscaled: Omit the division by √d_k.
-
-    Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
-    """
-    tables = {"wq": wq, "wk": wk, "wv": wv, "wo": wo}
-    example = x is None and all(table is None for table in tables.values())
-    asked = identity or causal or unscaled or heads is not None
-    if example:
-        x, identity = EXAMPLE_HEADS, True
-    if x is None:
-        raise Missing("x is missing; pass the inputs, one row for each position", ("x",))
-    inputs = matrix(x, "x")
-    d_model = inputs.shape[1]
-    board = Board(digits)
-    weights, shown = state_inputs(board, inputs, tables, identity, square=True)
-    count = 2 if heads is None else whole(heads, "heads")
-    try:
-        part = SelfAttention(d_model, count, bias=False, scaled=not unscaled).double()
-    except ConfigError as error:
-        raise InputError(f"heads = {count}: x has {d_model} columns, and {error}") from None
-    with torch.no_grad():
-        part.qkv.weight.copy_(torch.cat([weights[name].T for name in ("W_Q", "W_K", "W_V")]))
-        part.output.weight.copy_(weights["W_O"].T)
-
-    @torch.no_grad()
-    def run(trace: Trace) -> None:
-        part(inputs[None], Layout(causal=causal), trace=trace.at("attention"))
-
-    trace, textbook = run_softmax(run)
-    board.state("h", str(count), name="heads")
-    board.section = "All heads at once"
-    joined = {n: _join(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
-    for name in joined:
-        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"}, NO_BIAS)
-    for head in range(count):
-        first, last = head * part.d_head + 1, (head + 1) * part.d_head
-        columns = f"column {first}" if first == last else f"columns {first} to {last}"
-        board.section = f"Head {head + 1}: {columns} of $Q$, $K$ and $V$"
-        write_head(
-            board, head_values(trace, head), f"_{head + 1}",
-            causal=causal, unscaled=unscaled, textbook=textbook,
-        )  # fmt: skip
-    board.section = "All heads together"
-    mixed = [board.writer.value(trace["attention.mixed"][0, i]) for i in range(count)]
-    board.point(
-        "attention.output",
-        shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0]},
-        {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
-        absent=NO_BIAS,
-    )
-    return board.solution(
-        title=title(f"Multi-head attention with {many(count, 'head')}", causal, unscaled),
-        notes=(STABLE if textbook else SHIFTED,),
-        closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
-        rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
-        next="translucid work params --d-model 768 --heads 12",
-        example=example,
-        asked=asked,
-    )
-
-
-def _join(x: Tensor) -> Tensor:
-    """Join the heads: (1, heads, positions, d_head) -> (positions, heads * d_head)."""
-    return x[0].transpose(0, 1).flatten(1)
-
-
-def _read_weights(
-    tables: Mapping[str, Numbers | None], x: Tensor, identity: bool, square: bool
-) -> dict[str, Tensor]:
-    symbols, d_model = [f"W_{name[1:].upper()}" for name in tables], x.shape[1]
-    names = [name for name, table in tables.items() if table is not None]
-    if identity:
-        if names:
-            raise InputError(
-                f"got both {names[0]} and identity; pass either the weights or identity"
-            )
-        return {symbol: torch.eye(d_model, dtype=torch.float64) for symbol in symbols}
-    missing = [name for name in tables if name not in names]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise Missing(
-            f"{', '.join(missing)} {are} missing: x needs {', '.join(tables)}, or identity",
-            ("x", *tables, "identity"),
+def _target(target: Numbers, graph: AttentionGraph) -> Tensor:
+    wanted = matrix(target, "target")
+    rows, columns = len(graph.query), graph.value.shape[1]
+    if wanted.shape != (rows, columns):
+        raise InputError(
+            f"target is {shape(wanted)}: the output has {rows} x {columns} numbers, so the target "
+            f"must be {rows} x {columns} too"
         )
-    weights = [matrix(table, name) for name, table in tables.items() if table is not None]
-    for name, weight in zip(tables, weights, strict=True):
-        if weight.shape[0] != d_model:
-            raise InputError(
-                f"x is {shape(x)} and {name} is {shape(weight)}: {name} must have as many rows "
-                f"as x has columns ({d_model})"
-            )
-        if square and weight.shape[1] != d_model:
-            raise InputError(
-                f"{name} is {shape(weight)}: with several heads it must be {d_model} x {d_model}, "
-                f"all heads side by side"
-            )
-    return dict(zip(symbols, weights, strict=True))
-
-
-def state_inputs(
-    board: Board,
-    x: Tensor,
-    tables: Mapping[str, Numbers | None],
-    identity: bool,
-    square: bool = False,
-) -> tuple[dict[str, Tensor], dict[str, Tensor | str]]:
-    """Write X and its weights as given values. Return the weights by symbol, and their symbols in
-    formulas."""
-    weights = _read_weights(tables, x, identity, square)
-    board.state("X", x)
-    if identity:
-        board.state(" = ".join(weights), "I", name="identity")
-        return weights, dict.fromkeys(weights, "I")
-    for symbol, weight in weights.items():
-        board.state(symbol, weight)
-    return weights, dict(weights)
-
-
-def write_head(
-    board: Board,
-    values: Mapping[str, Tensor | str],
-    head: str = "",
-    *,
-    causal: bool,
-    unscaled: bool,
-    textbook: bool,
-) -> None:
-    """Write the steps of one head, from the scores to the weighted mean of the values."""
-    names = (*INSIDE, "query", "key", "value")
-    symbols = {n: CATALOGUE[f"attention.{n}"].symbol + head for n in names}
-    symbols |= {n: CATALOGUE[f"attention.{n}"].symbol for n in ("scale", "mask")}
-    if unscaled:
-        symbols["scaled"] = symbols["scores"]
-    if not causal:
-        symbols["masked"] = symbols["scaled"]
-    skipped = {"scale", "scaled"} if unscaled else set()
-    skipped |= set() if causal else {"mask", "masked"}
-    skipped |= {"shift"} if textbook else set()
-    skipped |= {"scale", "mask"} if head not in ("", "_1") else set()  # the same for all heads
-    for name in INSIDE:
-        if name not in skipped:
-            note = _NOTES.get(name, "")
-            absent = ["shift"] if textbook else []
-            board.point(f"attention.{name}", values, symbols, absent, note=note)
-
-
-def head_values(trace: Trace, head: int) -> dict[str, Tensor | str]:
-    """The values of one head, by point name."""
-    values: dict[str, Tensor | str] = {}
-    for name in trace.names("attention.*"):
-        if name == "attention.output":  # all heads together
-            continue
-        value = trace[name].detach()
-        values[name.partition(".")[2]] = value[0, head] if value.dim() == 4 else value
-    query = values["query"]
-    assert isinstance(query, Tensor)
-    return values | {"d_head": torch.tensor(query.shape[-1])}
-
-
-def title(name: str, causal: bool, unscaled: bool) -> str:
-    extras = [word for word, on in (("causal", causal), ("unscaled", unscaled)) if on]
-    return name + (f" ({', '.join(extras)})" if extras else "")
+    return wanted

@@ -33,6 +33,7 @@ def beam(
     beam_size: int | str | None = None,
     steps: int | str | None = None,
     alpha: Number | None = None,
+    p: str | None = None,
     digits: int = 4,
 ) -> Solution:
     """Greedy and beam search, round by round.
@@ -45,11 +46,12 @@ def beam(
     beam_size: Number of prefixes to keep in each round [default: 2].
     steps: Maximum number of steps [default: 20].
     alpha: Rank finished sentences by log-probability / length^alpha [default: 0].
+    p: Probabilities to change in the table, such as "I am fine 0.5; I am finally 0.3".
 
     Example: translucid work beam --beam-size 2
     """
     example = table is None
-    model = _model(EXAMPLE if table is None else table)
+    model = _model(EXAMPLE if table is None else table, p)
     start = next(iter(model.table)) if prefix is None else prefix
     if not start.split():
         raise InputError("prefix is empty; pass the first words of the sentence")
@@ -87,11 +89,11 @@ def beam(
         next=f"translucid work beam {more}",
         more=more,
         example=example,
-        asked=any(option is not None for option in (prefix, beam_size, steps, alpha)),
+        asked=any(option is not None for option in (prefix, beam_size, steps, alpha, p)),
     )
 
 
-def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
+def _model(table: Mapping[str, Mapping[str, float]], p: str | None) -> TableModel:
     if not isinstance(table, Mapping) or not table:
         raise InputError('table is empty; pass probabilities such as "I am" = { fine = 1.0 }')
     for prefix, following in table.items():
@@ -100,10 +102,40 @@ def _model(table: Mapping[str, Mapping[str, float]]) -> TableModel:
                 f"table, after {prefix!r}: expected the next words and their probabilities, "
                 f"such as {{ fine = 0.5, here = 0.5 }}"
             )
-        for word, p in following.items():
-            if isinstance(p, bool) or not isinstance(p, int | float):
-                raise InputError(f"table, after {prefix!r}: P({word}) = {p!r} is not a number")
-    return TableModel(table)
+        for word, chance in following.items():
+            if isinstance(chance, bool) or not isinstance(chance, int | float):
+                raise InputError(f"table, after {prefix!r}: P({word}) = {chance!r} is not a number")
+    return TableModel(table if p is None else _changed(table, p))
+
+
+def _changed(table: Mapping[str, Mapping[str, float]], p: str) -> dict[str, dict[str, float]]:
+    """The table with changed probabilities. The other words after the same prefix share what
+    remains, in the same proportions as before."""
+    new: dict[str, dict[str, float]] = {}
+    for entry in p.split(";"):
+        *prefix, word, value = entry.split() if len(entry.split()) > 2 else ("", "", "")
+        row = table.get(" ".join(prefix), {})
+        if word not in row:
+            first = next(iter(table))
+            raise InputError(
+                f"p: {entry.strip()!r} is not a prefix of the table, one of its next words and a "
+                f'probability, such as "{first} {next(iter(table[first]))} 0.3"'
+            )
+        chance = scalar(value, f"p of {' '.join((*prefix, word))}").item()
+        new.setdefault(" ".join(prefix), {})[word] = chance
+    changed = {prefix: dict(row) for prefix, row in table.items()}
+    for prefix, words in new.items():
+        row = changed[prefix]
+        rest, others = 1 - sum(words.values()), sum(row.values()) - sum(row[w] for w in words)
+        if min(words.values()) < 0 or rest < -1e-9 or (rest > 1e-9 and not others > 0):
+            chances = ", ".join(f"P({w}) = {v:g}" for w, v in words.items())
+            raise InputError(
+                f"p: after {prefix!r}, {chances} cannot be completed to a sum of 1; each "
+                "probability must be between 0 and 1"
+            )
+        scale = max(rest, 0.0) / others if others > 0 else 0.0
+        changed[prefix] = {w: words.get(w, v * scale) for w, v in row.items()}
+    return changed
 
 
 def _given(board: Board, model: TableModel, example: bool) -> Given:

@@ -74,16 +74,18 @@ class Board:
         *,
         label: str = "",
         note: str = "",
+        template: str = "",
     ) -> None:
         """Write one trace point as a step.
 
         values: all numbers of the part that contains the point, by name, including the value of the
-        point itself. symbols: replacements for the catalogue's symbols.
+        point itself. symbols: replacements for the catalogue's symbols. template: a formula to use
+        in place of the catalogue's, such as the one for rows.
         """
         key = catalogue.entry(name)
         part, _, point = key.partition(".")
         entry, symbols = catalogue.CATALOGUE[key], symbols or {}
-        value = values[point]
+        value, template = values[point], template or entry.formula
         assert isinstance(value, Tensor)
         self.steps.append(
             Step(
@@ -91,8 +93,8 @@ class Board:
                 section=self.section,
                 name=name,
                 symbol=symbols.get(point, entry.symbol),
-                formula=catalogue.formula(key, symbols, absent),
-                numbers=self.writer.numbers(entry.formula, part, values, absent),
+                formula=catalogue.fill(template, part, symbols, absent),
+                numbers=self.writer.numbers(template, part, values, absent),
                 result=self.writer.value(value),
                 value=plain(value),
                 note=note,
@@ -124,12 +126,21 @@ class Board:
                 name=name or title,
                 symbol=symbol,
                 formula=catalogue.fill(template, "", symbols) if formula is None else formula,
-                numbers=self.writer.numbers(template, "", values),
+                numbers=self.writer.numbers(template, "", values, noise=noise),
                 result=self.writer.value(value, noise),
                 value=plain(value),
                 note=note,
             )
         )
+
+    def formula(self, title: str, symbol: str, formula: str, *, name: str, note: str = "") -> None:
+        """Write a formula without numbers as a step."""
+        self.steps.append(
+            Step(
+                title=title, section=self.section, name=name, symbol=symbol, formula=formula,
+                note=note,
+            )
+        )  # fmt: skip
 
     def table(
         self, title: str, table: SolutionTable, *, name: str, value: Value = None, note: str = ""

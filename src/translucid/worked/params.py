@@ -79,14 +79,15 @@ def params(
     Example: translucid work params --d-model 768 --heads 12
     """
     sizes = {"d_model": d_model, "heads": heads, "layers": layers, "d_ff": d_ff, "vocab": vocab}
-    example = all(size is None for size in sizes.values())
+    example = any(size is None for name, size in sizes.items() if name != "d_ff")
     defaults = {"d_model": 768, "heads": 12, "layers": 12, "d_ff": None, "vocab": 50257}
     chosen: dict[str, Any] = {
         name: defaults[name] if size is None else whole(size, name) for name, size in sizes.items()
     }
     chosen["kv_heads"] = None if kv_heads is None else whole(kv_heads, "kv_heads")
     words = {"shape": shape, "activation": activation, "norm": norm, "positions": positions}
-    asked = no_bias or untied or any(w is not None for w in (*words.values(), kv_heads, max_length))
+    options = (*sizes.values(), *words.values(), kv_heads, max_length)
+    asked = no_bias or untied or any(option is not None for option in options)
     chosen |= {name: _DEFAULTS[name] if word is None else word for name, word in words.items()}
     chosen["max_length"] = 512 if max_length is None else whole(max_length, "max_length")
     if max_length is not None and chosen["positions"] != "learned":

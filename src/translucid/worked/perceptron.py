@@ -3,6 +3,7 @@
 Shapes: points (points, inputs); targets (points,), 0 or 1.
 """
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,8 +17,10 @@ from translucid.models.mlp import Perceptron, PerceptronConfig
 from translucid.worked.board import Board
 from translucid.worked.solution.content import Given, SolutionTable, Value, first_and_last, plain
 from translucid.worked.solution.numbers import (
+    Completed,
     Number,
     Numbers,
+    complete,
     many,
     matrix,
     scalar,
@@ -64,12 +67,13 @@ def perceptron(
 
     Example: translucid work perceptron --x "1 0" --w "1 1" --b -0.5
     """
-    example = x is None and w is None and b is None and target is None and data is None
     asked = rate is not None or epochs is not None
-    x, target = _points(x, target, "and" if example else data)
-    points = matrix(x, "x")
-    targets = None if target is None else _targets(target, points)
-    unit = _unit(points, w, b, learns=targets is not None)
+    numbers = _points(x, target, data)
+    points, target = matrix(numbers["x"], "x"), numbers["target"]
+    example = numbers.example
+    with numbers.fitting():
+        targets = None if target is None else _targets(target, points)
+        unit = _unit(points, w, b, learns=targets is not None)
     board = Board(digits)
     if targets is None:
         if asked:
@@ -88,6 +92,8 @@ def perceptron(
         rule = PerceptronRule(unit, points, targets, speed.item())
         rule.run(limit)
         closing = _write(board, rule)
+        if data == "xor":
+            closing += f" {_best_for_xor(board)}"
         more = "" if rule.ended else f"--epochs {2 * limit}"
         if rule.all_right and (example or data):
             more = "--data xor"
@@ -98,7 +104,7 @@ def perceptron(
         next=next,
         more=more,
         example=example,
-        asked=asked,
+        asked=asked or any(given is not None for given in (x, w, b, target)),
     )
 
 
@@ -205,24 +211,20 @@ class PerceptronRule:
         return Turn(x, target, total, output, before, after)
 
 
-def _points(
-    x: Numbers | None, target: Numbers | None, data: str | None
-) -> tuple[Numbers, Numbers | None]:
-    if data is not None:
-        if x is not None or target is not None:
-            raise InputError("pass data, or x with target, not both")
-        if data.lower() not in DATA:
-            raise Missing(
-                f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
-                "with one row per point, and target",
-                ("x", "target"),
-            )
-        return CORNERS, DATA[data.lower()]
-    if x is None:
+def _points(x: Numbers | None, target: Numbers | None, data: str | None) -> Completed:
+    """The points and their targets. Without points, those of the built-in example."""
+    given = {"x": x, "target": target}
+    if data is None:
+        return complete(given, {"x": CORNERS, "target": DATA["and"]}, ("x",))
+    if x is not None or target is not None:
+        raise InputError("pass data, or x with target, not both")
+    if data.lower() not in DATA:
         raise Missing(
-            "x is missing; pass x and w, or x and target, or data", ("x", "w", "target", "data")
+            f"data = {data}: expected one of {', '.join(DATA)}; for your own points, pass x, "
+            "with one row per point, and target",
+            ("x", "target"),
         )
-    return x, target
+    return complete({"x": CORNERS, "target": DATA[data.lower()]}, {}, ())
 
 
 def _targets(target: Numbers, points: Tensor) -> Tensor:
@@ -441,6 +443,24 @@ def _ending(board: Board, rule: PerceptronRule) -> str:
     return (
         f"The weights after epoch {last} are those {where}: the rule cycles and never ends, "
         f"so no {border} separates these points. {so_far}"
+    )
+
+
+def _best_for_xor(board: Board) -> str:
+    """A sentence on the best unit for XOR. These weights cover every way in which a line can
+    separate the corners of a square."""
+    points, targets = matrix(CORNERS, "x"), vector(DATA["xor"], "target")
+    best, right = None, 0
+    for w in itertools.product((1.0, 0.0, -1.0), repeat=2):
+        for b in (-0.5, 0.5, -1.5, 1.5):
+            unit = _unit(points, list(w), b, learns=False)
+            outputs = torch.stack([look(unit, x)[1] for x in points])
+            if int((outputs == targets).sum()) > right:
+                best, right = unit, int((outputs == targets).sum())
+    assert best is not None
+    return (
+        f"No unit classifies more than {right} of 4 points correctly: $w$ = "
+        f"{_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())} is one that does."
     )
 
 

@@ -1,30 +1,21 @@
 """Exercise: sinusoidal and rotary positions."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
-from translucid.parts.attention import attend
-from translucid.parts.positions import Rotary, Sinusoidal, period, rotate
+from translucid.parts.positions import Rotary, Sinusoidal, period
 from translucid.worked.board import Board
+from translucid.worked.rotary import MATRIX, rotary_positions, rotation
 from translucid.worked.solution.content import SolutionTable, first_and_last, plain
-from translucid.worked.solution.numbers import (
-    Number,
-    Numbers,
-    matrix,
-    scalar,
-    shape,
-    vector,
-    whole,
-    wholes,
-)
+from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, shape, whole, wholes
 from translucid.worked.solution.solution import Solution
 
-EXAMPLE_Q, EXAMPLE_K, EXAMPLE_PAIRS = "1 2 -1 0.5", "0.5 -1 2 1", "5 2; 105 102; 2 5"
+_SEARCHED = 5000  # positions among which to look for the one closest to position 0
 _SHOWN = 16  # maximum rows or columns of a table; --format json has all
 
 
@@ -34,6 +25,8 @@ def positions(
     *,
     count: int | str | None = None,
     base: Number | None = None,
+    shift: int | str | None = None,
+    embeddings: Numbers | None = None,
     rotary: bool = False,
     q: Numbers | None = None,
     k: Numbers | None = None,
@@ -43,18 +36,22 @@ def positions(
     """Sinusoidal or rotary positions.
 
     Computes PE(p, 2i) = sin(p / base^(2i/d)) and PE(p, 2i + 1) = cos(p / base^(2i/d)), with angles,
-    periods and dot products; or rotates a query and a key by their positions.
+    periods, dot products and the matrix of a shift; or rotates a query and a key.
 
     d: Dimensions of a position vector [default: 4].
     positions: The positions, such as "0 1 2" [default: 0 to count - 1].
     count: Number of positions, starting at 0 [default: 3].
     base: Base of the angles; a larger base makes later pairs rotate more slowly [default: 10000].
+    shift: Shift k for which to show PE(p + k) = R(k) PE(p) [default: 1].
+    embeddings: One embedding for each position, for the four terms of the first two's dot product.
     rotary: Rotate q and k (rotary positions) instead of computing PE.
     q: The query to rotate.
     k: The key to rotate.
     pairs: Positions of query and key, one row for each score, such as "5 2; 105 102".
 
-    Example: translucid work positions --d 4 --count 3
+    Example: translucid work positions --d 4 --count 3 --shift 3
+
+    Example: translucid work positions --positions "1 2" --embeddings "2 0 1 0; 1 1 0 0"
 
     Example: translucid work positions --rotary --q "1 2" --k "3 4" --pairs "5 2; 105 102"
     """
@@ -63,36 +60,60 @@ def positions(
     if root <= 1:
         raise InputError(f"base = {root:g}: must be greater than 1, such as 10000")
     if rotary:
-        stray = _unused(d, positions, count)
+        options = {"d": d, "positions": positions, "count": count, "shift": shift}
+        options |= {"embeddings": embeddings}
+        stray = next((name for name, value in options.items() if value is not None), None)
         if stray is not None:
             raise InputError(
                 f"{stray} works only with sinusoidal positions; rotary takes q, k and pairs"
             )
-        return _rotary(root, q, k, pairs, digits)
+        return rotary_positions(root, q, k, pairs, digits)
     for name, value in (("q", q), ("k", k), ("pairs", pairs)):
         if value is not None:
             raise InputError(f"{name} works only with rotary positions; add rotary, or omit {name}")
     if positions is not None and count is not None:
         raise InputError("pass positions or count, not both")
-    example = d is None and positions is None and count is None
-    width = 4 if d is None else whole(d, "d", least=2)
+    example = all(value is None for value in (d, positions, count, embeddings))
+    rows = None if embeddings is None else matrix(embeddings, "embeddings")
+    width = 4 if rows is None else rows.shape[1]
+    if d is not None:
+        width = whole(d, "d", least=2)
     if width % 2:
         raise InputError(f"d = {width}: sines and cosines come in pairs; try {width + 1}")
     if positions is not None:
         where = wholes(positions, "positions")
     else:
-        where = list(range(3 if count is None else whole(count, "count")))
-    return _sinusoidal(width, where, root, digits, example, asked)
+        default = 3 if rows is None else len(rows)
+        where = list(range(default if count is None else whole(count, "count")))
+    by = 1 if shift is None else whole(shift, "shift")
+    if rows is not None:
+        _check_embeddings(rows, width, where)
+    return _sinusoidal(_Case(width, where, root, by, rows), digits, example, asked)
 
 
-def _unused(d: object, positions: object, count: object) -> str | None:
-    options = {"d": d, "positions": positions, "count": count}
-    return next((name for name, value in options.items() if value is not None), None)
+@dataclass(frozen=True)
+class _Case:
+    """The numbers of an exercise on sinusoidal positions."""
+
+    d: int
+    where: list[int]
+    base: float
+    shift: int
+    embeddings: Tensor | None  # (positions, d)
 
 
-def _sinusoidal(
-    d: int, where: list[int], base: float, digits: int, example: bool, asked: bool
-) -> Solution:
+def _check_embeddings(rows: Tensor, d: int, where: list[int]) -> None:
+    if rows.shape != (len(where), d):
+        raise InputError(
+            f"embeddings is {shape(rows)}: expected one row of {d} numbers for each of the "
+            f"{len(where)} positions"
+        )
+    if len(where) < 2:
+        raise InputError("embeddings needs two positions or more, to take a dot product")
+
+
+def _sinusoidal(case: _Case, digits: int, example: bool, asked: bool) -> Solution:
+    d, where, base = case.d, case.where, case.base
     places = torch.tensor([where])  # (1, length)
     trace, scope = Trace(), Trace()
     Rotary(d, base).angles(places, trace.at("positions"))  # traces the same angles
@@ -135,8 +156,8 @@ def _sinusoidal(
         ),
         name="periods",
         value=list(periods),
-        note="A period is a multiple of $\\pi$, so whole positions never repeat exactly.",
     )
+    _repeats(board, case)
     board.step(
         "Dot products: how similar two positions are",
         "G",
@@ -148,6 +169,9 @@ def _sinusoidal(
         note=r"$G_{pq} = \sum_i \cos((p - q)\,b^{-2i/d})$: the same on every diagonal, "
         "so only the distance matters.",
     )
+    _shift(board, case)
+    if case.embeddings is not None:
+        _four_terms(board, case, case.embeddings)
     # Rotary positions need different inputs, so do not suggest --rotary after the user's numbers.
     more = "--rotary" if example else "" if base == 100 else "--base 100"
     return board.solution(
@@ -173,101 +197,100 @@ def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -
     return SolutionTable(tuple(rows[0]), first_and_last([tuple(row) for row in rows[1:]], _SHOWN))
 
 
-def _rotary(
-    base: float,
-    q: Numbers | None,
-    k: Numbers | None,
-    pairs: Numbers | None,
-    digits: int,
-) -> Solution:
-    if (q is None) != (k is None):
-        missing = "q" if q is None else "k"
-        raise Missing(f"{missing} is missing; rotary needs both q and k", ("q", "k"))
-    query = vector(EXAMPLE_Q if q is None else q, "q")
-    key = vector(EXAMPLE_K if k is None else k, "k")
-    if len(query) != len(key):
-        raise InputError(
-            f"q has {len(query)} values and k has {len(key)}: they must have the same length"
-        )
-    if len(query) % 2:
-        raise InputError(
-            f"q has {len(query)} values, but rotary positions rotate pairs; expected an even number"
-        )
-    table = matrix(EXAMPLE_PAIRS if pairs is None else pairs, "pairs")
-    if table.shape[1] != 2:
-        raise InputError(
-            f"pairs is {shape(table)}: expected two positions per row, query and key, "
-            f'such as "5 2; 105 102"'
-        )
-    places = [(_place(m), _place(n)) for m, n in table.tolist()]
-
-    board = Board(digits)
-    board.state("q", query)
-    board.state("k", key)
-    board.state("b", board.writer.number(base), name="base")
-    scores = [_turn(board, query, key, m, n, base) for m, n in places]
-    board.section = "All pairs"
-    rows = tuple(
-        (str(m), str(n), str(m - n), board.number(s))
-        for (m, n), s in zip(places, scores, strict=True)
-    )
+def _repeats(board: Board, case: _Case) -> None:
+    """Write which whole positions come close to position 0."""
+    scheme = Sinusoidal(case.d, case.base)
+    places = torch.arange(1, _SEARCHED + 1)
+    distances = (scheme.encode(places) - scheme.encode(torch.tensor(0))).norm(dim=-1)
+    records = distances == distances.cummin(dim=0).values
+    found = [(int(p), float(distances[p - 1])) for p in places[records]]
+    rows = [(str(p), board.number(distance, 0.0)) for p, distance in found]
+    nearest, distance = found[-1]
     board.table(
-        "Scores: equal offsets give equal scores",
-        SolutionTable(("query at $m$", "key at $n$", "offset $m - n$", "score"), rows),
-        name="scores",
-        value=list(scores),
-    )
-    own = q is not None or pairs is not None
-    more = "--base 100" if own and base != 100 else ""
-    follows = "attention" if own else f"positions --d 8 --count 5 --base {base:g}"
-    follows = f"positions {more}" if more else follows.removesuffix(" --base 10000")
-    return board.solution(
-        title="Rotary positions",
-        closing="The score depends only on the offset and its sign; rotation keeps every length.",
-        next=f"translucid work {follows}",
-        more=more,
-        example=q is None or pairs is None,
-        asked=True,
+        "Repetition: each position that is closer to position 0 than every earlier one",
+        SolutionTable(
+            ("$p$", r"$\lVert \mathrm{PE}(p) - \mathrm{PE}(0) \rVert$"),
+            first_and_last(rows, _SHOWN),
+        ),
+        name="repeats",
+        value=[[p, distance] for p, distance in found],
+        note=f"Up to {_SEARCHED}, position {nearest} comes closest, at distance "
+        f"{board.number(distance, 0.0)}. No position repeats exactly: the first period is "
+        r"$2\pi$, which is irrational.",
     )
 
 
-def _place(value: float) -> int:
-    if value != int(value) or value < 0:
-        raise InputError(f"pairs: {value:g} is not a position; expected whole numbers from 0")
-    return int(value)
-
-
-def _turn(board: Board, q: Tensor, k: Tensor, m: int, n: int, base: float) -> float:
-    """Write the rotation of one query and one key by the real parts; return the score."""
-    board.section = f"Query at {m}, key at {n}"
-    trace, scheme = Trace(), Rotary(len(q), base)
-    scope = trace.at("attention")
-    turned: list[Tensor] = []
-    for name, x, place in (("query", q, m), ("key", k, n)):
-        angles = scheme.angles(torch.tensor([[place]]), trace.at(f"{name}.positions"))
-        turned.append(scope(f"rotated_{name}", rotate(x[None, None, None], angles)))
-    attend(turned[0], turned[1], turned[1], scaled=False, trace=scope)
-
-    for name, x, place, letter in (("query", q, m, "q"), ("key", k, n, "k")):
-        angle, after = (
-            trace[f"{name}.positions.angles"][0, 0],
-            trace[f"attention.rotated_{name}"][0, 0, 0],
-        )
-        written = ", ".join(board.writer.number(a) for a in angle.tolist())
-        board.point(
-            f"attention.rotated_{name}",
-            {name: x, f"rotated_{name}": after, "angles": written},
-            {name: letter, f"rotated_{name}": f"{letter}_{{{place}}}"},
-            note=rf"Pair $i$ is rotated by $\theta_i = {place} / b^{{2i/d}}$.",
-        )
-    score = trace["attention.scores"][0, 0, 0, 0]
+def _shift(board: Board, case: _Case) -> None:
+    """Write PE(p + k) = R(k) PE(p), for the last position p."""
+    k, p, scheme = case.shift, case.where[-1], Sinusoidal(case.d, case.base)
+    if case.d > MATRIX:
+        return
+    board.section = f"A shift by {k} is a rotation"
+    board.formula(
+        "Rotation of one pair (sine, cosine)",
+        "R_i(k)",
+        r"\begin{bmatrix} \cos \theta_i & \sin \theta_i \\ -\sin \theta_i & \cos \theta_i "
+        r"\end{bmatrix}",
+        name="rotation",
+        note=r"The angle is $\theta_i = k / b^{2i/d}$, whatever the position $p$.",
+    )
+    matrix = rotation(case.d, -k, case.base)  # rotary turns (cosine, sine), the other way round
     board.step(
-        "Score: how well the rotated query matches the rotated key",
-        "s",
-        r"<q>^{\top} <k>",
-        score,
-        {"q": turned[0][0, 0, 0], "k": turned[1][0, 0, 0]},
-        symbols={"q": f"q_{{{m}}}", "k": f"k_{{{n}}}"},
-        name="attention.scores",
+        f"Shift matrix for $k = {k}$: one such block for each pair",
+        f"R({k})",
+        "",
+        matrix,
+        {},
+        name="shift",
     )
-    return score.item()
+    here, there = scheme.encode(torch.tensor([p, p + k]))
+    board.step(
+        f"Position {p + k} from position {p}: a linear map that does not depend on the position",
+        rf"\mathrm{{PE}}({p + k})",
+        "<R> <pe>",
+        there,
+        {"R": matrix, "pe": here},
+        symbols={"R": f"R({k})", "pe": rf"\mathrm{{PE}}({p})"},
+        name="shifted",
+    )
+
+
+def _four_terms(board: Board, case: _Case, x: Tensor) -> None:
+    """Write the dot product of the first two encoded rows, and the four terms it consists of."""
+    trace, scheme = Trace(), Sinusoidal(case.d, case.base)
+    scheme.add(x[None], torch.tensor([case.where]), trace.at("positions"))
+    encoding, output = (trace[f"positions.{name}"][0] for name in ("encoding", "output"))
+    board.section = "The dot product of two encoded rows"
+    board.state("X", x, name="embeddings")
+    values = {"x": x, "encoding": encoding, "output": output}
+    board.point("positions.output", values, {"x": "X"})
+    p, q = case.where[:2]
+    parts = {"x_p": x[0], "x_q": x[1], "pe_p": encoding[0], "pe_q": encoding[1]}
+    parts |= {"both_p": output[0], "both_q": output[1]}
+    symbols = {"x_p": f"x_{{{p}}}", "x_q": f"x_{{{q}}}"}
+    symbols |= {"pe_p": rf"\mathrm{{PE}}({p})", "pe_q": rf"\mathrm{{PE}}({q})"}
+    symbols |= {"both_p": rf"\tilde{{x}}_{{{p}}}", "both_q": rf"\tilde{{x}}_{{{q}}}"}
+
+    def dot(title: str, left: str, right: str, letter: str) -> Tensor:
+        value = parts[left] @ parts[right]
+        board.step(
+            title, letter, rf"<{left}>^{{\top}} <{right}>", value, parts, symbols=symbols,
+            name=f"term {letter}",
+        )  # fmt: skip
+        return value
+
+    terms = {
+        "t_1": dot("Content with content", "x_p", "x_q", "t_1"),
+        "t_2": dot("Content with position", "x_p", "pe_q", "t_2"),
+        "t_3": dot("Position with content", "pe_p", "x_q", "t_3"),
+        "t_4": dot("Position with position: depends only on the distance", "pe_p", "pe_q", "t_4"),
+    }
+    total = output[0] @ output[1]
+    board.step(
+        "Dot product of the encoded rows: the sum of the four terms",
+        rf"{symbols['both_p']}^{{\top}} {symbols['both_q']}",
+        " + ".join(f"<{name}>" for name in terms),
+        total,
+        terms,
+        name="dot",
+    )

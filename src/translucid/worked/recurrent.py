@@ -8,14 +8,16 @@ from typing import Literal
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.core.spelling import quoted
+from translucid.core.spelling import Missing, quoted
 from translucid.core.trace import Trace
 from translucid.parts.recurrent_cells import INSIDE, CellName
 from translucid.worked.board import Board, check_rate
-from translucid.worked.solution.numbers import Number, Numbers, many, vector
+from translucid.worked.cells import CellExercise, read_cell_exercise, symbol
+from translucid.worked.solution.numbers import Number, Numbers, many, matrix, vector, whole
 from translucid.worked.solution.solution import Solution
-from translucid.worked.through_time import CellExercise, backward, read_cell_exercise, symbol
+from translucid.worked.through_time import backward
 
+ONE_UNIT: dict[str, Numbers] = {"W": "0.5", "U": "0.8", "b": "0"}  # for a single target
 EXAMPLES: dict[str, dict[str, Numbers]] = {
     "rnn": {"W": "0.5; -1", "U": "0.4 0.3; -0.2 0.6", "b": "0 0.1"},
     "lstm": {
@@ -47,6 +49,7 @@ def rnn(
     h0: Numbers | None = None,
     target: Numbers | None = None,
     rate: Number | None = None,
+    truncate: int | str | None = None,
     activation: Literal["tanh", "relu"] | None = None,
     digits: int = 4,
 ) -> Solution:
@@ -59,6 +62,7 @@ def rnn(
     h0: The state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
+    truncate: Let gradients flow back this many steps only (truncated backpropagation).
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
@@ -66,7 +70,8 @@ def rnn(
         raise InputError(f"activation = {activation}: an RNN uses tanh or relu")
     cell: CellName = "rnn_relu" if activation == "relu" else "rnn"
     asked = activation is not None
-    return _solve(cell, x, weights, h0, None, target, rate, digits, asked)
+    given = {"x": x, "h0": h0, **(weights or {})}
+    return _solve(cell, given, target, rate, truncate, digits, asked)
 
 
 def lstm(
@@ -77,6 +82,7 @@ def lstm(
     c0: Numbers | None = None,
     target: Numbers | None = None,
     rate: Number | None = None,
+    truncate: int | str | None = None,
     digits: int = 4,
 ) -> Solution:
     """An LSTM: forward pass and backpropagation through time.
@@ -92,12 +98,14 @@ def lstm(
     c0: The cell before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
+    truncate: Let gradients flow back this many steps only (truncated backpropagation).
 
     Example: translucid work lstm --target 1 --rate 0.1
 
     Example: translucid work lstm --file lstm.toml
     """
-    return _solve("lstm", x, weights, h0, c0, target, rate, digits)
+    given = {"x": x, "h0": h0, "c0": c0, **(weights or {})}
+    return _solve("lstm", given, target, rate, truncate, digits)
 
 
 def gru(
@@ -107,6 +115,7 @@ def gru(
     h0: Numbers | None = None,
     target: Numbers | None = None,
     rate: Number | None = None,
+    truncate: int | str | None = None,
     digits: int = 4,
 ) -> Solution:
     """A GRU: forward pass and backpropagation through time.
@@ -121,40 +130,39 @@ def gru(
     h0: The state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
+    truncate: Let gradients flow back this many steps only (truncated backpropagation).
 
     Example: translucid work gru --target 1 --rate 0.1
 
     Example: translucid work gru --file gru.toml
     """
-    return _solve("gru", x, weights, h0, None, target, rate, digits)
+    given = {"x": x, "h0": h0, **(weights or {})}
+    return _solve("gru", given, target, rate, truncate, digits)
 
 
 def _solve(
     cell: CellName,
-    x: Numbers | None,
-    weights: Mapping[str, Numbers] | None,
-    h0: Numbers | None,
-    c0: Numbers | None,
+    given: Mapping[str, Numbers | None],
     target: Numbers | None,
     rate: Number | None,
+    truncate: int | str | None,
     digits: int,
     asked: bool = False,
 ) -> Solution:
     kind = "rnn" if cell == "rnn_relu" else cell
-    example = x is None and not weights and h0 is None and c0 is None
-    if example:
-        x, weights = EXAMPLE_X, EXAMPLES[kind]
-    exercise = read_cell_exercise(cell, x, weights or {}, h0, c0)
-    goal, speed = _goal(exercise, target, rate)
+    exercise, numbers = read_cell_exercise(cell, given, _example(kind, given, target))
+    with numbers.fitting():
+        goal, speed = _goal(exercise, target, rate)
+    first = _first(exercise, truncate, goal)
     board = Board(digits)
     _given(board, exercise, goal, speed)
-    part, trace = exercise.build(exercise.weights), Trace()
+    part, trace = exercise.build(exercise.weights), exercise.truncated(first)
     last = exercise.read(part, trace)
     for t in range(len(exercise.x)):
         _time_step(board, exercise, trace, t)
     closing = f"The last state is {', '.join(board.number(v) for v in last.tolist())}."
     if goal is not None:
-        closing = backward(board, exercise, part, trace, goal, speed)
+        closing = backward(board, exercise, part, trace, goal, speed, first)
     return board.solution(
         title=f"{kind.upper()} with {_units(len(exercise.h0))} "
         f"over {many(len(exercise.x), 'step')}",
@@ -162,9 +170,36 @@ def _solve(
         closing=closing,
         next=_NEXT[kind] if goal is not None and speed is not None else _FULL[kind],
         more=_more(goal, speed, len(exercise.h0)),
-        example=example,
-        asked=asked or target is not None,
+        example=numbers.example,
+        asked=asked or numbers.asked or target is not None,
     )
+
+
+def _example(
+    kind: str, given: Mapping[str, Numbers | None], target: Numbers | None
+) -> dict[str, Numbers]:
+    """The built-in example. The RNN has two: single numbers belong to the one with one unit."""
+    numbers = {name: given.get(name) for name in ("W", "U", "b", "h0")} | {"target": target}
+    single = (v is not None and matrix(v, name).numel() == 1 for name, v in numbers.items())
+    weights = ONE_UNIT if kind == "rnn" and any(single) else EXAMPLES[kind]
+    return {"x": EXAMPLE_X, **weights}
+
+
+def _first(exercise: CellExercise, truncate: int | str | None, goal: Tensor | None) -> int:
+    """The first step that gradients reach."""
+    if truncate is None:
+        return 0
+    if goal is None:
+        raise Missing(
+            "truncate needs target, because without a target there is no gradient",
+            ("truncate", "target"),
+        )
+    kept, length = whole(truncate, "truncate"), len(exercise.x)
+    if kept > length:
+        raise InputError(
+            f"truncate = {kept}: must be at most {length}, because x has {many(length, 'step')}"
+        )
+    return length - kept
 
 
 def _more(goal: Tensor | None, rate: Tensor | None, hidden: int) -> str:

@@ -22,9 +22,9 @@ def softmax(
     The cross-entropy loss and the gradient require a target.
 
     x: One row of numbers.
-    target: The index of the correct entry, counted from 0 (the solution counts from 1).
+    target: The correct entry, counted from 1.
 
-    Example: translucid work softmax "2 1 0" --target 0
+    Example: translucid work softmax "2 1 0" --target 1
     """
     example = x is None
     logits = vector(EXAMPLE if x is None else x, "x").requires_grad_()
@@ -45,27 +45,29 @@ def softmax(
     probabilities = trace["softmax.probabilities"][0]
     closing = _likeliest(board, probabilities.detach())
     if right is not None:
-        board.state("k", str(right), name="target")
+        board.state("k", str(right + 1), name="target")
         closing = _loss(board, logits, probabilities.detach(), right)
     return board.solution(
         title="Softmax",
         notes=(STABLE if textbook else SHIFTED,),
         closing=closing,
-        next="translucid work softmax --target 0"
+        next="translucid work softmax --target 1"
         if right is None
         else 'translucid work attention --x "1 0; 0 1; 1 1" --identity',
-        more="--target 0" if right is None else "",
+        more="--target 1" if right is None else "",
         example=example,
         asked=right is not None,
     )
 
 
 def _index(target: int | str, size: int) -> int:
-    index = whole(target, "target", least=0)
-    if index >= size:
-        allowed = "must be 0" if size == 1 else f"must be between 0 and {size - 1}"
-        raise InputError(f"target = {index}: x has {many(size)}, so the target {allowed}")
-    return index
+    entry = whole(target, "target", least=0)
+    if not 1 <= entry <= size:
+        allowed = "must be 1" if size == 1 else f"must be between 1 and {size}"
+        raise InputError(
+            f"target = {entry}: x has {many(size)}, counted from 1, so the target {allowed}"
+        )
+    return entry - 1
 
 
 def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> str:
@@ -78,7 +80,6 @@ def _loss(board: Board, logits: Tensor, probabilities: Tensor, right: int) -> st
         loss.detach(),
         {"p_k": probabilities[right]},
         name="loss",
-        note=f"The target {right} counts from 0, as in programs: it is entry {right + 1} of $x$.",
     )
     onehot = F.one_hot(torch.tensor(right), len(logits))
     board.step(

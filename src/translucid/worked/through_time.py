@@ -1,171 +1,94 @@
-"""The recurrent cell of an exercise, and backpropagation through time: gradients at every step and
-for every weight.
+"""Backpropagation through time: the recursion from step to step, then the gradient of every weight.
+
+The formulas are defined here; the numbers come from autograd on the real part.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from translucid.core.catalogue import CATALOGUE
-from translucid.core.errors import InputError, nearest
-from translucid.core.spelling import Missing, spelt
 from translucid.core.trace import Trace
-from translucid.parts.cache import RecurrentState
 from translucid.parts.recurrent import Recurrent
-from translucid.parts.recurrent_cells import BLOCKS, INSIDE, CellName
 from translucid.worked.board import Board, compare, gradient, squared_loss, write_update
+from translucid.worked.cells import CellExercise, symbol
 from translucid.worked.solution.content import SolutionTable, plain
-from translucid.worked.solution.numbers import Numbers, matrix, shape, vector
+from translucid.worked.solution.numbers import many
 
 _WRITTEN_OUT = 4  # with more steps than this, the sums over time are not written out
+_SHOWN = 4  # a vector with more entries is shown by its length
+_SIGMOID = {"forget": "f", "input": "i", "output": "o", "reset": "r", "update": "z"}
+
+# The gradient at each sum of a cell, in the order of the backward pass. <d_x> is the gradient at x.
+_SUMS = {
+    "rnn": {"preactivation": r"<d_h> \odot (1 - <h>^2)"},
+    "rnn_relu": {"preactivation": r"<d_h> \odot \mathbf{1}(<a> > 0)"},
+    "lstm": {
+        "output_sum": r"<d_h> \odot \tanh(<c>) \odot <o> \odot (1 - <o>)",
+        "forget_sum": r"<d_c> \odot <c_before> \odot <f> \odot (1 - <f>)",
+        "input_sum": r"<d_c> \odot <g> \odot <i> \odot (1 - <i>)",
+        "candidate_sum": r"<d_c> \odot <i> \odot (1 - <g>^2)",
+    },
+    "gru": {
+        "update_sum": r"<d_h> \odot (<h_before> - <n>) \odot <z> \odot (1 - <z>)",
+        "candidate_sum": r"<d_h> \odot (1 - <z>) \odot (1 - <n>^2)",
+        "reset_sum": r"<d_n> \odot (<U_n> <h_before> + <b_hn>) \odot <r> \odot (1 - <r>)",
+    },
+}
+# The gradient at the previous state: every path back to it.
+_BEFORE = {
+    "rnn": r"<U>^{\top} <d_a>",
+    "lstm": " + ".join(rf"<U_{gate}>^{{\top}} <d_{gate}>" for gate in "figo"),
+    "gru": r"<z> \odot <d_h> + <U_r>^{\top} <d_r> + <U_z>^{\top} <d_z> "
+    r"+ <U_n>^{\top} (<d_n> \odot <r>)",
+}
+_CELL = r"<d_h> \odot <o> \odot (1 - \tanh(<c>)^2)"
+_LATER = r" + <f_later> \odot <d_c_later>"
 
 
 @dataclass(frozen=True)
-class CellExercise:
-    """A recurrent cell with its weights, input and initial state."""
+class _Backward:
+    """A loss at the last state, and the gradients at every step. Steps before `first` are cut off
+    by truncation."""
 
-    cell: CellName
-    weights: dict[str, Tensor]  # W (hidden, inputs), U (hidden, hidden), b (hidden,), for each gate
-    absent: tuple[str, ...]  # biases that were not given; they are 0 and omitted from the solution
-    x: Tensor  # (length, inputs)
-    h0: Tensor  # (hidden,)
-    c0: Tensor | None
-
-    @property
-    def kind(self) -> str:
-        """The cell's name in the catalogue."""
-        return _kind(self.cell)
+    exercise: CellExercise
+    trace: Trace
+    loss: Tensor
+    first: int
 
     @property
-    def sums(self) -> dict[str, str]:
-        """The name of each gate's weighted sum, by the gate's subscript: {"f": "forget_sum",
-        ...}."""
-        points = [p for p in INSIDE[self.cell] if p == "preactivation" or p.endswith("_sum")]
-        indices = [gate.removeprefix("_") for gate in _gates(self.cell)]
-        return dict(zip(indices, points, strict=True))
+    def steps(self) -> range:
+        """The steps that gradients reach, from the last to the first."""
+        return range(len(self.exercise.x) - 1, self.first - 1, -1)
 
-    @property
-    def written(self) -> dict[str, Tensor]:
-        return {n: w for n, w in self.weights.items() if n not in self.absent}
+    def at(self, point: str, t: int) -> Tensor:
+        """The value of a trace point, (hidden,); before the first step, the initial state."""
+        if t < 0:
+            start = self.exercise.h0 if point == "hidden" else self.exercise.c0
+            assert start is not None
+            return start
+        return _at(self.exercise, self.trace, point, t).detach()
 
-    def build(self, weights: Mapping[str, Tensor]) -> Recurrent:
-        """Build the recurrent part with these weights."""
-        part = Recurrent(self.cell, self.x.shape[1], len(self.h0)).double()
-        with torch.no_grad():
-            for stacked in part.weights(0, "forward"):
-                stacked.zero_()
-            for name, block in self._cut(*part.weights(0, "forward")).items():
-                block.copy_(weights[name])
-        return part
+    @cached_property
+    def gradients(self) -> dict[str, dict[int, Tensor]]:
+        """∂L/∂point by step, for the hidden state, the cell and every sum."""
+        points = ["hidden", *self.exercise.sums.values()]
+        points += ["cell"] if self.exercise.c0 is not None else []
+        return {point: self._of(point) for point in points}
 
-    def read(self, part: Recurrent, trace: Trace) -> Tensor:
-        """Run the whole sequence; return the last hidden state (hidden,)."""
-        cell = None if self.c0 is None else self.c0[None, None]
-        output, _ = part(self.x[None], state=RecurrentState(self.h0[None, None], cell), trace=trace)
-        last: Tensor = output[0, -1]
-        return last
+    def _of(self, point: str) -> dict[int, Tensor]:
+        name = f"layers.0.{self.exercise.kind}.{point}"
+        values = [self.trace[f"{name}@{t}"] for t in self.steps]
+        found = torch.autograd.grad(self.loss, values, retain_graph=True)
+        return {t: g[0] for t, g in zip(self.steps, found, strict=True)}
 
-    def slopes(self, part: Recurrent, loss: Tensor) -> dict[str, Tensor]:
-        """The gradient of the loss with respect to each weight, by name."""
-        stacked = part.weights(0, "forward")
-        gradients = torch.autograd.grad(loss, stacked, retain_graph=True)
-        return self._cut(*gradients)
-
-    def _cut(self, w: Tensor, u: Tensor, b: Tensor, b_hidden: Tensor) -> dict[str, Tensor]:
-        """Split torch's stacked weight tensors into one tensor per gate, by name."""
-        hidden = len(self.h0)
-        blocks: dict[str, Tensor] = {}
-        for letter, stacked in (("W", w), ("U", u), ("b", b)):
-            names = (letter + gate for gate in BLOCKS[self.kind])
-            blocks |= dict(zip(names, stacked.split(hidden), strict=True))
-        # Each sum needs one bias; only the GRU's candidate has a second one, inside the reset.
-        return blocks | ({"b_hn": b_hidden[-hidden:]} if self.cell == "gru" else {})
-
-
-def _kind(cell: CellName) -> str:
-    return "rnn" if cell == "rnn_relu" else cell
-
-
-def _gates(cell: CellName) -> tuple[str, ...]:
-    """The subscripts of a cell's gates, such as "_f", in the order of the trace."""
-    return ("_f", "_i", "_g", "_o") if cell == "lstm" else BLOCKS[_kind(cell)]
-
-
-def weight_names(cell: CellName) -> list[str]:
-    """The weight names of a cell, as in the catalogue."""
-    names = [letter + gate for gate in _gates(cell) for letter in ("W", "U", "b")]
-    return names + (["b_hn"] if cell == "gru" else [])
-
-
-def read_cell_exercise(
-    cell: CellName,
-    x: Numbers | None,
-    numbers: Mapping[str, Numbers],
-    h0: Numbers | None,
-    c0: Numbers | None,
-) -> CellExercise:
-    names = weight_names(cell)
-    numbers = {spelt(name, names): weight for name, weight in numbers.items()}
-    for name in numbers:
-        if name not in names:
-            close = nearest(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"the weights are {', '.join(names)}"
-            raise InputError(f"unknown weight {name}; {hint}")
-    missing = [n for n in names if not n.startswith("b") and n not in numbers]
-    if x is None:
-        missing = ["x", *missing]
-    if missing or x is None:
-        raise Missing(
-            f"{', '.join(missing)} missing; pass x, one row for each step, and all of "
-            f"{', '.join(names)}; only the biases may be omitted",
-            ("x", *names),
-        )
-    first = names[0]
-    size = matrix(numbers[first], first)
-    hidden, inputs = size.shape
-    weights = {n: _given_weight(n, numbers.get(n), hidden, inputs, first) for n in names}
-    sequence = matrix(x, "x")
-    if inputs == 1 and sequence.shape[0] == 1:  # "1 -0.5 2" for one input: three steps
-        sequence = sequence.T
-    if sequence.shape[1] != inputs:
-        raise InputError(
-            f"x is {shape(sequence)} and {first} is {shape(size)}: each row of x is one step and "
-            f"needs one number for each column of {first} ({inputs})"
-        )
-    state = {"h0": h0, "c0": c0 if cell == "lstm" else None}
-    start = {n: _given_weight(n, v, hidden, inputs, first) for n, v in state.items()}
-    absent = tuple(n for n in names if n.startswith("b") and n not in numbers)
-    cell_state = start["c0"] if cell == "lstm" else None
-    return CellExercise(cell, weights, absent, sequence, start["h0"], cell_state)
-
-
-def _given_weight(
-    name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str
-) -> Tensor:
-    """Read one weight or state and check its shape; biases and states default to 0."""
-    if name[0] in "bhc":
-        if numbers is None:
-            return torch.zeros(hidden, dtype=torch.float64)
-        tensor, wanted = vector(numbers, name), [hidden]
-    else:
-        assert numbers is not None
-        wanted = [hidden, inputs] if name.startswith("W") else [hidden, hidden]
-        tensor = matrix(numbers, name)
-    if list(tensor.shape) != wanted:
-        raise InputError(
-            f"{first} is {hidden} x {inputs} and {name} is {shape(tensor)}: "
-            f"{name} must be {' x '.join(str(n) for n in wanted)}"
-            + ("" if len(wanted) == 2 else f", one number for each row of {first}")
-        )
-    return tensor
-
-
-def symbol(name: str) -> str:
-    """A weight's name as LaTeX: `b_hn` -> `b_{hn}`."""
-    letter, _, index = name.partition("_")
-    return f"{letter}_{{{index}}}" if len(index) > 1 else name
+    def stacked(self, point: str) -> Tensor:
+        """The gradients of all steps, (length, hidden); 0 before the first."""
+        zero = torch.zeros_like(self.exercise.h0)
+        found = self.gradients[point]
+        return torch.stack([found.get(t, zero) for t in range(len(self.exercise.x))])
 
 
 def backward(
@@ -175,17 +98,26 @@ def backward(
     trace: Trace,
     goal: Tensor,
     rate: Tensor | None,
+    first: int = 0,
 ) -> str:
     """Write the gradients from the loss back to the weights and, if a rate is given, one update;
-    return the result as a sentence."""
+    return the result as a sentence. first: the first step that gradients reach; 0 unless
+    truncated."""
     board.section = "Loss"
     loss = squared_loss(board, *_last(exercise, trace), goal, "y")
-    board.section = "Backward through time"
-    trend = _states(board, exercise, trace, loss)
-    sums = _sums(board, exercise, trace, loss)
+    back = _Backward(exercise, trace, loss, first)
+    for t in back.steps:
+        _write_step(board, back, goal, t)
+    board.section = "Backward through time, all steps"
+    trend = _states(board, back)
+    if exercise.c0 is not None and not first:
+        _cell_path(board, back)
+    board.section = "Gradients of the weights"
     slopes = exercise.slopes(part, loss)
     for name in exercise.written:
-        _weight(board, exercise, trace, name, sums, slopes[name])
+        _weight(board, back, name, slopes[name])
+    if first:
+        _compare_truncated(board, exercise, part, goal, slopes, len(back.steps))
     if rate is None:
         return f"The loss is {board.number(loss.item())}. {trend}".strip()
 
@@ -213,113 +145,213 @@ def _at(exercise: CellExercise, trace: Trace, point: str, t: int) -> Tensor:
     return trace[f"layers.0.{exercise.kind}.{point}@{t}"][0]
 
 
-def _gradients(exercise: CellExercise, trace: Trace, loss: Tensor, point: str) -> list[Tensor]:
-    """The gradient ∂L/∂point at every step, (hidden,) each."""
-    name = f"layers.0.{exercise.kind}.{point}"
-    values = [trace[f"{name}@{t}"] for t in range(len(exercise.x))]
-    gradients = torch.autograd.grad(loss, values, retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(exercise.h0) if g is None else g[0] for g in gradients]
+# ---- one step of the recursion ----
 
 
-def _states(board: Board, exercise: CellExercise, trace: Trace, loss: Tensor) -> str:
-    """Write the gradient at each state, latest first; return a sentence on its change in size."""
-    hidden, cells = _gradients(exercise, trace, loss, "hidden"), list[Tensor]()
-    sizes = [g.norm().item() for g in hidden]
-    header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
-    columns = [[_row(board, g) for g in hidden], [_one(board, size) for size in sizes]]
+def _write_step(board: Board, back: _Backward, goal: Tensor, t: int) -> None:
+    """Write how the gradient passes through one step: from the state to the sums of the cell, and
+    from these to the previous state."""
+    exercise, found = back.exercise, back.gradients
+    board.section = f"Backward through step {t + 1}"
+    values, symbols = _values(back, goal, t)
+
+    def write(of: str, title: str, template: str, value: Tensor, noise: float = 0.0) -> None:
+        board.step(
+            title, gradient(of), template, value, values, symbols=symbols, name=f"dL/d{of}",
+            noise=noise,
+        )  # fmt: skip
+
+    if t == len(exercise.x) - 1:
+        title = "Gradient at the last state: its distance to the target"
+        write(f"h_{{{t + 1}}}", title, "<h> - <y>", found["hidden"][t])
     if exercise.c0 is not None:
+        later = t + 1 in found["cell"]
+        title = "Gradient at the cell: through the output" + (
+            ", and through the forget gate of the next step" if later else ""
+        )
+        write(f"c_{{{t + 1}}}", title, _CELL + _LATER * later, found["cell"][t])
+    for point, template in _SUMS[exercise.cell].items():
+        gate = _SIGMOID.get(point.removesuffix("_sum"), "")
+        through = f"the slope of its sigmoid, ${gate} (1 - {gate})$" if gate else "the slope of "
+        through += "" if gate else "ReLU" if exercise.cell == "rnn_relu" else "tanh"
+        template = template if "b_hn" in exercise.written else template.replace(" + <b_hn>", "")
+        what = "preactivation" if exercise.kind == "rnn" else point.replace("_", " ")
+        of = _indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, t)
+        write(of, f"Gradient at the {what}: through {through}", template, found[point][t])
+    if t > back.first:
+        paths = {"rnn": "back through $U$", "lstm": "back through every $U$, one path for each sum"}
+        title = paths.get(exercise.kind, "directly, and back through every $U$")
+        template = _BEFORE[exercise.kind]
+        write(f"h_{{{t}}}", f"Gradient at the previous state: {title}", template,
+              found["hidden"][t - 1])  # fmt: skip
+
+
+def _values(
+    back: _Backward, goal: Tensor, t: int
+) -> tuple[dict[str, Tensor | str], dict[str, str]]:
+    """The values and symbols in the formulas of one step, by placeholder."""
+    exercise, found = back.exercise, back.gradients
+    values: dict[str, Tensor | str] = {"y": goal, **exercise.weights}
+    symbols = {name: symbol(name) for name in exercise.weights} | {"y": "y"}
+
+    def put(name: str, value: Tensor, written: str) -> None:
+        values[name], symbols[name] = value, written
+
+    for name in back.trace.names(f"layers.0.{exercise.kind}.*"):
+        point = name.rpartition(".")[2]
+        letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
+        put(letter, back.at(point, t), _indexed(letter, t))
+    put("h_before", back.at("hidden", t - 1), f"h_{{{t}}}")
+    put("d_h", found["hidden"][t], gradient(f"h_{{{t + 1}}}"))
+    if exercise.c0 is not None:
+        put("c_before", back.at("cell", t - 1), f"c_{{{t}}}")
+        put("d_c", found["cell"][t], gradient(f"c_{{{t + 1}}}"))
+        if t + 1 in found["cell"]:
+            put("f_later", back.at("forget_gate", t + 1), f"f_{{{t + 2}}}")
+            put("d_c_later", found["cell"][t + 1], gradient(f"c_{{{t + 2}}}"))
+    for point in exercise.sums.values():
+        letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
+        name = f"d_{letter.removeprefix('a_')}"
+        put(name, found[point][t], gradient(_indexed(letter, t)))
+    return values, symbols
+
+
+def _indexed(letter: str, t: int) -> str:
+    """A symbol with the number of its step: `a_f` at the first step -> `a_{f,1}`."""
+    base, _, index = letter.partition("_")
+    return f"{base}_{{{index + ',' if index else ''}{t + 1}}}"
+
+
+# ---- all steps ----
+
+
+def _states(board: Board, back: _Backward) -> str:
+    """Write the gradient at each state, latest first; return a sentence on its change in size."""
+    exercise, hidden = back.exercise, back.gradients["hidden"]
+    sizes = {t: g.norm().item() for t, g in hidden.items()}
+    header = ["$t$", rf"${_inline('h_t')}$", rf"$\lVert {_inline('h_t')} \rVert$"]
+    columns = [
+        {t: _row(board, g) for t, g in hidden.items()},
+        {t: board.number(size, 0.0) for t, size in sizes.items()},
+    ]
+    cells = back.gradients.get("cell", {})
+    if cells:
         header.append(rf"${_inline('c_t')}$")
-        cells = _gradients(exercise, trace, loss, "cell")
-        columns.append([_row(board, g) for g in cells])
-    order = range(len(hidden) - 1, -1, -1)
-    rows = tuple((str(t + 1), *(column[t] for column in columns)) for t in order)
+        columns.append({t: _row(board, g) for t, g in cells.items()})
+    rows = tuple((str(t + 1), *(column[t] for column in columns)) for t in back.steps)
+    note = "Each value includes all paths from that state to the loss."
+    if back.first:
+        note = (
+            f"Truncated after {many(len(back.steps), 'step')}: $h_{{{back.first}}}$ is treated as "
+            "a constant, so no gradient flows further back."
+        )
     board.table(
         "Gradient at each state, from the last step to the first",
         SolutionTable(tuple(header), rows),
         name="dL/dh",
-        value=plain(torch.stack(hidden)),
-        note="Each value includes all paths from that state to the loss.",
+        value=plain(back.stacked("hidden")),
+        note=note,
     )
-    if len(sizes) < 2 or not sizes[0] or not sizes[-1]:
+    start, end = back.first, len(exercise.x) - 1
+    if start == end or not sizes[start] or not sizes[end]:
         return ""
-    trend, at_cell = _trend(board, hidden), ""
-    if cells and cells[-1].any():  # the cell carries the gradient of an LSTM far back
-        at_cell = f"; at the cell ($dL/dc$), which carries it, it {_trend(board, cells)}"
+    trend, at_cell = _trend(board, hidden[start], hidden[end]), ""
+    if cells and cells[end].any():  # the cell carries the gradient of an LSTM far back
+        change = _trend(board, cells[start], cells[end])
+        at_cell = f"; at the cell ($dL/dc$), which carries it, it {change}"
         trend = f"at the hidden state ($dL/dh$) {trend}"
-    return f"From step {len(sizes)} back to step 1 the gradient {trend}{at_cell}."
+    return f"From step {end + 1} back to step {start + 1} the gradient {trend}{at_cell}."
 
 
-def _trend(board: Board, gradients: list[Tensor]) -> str:
+def _trend(board: Board, first: Tensor, last: Tensor) -> str:
     """Describe how the gradient's size changes from the last step to the first."""
-    factor = gradients[0].norm().item() / gradients[-1].norm().item()
-    return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor)} times its size"
+    factor = first.norm().item() / last.norm().item()
+    return f"{'shrinks' if factor < 1 else 'grows'} to {board.number(factor, 0.0)} times its size"
 
 
-def _sums(
-    board: Board, exercise: CellExercise, trace: Trace, loss: Tensor
-) -> dict[str, list[Tensor]]:
-    """Write the gradient at each gate's weighted sum, from which the weights' gradients follow."""
-    points = list(exercise.sums.values())
-    gradients = {point: _gradients(exercise, trace, loss, point) for point in points}
-    symbols = [CATALOGUE[f"{exercise.kind}.{point}"].symbol for point in points]
-    rows = tuple(
-        (str(t + 1), *(_row(board, gradients[point][t]) for point in points))
-        for t in range(len(exercise.x) - 1, -1, -1)
+def _cell_path(board: Board, back: _Backward) -> None:
+    """Write the gradient of the last cell with respect to the first along the cells alone."""
+    gates = {f"f{t}": back.at("forget_gate", t) for t in back.steps}
+    product = torch.stack([*gates.values()]).prod(dim=0)
+    written = len(gates) <= _WRITTEN_OUT
+    letters = [f"f_{{{t + 1}}}" for t in back.steps]
+    some = letters if written else [letters[0], r"\ldots", letters[-1]]
+    board.step(
+        "Along the cells alone: the product of the forget gates",
+        rf"\frac{{\partial c_{{{len(gates)}}}}}{{\partial c_0}}",
+        r" \odot ".join(f"<{name}>" for name in gates) if written else "",
+        product,
+        dict(gates),
+        formula=r" \odot ".join(some),
+        name="dc/dc0",
+        noise=0.0,
+        note="This path vanishes unless the forget gates are near 1. All other paths lead through "
+        "a sigmoid or tanh and a matrix $U$.",
     )
-    board.table(
-        "Gradient at each sum: through the slope of its sigmoid or tanh"
-        if exercise.kind != "rnn"
-        else "Gradient at each sum: through the slope of the activation",
-        SolutionTable(("$t$", *(f"${_inline(letter)}$" for letter in symbols)), rows),
-        name="dL/da",
-        value={point: plain(torch.stack(gradients[point])) for point in points},
-    )
-    return gradients
 
 
-def _weight(
-    board: Board,
-    exercise: CellExercise,
-    trace: Trace,
-    name: str,
-    sums: dict[str, list[Tensor]],
-    slope: Tensor,
-) -> None:
+def _weight(board: Board, back: _Backward, name: str, slope: Tensor) -> None:
     """Write the gradient of a weight: a sum over all time steps, because each uses the weight."""
+    exercise = back.exercise
     letter, _, index = name.partition("_")
     point = exercise.sums[index.removeprefix("h")]
-    length = len(exercise.x)
-    before = [exercise.h0, *(_at(exercise, trace, "hidden", t).detach() for t in range(length - 1))]
     reset = exercise.kind == "gru" and name in ("U_n", "b_hn")
-    values: dict[str, Tensor | str] = {}
-    for t in range(length):
-        values |= {f"d{t}": sums[point][t], f"x{t}": exercise.x[t], f"h{t}": before[t]}
+    steps, values = sorted(back.steps), dict[str, Tensor | str]()
+    for t in steps:
+        values |= {f"d{t}": back.gradients[point][t], f"x{t}": exercise.x[t]}
+        values[f"h{t}"] = back.at("hidden", t - 1)
         if reset:
-            values[f"r{t}"] = _at(exercise, trace, "reset_gate", t).detach()
+            values[f"r{t}"] = back.at("reset_gate", t)
     other = {"W": r" <x{t}>^{\top}", "U": r" <h{t}>^{\top}", "b": ""}[letter]
     first = r"(<d{t}> \odot <r{t}>)" if reset else "<d{t}>"
-    terms = [(first + other).replace("{t}", str(t)) for t in range(length)]
+    terms = [(first + other).replace("{t}", str(t)) for t in steps]
     symbols = {"W": r"\, x_t^{\top}", "U": r"\, h_{t-1}^{\top}", "b": ""}[letter]
-    error = gradient(CATALOGUE[f"{exercise.kind}.{point}"].symbol)
-    error = rf"({error} \odot r)" if reset else error
+    error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, 0).replace("1", "t"))
+    error = rf"({error} \odot r_t)" if reset else error
+    where = rf"t>{back.first}" if back.first else "t"
     board.step(
         f"Gradient of ${symbol(name)}$: a sum over the steps",
         gradient(symbol(name)),
-        " + ".join(terms) if length <= _WRITTEN_OUT else "",
+        " + ".join(terms) if len(terms) <= _WRITTEN_OUT else "",
         slope,
         values,
-        formula=rf"\sum_t {error}{symbols}",
+        formula=rf"\sum_{{{where}}} {error}{symbols}",
         name=f"dL/d{name}",
         noise=0.0,
     )
 
 
+def _compare_truncated(
+    board: Board,
+    exercise: CellExercise,
+    part: Recurrent,
+    goal: Tensor,
+    slopes: dict[str, Tensor],
+    kept: int,
+) -> None:
+    """Write the truncated gradients beside the full ones."""
+    loss = torch.nn.functional.mse_loss(exercise.read(part, Trace()), goal, reduction="sum") / 2
+    full = exercise.slopes(part, loss)
+    names = [*exercise.written]
+    long = any(slopes[name].numel() > _SHOWN for name in names)
+    rows = []
+    for name in names:
+        pair = (slopes[name].flatten(), full[name].flatten())
+        cells = [board.number(g.norm().item(), 0.0) if long else _row(board, g) for g in pair]
+        rows.append((f"${symbol(name)}$", *cells))
+    board.section = "What truncation leaves out"
+    board.table(
+        f"Gradients from the last {many(kept, 'step')} and from all {len(exercise.x)}"
+        + (" (lengths)" if long else ""),
+        SolutionTable(("weight", "truncated", "full"), tuple(rows)),
+        name="truncation",
+        value={name: {"truncated": plain(slopes[name]), "full": plain(full[name])}
+               for name in names},
+    )  # fmt: skip
+
+
 def _inline(letter: str) -> str:
     return rf"\partial L/\partial {letter}"
-
-
-def _one(board: Board, value: float) -> str:
-    return board.number(value, 0.0)
 
 
 def _row(board: Board, values: Tensor) -> str:

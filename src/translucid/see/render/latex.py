@@ -18,9 +18,12 @@ _SYMBOLS = {
     "letter": {
         r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ", r"\epsilon": "ε",
         r"\eta": "η", r"\theta": "θ", r"\mu": "μ", r"\pi": "π", r"\sigma": "σ", r"\ell": "ℓ",
-        r"\Delta": "Δ", r"\partial": "∂", r"\infty": "∞", r"\top": "⊤", r"\ldots": "…",
+        r"\Delta": "Δ", r"\Phi": "Φ", r"\varphi": "φ", r"\partial": "∂", r"\infty": "∞",
+        r"\top": "⊤", r"\ldots": "…",
     },
-    "function": {rf"\{name}": name for name in ("exp", "tanh", "log", "ln", "sin", "cos", "max")},
+    "function": {
+        rf"\{name}": name for name in ("exp", "tanh", "log", "ln", "sin", "cos", "max", "min")
+    },
     "sum": {r"\sum": "∑"},
     "sign": {  # binary operators and relations
         r"\cdot": "⋅", r"\odot": "⊙", r"\times": "×", r"\le": "≤", r"\ge": "≥", r"\approx": "≈",

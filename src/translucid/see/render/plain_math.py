@@ -237,7 +237,8 @@ def _is_short(box: TextBlock) -> bool:
 
 
 def _grouped(box: TextBlock) -> TextBlock:
-    return box if _is_short(box) or box.height > 1 else _fence(box, "(", ")")
+    enclosed = all(line[0] in "⎡⎢⎣" and line[-1] in "⎤⎥⎦" for line in box.lines)  # a matrix
+    return box if _is_short(box) or enclosed else _fence(box, "(", ")")
 
 
 def _script(base: TextBlock, script: TextBlock, kind: str) -> TextBlock:

@@ -89,28 +89,29 @@ class Writer:
         part: str,
         values: Mapping[str, Tensor | str],
         absent: Collection[str] = (),
+        noise: float = NOISE,
     ) -> str:
         """Fill the values into a template; text values are inserted unchanged."""
         used = {name: value for name, value in values.items() if f"<{name}>" in template}
-        written = {name: self._operand(value) for name, value in used.items()}
+        written = {name: self._operand(value, noise) for name, value in used.items()}
         return _mend(catalogue.fill(template, part, written, absent))
 
-    def _operand(self, value: Tensor | str) -> str:
+    def _operand(self, value: Tensor | str, noise: float) -> str:
         if isinstance(value, str):
             return value
-        text = self.value(value)
+        text = self.value(value, noise)
         return text if value.numel() > 1 else f"{_OPEN}{text}{_CLOSE}"
 
 
 def _mend(text: str) -> str:
     """Insert dots between numeric factors and parentheses around negative operands."""
     end_of_matrix, matrix = r"\\end\{bmatrix\}", r"\\begin\{bmatrix\}"
+    text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = re.sub(rf"(?<=\))\s+(?={_OPEN})", r" \\cdot ", text)
-    text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix})", r" \\cdot ", text)
+    text = re.sub(rf"(?<={_CLOSE})\s+(?={_OPEN}|{matrix}|\()", r" \\cdot ", text)
     text = re.sub(rf"({end_of_matrix}(?:\^\{{\\top\}})?)\s+(?={_OPEN})", r"\1 \\cdot ", text)
     if r"\begin{bmatrix}" not in text:  # for single numbers, an element-wise product is a product
         text = text.replace(r"\odot", r"\cdot")
-    text = re.sub(rf"({_CLOSE})\^\{{\\top\}}", r"\1", text)  # a number is its own transpose
     text = _BARE.sub(r"\1\2", text)
     text = _NEGATIVE.sub(r"(\1)", text)
     return text.replace(_OPEN, "").replace(_CLOSE, "")

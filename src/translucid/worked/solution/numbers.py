@@ -9,7 +9,9 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from translucid.core.errors import InputError, nearest
-from translucid.core.spelling import spelt
+from translucid.core.spelling import Missing, spelt
 
 Numbers: TypeAlias = (
     str | float | Sequence[float] | Sequence[Sequence[float]] | Tensor | NDArray[Any]
@@ -165,6 +167,55 @@ def _number(entry: object, name: str, where: str) -> float:
 def many(count: int, what: str = "number") -> str:
     """A count with its noun: `1 number`, `2 numbers`."""
     return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a list in a sentence: `x`, `x and w`, `x, w and v`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The numbers of an exercise: the user's, completed from the built-in example."""
+
+    numbers: Mapping[str, Any]  # None for an optional argument without a number
+    asked: bool  # whether the user gave any of them
+    kept: tuple[str, ...]  # the required ones that come from the example
+
+    def __getitem__(self, name: str) -> Any:
+        return self.numbers[name]
+
+    @property
+    def example(self) -> bool:
+        """Whether any numbers come from the example."""
+        return bool(self.kept)
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Add to an error about sizes that some of the numbers come from the example."""
+        try:
+            yield
+        except InputError as error:
+            if not self.kept or not self.asked:
+                raise
+            lead = f"{error}; the other numbers come from the built-in example: "
+            raise Missing(f"pass {listed(self.kept)} too", self.kept, lead=lead) from None
+
+
+def complete(
+    given: Mapping[str, Any], example: Mapping[str, Any], needs: Collection[str]
+) -> Completed:
+    """Complete the numbers that the user gave from the built-in example of the exercise.
+
+    If a required number (one of `needs`) is missing, every number that was not given is taken from
+    the example. Otherwise, nothing is: optional numbers have their own defaults.
+    """
+    kept = tuple(name for name in needs if given.get(name) is None)
+    numbers = dict(given)
+    if kept:
+        numbers |= {name: example.get(name) for name, value in given.items() if value is None}
+    return Completed(numbers, any(value is not None for value in given.values()), kept)
 
 
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:

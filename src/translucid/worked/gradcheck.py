@@ -1,0 +1,302 @@
+"""Exercise: check gradients of a network with central differences, and see a wrong formula fail."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from translucid.core.errors import InputError
+from translucid.core.spelling import Missing
+from translucid.core.trace import Trace
+from translucid.worked.board import Board, gradient
+from translucid.worked.net import Net, loss_of, read_net, read_target, with_example
+from translucid.worked.solution.content import SolutionTable, first_and_last, plain
+from translucid.worked.solution.numbers import Number, Numbers, many, scalar
+from translucid.worked.solution.solution import Solution
+
+_STEP = 1e-5  # between the two points of a central difference, on each side
+_TOLERANCE = 1e-6  # relative to the larger of 1, the loss and the gradient
+_SHOWN = 40  # rows of a table
+_WRONG = {
+    "v": "the error times the weights, not times the hidden units",
+    "slope": "without the slope of the activation",
+    "sign": r"with the error $y - \hat{y}$",
+    "half": r"as if the loss were $(y - \hat{y})^2$, without the half",
+}
+
+
+def gradcheck(
+    x: Numbers | None = None,
+    w: Numbers | None = None,
+    b: Numbers | None = None,
+    v: Numbers | None = None,
+    c: Numbers | None = None,
+    y: Numbers | None = None,
+    *,
+    wrong: Literal["v", "slope", "sign", "half"] | None = None,
+    along: str | None = None,
+    by: Number | None = None,
+    activation: Literal["relu", "tanh", "sigmoid", "identity", "gelu", "silu"] | None = None,
+    digits: int = 6,
+) -> Solution:
+    """Gradients checked with central differences.
+
+    Compares the gradient of a network with one hidden layer (as in `work mlp`) with
+    (L(θ + ε) - L(θ - ε)) / 2ε, parameter by parameter.
+
+    x: The input; for several inputs, one row each.
+    w: W, one row for each unit.
+    b: b, one number for each unit [default: 0].
+    v: v, the weights from the units to the output.
+    c: c, the bias of the output [default: 0].
+    y: The target; for several inputs, one for each row.
+    wrong: Check a wrong formula: v (∂L/∂v = δ v), slope (no act'), sign (y - ŷ) or half (no 1/2).
+    along: Second differences of output and loss along a parameter, such as b_1 or W_1,2.
+    by: Step of the second differences [default: 1].
+
+    Example: translucid work gradcheck --wrong v
+
+    Example: translucid work gradcheck --along b_1
+    """
+    numbers = with_example({"x": x, "w": w, "b": b, "v": v, "c": c, "y": y, "rate": None})
+    net = read_net(numbers, activation or "relu")
+    target = read_target(numbers, net)
+    if target is None:
+        raise Missing("y is missing; without a target there is no gradient to check", ("y",))
+    if wrong not in (None, *_WRONG):
+        raise InputError(f"wrong = {wrong}: expected one of {', '.join(_WRONG)}")
+    if wrong == "v" and not net.one:
+        raise InputError("wrong = v works with one output, because v must be as long as h")
+    place = None if along is None else _place(net, along)
+    if by is not None and place is None:
+        raise Missing("by needs along, the parameter to change", ("by", "along"))
+
+    board = Board(digits)
+    board.state("x" if net.rows == 1 else "X", net.x[0] if net.rows == 1 else net.x)
+    for symbol, value in net.weights().items():
+        board.state(symbol, value)
+    board.state("y" if target.dim() == 1 else "Y", target)
+    slopes = _gradients(net, target)
+    if wrong is not None:
+        slopes = _wrong(board, net, target, wrong, slopes)
+    closing = verdict(write_check(board, net, target, slopes), wrong is not None)
+    if place is not None:
+        distance = 1.0 if by is None else scalar(by, "by").item()
+        if not distance:
+            raise InputError("by = 0: must not be 0")
+        closing = _second_differences(board, net, target, *place, distance)
+    more = "--wrong v" if wrong is None and place is None and net.one else ""
+    more = "--along b_1" if wrong is not None and place is None else more
+    return board.solution(
+        title="Gradients checked with central differences",
+        closing=closing,
+        next=f"translucid work gradcheck {more}" if more else "translucid work clip",
+        more=more,
+        example=numbers.example,
+        asked=numbers.asked or any(option is not None for option in (wrong, along, activation)),
+    )
+
+
+def _gradients(net: Net, target: Tensor) -> dict[str, Tensor]:
+    net.model.zero_grad()
+    loss_of(net.model(net.x), target).backward()
+    return net.slopes()
+
+
+def _named(net: Net) -> dict[str, Tensor]:
+    """The parameters that the model uses, by symbol, in the shapes of `Net.weights`."""
+    last = net.output.weight.data
+    named = {"W": net.hidden.weight.data, "b": net.hidden.bias.data}
+    return named | {net.out: last[0] if net.one else last, "c": net.output.bias.data}
+
+
+def central_differences(net: Net, target: Tensor, step: float = _STEP) -> dict[str, Tensor]:
+    """The gradient by parameter, from the loss on both sides of each entry."""
+    found: dict[str, Tensor] = {}
+    for name, parameter in _named(net).items():
+        entries, slopes = parameter.view(-1), torch.zeros_like(parameter).view(-1)
+        for i, value in enumerate(entries.tolist()):
+            sides = []
+            for moved in (value + step, value - step):
+                entries[i] = moved
+                with torch.no_grad():
+                    sides.append(loss_of(net.model(net.x), target).item())
+            entries[i] = value
+            slopes[i] = (sides[0] - sides[1]) / (2 * step)
+        found[name] = slopes.view_as(parameter)
+    return found
+
+
+def write_check(
+    board: Board, net: Net, target: Tensor, slopes: Mapping[str, Tensor]
+) -> dict[str, int]:
+    """Write a table with every gradient and its central difference. Return the number of entries
+    that differ, by parameter."""
+    board.section = "Check of the gradients"
+    numeric = central_differences(net, target)
+    with torch.no_grad():
+        loss = loss_of(net.model(net.x), target).item()
+    rows: list[tuple[str, ...]] = []
+    differ: dict[str, int] = {}
+    for name, slope in slopes.items():
+        pairs = zip(slope.flatten().tolist(), numeric[name].flatten().tolist(), strict=True)
+        differ[name] = 0
+        for place, (value, other) in zip(_places(slope), pairs, strict=True):
+            wrong = abs(value - other) > _TOLERANCE * max(1.0, abs(value), abs(other), abs(loss))
+            differ[name] += wrong
+            result = "differs" if wrong else "equal"
+            rows.append(
+                (f"${name}{place}$", board.number(value), board.number(other, 1e-8), result)
+            )
+    board.table(
+        r"Central differences $(L(\theta + \epsilon) - L(\theta - \epsilon)) / 2 \epsilon$ with "
+        r"$\epsilon = 10^{-5}$, for each parameter",
+        SolutionTable(
+            (r"$\theta$", "gradient", "central difference", ""),
+            first_and_last(rows, _SHOWN),
+        ),
+        name="check",
+        value={
+            name: {"gradient": plain(slopes[name]), "numeric": plain(numeric[name]),
+                   "differ": differ[name]}
+            for name in slopes
+        },
+        note=_kink(net),
+    )  # fmt: skip
+    return differ
+
+
+def _kink(net: Net) -> str:
+    """A note if a ReLU unit is at its kink, where the loss has two slopes."""
+    trace = Trace()
+    with torch.no_grad():
+        net.model(net.x, trace)
+    sums = trace["layers.0.dense.preactivation"]
+    if net.activation != "relu" or bool((sums.abs() > 2 * _STEP * (1 + net.x.abs().sum())).all()):
+        return ""
+    return "Where $z = 0$, ReLU has a kink: the central difference is the mean of two slopes."
+
+
+def _places(value: Tensor) -> list[str]:
+    """The index of every entry as LaTeX, counted from 1; a single number has none."""
+    if value.dim() == 1:
+        return [""] if len(value) == 1 else [f"_{{{i}}}" for i in range(1, len(value) + 1)]
+    rows, columns = value.shape
+    return [f"_{{{i},{j}}}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
+
+
+def verdict(differ: Mapping[str, int], wrong: bool = False) -> str:
+    """The result of a check as a sentence."""
+    found = [f"$\\partial L / \\partial {name}$" for name, count in differ.items() if count]
+    if found:
+        total = many(sum(differ.values()), "number")
+        return f"The check fails: {total} of {', '.join(found)} differ."
+    if wrong:
+        return "With these numbers, the wrong formula gives the right result: try other numbers."
+    return "All gradients equal their central differences."
+
+
+def _wrong(
+    board: Board, net: Net, target: Tensor, wrong: str, slopes: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Write a wrong formula with its result; return the gradients that it gives."""
+    trace = Trace()
+    loss = loss_of(net.model(net.x, trace), target)
+    points = [trace[name] for name in ("output.dense.preactivation", "layers.0.dense.activation")]
+    delta, d_hidden = torch.autograd.grad(loss, points)
+    weights, changed = net.weights(), dict(slopes)
+    board.section = f"A wrong formula: {_WRONG[wrong]}"
+    title = "Wrong gradient of ${}$"
+    if wrong == "v":
+        changed["v"] = delta.sum() * weights["v"]
+        board.step(
+            title.format("v"), gradient("v"), "<delta> <v>", changed["v"],
+            {"delta": delta.sum(), "v": weights["v"]},
+            symbols={"delta": r"\delta" if net.rows == 1 else r"\textstyle\sum_i \delta_i"},
+            name="wrong dL/dv", note=r"The right formula is $\delta h$.",
+        )  # fmt: skip
+    elif wrong == "slope":
+        changed |= {"W": d_hidden.T @ net.x, "b": d_hidden.sum(dim=0)}
+        board.step(
+            title.format("b"), gradient("b"), "<dh>", changed["b"], {"dh": changed["b"]},
+            symbols={"dh": gradient("h")}, name="wrong dL/db",
+            note=rf"The right formula is ${gradient('h')} \odot \mathrm{{act}}'(z)$.",
+        )  # fmt: skip
+    else:
+        factor = -1.0 if wrong == "sign" else 2.0
+        changed = {name: factor * slope for name, slope in slopes.items()}
+        board.step(
+            title.format("c"), gradient("c"), "<factor> <right>", changed["c"],
+            {"factor": torch.tensor(factor), "right": slopes["c"]},
+            symbols={"factor": "-" if wrong == "sign" else r"2 \cdot", "right": r"\delta"},
+            name="wrong dL/dc",
+        )  # fmt: skip
+    return changed
+
+
+def _place(net: Net, along: str) -> tuple[str, int, str]:
+    """The parameter, its entry, and the entry's symbol, from text such as b_1 or W_1,2."""
+    weights = net.weights()
+    names = {name: [f"{name}{p}" for p in _places(value)] for name, value in weights.items()}
+    wanted = re.sub(r"[\s_{},]+", " ", along).strip()
+    for name, symbols in names.items():
+        for i, symbol in enumerate(symbols):
+            if re.sub(r"[\s_{},]+", " ", symbol).strip().lower() == wanted.lower():
+                return name, i, symbol
+    shown = [re.sub(r"[{}]", "", symbols[0]) for symbols in names.values()]
+    raise InputError(f"along = {along}: no such parameter; expected one such as {', '.join(shown)}")
+
+
+def _second_differences(
+    board: Board, net: Net, target: Tensor, name: str, i: int, symbol: str, by: float
+) -> str:
+    """Write output and loss at three equidistant values of a parameter, and their second
+    differences; return a closing sentence."""
+    board.section = f"Second differences along ${symbol}$"
+    entries = _named(net)[name].view(-1)
+    start = entries[i].item()
+    at: list[float] = [start + k * by for k in range(3)]
+    outputs, losses, active = [], [], []
+    for value in at:
+        entries[i] = value
+        trace = Trace()
+        with torch.no_grad():
+            output = net.model(net.x, trace)
+        outputs.append(output.flatten()[0].item())
+        losses.append(loss_of(output, target).item())
+        active.append(trace["layers.0.dense.preactivation"] > 0)
+    entries[i] = start
+    board.table(
+        f"Output and loss at three values of ${symbol}$",
+        SolutionTable(
+            (f"${symbol}$", r"$\hat{y}$", "$L$"),
+            tuple(
+                tuple(board.number(n) for n in row) for row in zip(at, outputs, losses, strict=True)
+            ),
+        ),
+        name="along",
+        value={"at": list(at), "output": list(outputs), "loss": list(losses)},
+    )
+    second = []
+    for label, letter, values in (("output", r"\hat{y}", outputs), ("loss", "L", losses)):
+        first, middle, last = (torch.tensor(v, dtype=torch.float64) for v in values)
+        second.append(last - 2 * middle + first)
+        board.step(
+            f"Second difference of the {label}: 0 on a straight line",
+            rf"\Delta^2 {letter}",
+            r"<last> - 2 \cdot <middle> + <first>",
+            second[-1],
+            {"last": last, "middle": middle, "first": first},
+            symbols={"last": f"{letter}_3", "middle": f"{letter}_2", "first": f"{letter}_1"},
+            name=f"second difference of the {label}",
+            noise=1e-9,
+        )
+    if net.activation == "relu" and not all(torch.equal(active[0], a) for a in active):
+        return "Between these values, a ReLU unit switches on or off, so the output has a kink."
+    bent = [abs(value.item()) > 1e-9 for value in second]
+    if bent == [False, True]:
+        return "Here the output is a straight line, but the squared loss is a parabola."
+    straight = [what for what, b in zip(("output", "loss"), bent, strict=True) if not b]
+    return f"Straight lines: {', '.join(straight) or 'none'}."
