@@ -51,6 +51,13 @@ def test_python_examples(page: Path, folder: Path, monkeypatch: pytest.MonkeyPat
         runner.run(example, out=report.append, clear_globs=False)
         names = example.globs
         assert not report, "".join(report)
+    if page.parent.name == "course":
+        for made in folder.glob("*.svg"):
+            assert texts_of(made) == texts_of(ROOT / "docs/images/course" / made.name), made.name
+
+
+def texts_of(figure: Path) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", figure.read_text("utf-8"))
 
 
 def commands(page: Path) -> Iterator[tuple[str, str]]:
@@ -141,11 +148,7 @@ def test_the_readme_shows_the_figure_that_its_lines_draw(tmp_path: Path) -> None
         .figure("decoder.layers.*.cross_attention.pattern")
     )
     figure.save(tmp_path / "made.svg")
-    made, shown = (
-        re.findall(r">([^<>]+)</text>", path.read_text("utf-8"))
-        for path in (tmp_path / "made.svg", ROOT / "docs/images/readme-heads.svg")
-    )
-    assert made == shown
+    assert texts_of(tmp_path / "made.svg") == texts_of(ROOT / "docs/images/readme-heads.svg")
 
 
 def test_badges_and_citation_agree_with_the_package() -> None:
