@@ -5,7 +5,9 @@ from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.parts.activations import ACTIVATIONS, SYMBOLS, ActivationName
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable
 from translucid.worked.solution.numbers import Numbers, vector, wholes
 from translucid.worked.solution.solution import Solution
@@ -91,6 +93,7 @@ def activations(
         closing="The slope of the sigmoid is at most $1/4$. The slope of tanh reaches 1, but only "
         "at 0.",
         next="translucid work mlp --activation gelu",
+        program=Program(in_numpy.activations, {"z": values}),
         example=example,
         asked=depths is not None,
     )

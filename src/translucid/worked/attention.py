@@ -9,6 +9,7 @@ from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
 from translucid.parts.attention import attend
+from translucid.worked import plain as in_numpy
 from translucid.worked.attention_backward import AttentionGraph, backward
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
@@ -19,9 +20,11 @@ from translucid.worked.heads import (
     read_layout,
     state_inputs,
     title,
+    visible,
     write_head,
 )
 from translucid.worked.multihead import multihead
+from translucid.worked.plain import Program
 from translucid.worked.solution.numbers import Numbers, complete, matrix, shape
 from translucid.worked.solution.solution import Solution
 
@@ -130,12 +133,16 @@ def attention(
     if wanted is not None:
         closing = backward(board, graph, trace, values, wanted)
     more = _more(graph, target, causal, unscaled)
+    options = {"visible": visible(trace), "scaled": not unscaled}
     return board.solution(
         title=title("Attention", causal, mask, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
         closing=closing,
         next=f"translucid work attention {more}" if more else "translucid work multihead",
         more=more,
+        program=Program(
+            in_numpy.attention, {"Q": graph.query, "K": graph.key, "V": graph.value, **options}
+        ),
         example=numbers.example,
         asked=numbers.asked or causal or unscaled or mask is not None or target is not None,
     )

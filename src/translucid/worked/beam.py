@@ -9,7 +9,9 @@ from translucid.core.errors import InputError
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, search
 from translucid.generate.table_model import END, PAD, TableModel
 from translucid.models.autoregressive import GenerationInputs
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import Given, SolutionTable, Step, Value, literal
 from translucid.worked.solution.numbers import Number, scalar, whole
 from translucid.worked.solution.solution import Solution
@@ -88,6 +90,11 @@ def beam(
         closing=_compare(board, model, start, greedy, best),
         next=f"translucid work beam {more}",
         more=more,
+        program=Program(
+            in_numpy.beam, {"table": model.table, "prefix": start, "size": width, "rounds": rounds}
+        )
+        if not power
+        else None,
         example=example,
         asked=any(option is not None for option in (prefix, beam_size, steps, alpha, p)),
     )

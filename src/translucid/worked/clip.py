@@ -5,7 +5,9 @@ from torch import Tensor, nn
 
 from translucid.core.errors import InputError
 from translucid.training.gradients import clip as clip_gradients
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable
 from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar
 from translucid.worked.solution.solution import Solution
@@ -67,6 +69,7 @@ def clip(
         "unchanged, so clipping does not help against vanishing gradients.",
         next='translucid work clip "3 -4" --norm 2.5 --value 1' if g is None
         else "translucid work rnn --target \"1 1\"",
+        program=Program(in_numpy.clip, {"g": gradients, "longest": longest, "largest": largest}),
         example=g is None,
         asked=norm is not None or value is not None,
     )  # fmt: skip

@@ -8,7 +8,9 @@ from translucid.core.trace import Trace
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.parts.embedding import Embedding
 from translucid.parts.positions import Sinusoidal
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable, first_and_last, literal
 from translucid.worked.solution.numbers import Numbers, many, matrix, shape, whole
 from translucid.worked.solution.solution import Solution
@@ -68,6 +70,9 @@ def embedding(
         closing=f"{many(len(ids), 'token')} became a matrix of {len(ids)} x {rows.shape[1]} "
         "numbers, the input of the first layer.",
         next=f"translucid work positions --d {rows.shape[1]} --count {min(len(ids), 16)}",
+        program=None
+        if scale
+        else Program(in_numpy.embedding, {"table": rows, "ids": ids, "first": start}),
         example=text is None or table is None,
         asked=any(v is not None for v in (text, table, d, vocabulary, first)) or scale,
     )

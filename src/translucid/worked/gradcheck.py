@@ -10,8 +10,10 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board, gradient
 from translucid.worked.net import Net, loss_of, read_net, read_target, with_example
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable, first_and_last, plain
 from translucid.worked.solution.numbers import Number, Numbers, many, scalar
 from translucid.worked.solution.solution import Solution
@@ -94,9 +96,15 @@ def gradcheck(
         closing=closing,
         next=f"translucid work gradcheck {more}" if more else "translucid work clip",
         more=more,
+        program=_program(net, target) if wrong is None and place is None else None,
         example=numbers.example,
         asked=numbers.asked or any(option is not None for option in (wrong, along, activation)),
     )
+
+
+def _program(net: Net, target: Tensor) -> Program | None:
+    given = {"x": net.x[0], **net.weights(), "y": target.flatten()}
+    return Program(in_numpy.gradcheck, given) if net.plain else None
 
 
 def _gradients(net: Net, target: Tensor) -> dict[str, Tensor]:

@@ -101,6 +101,11 @@ def read_layout(causal: bool, mask: Numbers | None, queries: int, keys: int) -> 
     return Layout(mask=allowed)
 
 
+def visible(trace: Trace) -> Tensor | None:
+    """Which keys each query can see: (queries, keys), or None without a mask."""
+    return trace["attention.mask"][0, 0].bool() if "attention.mask" in trace else None
+
+
 def mask_note(causal: bool, mask: Numbers | None) -> str:
     """What the mask hides, in a sentence."""
     if mask is None:

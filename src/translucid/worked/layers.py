@@ -12,6 +12,7 @@ from translucid.models.transformer import Layer, TransformerConfig
 from translucid.parts.activations import ActivationName
 from translucid.parts.attention import Layout
 from translucid.parts.feedforward import FeedForward
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     CAUSAL,
@@ -23,6 +24,7 @@ from translucid.worked.heads import (
 )
 from translucid.worked.layer_shapes import layer_shapes
 from translucid.worked.layer_steps import LayerWriter, write_feedforward
+from translucid.worked.plain import Program
 from translucid.worked.solution.numbers import (
     Completed,
     Number,
@@ -93,6 +95,9 @@ def feedforward(
         title=f"Feed-forward network on {many(len(rows), 'row')}",
         closing="Every row is computed alone: swapping two rows of $X$ swaps the same rows of $F$.",
         next="translucid work encoder-layer",
+        program=Program(in_numpy.feedforward, {"X": rows, **_with_biases(weights)})
+        if act == "relu"
+        else None,
         example=numbers.example,
         asked=numbers.asked or activation is not None,
     )
@@ -274,6 +279,9 @@ def _solve(
         closing=f"${writer.now}$ is the output of the layer, and the input of the next one.",
         next=f"translucid work {kind}-layer --placement pre",
         more="" if options["placement"] else "--placement pre",
+        program=_program(x, h, weights, eps)
+        if count == 1 and mask is None and placement == "post" and act == "relu"
+        else None,
         example=numbers.example,
         asked=numbers.asked or heads is not None or any(o is not None for o in options.values()),
     )
@@ -342,6 +350,24 @@ def _feedforward_weights(numbers: Completed, d_model: int) -> dict[str, Tensor]:
         if name == "b1":
             weights["W_2"] = w2
     return weights
+
+
+def _with_biases(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """W_1, b_1, W_2 and b_2; a bias that was not given is 0."""
+    zeros = {f"b_{i}": torch.zeros_like(weights[f"W_{i}"][0]) for i in "12"}
+    return {name: (zeros | dict(weights))[name] for name in ("W_1", "b_1", "W_2", "b_2")}
+
+
+def _program(
+    x: Tensor, h: Tensor | None, weights: Mapping[str, Mapping[str, Tensor]], eps: float
+) -> Program:
+    after = {**_with_biases(weights["feedforward"]), "eps": eps}
+    own = weights["self_attention"]
+    if h is None:
+        return Program(in_numpy.encoder_layer, {"X": x, **own, **after})
+    pair = {"own": torch.stack(list(own.values()))}
+    pair["cross"] = torch.stack(list(weights["cross_attention"].values()))
+    return Program(in_numpy.decoder_layer, {"X": x, "H": h, **pair, **after})
 
 
 @torch.no_grad()

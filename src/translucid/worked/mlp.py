@@ -17,10 +17,12 @@ from translucid.core.spelling import Missing, quoted
 from translucid.core.trace import Trace
 from translucid.models.mlp import MLP, MLPConfig
 from translucid.parts.activations import ACTIVATIONS, SYMBOLS
+from translucid.worked import plain as in_numpy
 from translucid.worked.activations import SLOPES
 from translucid.worked.board import Board, check_rate, compare, gradient, squared_loss, write_update
 from translucid.worked.gradcheck import verdict, write_check
 from translucid.worked.net import Net, loss_of, read_net, read_target, with_example
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable, Value, plain
 from translucid.worked.solution.numbers import Number, Numbers, many, vector, whole
 from translucid.worked.solution.solution import Solution
@@ -77,6 +79,7 @@ def mlp(
 
     board = Board(digits)
     _given(board, net, target, speed)
+    program = _program(net, target, speed)
     closing = _work(board, net, target, speed, sweep, check)
     rows = f" for {net.rows} rows of $X$" if net.rows > 1 else ""
     return board.solution(
@@ -85,9 +88,17 @@ def mlp(
         closing=closing,
         next="translucid work gradcheck" if speed == 0.1 else "translucid work mlp --rate 0.1",
         more="" if speed == 0.1 or sweep else _more(target, net),
+        program=program,
         example=numbers.example,
         asked=numbers.asked or check or bool(sweep) or activation is not None,
     )
+
+
+def _program(net: Net, target: Tensor | None, rate: Tensor | None) -> Program | None:
+    if target is None or rate is None or not net.plain:
+        return None
+    given = {"x": net.x[0], **net.weights(), "y": target.flatten(), "rate": rate}
+    return Program(in_numpy.mlp, given)
 
 
 def _more(target: Tensor | None, net: Net) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.trace import Trace
 from translucid.parts.attention import SelfAttention
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,
@@ -19,8 +20,10 @@ from translucid.worked.heads import (
     read_layout,
     state_inputs,
     title,
+    visible,
     write_head,
 )
+from translucid.worked.plain import Program
 from translucid.worked.solution.numbers import Numbers, many, matrix, shape, whole
 from translucid.worked.solution.solution import Solution
 
@@ -104,12 +107,14 @@ def multihead(
         {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
         absent=NO_BIAS,
     )
+    options = {"visible": visible(trace), "scaled": not unscaled}
     return board.solution(
         title=title(f"Multi-head attention with {many(count, 'head')}", causal, mask, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
         closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
         rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
         next="translucid work params --d-model 768 --heads 12",
+        program=Program(in_numpy.multihead, {"X": inputs, **weights, "heads": count, **options}),
         example=numbers.example,
         asked=numbers.asked or asked,
     )

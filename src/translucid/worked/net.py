@@ -61,6 +61,11 @@ class Net:
         return self.output.out_features == 1
 
     @property
+    def plain(self) -> bool:
+        """Whether the plain numpy program covers this network: one input, one output and ReLU."""
+        return self.rows == 1 and self.one and self.activation == "relu"
+
+    @property
     def out(self) -> str:
         return "v" if self.one else "V"
 

@@ -13,7 +13,9 @@ from translucid.models.build import build_shapes
 from translucid.models.transformer import Layer, Stack, TransformerConfig
 from translucid.parts.attention import MultiHead
 from translucid.parts.feedforward import GATES
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import Step
 from translucid.worked.solution.notation import count
 from translucid.worked.solution.numbers import whole
@@ -102,7 +104,9 @@ def params(
         config = TransformerConfig(**chosen)
     except ConfigError as error:
         raise ConfigError(*(_own_words(mistake) for mistake in error.mistakes)) from None
-    return _solution(config, build_shapes(config), example, asked)
+    unchanged = all(word is None for word in (*words.values(), kv_heads, max_length))
+    ordinary = unchanged and not no_bias and not untied
+    return _solution(config, build_shapes(config), example, asked, ordinary)
 
 
 def _own_words(mistake: str) -> str:
@@ -137,7 +141,16 @@ def _symbol(name: str) -> str:
     return _SYMBOLS.get(name, rf"P_{{\mathrm{{{name}}}}}")
 
 
-def _solution(config: TransformerConfig, model: Network, example: bool, asked: bool) -> Solution:
+def _program(config: TransformerConfig) -> Program:
+    sizes = {"d_model": config.d_model, "heads": config.heads, "layers": config.layers}
+    sizes |= {"d_ff": config.d_ff or 4 * config.d_model, "vocab": config.vocab}
+    return Program(in_numpy.params, sizes)
+
+
+def _solution(
+    config: TransformerConfig, model: Network, example: bool, asked: bool, ordinary: bool
+) -> Solution:
+    """Count the parameters. ordinary: only sizes were given, which the plain program knows."""
     board = Board(1)  # all numbers are whole
     sizes = {"d": config.d_model, "h": config.heads, "N": config.layers}
     sizes |= {"d_ff": config.d_ff or 4 * config.d_model, "V": config.vocab}
@@ -157,6 +170,7 @@ def _solution(config: TransformerConfig, model: Network, example: bool, asked: b
         closing=f"{model.parameters_count:,} parameters in all.",
         next=f"translucid work params {more}" if more else "translucid work attention",
         more=more,
+        program=_program(config) if ordinary else None,
         example=example,
         asked=asked,
     )

@@ -14,7 +14,9 @@ from translucid.core.errors import InputError
 from translucid.core.spelling import Missing
 from translucid.core.trace import Trace
 from translucid.models.mlp import Perceptron, PerceptronConfig
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import Given, SolutionTable, Value, first_and_last, plain
 from translucid.worked.solution.numbers import (
     Completed,
@@ -74,7 +76,7 @@ def perceptron(
     with numbers.fitting():
         targets = None if target is None else _targets(target, points)
         unit = _unit(points, w, b, learns=targets is not None)
-    board = Board(digits)
+    board, program = Board(digits), None
     if targets is None:
         if asked:
             name = "epochs" if rate is None else "rate"
@@ -89,6 +91,8 @@ def perceptron(
         if speed <= 0:
             raise InputError(f"rate = {speed.item():g}: must be greater than 0, such as 0.1")
         limit = _EPOCHS if epochs is None else whole(epochs, "epochs")
+        start = {"w": unit.weight.clone(), "b": unit.bias.clone(), "rate": speed, "epochs": limit}
+        program = Program(in_numpy.perceptron, {"x": points, "target": targets, **start})
         rule = PerceptronRule(unit, points, targets, speed.item())
         rule.run(limit)
         closing = _write(board, rule)
@@ -103,6 +107,7 @@ def perceptron(
         closing=closing,
         next=next,
         more=more,
+        program=program,
         example=example,
         asked=asked or any(given is not None for given in (x, w, b, target)),
     )

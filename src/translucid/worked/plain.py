@@ -88,10 +88,10 @@ def multihead(X, W_Q, W_K, W_V, W_O, heads, visible=None, scaled=True):
     return {"pattern": np.array(patterns), "mixed": np.array(outputs), "output": output}
 
 
-def positions(d, positions, base):
-    angles = np.array(positions)[:, None] / base ** (np.arange(0, d, 2) / d)
+def positions(d, where, base):
+    angles = np.array(where)[:, None] / base ** (np.arange(0, d, 2) / d)
     pairs = np.stack([np.sin(angles), np.cos(angles)], axis=2)
-    encoding = pairs.reshape(len(positions), d)
+    encoding = pairs.reshape(len(where), d)
     return {"angles": angles, "encoding": encoding, "gram": encoding @ encoding.T}
 
 
@@ -103,6 +103,113 @@ def rotary(q, k, pairs, base):
         return np.stack(turned, axis=1).ravel()
 
     return {"scores": np.array([rotate(q, m) @ rotate(k, n) for m, n in pairs])}
+
+
+def feedforward(X, W_1, b_1, W_2, b_2):
+    H = np.maximum(X @ W_1 + b_1, 0)
+    return {"activated": H, "output": H @ W_2 + b_2}
+
+
+def encoder_layer(X, W_Q, W_K, W_V, W_O, W_1, b_1, W_2, b_2, eps):
+    def norm(Z):
+        mean, variance = Z.mean(axis=1, keepdims=True), Z.var(axis=1, keepdims=True)
+        return (Z - mean) / np.sqrt(variance + eps)
+
+    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    E = np.exp(Q @ K.T / np.sqrt(K.shape[1]))
+    A = E / E.sum(axis=1, keepdims=True)
+    first = norm(X + A @ V @ W_O)
+    second = norm(first + np.maximum(first @ W_1 + b_1, 0) @ W_2 + b_2)
+    return {"pattern": A, "normalised": np.array([first, second])}
+
+
+def decoder_layer(X, H, own, cross, W_1, b_1, W_2, b_2, eps):
+    def norm(Z):
+        mean, variance = Z.mean(axis=1, keepdims=True), Z.var(axis=1, keepdims=True)
+        return (Z - mean) / np.sqrt(variance + eps)
+
+    def attend(rows, keys, weights, visible):
+        W_Q, W_K, W_V, W_O = weights
+        Q, K, V = rows @ W_Q, keys @ W_K, keys @ W_V
+        E = np.where(visible, np.exp(Q @ K.T / np.sqrt(K.shape[1])), 0)
+        return E / E.sum(axis=1, keepdims=True) @ V @ W_O
+
+    first = norm(X + attend(X, X, own, np.tri(len(X), dtype=bool)))
+    second = norm(first + attend(first, H, cross, True))
+    third = norm(second + np.maximum(second @ W_1 + b_1, 0) @ W_2 + b_2)
+    return {"normalised": np.array([first, second, third])}
+
+
+def embedding(table, ids, first):
+    count, d = len(ids), table.shape[1]
+    angles = (first + np.arange(count))[:, None] / 10000 ** (np.arange(0, d, 2) / d)
+    places = np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(count, d)
+    return {"lookup": table[ids], "encoding": places, "output": table[ids] + places}
+
+
+def mlp(x, W, b, v, c, y, rate):
+    z = W @ x + b
+    h = np.maximum(z, 0)
+    output = v @ h + c[0]
+    delta = output - y[0]
+    dz = delta * v * (z > 0)
+    new = {"new W": W - rate * np.outer(dz, x), "new b": b - rate * dz}
+    new |= {"new v": v - rate * delta * h, "new c": c - rate * delta}
+    return {"dL/dz": dz, "dL/dW": np.outer(dz, x), "dL/dv": delta * h} | new
+
+
+def gradcheck(x, W, b, v, c, y, step=1e-5):
+    def loss(W, b, v, c):
+        return ((v @ np.maximum(W @ x + b, 0) + c[0] - y[0]) ** 2) / 2
+
+    parameters, gradients = [W, b, v, c], {}
+    for i, name in enumerate("Wbvc"):
+        gradients[name] = np.zeros(parameters[i].shape)
+        for place in np.ndindex(parameters[i].shape):
+            up, down = [p.astype(float) for p in parameters], [p.astype(float) for p in parameters]
+            up[i][place] += step
+            down[i][place] -= step
+            gradients[name][place] = (loss(*up) - loss(*down)) / (2 * step)
+    return gradients
+
+
+def norm(X, eps):
+    rows, columns = {"axis": 1, "keepdims": True}, {"axis": 0, "keepdims": True}
+    layer = (X - X.mean(**rows)) / np.sqrt(X.var(**rows) + eps)
+    rms = X / np.sqrt((X**2).mean(**rows) + eps)
+    batch = (X - X.mean(**columns)) / np.sqrt(X.var(**columns) + eps)
+    return {"layer": layer, "rms": rms, "batch": batch}
+
+
+def clip(g, longest, largest):
+    norms = np.linalg.norm(g, axis=1, keepdims=True)
+    by_norm = g * np.minimum(1, longest / (norms + 1e-6))
+    return {"clipped by norm": by_norm, "clipped by value": np.clip(g, -largest, largest)}
+
+
+def steps(jumps, heights, start, steepness, x):
+    values = []
+    for M in steepness:
+        z = M * (x[:, None] - jumps)
+        sigmoids = (1 + np.tanh(z / 2)) / 2  # equal to 1 / (1 + exp(-z)), without overflow
+        values.append(start + sigmoids @ heights)
+    return {"values": np.array(values)}
+
+
+def activations(z):
+    sigmoid, tanh = 1 / (1 + np.exp(-z)), np.tanh(z)
+    return {
+        "sigmoid": sigmoid, "slope of sigmoid": sigmoid * (1 - sigmoid),
+        "tanh": tanh, "slope of tanh": 1 - tanh**2,
+        "relu": np.maximum(z, 0), "slope of relu": (z > 0) * 1.0,
+        "silu": z * sigmoid, "slope of silu": sigmoid * (1 + z * (1 - sigmoid)),
+    }  # fmt: skip
+
+
+def variance(d_k):
+    signs = np.array(np.meshgrid(*[[-1, 1]] * d_k)).reshape(d_k, -1)  # all vectors, as columns
+    products = signs.T @ signs  # all queries with all keys
+    return {"variance": products.var(), "scaled variance": (products / np.sqrt(d_k)).var()}
 
 
 def rnn(x, W, U, b, h, activation):
@@ -143,3 +250,26 @@ def gru(x, W_r, U_r, b_r, W_z, U_z, b_z, W_n, U_n, b_n, b_hn, h):
         h = (1 - z) * n + z * h
         states.append(h)
     return {"hidden": np.array(states)}
+
+
+def beam(table, prefix, size, rounds):
+    beams, finished = [(0.0, prefix)], []
+    for _ in range(rounds):
+        longer = []
+        for logprob, text in beams:
+            following = table.get(text, {"<eos>": 1.0})
+            longer += [(logprob + np.log(p), text, word) for word, p in following.items() if p > 0]
+        best = sorted(longer, reverse=True)[:size]
+        finished += [(p, f"{text} {word}") for p, text, word in best if word == "<eos>"]
+        beams = [(p, f"{text} {word}") for p, text, word in best if word != "<eos>"]
+        if not beams:
+            break
+    return dict(zip(("score", "sentence"), max(finished or beams), strict=True))
+
+
+def params(d_model, heads, layers, d_ff, vocab):
+    attention = 4 * d_model * d_model + 4 * d_model  # Q, K, V and the output, with biases
+    feedforward = 2 * d_model * d_ff + d_ff + d_model
+    layer = attention + feedforward + 2 * 2 * d_model  # with two layer norms
+    total = vocab * d_model + layers * layer + 2 * d_model  # with a final norm
+    return {"d_k": d_model // heads, "layer": layer, "total": total}

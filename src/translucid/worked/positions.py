@@ -9,7 +9,9 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts.positions import Rotary, Sinusoidal, period
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.rotary import MATRIX, rotary_positions, rotation
 from translucid.worked.solution.content import SolutionTable, first_and_last, plain
 from translucid.worked.solution.numbers import Number, Numbers, matrix, scalar, shape, whole, wholes
@@ -179,6 +181,7 @@ def _sinusoidal(case: _Case, digits: int, example: bool, asked: bool) -> Solutio
         closing="The dot product of two positions depends only on their distance.",
         next=f"translucid work positions {more}" if more else "translucid work attention",
         more=more,
+        program=Program(in_numpy.positions, {"d": d, "where": case.where, "base": base}),
         example=example,
         asked=asked,
     )

@@ -11,8 +11,10 @@ from translucid.core.errors import InputError
 from translucid.core.spelling import Missing, quoted
 from translucid.core.trace import Trace
 from translucid.parts.recurrent_cells import INSIDE, CellName
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board, check_rate
 from translucid.worked.cells import CellExercise, read_cell_exercise, symbol
+from translucid.worked.plain import Program
 from translucid.worked.solution.numbers import Number, Numbers, many, matrix, vector, whole
 from translucid.worked.solution.solution import Solution
 from translucid.worked.through_time import backward
@@ -170,9 +172,18 @@ def _solve(
         closing=closing,
         next=_NEXT[kind] if goal is not None and speed is not None else _FULL[kind],
         more=_more(goal, speed, len(exercise.h0)),
+        program=_program(exercise),
         example=numbers.example,
         asked=asked or numbers.asked or target is not None,
     )
+
+
+def _program(exercise: CellExercise) -> Program:
+    start = {"h": exercise.h0} | ({} if exercise.c0 is None else {"c": exercise.c0})
+    activation = {"activation": "tanh" if exercise.cell == "rnn" else "relu"}
+    options = activation if exercise.kind == "rnn" else {}
+    function = {"rnn": in_numpy.rnn, "lstm": in_numpy.lstm, "gru": in_numpy.gru}[exercise.kind]
+    return Program(function, {"x": exercise.x, **exercise.weights, **start, **options})
 
 
 def _example(

@@ -7,7 +7,9 @@ from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts.attention import attend
 from translucid.parts.positions import Rotary, rotate
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable
 from translucid.worked.solution.numbers import Numbers, complete, matrix, shape, vector
 from translucid.worked.solution.solution import Solution
@@ -75,6 +77,7 @@ def rotary_positions(
         closing="The score depends only on the offset and its sign; rotation keeps every length.",
         next=f"translucid work {follows}",
         more=more,
+        program=Program(in_numpy.rotary, {"q": query, "k": key, "pairs": places, "base": base}),
         example=numbers.example,
         asked=True,
     )

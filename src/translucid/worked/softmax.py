@@ -7,7 +7,9 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts import activations
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
+from translucid.worked.plain import Program
 from translucid.worked.solution.numbers import Numbers, many, vector, whole
 from translucid.worked.solution.solution import Solution
 
@@ -55,6 +57,9 @@ def softmax(
         if right is None
         else 'translucid work attention --x "1 0; 0 1; 1 1" --identity',
         more="--target 1" if right is None else "",
+        program=Program(
+            in_numpy.softmax, {"x": logits} | ({} if right is None else {"target": right + 1})
+        ),
         example=example,
         asked=right is not None,
     )

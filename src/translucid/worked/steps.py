@@ -14,7 +14,9 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.models.mlp import MLP, MLPConfig
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable, first_and_last, plain
 from translucid.worked.solution.numbers import (
     Number,
@@ -95,6 +97,8 @@ def steps(
         closing="The area between network and staircase shrinks like $1/M$, but the largest error "
         "never falls below half the largest jump: a continuous function cannot jump.",
         next="translucid work steps --sine \"4 8 16 32\"",
+        program=Program(in_numpy.steps, {"jumps": places, "heights": rises, "start": start,
+                                         "steepness": steepness, "x": points}),
         example=numbers.example,
         asked=numbers.asked or any(option is not None for option in (x, delta)),
     )  # fmt: skip

@@ -11,7 +11,9 @@ from torch import Tensor
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts.attention import attend
+from translucid.worked import plain as in_numpy
 from translucid.worked.board import Board
+from translucid.worked.plain import Program
 from translucid.worked.solution.content import SolutionTable, plain
 from translucid.worked.solution.numbers import Numbers, whole, wholes
 from translucid.worked.solution.solution import Solution
@@ -64,6 +66,7 @@ def variance(
         closing="Without scaling, the softmax approaches a one-hot vector as $d_k$ grows, and its "
         "gradient vanishes. With scaling, both hardly change.",
         next="translucid work attention --unscaled",
+        program=Program(in_numpy.variance, {"d_k": d}),
         example=d_k is None,
         asked=any(option is not None for option in (sizes, keys, draws, seed)),
     )  # fmt: skip
