@@ -23,9 +23,17 @@ def test_the_page_has_every_item_once() -> None:
     assert len(re.findall(r"(?m)^\| [KTPW]\d", TEXT)) == len(ROWS)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files that some commands read."""
+    (tmp_path / "source.txt").write_text("The dog sleeps.\n")
+    (tmp_path / "target.txt").write_text("Der Hund schläft.\n", "utf-8")
+    return tmp_path
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_a_result(command: str, tmp_path: Path) -> None:
-    answer = run(*shlex.split(command)[1:], cwd=tmp_path)
+def test_a_command_prints_a_result(command: str, folder: Path) -> None:
+    answer = run(*shlex.split(command)[1:], cwd=folder)
     assert answer.returncode == 0, answer.stderr
     assert re.search(r"\d|\w+", answer.stdout)
 
@@ -39,5 +47,8 @@ def names() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_expression_has_a_value(expression: str, names: dict[str, Any]) -> None:
+def test_an_expression_has_a_value(
+    expression: str, names: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     assert eval(expression, names) is not None
