@@ -47,7 +47,7 @@ NAMES = {
     "I": _Identity(),
     "R": _turn,
     "inf": math.inf,
-    "sqrt": math.sqrt,
+    "sqrt": lambda x: _tensor(x).sqrt(),
     "ln": math.log,
     "exp": lambda x: torch.exp(_tensor(x)),
     "tanh": lambda x: torch.tanh(_tensor(x)),
@@ -83,9 +83,11 @@ def compute(numbers: str) -> Tensor:
     text = re.sub(r"(M\([^()]*\)) \\cdot (M\([^()]*\))", r"dot(\1, \2)", text)
     text = text.replace(r"\cdot", "*").replace(r"\odot", "*")
     text = re.sub(r"\\lVert (.*?) \\rVert\*\*2", r"square(\1)", text)
+    text = re.sub(r"\\frac\{1\}\{(\d+)\} ", r"1 / \1 * ", text)
     text = re.sub(r"\\ln ([\d.e-]+)", r"ln(\1)", text)
     text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
-    text = re.sub(r"\\(?:textstyle *)?\\?sum(?:_k)? (M\(.*?\]\]\)|[\d.]+)", r"rowsum(\1)", text)
+    text = re.sub(r"\\(?:textstyle *)?\\?sum(?:_[jk])? (M\(.*?\]\]\)|[\d.]+)", r"rowsum(\1)", text)
+    text = re.sub(r"\\textstyle\\sum_j \((.*)\)\*\*2$", r"rowsum((\1)**2)", text)
     text = re.sub(r"\\textstyle\\sum_k \(", "rowsum(", text)
     text = re.sub(r"\\max(?:_k)? (M\(.*?\]\]\))", r"rowmax(\1)", text)
     text = text.replace(r"\mathbf{1}", "one")
