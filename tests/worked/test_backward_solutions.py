@@ -198,6 +198,15 @@ def test_the_jacobian_of_the_softmax_is_that_of_autograd() -> None:
     assert shown["dL/ds_2"] == shown["dL/dS'"][1]
 
 
+def test_a_query_without_visible_keys_has_weights_and_gradients_of_0() -> None:
+    solution = worked.attention(mask="1 1 1; 0 0 0; 1 0 0", target="1 0; 0 1; 0 0")
+    shown = values(solution)
+    assert shown["attention.pattern"][1] == shown["dL/dS''"][1] == [0.0, 0.0, 0.0]
+    assert shown["jacobian"] == [[0.0] * 3] * 3
+    assert "nan" not in solution.json().lower()
+    assert "A query without visible keys has only weights of 0." in solution.markdown()
+
+
 def test_padding_is_the_same_as_leaving_out_the_key() -> None:
     q, k, v = "1 2; 0 1", "1 0; 2 1; 0 1", "1; 2; 4"
     masked = values(worked.attention(q, k, v, mask="1 1 0"))

@@ -380,10 +380,6 @@ def test_the_area_is_the_integral_in_closed_form() -> None:
     for steepness in (10.0, 300.0):
         model = stairs.network(steepness)
 
-        def network(x: torch.Tensor, model: torch.nn.Module = model) -> torch.Tensor:
-            with torch.no_grad():
-                return model(x[:, None])[:, 0]
-
         def integral(x: float, m: float = steepness) -> float:
             soft = [math.log1p(math.exp(-abs(m * (x - j)))) / m + max(x - j, 0.0) for j in (1, 2)]
             return soft[0] + 2 * soft[1]
@@ -391,11 +387,11 @@ def test_the_area_is_the_integral_in_closed_form() -> None:
         low, high = 1.0, 2.0
         for _ in range(80):  # where the network is 1, between the jumps
             middle = (low + high) / 2
-            below = network(torch.tensor([middle]).double()).item() < 1
+            below = model(torch.tensor([[middle]]).double()).item() < 1
             low, high = (middle, high) if below else (low, middle)
         signed = [integral(b) - integral(a) - (b - a) * level
                   for a, b, level in ((0, 1, 0), (1, low, 1), (low, 2, 1), (2, 3, 3))]  # fmt: skip
-        area = area_between(network, stairs, (0.0, 3.0), steepness)
+        area = area_between(model, stairs, (0.0, 3.0), steepness)
         assert area == pytest.approx(sum(map(abs, signed)), abs=1e-9)
         largest, outside = largest_errors(model, stairs, (0.0, 3.0), 0.1)
         assert largest >= 1.0 - 1e-9
@@ -427,7 +423,7 @@ def test_clipping_is_that_of_torch() -> None:
 
 def test_norms_are_those_of_torch() -> None:
     x, gain, shift = random(5, 3), random(3), random(3)
-    found = values(worked.norm(x, eps=0.1, gain=gain, shift=shift))
+    found = values(worked.norm(x, eps=0.1, gamma=gain, beta=shift))
     batch = torch.nn.BatchNorm1d(3, eps=0.1).double()
     with torch.no_grad():
         batch.weight.copy_(gain)
@@ -477,7 +473,7 @@ def test_the_size_of_the_jacobian_is_that_of_autograd() -> None:
         ("norm", "--x|1 2; 3 3", "row 2 is constant.*pass eps"),
         ("norm", "--x|1 2; 1 3", "column 1 is constant.*pass eps"),
         ("norm", "--x|0; 0", "row 1 contains only 0"),
-        ("norm", "--gain|1", "gain has 1 number, but x has 2 columns"),
+        ("norm", "--gamma|1", "gamma has 1 number, but x has 2 columns"),
         ("norm", "--eps|-1", "eps = -1: must be at least 0"),
         ("variance", "--d-k|9", "d_k = 9: at most 8"),
         ("variance", "--sizes|100000|--draws|10000", "fewer draws"),

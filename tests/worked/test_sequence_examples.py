@@ -215,7 +215,9 @@ def w37(x: dict[str, Any]) -> dict[str, Any]:
     return {"steps": [step | {"z": 1 - step["z"]} for step in steps]}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "W35")) for n in EXAMPLES]
+)
 def test_the_exercise_gives_the_numbers_of_the_example(name: str) -> None:
     example = EXAMPLES[name]
     make: Callable[[dict[str, Any]], dict[str, Any]] = globals()[name.lower()]

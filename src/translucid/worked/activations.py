@@ -54,7 +54,7 @@ def activations(
     board.state("z", values)
     for name in _NAMES:
         act, symbol = ACTIVATIONS[name], SYMBOLS[name]
-        at = {"z": values, "act": symbol}
+        at: dict[str, Tensor | str] = {"z": values, "act": symbol}
         board.section = name if name in ("sigmoid", "tanh") else symbol[8:-1]
         board.step(
             f"Activation: ${symbol}$ of each entry", f"{symbol}(z)", "<act>(<z>)", act(values), at,

@@ -150,7 +150,9 @@ def attention(
 
 def _more(graph: AttentionGraph, target: Numbers | None, causal: bool, unscaled: bool) -> str:
     if len(graph.query) == len(graph.key):
-        return "--causal" if target is None and not causal else ""
+        fits = graph.value.shape == matrix(EXAMPLE_TARGET, "target").shape
+        backward = f'--target "{EXAMPLE_TARGET}"' if fits else ""
+        return "" if target is not None else backward if causal else "--causal"
     return "" if unscaled else "--unscaled"  # between two sequences there is no causal order
 
 

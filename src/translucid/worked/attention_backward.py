@@ -11,6 +11,7 @@ from torch import Tensor
 
 from translucid.core.catalogue import fill
 from translucid.core.trace import Trace
+from translucid.parts.activations import softmax
 from translucid.worked.board import Board, gradient, squared_loss
 
 _JACOBIAN = 8  # with more keys than this, the Jacobian of one row is not written out
@@ -75,7 +76,8 @@ def backward(
     grad("A", "how well each value matches each error", r"<dY> <V>^{\top}", d_points["pattern"])
 
     board.section = "Backward through the softmax, row by row"
-    _write_jacobian(board, pattern, d_points["pattern"], d_points["masked"], last)
+    scores = trace["attention.masked"][0, 0].detach()
+    _write_jacobian(board, scores, pattern, d_points["pattern"], d_points["masked"], last)
     title = r"Mean of each row of $\frac{\partial L}{\partial A}$, weighted by $A$"
     write("r", title, r"\textstyle\sum_k (<A> \odot <dA>)", weighted, "r")
     title = "all rows at once, the same as the Jacobian of each row"
@@ -103,14 +105,15 @@ def _last_scores(trace: Trace) -> str:
     return "S''" if hidden else "S'" if scaled else "S"
 
 
-def _write_jacobian(board: Board, pattern: Tensor, d_a: Tensor, d_s: Tensor, symbol: str) -> None:
+def _write_jacobian(
+    board: Board, scores: Tensor, pattern: Tensor, d_a: Tensor, d_s: Tensor, symbol: str
+) -> None:
     """Write the Jacobian of the softmax for the second row, and the gradient through it."""
     if pattern.shape[1] > _JACOBIAN:
         return
     row = min(1, len(pattern) - 1)
-    index, a = row + 1, pattern[row].clone().requires_grad_()
-    scores = torch.where(a > 0, a.log(), -torch.inf).detach()  # a softmax inverts this
-    jacobian = torch.autograd.functional.jacobian(lambda x: x.softmax(dim=0), scores)
+    index = row + 1
+    jacobian = torch.autograd.functional.jacobian(lambda s: softmax(s, Trace()), scores[row])
     values = {"a": pattern[row], "da": d_a[row], "J": jacobian}
     symbols = {"a": f"a_{index}", "J": f"J_{index}", "da": gradient(f"a_{index}")}
     board.step(

@@ -122,12 +122,12 @@ def _named(net: Net) -> dict[str, Tensor]:
 
 def central_differences(net: Net, target: Tensor, step: float = _STEP) -> dict[str, Tensor]:
     """The gradient by parameter, from the loss on both sides of each entry."""
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, parameter in _named(net).items():
         both = [_both_sides(net, target, name, i, step) for i in range(parameter.numel())]
-        found[name] = torch.stack([(up - down) / (2 * step) for up, down in both])
-        found[name] = found[name].view_as(parameter)
-    return found
+        results[name] = torch.stack([(up - down) / (2 * step) for up, down in both])
+        results[name] = results[name].view_as(parameter)
+    return results
 
 
 def _both_sides(
@@ -215,10 +215,10 @@ def _places(value: Tensor) -> list[str]:
 
 def verdict(differ: Mapping[str, int], wrong: bool = False) -> str:
     """The result of a check as a sentence."""
-    found = [f"$\\partial L / \\partial {name}$" for name, count in differ.items() if count]
-    if found:
+    failing = [f"$\\partial L / \\partial {name}$" for name, count in differ.items() if count]
+    if failing:
         total = many(sum(differ.values()), "number")
-        return f"The check fails: {total} of {', '.join(found)} differ."
+        return f"The check fails: {total} of {', '.join(failing)} differ."
     if wrong:
         return "With these numbers, the wrong formula gives the right result: try other numbers."
     return "All gradients equal their central differences."

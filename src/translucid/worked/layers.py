@@ -87,8 +87,7 @@ def feedforward(
     part, trace = FeedForward(rows.shape[1], len(weights["W_2"]), act).double(), Trace()
     _set_feedforward(part, weights)
     board.state("X", rows)
-    for name, weight in weights.items():
-        board.state(name, weight)
+    _state_feedforward(board, weights)
     part(rows[None], trace.at("feedforward"))
     write_feedforward(board, trace, rows, weights, act)
     return board.solution(
@@ -400,6 +399,11 @@ def _build(
     return layer
 
 
+def _state_feedforward(board: Board, weights: Mapping[str, Tensor]) -> None:
+    for name, weight in weights.items():
+        board.state(name, weight[None] if name.startswith("b") else weight)  # biases as rows
+
+
 def _state(
     board: Board,
     x: Tensor,
@@ -419,8 +423,7 @@ def _state(
             tables = {name: numbers[start + name] for name in ATTENTION}
             superscript = r"^{\mathrm{cross}}" if start else ""
             shown[sublayer] = state_weights(board, weights[sublayer], tables, superscript)
-    for name, weight in weights["feedforward"].items():
-        board.state(name, weight)
+    _state_feedforward(board, weights["feedforward"])
     shown["feedforward"] = dict(weights["feedforward"])
     if heads > 1:
         board.state("h", str(heads), name="heads")

@@ -291,11 +291,11 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
     """Write the gradients from the loss back to every parameter, and set their `.grad`."""
     z, h = trace["layers.0.dense.preactivation"], trace["layers.0.dense.activation"]
     out = trace["output.dense.preactivation"]
-    found = torch.autograd.grad(loss, [out, h, z], retain_graph=True)
+    d_tensors = torch.autograd.grad(loss, [out, h, z], retain_graph=True)
     (slope,) = torch.autograd.grad(ACTIVATIONS[net.activation](z).sum(), z, retain_graph=True)
     loss.backward()
-    tensors = {"x": net.x, "h": h, "z": z, "out": out, "delta": found[0], "dh": found[1]}
-    tensors |= {"dz": found[2], "slope": slope}
+    tensors = {"x": net.x, "h": h, "z": z, "out": out, "delta": d_tensors[0], "dh": d_tensors[1]}
+    tensors |= {"dz": d_tensors[2], "slope": slope}
     values: dict[str, Tensor | str] = {
         name: value.detach()[0] if net.rows == 1 else value.detach()
         for name, value in tensors.items()

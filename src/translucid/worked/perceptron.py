@@ -109,7 +109,7 @@ def perceptron(
         more=more,
         program=program,
         example=example,
-        asked=asked or any(given is not None for given in (x, w, b, target)),
+        asked=asked or numbers.asked or w is not None or b is not None,
     )
 
 
@@ -229,7 +229,7 @@ def _points(x: Numbers | None, target: Numbers | None, data: str | None) -> Comp
             "with one row per point, and target",
             ("x", "target"),
         )
-    return complete({"x": CORNERS, "target": DATA[data.lower()]}, {}, ())
+    return Completed({"x": CORNERS, "target": DATA[data.lower()]}, asked=False, kept=())
 
 
 def _targets(target: Numbers, points: Tensor) -> Tensor:

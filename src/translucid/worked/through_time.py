@@ -176,7 +176,7 @@ def _write_step(board: Board, back: _Backward, goal: Tensor, t: int) -> None:
         through += "" if gate else "ReLU" if exercise.cell == "rnn_relu" else "tanh"
         template = template if "b_hn" in exercise.written else template.replace(" + <b_hn>", "")
         what = "preactivation" if exercise.kind == "rnn" else point.replace("_", " ")
-        of = _indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, t)
+        of = _indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, t + 1)
         write(of, f"Gradient at the {what}: through {through}", template, gradients[point][t])
     if t > back.first:
         paths = {"rnn": "back through $U$", "lstm": "back through every $U$, one path for each sum"}
@@ -200,7 +200,7 @@ def _values(
     for name in back.trace.names(f"layers.0.{exercise.kind}.*"):
         point = name.rpartition(".")[2]
         letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
-        put(letter, back.at(point, t), _indexed(letter, t))
+        put(letter, back.at(point, t), _indexed(letter, t + 1))
     put("h_before", back.at("hidden", t - 1), f"h_{{{t}}}")
     put("d_h", gradients["hidden"][t], gradient(f"h_{{{t + 1}}}"))
     if exercise.c0 is not None:
@@ -212,14 +212,14 @@ def _values(
     for point in exercise.sums.values():
         letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
         name = f"d_{letter.removeprefix('a_')}"
-        put(name, gradients[point][t], gradient(_indexed(letter, t)))
+        put(name, gradients[point][t], gradient(_indexed(letter, t + 1)))
     return values, symbols
 
 
-def _indexed(letter: str, t: int) -> str:
-    """A symbol with the number of its step: `a_f` at the first step -> `a_{f,1}`."""
+def _indexed(letter: str, step: int | str) -> str:
+    """A symbol with the number of its step: `a_f` at step 1 -> `a_{f,1}`."""
     base, _, index = letter.partition("_")
-    return f"{base}_{{{index + ',' if index else ''}{t + 1}}}"
+    return f"{base}_{{{index + ',' if index else ''}{step}}}"
 
 
 # ---- all steps ----
@@ -306,7 +306,7 @@ def _weight(board: Board, back: _Backward, name: str, slope: Tensor) -> None:
     first = r"(<d{t}> \odot <r{t}>)" if reset else "<d{t}>"
     terms = [(first + other).replace("{t}", str(t)) for t in steps]
     symbols = {"W": r"\, x_t^{\top}", "U": r"\, h_{t-1}^{\top}", "b": ""}[letter]
-    error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, 0).replace("1", "t"))
+    error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, "t"))
     error = rf"({error} \odot r_t)" if reset else error
     where = rf"t>{back.first}" if back.first else "t"
     board.step(
