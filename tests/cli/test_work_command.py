@@ -150,6 +150,48 @@ FILES = {
 }
 
 
+def test_options_of_exercises_on_sequences() -> None:
+    weights = {"b_f": 10}
+    assert (
+        work("lstm", "--b_f", "10", "--target", "1", "--truncate", "2")
+        == worked.lstm(weights=weights, target=1, truncate=2).text()
+    )
+    assert work("rnn", "--target", "1", "--rate", ".1") == worked.rnn(target=1, rate=0.1).text()
+    target = "1 0; 0 1; 0 0"
+    assert (
+        work("attention", "--target", target, "--mask", "1 1 0")
+        == worked.attention(target=target, mask="1 1 0").text()
+    )
+    heads = "1 0; 0 1; 0 0; 0 0 | 0 0; 0 0; 1 0; 0 1"
+    assert work("multihead", "--W_Q", heads) == worked.multihead(wq=heads).text()
+    assert work("feedforward", "--x", "1 -1") == worked.feedforward("1 -1").text()
+    assert (
+        work("encoder-layer", "--d-model", "8", "--heads", "2")
+        == worked.encoder_layer(d_model=8, heads=2).text()
+    )
+    assert (
+        work("decoder-layer", "--mask", "1 0", "--placement", "pre", "--digits", "2")
+        == worked.decoder_layer(mask="1 0", placement="pre", digits=2).text()
+    )
+    assert (
+        work("embedding", "a dog", "--vocabulary", "a cat", "--scale")
+        == worked.embedding("a dog", vocabulary="a cat", scale=True).text()
+    )
+    assert (
+        work("positions", "--shift", "3", "--embeddings", "1 0; 0 1")
+        == worked.positions(shift=3, embeddings="1 0; 0 1").text()
+    )
+
+
+def test_a_layer_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "layer.toml"
+    path.write_text(
+        'x = [[1, 0, 1, 0], [0, 1, 0, 1]]\ncross_wq = "1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 2"', "utf-8"
+    )
+    wanted = worked.decoder_layer("1 0 1 0; 0 1 0 1", cross_wq="1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 2")
+    assert work("decoder-layer", "--file", str(path)) == wanted.text()
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_from_a_file(name: str, tmp_path: Path) -> None:
     import tomllib

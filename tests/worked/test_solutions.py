@@ -85,6 +85,17 @@ def solutions(digits: int = 12) -> dict[str, Solution]:
             **d,
         ),
         "rotary": worked.positions(rotary=True, **d),
+        "embedding": worked.embedding(scale=True, first=3, **d),
+        "feedforward": worked.feedforward(
+            "1 -1; -2 0.5; 1 1", w1=A, b1="1 0 -1", w2="1 0; 0 1; 1 1", b2="0.5 0",
+            activation="tanh", **d,
+        ),
+        "encoder layer": worked.encoder_layer(mask="1 1 0", **d),
+        "encoder layer of heads": worked.encoder_layer(
+            heads=2, b2="1 0 -1 2", placement="pre", activation="gelu", eps=0, **d
+        ),
+        "decoder layer": worked.decoder_layer(mask="1 0", **d),
+        "layer shapes": worked.decoder_layer(d_model=8, heads=2, length=3),
         "mlp": worked.mlp(**d),
         "mlp tanh": worked.mlp(
             "1 2", "1 .5; .25 -1; 1 1", "0.1 0 -1", "1 2 3; -1 0 1", "0 1", "1 1", 0.1,
@@ -93,6 +104,30 @@ def solutions(digits: int = 12) -> dict[str, Solution]:
         "mlp sigmoid": worked.mlp("1", "2", "0.5", "3", y="1", activation="sigmoid", **d),
         "mlp gelu": worked.mlp("1 2", "2 1", v="3", y="1", rate=1, activation="gelu", **d),
         "mlp forward": worked.mlp("1 2", "2 1; 0 -3", v="3 1", activation="identity", **d),
+        "mlp rows": worked.mlp(
+            "1 0 2; 0 1 1; -1 2 0", "1 -1 0; 0 2 1", "0 1", "2 -1", 0.5, "3 1 -2", 0.1,
+            rates="0.01 1", steps=3, check=True, **d,
+        ),
+        "mlp outputs": worked.mlp(
+            "1 0.3; -2 4", "1 2; 0 -1; 3 1", "1 0 -1", "2 0 1; 1 -1 0", "0.5 2", "1 2; 3 4", 0.01,
+            activation="identity", **d,
+        ),
+        "mlp silu": worked.mlp("1 2", "2 1; 1 -1", v="3 1", y="1", activation="silu", **d),
+        "gradcheck": worked.gradcheck(along="b_1", **d),
+        "gradcheck v": worked.gradcheck(wrong="v", **d),
+        "gradcheck slope": worked.gradcheck(wrong="slope", activation="tanh", **d),
+        "gradcheck sign": worked.gradcheck(
+            "1 2; 0 1", "1 1", v="2", y="1 1", wrong="sign", along="c", by=0.5, **d
+        ),
+        "activations": worked.activations("-2 -1 0 0.5 5", **d),
+        "steps": worked.steps(**d),
+        "steps sine": worked.steps(sine="2 4", **d),
+        "clip": worked.clip(**d),
+        "clip one": worked.clip("3 -4 0.1", norm=2.5, value=1, **d),
+        "norm": worked.norm(**d),
+        "norm of one": worked.norm("1 2 4 9", eps=0.5, gamma="1 2 1 1", beta="0 -1 0 1", **d),
+        "norm constant": worked.norm("1 2; 1 -5", eps=0.1, gamma="2 3", **d),
+        "variance": worked.variance(3, sizes="2 8", draws=10, **d),
         "rnn": worked.rnn(SEQUENCE, wide("rnn"), h0="0.5 -1", target="1 0", rate=0.1, **d),
         "rnn relu": worked.rnn(target="1 0", rate=0.5, activation="relu", **d),
         "rnn truncated": worked.rnn("1 2 3 4 5 6", wide("rnn") | {"W": [[1.0], [0.5]]},
@@ -149,7 +184,16 @@ def test_each_formula_with_its_numbers_gives_its_result(kind: str) -> None:
             wanted = torch.tensor(value, dtype=torch.float64)
             assert torch.allclose(written, wanted, rtol=1e-6, atol=1e-9), step.title
             checked += 1
-    assert checked > 2 or kind.startswith(("beam", "positions")) or kind == "perceptron answer"
+    few = (
+        "beam",
+        "positions",
+        "layer shapes",
+        "embedding",
+        "steps sine",
+        "gradcheck",
+        "perceptron answer",
+    )
+    assert checked > 2 or kind.startswith(few)
 
 
 def _flat(value: Any) -> list[Any]:
@@ -489,7 +533,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("perceptron", {"x": "1 2", "w": "1"}, "x is 1 x 2 and w has 1 number.* 2$"),
         ("perceptron", {"x": "1 2", "w": "1 b"}, "w: 'b' is not a number"),
         ("perceptron", {"x": "1 2"}, "w is missing.* or target"),
-        ("perceptron", {"target": "1 2"}, "x has 4 rows and target has 2.*: pass x too"),
+        ("perceptron", {"target": "0 1"}, "x has 4 rows and target has 2.*: pass x too"),
         ("perceptron", {"x": "1; 2", "target": "1"}, "x has 2 rows and target has 1 number: each"),
         ("perceptron", {"x": "1; 2", "target": "1 2"}, "target: .*2.* 0 or 1"),
         ("perceptron", {"x": "1; 2", "target": "-1 1"}, "target: .*-1.* 0 instead of -1"),
@@ -513,17 +557,42 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("multihead", {"wq": "1; 0 | 0; 1", "x": X, "heads": 1}, "matrices for 2 heads"),
         ("attention", {"x": X, "q": X}, "either q, k and v, or x"),
         ("attention", {"x": X, "wq": X, "identity": True}, "wq and identity"),
-        ("attention", {"x": X, "wq": X, "wk": X, "wv": X}, "x is 3 x 2 and wq is 3 x 2: wq must"),
+        (
+            "attention",
+            {"x": X, "wq": X, "wk": X, "wv": X},
+            "x has 2 columns and wq is 3 x 2: wq must",
+        ),
         ("attention", {"q": X, "k": A, "v": X}, "q is 3 x 2 and k is 2 x 3.* columns"),
         ("attention", {"q": X, "k": X, "v": A}, "k is 3 x 2 and v is 2 x 3: every key"),
         ("attention", {"q": X, "k": X[:2], "v": A, "causal": True}, "as many queries as keys"),
-        ("multihead", {"wq": X}, "x is 3 x 4 and wq is 3 x 2.*pass x, wk, wv and wo too"),
+        ("multihead", {"wq": X}, "x has 4 columns and wq is 3 x 2.*pass x, wk, wv and wo"),
         (
             "multihead",
             {"x": X, "heads": 3, "identity": True},
             "heads = 3: x has 2 columns, .*try 2",
         ),
-        ("multihead", {"x": X, "wq": A, "wk": A, "wv": A, "wo": A}, "wq is 2 x 3: with several"),
+        (
+            "multihead",
+            {"x": X, "wq": A, "wk": A, "wv": A, "wo": A},
+            "wq is 2 x 3: it must be 2 x 2, all heads",
+        ),
+        ("embedding", {"text": " "}, "text is empty"),
+        ("embedding", {"table": "1 2; 3 4"}, "table is 2 x 2: it needs one row for each of the 8"),
+        ("embedding", {"d": 3}, "d = 3: sines and cosines come in pairs; try 4"),
+        ("embedding", {"table": "1; 2", "text": "a"}, "table is 2 x 1: it needs .* 5 ids"),
+        ("feedforward", {"x": "1 2 3"}, "x has 3 columns and w1 is 2 x 4.*pass w1 and w2 too"),
+        ("feedforward", {"w2": "1 0"}, "w1 is 2 x 4 and w2 is 1 x 2: w2 must be 4 x 2"),
+        ("feedforward", {"b1": "1 0"}, "b1 has 2 numbers, but needs one for each of the 4 columns"),
+        ("encoder_layer", {"heads": 3}, "heads = 3: x has 4 columns, which 3 heads cannot share"),
+        ("encoder_layer", {"x": X}, "x has 2 columns and w1 is 4 x 2.*pass wq"),
+        ("encoder_layer", {"wq": X}, "x has 4 columns and wq is 3 x 2"),
+        ("encoder_layer", {"placement": "sandwich"}, "placement = sandwich: must be post or pre"),
+        ("encoder_layer", {"eps": -1}, "eps = -1: must be 0 or more"),
+        ("encoder_layer", {"d_model": 8, "x": X}, "x does not work with d_model"),
+        ("encoder_layer", {"length": 8}, "d_model is missing"),
+        ("encoder_layer", {"d_model": 8, "heads": 3}, "3 heads cannot share 8 dimensions"),
+        ("decoder_layer", {"h": X}, "x is 3 x 4 and h is 3 x 2: both need as many columns"),
+        ("decoder_layer", {"mask": "1 1 1"}, "mask is 1 x 3: .*each of the 2 keys"),
         ("positions", {"d": 5}, "d = 5: sines and cosines come in pairs; try 6"),
         ("positions", {"count": 2, "positions": "1"}, "positions or count, not both"),
         ("positions", {"q": "1 2"}, "q works only with rotary positions"),
@@ -533,7 +602,11 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("positions", {"rotary": True, "shift": 1}, "shift works only with sinusoidal"),
         ("positions", {"shift": 0}, "shift = 0: must be at least 1"),
         ("positions", {"embeddings": "1 2 3"}, "d = 3: sines and cosines come in pairs; try 4"),
-        ("positions", {"embeddings": "1 2; 1 2", "count": 3}, "embeddings is 2 x 2: .* 3 positions"),
+        (
+            "positions",
+            {"embeddings": "1 2; 1 2", "count": 3},
+            "embeddings is 2 x 2: .* 3 positions",
+        ),
         ("positions", {"embeddings": "1 2"}, "embeddings needs two positions"),
         ("positions", {"rotary": True, "q": "1 2", "k": "1"}, "q has 2 values and k has 1"),
         ("positions", {"rotary": True, "q": "1", "k": "1"}, "even number"),

@@ -12,7 +12,7 @@ from translucid.worked.solution.solution import Solution
 
 # The slope of each activation as a formula; empty if it has no short form.
 SLOPES: dict[ActivationName, str] = {
-    "identity": "1",
+    "identity": "",
     "sigmoid": r"\sigma(<z>) \odot (1 - \sigma(<z>))",
     "tanh": r"1 - \tanh(<z>)^2",
     "relu": r"\mathbf{1}(<z> > 0)",
@@ -52,7 +52,7 @@ def activations(
     board.state("z", values)
     for name in _NAMES:
         act, symbol = ACTIVATIONS[name], SYMBOLS[name]
-        at = {"z": values, "act": symbol}
+        at: dict[str, Tensor | str] = {"z": values, "act": symbol}
         board.section = name if name in ("sigmoid", "tanh") else symbol[8:-1]
         board.step(
             f"Activation: ${symbol}$ of each entry", f"{symbol}(z)", "<act>(<z>)", act(values), at,

@@ -101,7 +101,8 @@ def attention(
     else:
         _refuse_projections(x, weights, identity)
         numbers = complete(three, dict.fromkeys(three, EXAMPLE), tuple(three))
-        graph = AttentionGraph(*(matrix(numbers[n], n).requires_grad_() for n in three))
+        query, key, value = (matrix(numbers[n], n).requires_grad_() for n in three)
+        graph = AttentionGraph(query, key, value)
         for symbol in ("Q", "K", "V"):
             board.state(symbol, graph.points[symbol].detach())
     with numbers.fitting():
@@ -142,7 +143,9 @@ def attention(
 
 def _more(graph: AttentionGraph, target: Numbers | None, causal: bool, unscaled: bool) -> str:
     if len(graph.query) == len(graph.key):
-        return "--causal" if target is None and not causal else ""
+        fits = graph.value.shape == matrix(EXAMPLE_TARGET, "target").shape
+        backward = f'--target "{EXAMPLE_TARGET}"' if fits else ""
+        return "" if target is not None else backward if causal else "--causal"
     return "" if unscaled else "--unscaled"  # between two sequences there is no causal order
 
 
@@ -165,7 +168,7 @@ def _project(x: Tensor, weights: Mapping[str, Tensor]) -> AttentionGraph:
     x = x.clone().requires_grad_()
     layers: dict[str, nn.Linear] = {}
     for symbol, weight in weights.items():
-        layer = nn.Linear(*weight.shape, bias=False, dtype=torch.float64)
+        layer = nn.Linear(weight.shape[0], weight.shape[1], bias=False, dtype=torch.float64)
         with torch.no_grad():
             layer.weight.copy_(weight.T)
         layers[symbol] = layer

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from translucid.core.catalogue import fill
 from translucid.core.trace import Trace
+from translucid.parts.activations import softmax
 from translucid.worked.board import Board, gradient, squared_loss
 
 _JACOBIAN = 8  # with more keys than this, the Jacobian of one row is not written out
@@ -44,9 +45,9 @@ def backward(
     loss = squared_loss(board, "Y", mixed, target, "T")
     points = {n: trace[f"attention.{n}"] for n in ("mixed", "pattern", "masked", "scores")}
     leaves = [] if graph.x is None else [graph.x, *graph.layers.values()]
-    found = torch.autograd.grad(loss, [*points.values(), *graph.points.values(), *leaves])
-    d_points = {n: g[0, 0] for n, g in zip(points, found, strict=False)}
-    d_query, d_key, d_value, *d_leaves = found[len(points) :]
+    gradients = torch.autograd.grad(loss, [*points.values(), *graph.points.values(), *leaves])
+    d_points = {n: g[0, 0] for n, g in zip(points, gradients, strict=False)}
+    d_query, d_key, d_value, *leaf_gradients = gradients[len(points) :]
     pattern = trace["attention.pattern"][0, 0].detach()
 
     last = _last_scores(trace)
@@ -71,11 +72,12 @@ def backward(
 
     board.section = "Backward through the weighted mean"
     grad("Y", "the distance to the target", "<Y> - <T>", d_points["mixed"])
-    grad("V", "each value gets back its share of each output", r"<A>^{\top} <dY>", d_value)
+    grad("V", "each value by its weight in each output", r"<A>^{\top} <dY>", d_value)
     grad("A", "how well each value matches each error", r"<dY> <V>^{\top}", d_points["pattern"])
 
     board.section = "Backward through the softmax, row by row"
-    _write_jacobian(board, pattern, d_points["pattern"], d_points["masked"], last)
+    scores = trace["attention.masked"][0, 0].detach()
+    _write_jacobian(board, scores, pattern, d_points["pattern"], d_points["masked"], last)
     title = r"Mean of each row of $\frac{\partial L}{\partial A}$, weighted by $A$"
     write("r", title, r"\textstyle\sum_k (<A> \odot <dA>)", weighted, "r")
     title = "all rows at once, the same as the Jacobian of each row"
@@ -92,7 +94,7 @@ def backward(
     grad("K", "each key gets back the queries", r"<dS>^{\top} <Q>", d_key)
     if graph.x is not None:
         board.section = "Backward through the projections"
-        _write_projections(board, graph, values, known, symbols, d_leaves)
+        _write_projections(board, graph, values, known, symbols, leaf_gradients)
     return f"The loss is {board.number(loss.item())}."
 
 
@@ -103,14 +105,15 @@ def _last_scores(trace: Trace) -> str:
     return "S''" if hidden else "S'" if scaled else "S"
 
 
-def _write_jacobian(board: Board, pattern: Tensor, d_a: Tensor, d_s: Tensor, symbol: str) -> None:
+def _write_jacobian(
+    board: Board, scores: Tensor, pattern: Tensor, d_a: Tensor, d_s: Tensor, symbol: str
+) -> None:
     """Write the Jacobian of the softmax for the second row, and the gradient through it."""
     if pattern.shape[1] > _JACOBIAN:
         return
     row = min(1, len(pattern) - 1)
-    index, a = row + 1, pattern[row].clone().requires_grad_()
-    scores = torch.where(a > 0, a.log(), -torch.inf).detach()  # a softmax inverts this
-    jacobian = torch.autograd.functional.jacobian(lambda x: x.softmax(dim=0), scores)
+    index = row + 1
+    jacobian = torch.autograd.functional.jacobian(lambda s: softmax(s, Trace()), scores[row])
     values = {"a": pattern[row], "da": d_a[row], "J": jacobian}
     symbols = {"a": f"a_{index}", "J": f"J_{index}", "da": gradient(f"a_{index}")}
     board.step(
@@ -144,10 +147,10 @@ def _write_projections(
     values: Mapping[str, Tensor | str],
     known: Mapping[str, Tensor],
     symbols: Mapping[str, str],
-    found: list[Tensor],
+    gradients: list[Tensor],
 ) -> None:
     """Write the gradients of the weights and of X."""
-    d_x, *d_layers = found
+    d_x, *d_layers = gradients
     assert graph.x is not None
     every: dict[str, Tensor | str] = {**known, **values, "X": graph.x.detach()}
     symbols = {**symbols, "X": "X", **{name: name for name in graph.layers}}

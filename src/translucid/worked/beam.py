@@ -102,9 +102,11 @@ def _model(table: Mapping[str, Mapping[str, float]], p: str | None) -> TableMode
                 f"table, after {prefix!r}: expected the next words and their probabilities, "
                 f"such as {{ fine = 0.5, here = 0.5 }}"
             )
-        for word, chance in following.items():
-            if isinstance(chance, bool) or not isinstance(chance, int | float):
-                raise InputError(f"table, after {prefix!r}: P({word}) = {chance!r} is not a number")
+        for word, probability in following.items():
+            if isinstance(probability, bool) or not isinstance(probability, int | float):
+                raise InputError(
+                    f"table, after {prefix!r}: P({word}) = {probability!r} is not a number"
+                )
     return TableModel(table if p is None else _changed(table, p))
 
 
@@ -113,28 +115,29 @@ def _changed(table: Mapping[str, Mapping[str, float]], p: str) -> dict[str, dict
     remains, in the same proportions as before."""
     new: dict[str, dict[str, float]] = {}
     for entry in p.split(";"):
-        *prefix, word, value = entry.split() if len(entry.split()) > 2 else ("", "", "")
-        row = table.get(" ".join(prefix), {})
+        words = entry.split() if len(entry.split()) > 2 else ["", "", ""]
+        prefix, word, value = " ".join(words[:-2]), words[-2], words[-1]
+        row = table.get(prefix, {})
         if word not in row:
             first = next(iter(table))
             raise InputError(
                 f"p: {entry.strip()!r} is not a prefix of the table, one of its next words and a "
                 f'probability, such as "{first} {next(iter(table[first]))} 0.3"'
             )
-        chance = scalar(value, f"p of {' '.join((*prefix, word))}").item()
-        new.setdefault(" ".join(prefix), {})[word] = chance
+        probability = scalar(value, f"p of {prefix} {word}").item()
+        new.setdefault(prefix, {})[word] = probability
     changed = {prefix: dict(row) for prefix, row in table.items()}
-    for prefix, words in new.items():
+    for prefix, given in new.items():
         row = changed[prefix]
-        rest, others = 1 - sum(words.values()), sum(row.values()) - sum(row[w] for w in words)
-        if min(words.values()) < 0 or rest < -1e-9 or (rest > 1e-9 and not others > 0):
-            chances = ", ".join(f"P({w}) = {v:g}" for w, v in words.items())
+        rest, others = 1 - sum(given.values()), sum(row.values()) - sum(row[w] for w in given)
+        if min(given.values()) < 0 or rest < -1e-9 or (rest > 1e-9 and not others > 0):
+            written = ", ".join(f"P({w}) = {v:g}" for w, v in given.items())
             raise InputError(
-                f"p: after {prefix!r}, {chances} cannot be completed to a sum of 1; each "
+                f"p: after {prefix!r}, {written} cannot be completed to a sum of 1; each "
                 "probability must be between 0 and 1"
             )
         scale = max(rest, 0.0) / others if others > 0 else 0.0
-        changed[prefix] = {w: words.get(w, v * scale) for w, v in row.items()}
+        changed[prefix] = {w: given.get(w, v * scale) for w, v in row.items()}
     return changed
 
 

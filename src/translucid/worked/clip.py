@@ -35,15 +35,15 @@ def clip(
     gradients = matrix(EXAMPLE if g is None else g, "g")
     if len(gradients) > _MOST:
         raise InputError(f"g has {len(gradients)} rows; expected at most {_MOST}")
-    longest = _limit(norm, "norm", 1.0)
-    largest = _limit(value, "value", 0.5)
+    max_norm = _limit(norm, "norm", 1.0)
+    max_value = _limit(value, "value", 0.5)
     board = Board(digits)
     for i, gradient in enumerate(gradients, 1):
         board.state(f"g_{{{i}}}" if len(gradients) > 1 else "g", gradient[None], name=f"g {i}")
-    board.state(r"c_{\mathrm{norm}}", longest, name="norm")
-    board.state(r"c_{\mathrm{value}}", largest, name="value")
+    board.state(r"c_{\mathrm{norm}}", max_norm, name="norm")
+    board.state(r"c_{\mathrm{value}}", max_value, name="value")
     rows = [
-        _one(board, gradient, longest, largest, f"_{{{i}}}" if len(gradients) > 1 else "")
+        _one(board, gradient, max_norm, max_value, f"_{{{i}}}" if len(gradients) > 1 else "")
         for i, gradient in enumerate(gradients, 1)
     ]
     board.section = "Side by side"
@@ -90,22 +90,22 @@ def clipped(gradient: Tensor, norm: float, value: float | None = None) -> tuple[
 
 
 def _one(
-    board: Board, gradient: Tensor, longest: Tensor, largest: Tensor, index: str
+    board: Board, gradient: Tensor, max_norm: Tensor, max_value: Tensor, index: str
 ) -> tuple[float, ...]:
     """Write both ways of clipping one gradient; return the numbers of its row in the table."""
-    by_norm, size = clipped(gradient, longest.item())
-    by_value, _ = clipped(gradient, torch.finfo(torch.float64).max, largest.item())
+    by_norm, size = clipped(gradient, max_norm.item())
+    by_value, _ = clipped(gradient, torch.finfo(torch.float64).max, max_value.item())
     factor = by_norm.norm() / size if size else torch.ones_like(size)
     symbols = {"g": f"g{index}", "norm": rf"\lVert g{index} \rVert", "limit": r"c_{\mathrm{norm}}"}
     symbols |= {"value": r"c_{\mathrm{value}}", "factor": "s"}
-    values: dict[str, Tensor | str] = {"g": gradient[None], "norm": size, "limit": longest}
-    values |= {"value": largest, "factor": factor, "minus": -largest}
+    values: dict[str, Tensor | str] = {"g": gradient[None], "norm": size, "limit": max_norm}
+    values |= {"value": max_value, "factor": factor, "minus": -max_value}
     squares = " + ".join(f"<g{i}>^2" for i in range(len(gradient)))
-    each = {f"g{i}": entry for i, entry in enumerate(gradient)}
+    entries = {f"g{i}": entry for i, entry in enumerate(gradient)}
     which = f": gradient ${symbols['g']}$" if index else ""
     board.section = f"By norm{which}"
     board.step(
-        "Norm: the length of the gradient", symbols["norm"], rf"\sqrt{{{squares}}}", size, each,
+        "Norm: the length of the gradient", symbols["norm"], rf"\sqrt{{{squares}}}", size, entries,
         formula=rf"\sqrt{{\textstyle\sum_i {{g{index}}}_i^2}}" if index
         else r"\sqrt{\textstyle\sum_i g_i^2}",
         name="norm",

@@ -42,10 +42,11 @@ def embedding(
     Example: translucid work embedding "the cat sees the dog" --d 4
     """
     sentence = EXAMPLE if text is None else text
+    for name, given in (("text", sentence), ("vocabulary", vocabulary)):
+        if given is not None and not given.split():
+            raise InputError(f"{name} is empty; pass a sentence, such as {EXAMPLE!r}")
     tokenizer = _tokenizer(sentence if vocabulary is None else vocabulary)
     ids = tokenizer.encode(sentence)
-    if not ids:
-        raise InputError("text is empty; pass a sentence, such as " + repr(EXAMPLE))
     start = 0 if first is None else whole(first, "first", least=0)
     rows = _table(table, d, len(tokenizer))
     if rows.shape[1] % 2:

@@ -114,19 +114,26 @@ def _named(net: Net) -> dict[str, Tensor]:
 
 def central_differences(net: Net, target: Tensor, step: float = _STEP) -> dict[str, Tensor]:
     """The gradient by parameter, from the loss on both sides of each entry."""
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, parameter in _named(net).items():
-        entries, slopes = parameter.view(-1), torch.zeros_like(parameter).view(-1)
-        for i, value in enumerate(entries.tolist()):
-            sides = []
-            for moved in (value + step, value - step):
-                entries[i] = moved
-                with torch.no_grad():
-                    sides.append(loss_of(net.model(net.x), target).item())
-            entries[i] = value
-            slopes[i] = (sides[0] - sides[1]) / (2 * step)
-        found[name] = slopes.view_as(parameter)
-    return found
+        both = [_both_sides(net, target, name, i, step) for i in range(parameter.numel())]
+        results[name] = torch.stack([(up - down) / (2 * step) for up, down in both])
+        results[name] = results[name].view_as(parameter)
+    return results
+
+
+def _both_sides(
+    net: Net, target: Tensor, name: str, i: int, step: float = _STEP
+) -> tuple[Tensor, Tensor]:
+    """The loss with entry i of a parameter moved up and down by one step."""
+    entries = _named(net)[name].view(-1)
+    value, losses = entries[i].item(), []
+    for moved in (value + step, value - step):
+        entries[i] = moved
+        with torch.no_grad():
+            losses.append(loss_of(net.model(net.x), target))
+    entries[i] = value
+    return losses[0], losses[1]
 
 
 def write_check(
@@ -136,6 +143,18 @@ def write_check(
     that differ, by parameter."""
     board.section = "Check of the gradients"
     numeric = central_differences(net, target)
+    name = max(numeric, key=lambda name: numeric[name].abs().max().item())
+    i = int(numeric[name].abs().argmax())
+    up, down = _both_sides(net, target, name, i)
+    symbol = f"{name}{_places(numeric[name])[i]}"
+    board.step(
+        f"Central difference of ${symbol}$: the loss on both sides, at a distance of $10^{{-5}}$",
+        gradient(symbol), r"(<up> - <down>) / (2 \cdot <step>)", numeric[name].flatten()[i],
+        {"up": up, "down": down, "step": torch.tensor(_STEP, dtype=torch.float64)},
+        symbols={"up": rf"L({symbol} + \epsilon)", "down": rf"L({symbol} - \epsilon)",
+                 "step": r"\epsilon"},
+        name="central difference",
+    )  # fmt: skip
     with torch.no_grad():
         loss = loss_of(net.model(net.x), target).item()
     rows: list[tuple[str, ...]] = []
@@ -151,8 +170,7 @@ def write_check(
                 (f"${name}{place}$", board.number(value), board.number(other, 1e-8), result)
             )
     board.table(
-        r"Central differences $(L(\theta + \epsilon) - L(\theta - \epsilon)) / 2 \epsilon$ with "
-        r"$\epsilon = 10^{-5}$, for each parameter",
+        "Gradient and central difference of every parameter",
         SolutionTable(
             (r"$\theta$", "gradient", "central difference", ""),
             first_and_last(rows, _SHOWN),
@@ -189,10 +207,10 @@ def _places(value: Tensor) -> list[str]:
 
 def verdict(differ: Mapping[str, int], wrong: bool = False) -> str:
     """The result of a check as a sentence."""
-    found = [f"$\\partial L / \\partial {name}$" for name, count in differ.items() if count]
-    if found:
+    failing = [f"$\\partial L / \\partial {name}$" for name, count in differ.items() if count]
+    if failing:
         total = many(sum(differ.values()), "number")
-        return f"The check fails: {total} of {', '.join(found)} differ."
+        return f"The check fails: {total} of {', '.join(failing)} differ."
     if wrong:
         return "With these numbers, the wrong formula gives the right result: try other numbers."
     return "All gradients equal their central differences."

@@ -136,7 +136,9 @@ def write_head(
     skipped |= set() if note else {"mask", "masked"}
     skipped |= {"shift"} if textbook else set()
     skipped |= {"scale", "mask"} if head not in ("", "_1") else set()  # the same for all heads
+    blind = not bool(torch.as_tensor(values["normaliser"]).all())
     notes = {"mask": note, "pattern": "Each row is divided by its own sum."}
+    notes["pattern"] += " A query without visible keys has only weights of 0." if blind else ""
     absent = ["shift"] if textbook else []
     for name in INSIDE:
         if name not in skipped:

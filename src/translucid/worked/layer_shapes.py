@@ -95,7 +95,7 @@ def _write_shapes(board: Board, layer: Layer, length: int, d_model: int) -> None
 def _write_parameters(board: Board, layer: Layer) -> int:
     """Write the number of parameters of each sub-layer; return their sum."""
     rows: list[tuple[str, ...]] = []
-    found: dict[str, Value] = {}
+    counts: dict[str, Value] = {}
     parts: dict[str, list[nn.Module]] = {
         SUBLAYERS[n]: [layer.get_submodule(n)] for n in layer.frames()
     }
@@ -106,12 +106,12 @@ def _write_parameters(board: Board, layer: Layer) -> int:
         weights = sum(p.numel() for p in tensors if p.dim() > 1)
         total = sum(p.numel() for p in tensors)
         rows.append((name, f"{weights:,}", f"{total - weights:,}", f"{total:,}"))
-        found[name] = {"weights": weights, "vectors": total - weights, "total": total}
+        counts[name] = {"weights": weights, "vectors": total - weights, "total": total}
     board.table(
         "Parameters: weight matrices, and vectors (biases, gains and shifts)",
         SolutionTable(("part", "matrices", "vectors", "total"), tuple(rows)),
         name="parameters",
-        value=found,
+        value=counts,
         note="Counted on the real layer.",
     )
     return sum(p.numel() for p in layer.parameters())

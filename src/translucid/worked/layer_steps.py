@@ -97,7 +97,8 @@ class LayerWriter:
         }
         for point in joined:
             outside = encoder_output is not None and name == "cross_attention" and point != "query"
-            values = {**self.weights[name], **joined, "x": encoder_output if outside else x}
+            rows = encoder_output if outside and encoder_output is not None else x
+            values = {**self.weights[name], **joined, "x": rows}
             self.board.point(f"{name}.{point}", values, {"x": "H" if outside else source}, NO_BIAS)
         section, many = self.board.section, part.heads > 1
         for head in range(part.heads):

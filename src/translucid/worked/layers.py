@@ -85,8 +85,7 @@ def feedforward(
     part, trace = FeedForward(rows.shape[1], len(weights["W_2"]), act).double(), Trace()
     _set_feedforward(part, weights)
     board.state("X", rows)
-    for name, weight in weights.items():
-        board.state(name, weight)
+    _state_feedforward(board, weights)
     part(rows[None], trace.at("feedforward"))
     write_feedforward(board, trace, rows, weights, act)
     return board.solution(
@@ -300,21 +299,21 @@ def _activation(name: str | None) -> ActivationName:
         return "relu"
     if name not in names:
         raise InputError(f"activation = {name}: expected one of {', '.join(names)}")
-    return names[names.index(name)]  # type: ignore[arg-type]  # it is one of them
+    return names[names.index(name)]
 
 
 def _weights(numbers: Completed, d_model: int) -> dict[str, dict[str, Tensor]]:
     """The weights by sub-layer and symbol."""
-    found: dict[str, dict[str, Tensor]] = {}
+    weights: dict[str, dict[str, Tensor]] = {}
     for sublayer, start in (("self_attention", ""), ("cross_attention", "cross_")):
         if f"{start}wq" in numbers.numbers:
-            found[sublayer] = {
+            weights[sublayer] = {
                 f"W_{name[1].upper()}": read_weight(
                     numbers[start + name], start + name, d_model, square=True
                 )
                 for name in ATTENTION
             }
-    return found | {"feedforward": _feedforward_weights(numbers, d_model)}
+    return weights | {"feedforward": _feedforward_weights(numbers, d_model)}
 
 
 def _feedforward_weights(numbers: Completed, d_model: int) -> dict[str, Tensor]:
@@ -374,6 +373,11 @@ def _build(
     return layer
 
 
+def _state_feedforward(board: Board, weights: Mapping[str, Tensor]) -> None:
+    for name, weight in weights.items():
+        board.state(name, weight[None] if name.startswith("b") else weight)  # biases as rows
+
+
 def _state(
     board: Board,
     x: Tensor,
@@ -393,8 +397,7 @@ def _state(
             tables = {name: numbers[start + name] for name in ATTENTION}
             superscript = r"^{\mathrm{cross}}" if start else ""
             shown[sublayer] = state_weights(board, weights[sublayer], tables, superscript)
-    for name, weight in weights["feedforward"].items():
-        board.state(name, weight)
+    _state_feedforward(board, weights["feedforward"])
     shown["feedforward"] = dict(weights["feedforward"])
     if heads > 1:
         board.state("h", str(heads), name="heads")

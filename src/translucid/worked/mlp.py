@@ -3,6 +3,7 @@
 The formulas of the gradients are defined here; the numbers come from autograd on the real model.
 """
 
+import math
 from copy import deepcopy
 from itertools import pairwise
 from typing import Literal
@@ -20,7 +21,7 @@ from translucid.worked.activations import SLOPES
 from translucid.worked.board import Board, check_rate, compare, gradient, squared_loss, write_update
 from translucid.worked.gradcheck import verdict, write_check
 from translucid.worked.net import Net, loss_of, read_net, read_target, with_example
-from translucid.worked.solution.content import SolutionTable, plain
+from translucid.worked.solution.content import SolutionTable, Value, plain
 from translucid.worked.solution.numbers import Number, Numbers, many, vector, whole
 from translucid.worked.solution.solution import Solution
 
@@ -279,11 +280,11 @@ def backward(board: Board, net: Net, trace: Trace, loss: Tensor, target: Tensor)
     """Write the gradients from the loss back to every parameter, and set their `.grad`."""
     z, h = trace["layers.0.dense.preactivation"], trace["layers.0.dense.activation"]
     out = trace["output.dense.preactivation"]
-    found = torch.autograd.grad(loss, [out, h, z], retain_graph=True)
+    d_tensors = torch.autograd.grad(loss, [out, h, z], retain_graph=True)
     (slope,) = torch.autograd.grad(ACTIVATIONS[net.activation](z).sum(), z, retain_graph=True)
     loss.backward()
-    tensors = {"x": net.x, "h": h, "z": z, "out": out, "delta": found[0], "dh": found[1]}
-    tensors |= {"dz": found[2], "slope": slope}
+    tensors = {"x": net.x, "h": h, "z": z, "out": out, "delta": d_tensors[0], "dh": d_tensors[1]}
+    tensors |= {"dz": d_tensors[2], "slope": slope}
     values: dict[str, Tensor | str] = {
         name: value.detach()[0] if net.rows == 1 else value.detach()
         for name, value in tensors.items()
@@ -347,30 +348,35 @@ def _sweep(board: Board, net: Net, target: Tensor, rates: list[float], steps: in
             f"{title} after each step of gradient descent",
             SolutionTable(header, tuple(rows)),
             name=f"sweep of the {name}" if name == "loss" else "active units",
-            value=[plain(torch.tensor(run[name])) for run in runs.values()],
+            value=[_json(run[name]) for run in runs.values()],
         )
+    last = {rate: run["loss"][-1] for rate, run in runs.items()}
     remarks = {rate: _remark(run) for rate, run in runs.items()}
     board.table(
         "How each learning rate behaves",
         SolutionTable(
             (r"$\eta$", "last loss", "behaviour"),
             tuple(
-                (board.number(rate), board.number(runs[rate]["loss"][-1], 0.0), remark)
+                (board.number(rate), board.number(last[rate], 0.0), remark)
                 for rate, remark in remarks.items()
             ),
         ),
         name="sweep",
         value=[
             {"rate": rate, "behaviour": remarks[rate],
-             **{name: plain(torch.tensor(values)) for name, values in run.items()}}
+             **{name: _json(values) for name, values in run.items()}}
             for rate, run in runs.items()
         ],
     )  # fmt: skip
-    best = min(rates, key=lambda rate: runs[rate]["loss"][-1])
+    best = min(rates, key=lambda rate: (math.isnan(last[rate]), last[rate]))
     return (
         f"After {many(steps, 'step')}, the loss is smallest with $\\eta$ = {board.number(best)}: "
-        f"{board.number(runs[best]['loss'][-1], 0.0)}."
+        f"{board.number(last[best], 0.0)}."
     )
+
+
+def _json(values: list[float]) -> Value:
+    return plain(torch.tensor(values, dtype=torch.float64))
 
 
 def _descent(net: Net, target: Tensor, rate: float, steps: int) -> dict[str, list[float]]:

@@ -118,10 +118,10 @@ def read_target(numbers: Completed, net: Net) -> Tensor | None:
     if target.numel() == net.rows * outputs and 1 in (net.rows, outputs):
         target = target.reshape(net.rows, outputs)
     if target.shape != (net.rows, outputs):
-        each = "" if net.rows == 1 else f" for each of the {net.rows} rows of x"
+        per_row = "" if net.rows == 1 else f" for each of the {net.rows} rows of x"
         got = f"has {many(target.numel())}" if 1 in target.shape else f"is {shape(target)}"
         with numbers.fitting():
-            raise InputError(f"y {got}, but v has {many(outputs, 'output')}{each}")
+            raise InputError(f"y {got}, but v has {many(outputs, 'output')}{per_row}")
     return target[0] if net.rows == 1 else target.squeeze(1)
 
 
@@ -133,8 +133,8 @@ def loss_of(output: Tensor, target: Tensor) -> Tensor:
 def _check(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> None:
     if w.shape[1] != x.shape[1]:
         what = f"has {many(x.numel())}" if len(x) == 1 else f"is {shape(x)}"
-        each = "number" if len(x) == 1 else "column"
-        raise InputError(f"x {what} and w is {shape(w)}: w needs one column for each {each} of x")
+        unit = "number" if len(x) == 1 else "column"
+        raise InputError(f"x {what} and w is {shape(w)}: w needs one column for each {unit} of x")
     if v.shape[1] != len(w):
         raise InputError(
             f"w is {shape(w)} and v is {shape(v)}: v needs one number for each row of w ({len(w)})"

@@ -19,7 +19,7 @@ _MEANINGS = {
     "batch": ("Batch norm", "each column (feature) has its own mean and variance"),
     "standardise": (
         "Input standardization",
-        "each column (feature), with mean and deviation of all training data",
+        "each column (feature), over all training data",
     ),
 }
 _SHORT = {"layer": "layer", "rms": "RMS", "batch": "batch", "standardise": "input"}
@@ -29,8 +29,8 @@ def norm(
     x: Numbers | None = None,
     *,
     eps: Number | None = None,
-    gain: Numbers | None = None,
-    shift: Numbers | None = None,
+    gamma: Numbers | None = None,
+    beta: Numbers | None = None,
     digits: int = 4,
 ) -> Solution:
     """Layer, RMS and batch norm and input standardization, side by side.
@@ -39,8 +39,8 @@ def norm(
 
     x: The numbers, with one row for each token and one column for each feature.
     eps: Added to the variance (RMS norm: to the mean square) [default: 0].
-    gain: The gain γ, one number for each column [default: 1].
-    shift: The shift β, one number for each column [default: 0]; RMS norm has none.
+    gamma: γ, one number for each column [default: 1].
+    beta: β, one number for each column [default: 0]; RMS norm has none.
 
     Example: translucid work norm --x "1 2 4 9"
     """
@@ -48,12 +48,12 @@ def norm(
     small = torch.zeros((), dtype=torch.float64) if eps is None else scalar(eps, "eps")
     if small < 0:
         raise InputError(f"eps = {small.item():g}: must be at least 0, such as 1e-5")
-    gains, shifts = (_per_column(given, name, table)
-                     for given, name in ((gain, "gain"), (shift, "shift")))  # fmt: skip
+    gammas, betas = (_per_column(given, name, table)
+                     for given, name in ((gamma, "gamma"), (beta, "beta")))  # fmt: skip
     board = Board(digits)
     board.state("X", table)
-    for symbol, given, numbers in ((r"\epsilon", eps, small), (r"\gamma", gain, gains),
-                                   (r"\beta", shift, shifts)):  # fmt: skip
+    for symbol, given, numbers in ((r"\epsilon", eps, small), (r"\gamma", gamma, gammas),
+                                   (r"\beta", beta, betas)):  # fmt: skip
         if given is not None and numbers is not None:
             board.state(symbol, numbers if symbol == r"\epsilon" else numbers[None])
     outputs: dict[str, Tensor] = {}
@@ -63,7 +63,7 @@ def norm(
             _refuse_constant(name, lines, small.item())
             title, meaning = _MEANINGS[name]
             board.section = f"{title}: {meaning}"
-            outputs[name] = _normalised(board, name, table, small, gains, shifts)
+            outputs[name] = _normalised(board, name, table, small, gammas, betas)
     board.section = "Side by side"
     _compare(board, outputs)
     left_out = [_MEANINGS[name][0].lower() for name in _MEANINGS if name not in outputs]
@@ -79,7 +79,7 @@ def norm(
         "standardization the columns. Equal variance is not an equal range.",
         next='translucid work norm --x "1 2 4 9"' if x is None else "translucid work attention",
         example=x is None,
-        asked=any(given is not None for given in (eps, gain, shift)),
+        asked=any(given is not None for given in (eps, gamma, beta)),
     )
 
 
@@ -111,18 +111,18 @@ def _refuse_constant(name: str, lines: Tensor, eps: float) -> None:
 
 
 def _normalised(
-    board: Board, name: str, table: Tensor, eps: Tensor, gain: Tensor | None, shift: Tensor | None
+    board: Board, name: str, table: Tensor, eps: Tensor, gamma: Tensor | None, beta: Tensor | None
 ) -> Tensor:
     """Write one norm, computed by the real part: the first line in full, then a table."""
     by_row, trace = name in ("layer", "rms"), Trace()
     if name == "standardise":
-        part = Standardise(table.shape[1])
-        part.fit(table)
-        output = part(table)
-        statistics = {"mean": part.mean, "deviation": part.deviation}
+        standard = Standardise(table.shape[1])
+        standard.fit(table)
+        output = standard(table)
+        statistics = {"mean": standard.mean, "deviation": standard.deviation}
         first = output[:, 0]
     else:
-        part = _part(name, table.shape[1], eps.item(), gain, shift)
+        part = _part(name, table.shape[1], eps.item(), gamma, beta)
         rows = table[None] if by_row else table[:, None]  # batch norm: the rows are the batch
         with torch.no_grad():
             output = part(rows, trace=trace).reshape(table.shape)
@@ -132,20 +132,20 @@ def _normalised(
         whole = trace["normalised"].reshape(table.shape)
         first = whole[0] if by_row else whole[:, 0]
     _first_line(board, name, table[0] if by_row else table[:, 0], statistics, first, eps)
-    if name != "standardise" and (gain is not None or (shift is not None and name != "rms")):
-        _gained(board, name, first, output[0] if by_row else output[:, 0], gain, shift)
+    if name != "standardise" and (gamma is not None or (beta is not None and name != "rms")):
+        _gained(board, name, first, output[0] if by_row else output[:, 0], gamma, beta)
     _table(board, name, table, statistics, output)
     return output
 
 
-def _part(name: str, columns: int, eps: float, gain: Tensor | None, shift: Tensor | None) -> Norm:
+def _part(name: str, columns: int, eps: float, gamma: Tensor | None, beta: Tensor | None) -> Norm:
     kinds = {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}
     part: Norm = kinds[name](columns, eps).double().train()
     with torch.no_grad():
-        if gain is not None:
-            part.gain.copy_(gain)
-        if shift is not None and name != "rms":
-            part.get_parameter("shift").copy_(shift)
+        if gamma is not None:
+            part.gain.copy_(gamma)
+        if beta is not None and name != "rms":
+            part.get_parameter("shift").copy_(beta)
     return part
 
 
@@ -172,10 +172,10 @@ def _first_line(
                 rf"\sqrt{{\textstyle\sum_i x_i^2 / n{shown}}}"),
     }  # fmt: skip
     if bool((line == line[0]).all()):  # the part divides by 1 instead
-        written["deviation"] = ("The deviation is 0, so 1 is used for", "s", "1", "1")
+        written["deviation"] = ("1 in place of the deviation 0", "s", "1", "1")
     for statistic, values in statistics.items():
         title, symbol, template, formula = written[statistic]
-        board.step(f"{title} {'' if template == '1' else 'of '}{which}", symbol, template, values[0], entries, formula=formula,
+        board.step(f"{title} of {which}", symbol, template, values[0], entries, formula=formula,
                    name=f"{name} {statistic}")  # fmt: skip
     template, formula = {
         "rms": ("<x> / <rms>", r"x / \mathrm{rms}"),
@@ -195,23 +195,23 @@ def _gained(
     name: str,
     first: Tensor,
     output: Tensor,
-    gain: Tensor | None,
-    shift: Tensor | None,
+    gamma: Tensor | None,
+    beta: Tensor | None,
 ) -> None:
-    """Write gain and shift of the first row or column."""
+    """Apply γ and β to the first row or column."""
     by_row, ones = name in ("layer", "rms"), torch.ones(1)
-    gains = ones if gain is None else gain
-    shifts = 0 * ones if shift is None else shift
-    values = {"x": first, "gain": gains, "shift": shifts}
+    gammas = ones if gamma is None else gamma
+    betas = 0 * ones if beta is None else beta
+    values = {"x": first, "gamma": gammas, "beta": betas}
     if by_row:
         values = {key: value[None] for key, value in values.items()}
     else:
-        values |= {"gain": gains[0], "shift": shifts[0]}
-    absent = "" if name == "rms" or shift is None else " + <shift>"
+        values |= {"gamma": gammas[0], "beta": betas[0]}
+    absent = "" if name == "rms" or beta is None else " + <beta>"
     board.step(
-        f"Output of {'row' if by_row else 'column'} 1, with gain and shift", "y",
-        rf"<gain> \odot <x>{absent}", output[None] if by_row else output, values,
-        symbols={"gain": r"\gamma", "x": r"\hat{x}", "shift": r"\beta"}, name=f"{name} output",
+        f"Output of {'row' if by_row else 'column'} 1, with $\\gamma$ and $\\beta$", "y",
+        rf"<gamma> \odot <x>{absent}", output[None] if by_row else output, values,
+        symbols={"gamma": r"\gamma", "x": r"\hat{x}", "beta": r"\beta"}, name=f"{name} output",
     )  # fmt: skip
 
 
@@ -258,9 +258,9 @@ def _compare(board: Board, outputs: dict[str, Tensor]) -> None:
         ]
         rows.append((_SHORT[name], *(_range(board, values) for values in of)))
     board.table(
-        "Mean and standard deviation of the rows and of the columns after each norm",
+        "Means and standard deviations of rows and columns: smallest, largest",
         SolutionTable(
-            ("", "row means", "row deviations", "column means", "column deviations"), tuple(rows)
+            ("", "row means", "row deviations", "column means", "column dev."), tuple(rows)
         ),
         name="comparison",
         value={name: plain(output) for name, output in outputs.items()},
@@ -270,6 +270,6 @@ def _compare(board: Board, outputs: dict[str, Tensor]) -> None:
 def _range(board: Board, values: Tensor) -> str:
     """One number if all values are equal, otherwise the smallest and the largest."""
     low, high = values.min().item(), values.max().item()
-    if high - low < 1e-9:
+    if high - low < 1e-9 * max(1.0, abs(high)):
         return board.number(low, 1e-9)
-    return f"{board.number(low, 1e-9)} to {board.number(high, 1e-9)}"
+    return f"{board.number(low, 1e-9)}, {board.number(high, 1e-9)}"

@@ -104,7 +104,7 @@ def perceptron(
         next=next,
         more=more,
         example=example,
-        asked=asked or any(given is not None for given in (x, w, b, target)),
+        asked=asked or numbers.asked or w is not None or b is not None,
     )
 
 
@@ -224,7 +224,7 @@ def _points(x: Numbers | None, target: Numbers | None, data: str | None) -> Comp
             "with one row per point, and target",
             ("x", "target"),
         )
-    return complete({"x": CORNERS, "target": DATA[data.lower()]}, {}, ())
+    return Completed({"x": CORNERS, "target": DATA[data.lower()]}, asked=False, kept=())
 
 
 def _targets(target: Numbers, points: Tensor) -> Tensor:
@@ -458,10 +458,8 @@ def _best_for_xor(board: Board) -> str:
             if int((outputs == targets).sum()) > right:
                 best, right = unit, int((outputs == targets).sum())
     assert best is not None
-    return (
-        f"No unit classifies more than {right} of 4 points correctly: $w$ = "
-        f"{_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())} is one that does."
-    )
+    weights = f"$w$ = {_vector(board, best.weight)} and $b$ = {board.number(best.bias.item())}"
+    return f"No unit can classify more than {right} of 4 points correctly, as {weights} does."
 
 
 def _vector(board: Board, values: Tensor) -> str:

@@ -43,7 +43,7 @@ def positions(
     count: Number of positions, starting at 0 [default: 3].
     base: Base of the angles; a larger base makes later pairs rotate more slowly [default: 10000].
     shift: Shift k for which to show PE(p + k) = R(k) PE(p) [default: 1].
-    embeddings: One embedding for each position, for the four terms of the first two's dot product.
+    embeddings: One embedding for each position, to split the score of the first two into terms.
     rotary: Rotate q and k (rotary positions) instead of computing PE.
     q: The query to rotate.
     k: The key to rotate.
@@ -203,9 +203,9 @@ def _repeats(board: Board, case: _Case) -> None:
     places = torch.arange(1, _SEARCHED + 1)
     distances = (scheme.encode(places) - scheme.encode(torch.tensor(0))).norm(dim=-1)
     records = distances == distances.cummin(dim=0).values
-    found = [(int(p), float(distances[p - 1])) for p in places[records]]
-    rows = [(str(p), board.number(distance, 0.0)) for p, distance in found]
-    nearest, distance = found[-1]
+    closest = [(int(p), float(distances[p - 1])) for p in places[records]]
+    rows = [(str(p), board.number(distance, 0.0)) for p, distance in closest]
+    nearest, distance = closest[-1]
     board.table(
         "Repetition: each position that is closer to position 0 than every earlier one",
         SolutionTable(
@@ -213,7 +213,7 @@ def _repeats(board: Board, case: _Case) -> None:
             first_and_last(rows, _SHOWN),
         ),
         name="repeats",
-        value=[[p, distance] for p, distance in found],
+        value=[[p, distance] for p, distance in closest],
         note=f"Up to {_SEARCHED}, position {nearest} comes closest, at distance "
         f"{board.number(distance, 0.0)}. No position repeats exactly: the first period is "
         r"$2\pi$, which is irrational.",

@@ -230,36 +230,31 @@ def _errors(
     interval: tuple[float, float],
     delta: float,
 ) -> None:
-    found = []
+    errors = []
     for steepness, model in models.items():
-        area = area_between(
-            lambda x, model=model: _values(model, x), staircase, interval, steepness
-        )  # fmt: skip
-        found.append((steepness, area, *largest_errors(model, staircase, interval, delta)))
+        area = area_between(model, staircase, interval, steepness)
+        errors.append((steepness, area, *largest_errors(model, staircase, interval, delta)))
     low, high = (board.writer.number(edge) for edge in interval)
     board.table(
         rf"Errors between ${low}$ and ${high}$: the area between $\hat{{f}}$ and $f$ ($L_1$), and "
         "the largest distance",
         SolutionTable(
             ("$M$", "area", "largest", f"largest, ${board.writer.number(delta)}$ from the jumps"),
-            tuple(tuple(board.number(value, 0.0) for value in row) for row in found),
+            tuple(tuple(board.number(value, 0.0) for value in row) for row in errors),
         ),
         name="errors",
         value={
-            "m": [row[0] for row in found],
-            "L1": [row[1] for row in found],
-            "sup": [row[2] for row in found],
-            "sup outside delta": [row[3] for row in found],
+            "m": [row[0] for row in errors],
+            "L1": [row[1] for row in errors],
+            "sup": [row[2] for row in errors],
+            "sup outside delta": [row[3] for row in errors],
         },
         note=r"A jump of height $v$ contributes about $2 \ln 2 \cdot |v| / M$ to the area.",
     )
 
 
 def area_between(
-    network: Callable[[Tensor], Tensor],
-    staircase: Staircase,
-    interval: tuple[float, float],
-    steepness: float,
+    model: MLP, staircase: Staircase, interval: tuple[float, float], steepness: float
 ) -> float:
     """The integral of |f̂ - f|, by Gauss's rule on panels that become shorter towards the jumps."""
     nodes, weights = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(20))
@@ -272,7 +267,7 @@ def area_between(
         level = staircase(torch.tensor([(left + right) / 2], dtype=torch.float64))
 
         def error(x: Tensor, level: Tensor = level) -> Tensor:
-            return network(x) - level
+            return _values(model, x) - level
 
         halvings = max(2, math.ceil(math.log2(max(4 * steepness * (right - left), 4))))
         near = [(right - left) / 2**k for k in range(halvings, 0, -1)]

@@ -81,14 +81,14 @@ class _Backward:
     def _of(self, point: str) -> dict[int, Tensor]:
         name = f"layers.0.{self.exercise.kind}.{point}"
         values = [self.trace[f"{name}@{t}"] for t in self.steps]
-        found = torch.autograd.grad(self.loss, values, retain_graph=True)
-        return {t: g[0] for t, g in zip(self.steps, found, strict=True)}
+        gradients = torch.autograd.grad(self.loss, values, retain_graph=True)
+        return {t: g[0] for t, g in zip(self.steps, gradients, strict=True)}
 
     def stacked(self, point: str) -> Tensor:
         """The gradients of all steps, (length, hidden); 0 before the first."""
         zero = torch.zeros_like(self.exercise.h0)
-        found = self.gradients[point]
-        return torch.stack([found.get(t, zero) for t in range(len(self.exercise.x))])
+        gradients = self.gradients[point]
+        return torch.stack([gradients.get(t, zero) for t in range(len(self.exercise.x))])
 
 
 def backward(
@@ -151,7 +151,7 @@ def _at(exercise: CellExercise, trace: Trace, point: str, t: int) -> Tensor:
 def _write_step(board: Board, back: _Backward, goal: Tensor, t: int) -> None:
     """Write how the gradient passes through one step: from the state to the sums of the cell, and
     from these to the previous state."""
-    exercise, found = back.exercise, back.gradients
+    exercise, gradients = back.exercise, back.gradients
     board.section = f"Backward through step {t + 1}"
     values, symbols = _values(back, goal, t)
 
@@ -163,34 +163,34 @@ def _write_step(board: Board, back: _Backward, goal: Tensor, t: int) -> None:
 
     if t == len(exercise.x) - 1:
         title = "Gradient at the last state: its distance to the target"
-        write(f"h_{{{t + 1}}}", title, "<h> - <y>", found["hidden"][t])
+        write(f"h_{{{t + 1}}}", title, "<h> - <y>", gradients["hidden"][t])
     if exercise.c0 is not None:
-        later = t + 1 in found["cell"]
+        later = t + 1 in gradients["cell"]
         title = "Gradient at the cell: through the output" + (
             ", and through the forget gate of the next step" if later else ""
         )
-        write(f"c_{{{t + 1}}}", title, _CELL + _LATER * later, found["cell"][t])
+        write(f"c_{{{t + 1}}}", title, _CELL + _LATER * later, gradients["cell"][t])
     for point, template in _SUMS[exercise.cell].items():
         gate = _SIGMOID.get(point.removesuffix("_sum"), "")
         through = f"the slope of its sigmoid, ${gate} (1 - {gate})$" if gate else "the slope of "
         through += "" if gate else "ReLU" if exercise.cell == "rnn_relu" else "tanh"
         template = template if "b_hn" in exercise.written else template.replace(" + <b_hn>", "")
         what = "preactivation" if exercise.kind == "rnn" else point.replace("_", " ")
-        of = _indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, t)
-        write(of, f"Gradient at the {what}: through {through}", template, found[point][t])
+        of = _indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, t + 1)
+        write(of, f"Gradient at the {what}: through {through}", template, gradients[point][t])
     if t > back.first:
         paths = {"rnn": "back through $U$", "lstm": "back through every $U$, one path for each sum"}
         title = paths.get(exercise.kind, "directly, and back through every $U$")
         template = _BEFORE[exercise.kind]
         write(f"h_{{{t}}}", f"Gradient at the previous state: {title}", template,
-              found["hidden"][t - 1])  # fmt: skip
+              gradients["hidden"][t - 1])  # fmt: skip
 
 
 def _values(
     back: _Backward, goal: Tensor, t: int
 ) -> tuple[dict[str, Tensor | str], dict[str, str]]:
     """The values and symbols in the formulas of one step, by placeholder."""
-    exercise, found = back.exercise, back.gradients
+    exercise, gradients = back.exercise, back.gradients
     values: dict[str, Tensor | str] = {"y": goal, **exercise.weights}
     symbols = {name: symbol(name) for name in exercise.weights} | {"y": "y"}
 
@@ -200,26 +200,26 @@ def _values(
     for name in back.trace.names(f"layers.0.{exercise.kind}.*"):
         point = name.rpartition(".")[2]
         letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
-        put(letter, back.at(point, t), _indexed(letter, t))
+        put(letter, back.at(point, t), _indexed(letter, t + 1))
     put("h_before", back.at("hidden", t - 1), f"h_{{{t}}}")
-    put("d_h", found["hidden"][t], gradient(f"h_{{{t + 1}}}"))
+    put("d_h", gradients["hidden"][t], gradient(f"h_{{{t + 1}}}"))
     if exercise.c0 is not None:
         put("c_before", back.at("cell", t - 1), f"c_{{{t}}}")
-        put("d_c", found["cell"][t], gradient(f"c_{{{t + 1}}}"))
-        if t + 1 in found["cell"]:
+        put("d_c", gradients["cell"][t], gradient(f"c_{{{t + 1}}}"))
+        if t + 1 in gradients["cell"]:
             put("f_later", back.at("forget_gate", t + 1), f"f_{{{t + 2}}}")
-            put("d_c_later", found["cell"][t + 1], gradient(f"c_{{{t + 2}}}"))
+            put("d_c_later", gradients["cell"][t + 1], gradient(f"c_{{{t + 2}}}"))
     for point in exercise.sums.values():
         letter = CATALOGUE[f"{exercise.kind}.{point}"].symbol
         name = f"d_{letter.removeprefix('a_')}"
-        put(name, found[point][t], gradient(_indexed(letter, t)))
+        put(name, gradients[point][t], gradient(_indexed(letter, t + 1)))
     return values, symbols
 
 
-def _indexed(letter: str, t: int) -> str:
-    """A symbol with the number of its step: `a_f` at the first step -> `a_{f,1}`."""
+def _indexed(letter: str, step: int | str) -> str:
+    """A symbol with the number of its step: `a_f` at step 1 -> `a_{f,1}`."""
     base, _, index = letter.partition("_")
-    return f"{base}_{{{index + ',' if index else ''}{t + 1}}}"
+    return f"{base}_{{{index + ',' if index else ''}{step}}}"
 
 
 # ---- all steps ----
@@ -274,8 +274,8 @@ def _cell_path(board: Board, back: _Backward) -> None:
     gates = {f"f{t}": back.at("forget_gate", t) for t in back.steps}
     product = torch.stack([*gates.values()]).prod(dim=0)
     written = len(gates) <= _WRITTEN_OUT
-    letters = [f"f_{{{t + 1}}}" for t in back.steps]
-    some = letters if written else [letters[0], r"\ldots", letters[-1]]
+    names = [f"f_{{{t + 1}}}" for t in back.steps]
+    some = names if written else [names[0], r"\ldots", names[-1]]
     board.step(
         "Along the cells alone: the product of the forget gates",
         rf"\frac{{\partial c_{{{len(gates)}}}}}{{\partial c_0}}",
@@ -306,7 +306,7 @@ def _weight(board: Board, back: _Backward, name: str, slope: Tensor) -> None:
     first = r"(<d{t}> \odot <r{t}>)" if reset else "<d{t}>"
     terms = [(first + other).replace("{t}", str(t)) for t in steps]
     symbols = {"W": r"\, x_t^{\top}", "U": r"\, h_{t-1}^{\top}", "b": ""}[letter]
-    error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, 0).replace("1", "t"))
+    error = gradient(_indexed(CATALOGUE[f"{exercise.kind}.{point}"].symbol, "t"))
     error = rf"({error} \odot r_t)" if reset else error
     where = rf"t>{back.first}" if back.first else "t"
     board.step(

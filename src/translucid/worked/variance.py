@@ -12,7 +12,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts.attention import attend
 from translucid.worked.board import Board
-from translucid.worked.solution.content import SolutionTable, plain
+from translucid.worked.solution.content import SolutionTable, Value, plain
 from translucid.worked.solution.numbers import Numbers, whole, wholes
 from translucid.worked.solution.solution import Solution
 
@@ -75,7 +75,7 @@ def _enumerate(board: Board, d: int) -> None:
     trace = Trace()
     attend(corners[None, None], corners[None, None], corners[None, None], trace=trace)
     scores, scaled = (trace[name][0, 0].flatten() for name in ("scores", "scaled"))
-    found, counts = scores.unique(return_counts=True)
+    distinct, counts = scores.unique(return_counts=True)
     board.section = f"All pairs of vectors with {d} entries, each -1 or +1"
     chances = counts / counts.sum()
     board.table(
@@ -85,25 +85,25 @@ def _enumerate(board: Board, d: int) -> None:
             tuple(
                 (board.number(s), str(n), board.number(p))
                 for s, n, p in zip(
-                    found.tolist(), counts.tolist(), chances.double().tolist(), strict=True
+                    distinct.tolist(), counts.tolist(), chances.double().tolist(), strict=True
                 )
             ),
         ),
         name="dot products",
-        value={"scores": plain(found), "pairs": plain(counts)},
+        value={"scores": plain(distinct), "pairs": plain(counts)},
     )
-    values = {"s": found, "p": counts.double() / counts.sum(), "d": torch.tensor(float(d))}
+    values = {"s": distinct, "p": counts.double() / counts.sum(), "d": torch.tensor(float(d))}
     values |= {"mean": scores.mean(), "variance": scores.var(correction=0)}
     symbols = {"d": "d_k", "variance": r"\mathrm{Var}(q \cdot k)", "mean": r"\mu"}
     board.step(
-        "Mean: 0, because each product is as often -1 as +1", r"\mu",
+        "Mean: 0, because each term $q_i k_i$ is as often -1 as +1", r"\mu",
         r"<p>^{\top} <s>", values["mean"], values, symbols=symbols, name="mean",
         formula=r"\textstyle\sum_s P(s)\, s",
     )  # fmt: skip
     board.step(
-        "Variance: each of the $d_k$ independent products contributes 1",
+        "Variance: each of the $d_k$ independent terms contributes 1",
         r"\mathrm{Var}(q \cdot k)", r"<p>^{\top} <squares>", values["variance"],
-        values | {"squares": (found - values["mean"]).square()}, name="variance",
+        values | {"squares": (distinct - values["mean"]).square()}, name="variance",
         formula=r"\textstyle\sum_s P(s)\, (s - \mu)^2",
     )  # fmt: skip
     board.step(
@@ -118,20 +118,21 @@ def _saturation(
 ) -> None:
     """Write how large the largest weight is, and how small the gradient of the softmax."""
     board.section = f"Softmax over {keys} random keys: means over {draws:,} draws"
-    rows, values = [], []
+    rows: list[tuple[str, ...]] = []
+    values: list[Value] = []
     for d in sizes:
         q = torch.from_numpy(generator.standard_normal((draws, 1, 1, d)))
         k = torch.from_numpy(generator.standard_normal((draws, 1, keys, d)))
-        found: dict[str, tuple[float, float]] = {}
+        by_kind: dict[str, tuple[float, float]] = {}
         for name in ("raw", "scaled"):
             trace = Trace()
             attend(q, k, k.new_ones(draws, 1, keys, 1), scaled=name == "scaled", trace=trace)
             pattern = trace["pattern"][:, 0, 0]
-            found[name] = (pattern.amax(-1).mean().item(), _jacobian(pattern).mean().item())
-        rows.append((str(d), *(board.number(v) for pair in found.values() for v in pair)))
+            by_kind[name] = (pattern.amax(-1).mean().item(), jacobian_size(pattern).mean().item())
+        rows.append((str(d), *(board.number(v) for pair in by_kind.values() for v in pair)))
         values.append({
             "d_k": d,
-            **{f"{n} {what}": v for n, pair in found.items()
+            **{f"{n} {what}": v for n, pair in by_kind.items()
                for what, v in zip(("largest weight", "jacobian"), pair, strict=True)},
         })  # fmt: skip
     board.table(
@@ -141,13 +142,13 @@ def _saturation(
             tuple(rows),
         ),
         name="saturation",
-        value=list(values),
+        value=values,
         note=r"The Jacobian is $\partial p_i / \partial s_j = p_i (1_{ij} - p_j)$; its size is the "
         "root of the sum of its squared entries.",
     )
 
 
-def _jacobian(p: Tensor) -> Tensor:
+def jacobian_size(p: Tensor) -> Tensor:
     """The Frobenius norm of the softmax's Jacobian, for each row of probabilities."""
     jacobian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     return jacobian.flatten(1).norm(dim=1)
