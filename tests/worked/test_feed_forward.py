@@ -398,6 +398,12 @@ def test_the_area_is_the_integral_in_closed_form() -> None:
         assert outside < largest
 
 
+def test_the_largest_error_counts_both_sides_of_a_jump() -> None:
+    found = values(worked.steps("1 2", "3 1", m=2))["errors"]
+    before_the_first = 3 / 2 + 1 / (1 + math.exp(2))  # the network at 1, where the staircase is 0
+    assert found["sup"][0] == pytest.approx(before_the_first, abs=1e-12)
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "gelu", "silu"])
 def test_slopes_are_central_differences(activation: Any) -> None:
     act, z = ACTIVATIONS[activation], torch.tensor([-2.0, -0.3, 0.7, 5.0], dtype=torch.float64)

@@ -67,8 +67,8 @@ def activations(
     board.section = "The largest slopes"
     largest = {name: _largest_slope(name) for name in _NAMES}
     board.table(
-        "The largest slope of each activation, and its powers: the factor by which a gradient "
-        "changes at most in so many layers, if all weights are 1",
+        "The largest slope of each activation, and its powers: if all weights are 1, a gradient "
+        "grows at most by this factor",
         SolutionTable(
             ("activation", "largest slope", "at $z$", *(f"{depth} layers" for depth in layers)),
             tuple(

@@ -174,9 +174,7 @@ def write_check(
             wrong = abs(value - other) > _TOLERANCE * max(1.0, abs(value), abs(other), abs(loss))
             differ[name] += wrong
             result = "differs" if wrong else "equal"
-            rows.append(
-                (f"${name}{place}$", board.number(value), board.number(other, 1e-8), result)
-            )
+            rows.append((f"${name}{place}$", board.number(value), _rounded(board, other), result))
     board.table(
         "Gradient and central difference of every parameter",
         SolutionTable(
@@ -192,6 +190,15 @@ def write_check(
         note=_kink(net),
     )  # fmt: skip
     return differ
+
+
+def _rounded(board: Board, value: float) -> str:
+    """A central difference, always with all decimals, because the last ones are rounding errors."""
+    digits = board.writer.digits
+    if 1e-8 < abs(value) < 0.5 * 10.0**-digits or abs(value) >= 1e6:
+        return board.number(value)
+    board.writer.rounded = True
+    return f"${round(value, digits) + 0.0:.{digits}f}$"
 
 
 def _kink(net: Net) -> str:
