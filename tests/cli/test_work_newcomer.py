@@ -56,6 +56,7 @@ OWN = [
     ["perceptron", "--x", "0 0; 0 1; 1 1", "--target", "0 0 1", "--epochs", "1"],
     ["perceptron", "--data", "or", "--rate", "0.5", "--w", "1 2"],
     ["softmax", "1 2 3"],
+    ["embedding", "a dog", "--table", "0 1; 1 0; 1 1; 2 0; 0 2; 2 2"],
     ["attention", "--q", "1 0", "--k", TWO, "--v", "1; 2"],
     ["attention", "--q", TWO, "--k", TWO, "--v", "1; 2"],
     ["attention", "--x", LONG, "--identity"],
@@ -64,6 +65,10 @@ OWN = [
     ["positions", "--positions", "0 9", "--base", "100"],
     ["positions", "--rotary", "--q", "1 2", "--k", "3 4"],
     ["positions", "--rotary", "--q", "1 2", "--k", "3 4", "--pairs", "5 2"],
+    ["feedforward", "--x", "1 -2", "--w1", "1; 2", "--w2", "3 1"],
+    ["encoder-layer", "--d-model", "8", "--heads", "2"],
+    ["encoder-layer", "--x", TWO, *EYES, "--w1", "1; 2", "--w2", "3 1"],
+    ["decoder-layer", "--d-model", "4", "--length", "2"],
     ["mlp", "--x", "1 2", "--w", "1 1", "--v", "2"],
     ["gradcheck", "--x", "1 2", "--w", "1 1", "--v", "2", "--y", "1"],
     ["activations", "--z", "1 2"],
@@ -153,7 +158,7 @@ def test_numbers_without_quotes_end_with_code_2() -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["positions", "--length", "3"], "Options: --d, --positions, --count, --base, --rotary"),
+        (["positions", "--length", "3"], "Options: --d, --positions, --count, --base, --shift"),
         (["positions", "--length=3"], "No such option: --length. Options: --d,"),
         (["positions", "--rotry", "--q", "1 2"], "Did you mean --rotary?"),
         (["softmax", "1 2", "--targt", "0"], "No such option: --targt. Did you mean --target?"),

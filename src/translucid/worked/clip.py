@@ -69,7 +69,7 @@ def clip(
         "unchanged, so clipping does not help against vanishing gradients.",
         next='translucid work clip "3 -4" --norm 2.5 --value 1' if g is None
         else "translucid work rnn --target \"1 1\"",
-        program=Program(in_numpy.clip, {"g": gradients, "longest": longest, "largest": largest}),
+        program=Program(in_numpy.clip, {"g": gradients, "norm": max_norm, "value": max_value}),
         example=g is None,
         asked=norm is not None or value is not None,
     )  # fmt: skip

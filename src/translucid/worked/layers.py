@@ -93,7 +93,10 @@ def feedforward(
     return board.solution(
         title=f"Feed-forward network on {many(len(rows), 'row')}",
         closing="Every row is computed alone: swapping two rows of $X$ swaps the same rows of $F$.",
-        next="translucid work encoder-layer",
+        next="translucid work encoder-layer"
+        if activation
+        else "translucid work feedforward --activation gelu",
+        more="" if activation else "--activation gelu",
         program=Program(in_numpy.feedforward, {"X": rows, **_with_biases(weights)})
         if act == "relu"
         else None,
@@ -276,7 +279,13 @@ def _solve(
             "the gain of each norm is 1 and its shift 0, as before training.",
         ),
         closing=f"${writer.now}$ is the output of the layer, and the input of the next one.",
-        next=f"translucid work {kind}-layer --placement pre",
+        next=(
+            "translucid work params --shape encoder-decoder"
+            if cross
+            else "translucid work decoder-layer"
+        )
+        if options["placement"]
+        else f"translucid work {kind}-layer --placement pre",
         more="" if options["placement"] else "--placement pre",
         program=_program(x, h, weights, eps)
         if count == 1 and mask is None and placement == "post" and act == "relu"

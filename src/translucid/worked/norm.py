@@ -74,14 +74,14 @@ def norm(
     if left_out:
         what = "several rows" if len(table) == 1 else "several columns"
         notes = [f"{' and '.join(left_out)} need {what}."]
-    plain_norm = gain is None and shift is None and not left_out
+    plain = gamma is None and beta is None and not left_out
     return board.solution(
         title=f"Norms of {many(len(table), 'row')} and {many(table.shape[1], 'column')}",
         notes=tuple(notes),
         closing="Layer norm and RMS norm make the rows comparable, batch norm and "
         "standardization the columns. Equal variance is not an equal range.",
         next='translucid work norm --x "1 2 4 9"' if x is None else "translucid work attention",
-        program=Program(in_numpy.norm, {"X": table, "eps": small}) if plain_norm else None,
+        program=Program(in_numpy.norm, {"X": table, "eps": small}) if plain else None,
         example=x is None,
         asked=any(given is not None for given in (eps, gamma, beta)),
     )

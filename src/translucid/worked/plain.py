@@ -181,10 +181,10 @@ def norm(X, eps):
     return {"layer": layer, "rms": rms, "batch": batch}
 
 
-def clip(g, longest, largest):
-    norms = np.linalg.norm(g, axis=1, keepdims=True)
-    by_norm = g * np.minimum(1, longest / (norms + 1e-6))
-    return {"clipped by norm": by_norm, "clipped by value": np.clip(g, -largest, largest)}
+def clip(g, norm, value):
+    lengths = np.linalg.norm(g, axis=1, keepdims=True)
+    by_norm = g * np.minimum(1, norm / (lengths + 1e-6))
+    return {"clipped by norm": by_norm, "clipped by value": np.clip(g, -value, value)}
 
 
 def steps(jumps, heights, start, steepness, x):
