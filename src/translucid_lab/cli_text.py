@@ -126,8 +126,8 @@ def time_of(row: "Evidence") -> str:
 
 
 def count_verdicts(counts: "Counter[Any]") -> str:
-    order = ("supported", "refuted", "depends", "undecided", "not tested",
-             "not run", "no experiment yet")  # fmt: skip
+    order = ("supported", "refuted", "depends", "illustrates", "undecided", "not tested",
+             "not applicable", "not run", "no experiment yet")  # fmt: skip
     return ", ".join(f"{counts[name]} {name}" for name in order if counts[name])
 
 

@@ -213,7 +213,7 @@ def test_a_run_with_few_seeds_does_not_replace_the_result(tmp_path: Path) -> Non
 def test_what_has_not_run_is_shown_with_its_rule(folder: Path) -> None:
     shown = run("lab", "show", "C48", cwd=folder)
     assert shown.stdout.startswith("C48  not run\n")
-    assert "rule        Supported if the diagonal" in shown.stdout
+    assert "rule        Asked for queries equal to keys" in shown.stdout
     assert shown.stdout.endswith("next: translucid lab run C48\n")
     wrong = run("lab", "show", "C99", cwd=folder)
     assert wrong.returncode == 2

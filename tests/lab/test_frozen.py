@@ -167,3 +167,14 @@ def test_how_many_verdicts_may_be_false() -> None:
 
 def test_rules_without_chance_need_no_level() -> None:
     assert Rule("", lambda data: Finding("supported", "by algebra")).finding([]).p is None
+
+
+def test_stored_numbers_are_judged_by_changed_rules_only(kept: results.Kept) -> None:
+    old = replace(kept, hashes={**kept.hashes, "C46": "of before"}, rules={**kept.rules, "C46": ""},
+                  findings={key: Finding("undecided", "old") for key in kept.findings})  # fmt: skip
+    now = old.judged_again(scale())
+    assert now.findings["C46"] == kept.findings["C46"]
+    assert now.findings["C47"] == old.findings["C47"]  # its rule is the same
+    assert (now.hashes, now.rules) == (kept.hashes, kept.rules)
+    assert (now.date, now.data, now.code) == (kept.date, kept.data, kept.code)
+    assert kept.judged_again(scale()) == kept

@@ -55,7 +55,6 @@ def test_each_asks_claims_that_toys_answer() -> None:
 @pytest.mark.parametrize(
     ("key", "name", "values"),  # what supports, refutes and leaves a claim open
     [
-        ("C47", "variance", (1.0, 11.0, 1.1)),
         ("C50", "apart", (0.5, 0.01, 0.1)),
         ("C73", "largest", (2.0, 16.0, 4.0)),
         ("C85", "above", (0.9, 0.001, 0.05)),
@@ -66,6 +65,17 @@ def test_rules_of_trained_weights(key: str, name: str, values: tuple[float, ...]
         spread = 0.001 if expected != "undecided" else 0.1 * value
         data = [{**HEADS, name: row} for row in around(value, spread * (value > 0.001))]
         assert verdict(real_heads.heads, key, data) == expected, value
+
+
+@pytest.mark.parametrize(
+    ("variance", "spread", "expected"),
+    [(1.0, 0.001, "supported"), (11.0, 0.001, "not applicable"), (1.1, 0.11, "undecided")],
+)
+def test_a_claim_whose_premise_is_not_met_does_not_apply(
+    variance: float, spread: float, expected: str
+) -> None:
+    data = [{**HEADS, "variance": row} for row in around(variance, spread)]
+    assert verdict(real_heads.heads, "C47", data) == expected
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_every_claim_is_on_the_front_and_what_ran_has_a_section(
             assert row.difference in words
     for command in WORKED:
         assert f"translucid work {command}" in words
-    order = [text.index(f'id="{name}"') for name in ("refuted", "supported", "C46")]
+    order = [text.index(f'id="{name}"') for name in ("depends", "supported", "C46")]
     assert order == sorted(order)
     assert text.count("<figure") == len(sections)
     assert "def _scale(seed: int, quick: bool)" in words  # the code that measured
@@ -191,7 +191,7 @@ def test_confidence_lists_the_repetitions(measured: list[Evidence]) -> None:
     moved_only = replace(alone, elsewhere=other)
     assert moved_only.wavers
     assert moved_only.repetition == ""  # these were other seeds
-    assert "refuted, then undecided" in page([moved_only])
+    assert "depends, then undecided" in page([moved_only])
 
 
 def test_another_kind_of_machine_has_a_file_of_its_own(tmp_path: Path) -> None:
@@ -223,9 +223,33 @@ def test_verdicts_that_other_seeds_did_not_repeat(measured: list[Evidence]) -> N
     assert "did not reproduce" not in told
     told = page([replace(row, again=other)])
     assert "did not reproduce" in told
-    assert "refuted, then undecided" in told
+    assert "depends, then undecided" in told
     assert "Of 1 claims measured again with other seeds, 0 got" in told
     assert "from 100 on: undecided. too close" in told
+
+
+def test_a_verdict_that_was_not_reproduced_is_on_no_list(measured: list[Evidence]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    refuted = replace(row.kept, findings={"C48": Finding("refuted", "as numbers have it")})
+    other = replace(refuted, findings={"C48": Finding("supported", "elsewhere")})
+    sure, wavering = replace(row, kept=refuted), replace(row, kept=refuted, elsewhere=other)
+    assert sure.surprising
+    assert not wavering.surprising
+    told = page([wavering])
+    assert 'id="surprises"' not in told
+    assert 'id="refuted"' not in told
+    assert 'id="not-reproduced"' in told
+    assert "<b>1</b> not reproduced" in told
+    assert "</svg><b>1</b> refuted" in page([sure])
+
+
+def test_rules_frozen_after_the_measurement_are_named(measured: list[Evidence]) -> None:
+    (row,) = [row for row in measured if row.claim.key == "C48"]
+    assert row.kept is not None
+    for day, known in (("2026-11-16", False), ("2026-11-17", False), ("2026-11-18", True)):
+        kept = replace(row.kept, date="2026-11-17T10:00:00Z", frozen={"C48": day})
+        assert ("later than the measurement" in replace(row, kept=kept).rule_text) == known
 
 
 def test_everything_is_escaped(measured: list[Evidence]) -> None:

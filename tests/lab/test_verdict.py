@@ -105,6 +105,15 @@ def test_what_seeds_agree_on_is_judged_by_ranks() -> None:
     assert mean_of([0.0, *range(1, 10)], "log").method == "rank"  # a zero has no logarithm
 
 
+def test_yes_or_no_data_is_no_mean() -> None:
+    for by in ("t", "log", "logit"):
+        with pytest.raises(ValueError, match=r"10 numbers are all 0 or 1.*fraction_of"):
+            mean_of([1.0] * 7 + [0.0] * 3, by)
+    # Accuracies that are all right or all wrong are judged by ranks, and equal numbers are no vote.
+    assert mean_of([1.0] * 7 + [0.0] * 3, "rank").method == "rank"
+    assert mean_of([0.0] * 10) == median_of([0.0] * 10)
+
+
 def test_infinite_and_nan_values_are_undecided() -> None:
     for values in ([], [1.0, math.nan], [1.0, math.inf]):
         interval = mean_of(values)

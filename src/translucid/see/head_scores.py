@@ -37,22 +37,22 @@ class HeadScores:
     @property
     def best(self) -> tuple[str, int, float]:
         """The best head: its trace point, its number and its fraction."""
-        every = ((name, head, share) for name, shares in self.heads.items()
-                 for head, share in enumerate(shares))  # fmt: skip
+        every = ((name, head, fraction) for name, fractions in self.heads.items()
+                 for head, fraction in enumerate(fractions))  # fmt: skip
         return max(every, key=lambda one: one[2])
 
     def __str__(self) -> str:
         rows = [
-            (f"{name}, head {head}", share)
-            for name, shares in self.heads.items()
-            for head, share in enumerate(shares)
+            (f"{name}, head {head}", fraction)
+            for name, fractions in self.heads.items()
+            for head, fraction in enumerate(fractions)
         ]
         baseline = "same position" if self.across else "previous token"
         rows.append((f"always the {baseline}", self.previous))
         rows.append((f"always offset {self.offset:+d}", self.at_offset))
         width = max(len(name) for name, _ in rows)
         lines = [f"{'attends most to the gold position':{width}}  of {self.links:,} links"]
-        return "\n".join([*lines, *(f"{name:{width}}  {share:.3f}" for name, share in rows)])
+        return "\n".join([*lines, *(f"{name:{width}}  {fraction:.3f}" for name, fraction in rows)])
 
 
 def head_scores(
@@ -77,7 +77,7 @@ def head_scores(
             + "; pass one of each per text"
         )
     total, previous, distances = 0, 0, Counter[int]()
-    found: dict[str, list[int]] = {}
+    hit_counts: dict[str, list[int]] = {}
     for number, pairs in enumerate(links):
         if not pairs:
             continue
@@ -90,22 +90,22 @@ def head_scores(
             previous += back in gold
             distances.update({key - query for key in gold})
         for name, pattern in _patterns(reading, across=targets is not None).items():
-            hits = found.setdefault(name, [0] * len(pattern))
+            hits = hit_counts.setdefault(name, [0] * len(pattern))
             for head, maxima in enumerate(pattern.argmax(dim=-1).tolist()):
                 hits[head] += sum(maxima[query] in gold for query, gold in rows)
     if not total:
         raise InputError("there are no links; pass at least one pair of words")
     offset, most = min(distances.items(), key=lambda one: (-one[1], abs(one[0]), one[0]))
-    shares = {name: [hit / total for hit in hits] for name, hits in found.items()}
-    return HeadScores(total, shares, previous / total, targets is not None, offset, most / total)
+    fractions = {name: [hit / total for hit in hits] for name, hits in hit_counts.items()}
+    return HeadScores(total, fractions, previous / total, targets is not None, offset, most / total)
 
 
 def _read(network: Network, task: Task[Any, Any], text: Text, target: Text | None) -> Reading:
-    given = None if target is None else _joined(target)
-    if given is None and task.shape == "encoder-decoder":
-        given = ""  # the encoder's self-attention does not depend on the target
+    target_text = None if target is None else _joined(target)
+    if target_text is None and task.shape == "encoder-decoder":
+        target_text = ""  # the encoder's self-attention does not depend on the target
     try:
-        return read(network, task, _joined(text), given, keep="*.pattern")
+        return read(network, task, _joined(text), target_text, keep="*.pattern")
     except UnknownPointError:
         raise InputError("this model has no attention heads to score") from None
 

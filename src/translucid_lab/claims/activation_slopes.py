@@ -44,11 +44,6 @@ def _judge_slopes(data: Sequence[Data]) -> Finding:
     # On a grid, what comes close to 1 may reach it between the places.
     below = {name: False if value >= 1 else True if value < 1 - 1e-6 else None
              for name, value in largest.items()}  # fmt: skip
-    if set(below.values()) == {True, False}:
-        reached = ", ".join(name for name, side in below.items() if side is False)
-        return Finding(
-            "depends", f"it depends on the function, {reached} reaches 1: {why}", largest
-        )
     return decide({f"{name} stays below 1": side for name, side in below.items()}, why, largest)
 
 

@@ -13,7 +13,7 @@ from translucid.parts import softmax
 from translucid.see import Axis, Bars, Lines
 from translucid_lab import Data, Experiment, Finding
 from translucid_lab.engine.intervals import clearly, mean_of, median_of, ratio_of
-from translucid_lab.engine.verdict import all_hold, column, decide
+from translucid_lab.engine.verdict import by_case, column, decide
 
 WIDTHS = (4, 16, 64, 256, 512)
 KEYS = 6
@@ -166,12 +166,14 @@ def _judge_diagonal(data: Sequence[Data]) -> Finding:
     tied = [median_of(column(data, "tied", place)) for place in range(len(DIMENSIONS))]
     projected = median_of(column(data, "projected"))
     summary = ", ".join(f"{d}: {value}" for d, value in zip(DIMENSIONS, tied, strict=True))
-    every = [*tied, projected]
-    sides = [clearly(interval.against(0.9), "above") for interval in every]
-    return decide(
-        {"nine of ten rows, in every setting": all_hold(sides)},
+    every = {f"queries equal to keys, d = {d}": value
+             for d, value in zip(DIMENSIONS, tied, strict=True)}  # fmt: skip
+    every["projections of their own"] = projected
+    return by_case(
+        {case: clearly(value.against(0.9), "above") for case, value in every.items()},
         f"rows whose own weight is largest: queries equal to keys, d = {summary}; with projections "
         f"of their own {projected} (chance {1 / TOKENS:.3g})",
+        "the width, and on whether queries and keys have projections of their own",
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from translucid import Trace
 from translucid.generate import GenerationConfig, find
 from translucid.models import DecoderModel
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding
+from translucid_lab import Data, Experiment, Finding, Verdict
 from translucid_lab.claims.attention_tasks import apart
 from translucid_lab.claims.real_weights import LEAST, stories, story_sentences
 from translucid_lab.engine.intervals import clearly, median_of
@@ -71,10 +71,11 @@ def _judge_variance(data: Sequence[Data]) -> Finding:
     ratio = median_of(column(data, "variance"))
     inside = ratio.against(0.9) == "above" and ratio.against(1.1) == "below"
     outside = ratio.against(0.9) == "below" or ratio.against(1.1) == "above"
-    return decide({"variance / d_k lies within a tenth of 1": True if inside else
-                   False if outside else None},
-                  f"variance of q·k over d_k in trained heads: {ratio}",
-                  {"variance": ratio.mean})  # fmt: skip
+    verdict: Verdict = "supported" if inside else "not applicable" if outside else "undecided"
+    return Finding(verdict, f"variance of q·k over d_k in trained heads: {ratio}",
+                   {"variance": ratio.mean},
+                   {"variance / d_k lies within a tenth of 1": True if inside else
+                    False if outside else None})  # fmt: skip
 
 
 def _judge_apart(data: Sequence[Data]) -> Finding:

@@ -15,7 +15,7 @@ from translucid_lab.engine.experiment import (
 from translucid_lab.engine.fingerprints import fingerprint
 from translucid_lab.engine.results import Kept, Results
 from translucid_lab.engine.statistics import benjamini_hochberg
-from translucid_lab.engine.verdict import Finding, Verdict, compared
+from translucid_lab.engine.verdict import UNDECIDED, Finding, Verdict, compared
 
 BEYOND = "a question beyond the books"
 LIMITS = {  # what a verdict does not cover, by kind of evidence
@@ -74,7 +74,7 @@ class Evidence:
             return ""
         seen = self.kept.seeds > 1 and self.kept.first_seed < UNSEEN
         warning = f" Its authors had seen these seeds; use --first-seed {UNSEEN} for others."
-        return f"The rule {made} was frozen on {day}.{warning * seen}"
+        return f"The rule {made} was frozen on {day}.{later(day, self.kept)}{warning * seen}"
 
     @property
     def confidence(self) -> list[str]:
@@ -101,8 +101,9 @@ class Evidence:
 
     @property
     def surprising(self) -> bool:
-        """Whether the claim is refuted, or the verdict differs from the literature."""
-        if self.finding is None or self.finding.verdict in ("undecided", "not tested"):
+        """Whether the claim is refuted, or the verdict differs from the literature, and no
+        repetition gave a different verdict."""
+        if self.finding is None or self.finding.verdict in UNDECIDED or self.wavers:
             return False
         differs = bool(self.difference) and self.claim.literature != "vague"
         return self.finding.verdict == "refuted" or differs
@@ -146,6 +147,7 @@ class Evidence:
             return ""
         day = self.real.frozen.get(key)
         frozen = f"The rule {self.real.hashes.get(key)} was frozen on {day}." if day else ""
+        frozen += later(day or "", self.real)
         limits = LIMITS.get(self.real.labels.get(key, ""), "")
         return " ".join(filter(None, [self.real.rules[key], frozen, limits]))
 
@@ -202,6 +204,16 @@ class Evidence:
         return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 
 
+def later(day: str, kept: Kept) -> str:
+    """A remark if a rule was frozen after the measurement that it judges."""
+    if day <= kept.date[:10]:
+        return ""
+    return (
+        f" That is later than the measurement ({kept.date[:10]}): the rule was changed when its "
+        "numbers were known, and new seeds have not confirmed this verdict."
+    )
+
+
 def difference(claim: Claim, verdict: Verdict) -> str:
     known = claim.literature
     if known is None or AGREE.get(known) == verdict:
@@ -219,6 +231,8 @@ def difference(claim: Claim, verdict: Verdict) -> str:
         "depends": "in these measurements it depends",
         "undecided": "these measurements do not decide it",
         "not tested": "these measurements could not test it",
+        "illustrates": "this experiment illustrates it and cannot test it",
+        "not applicable": "its premise is not met in what was measured",
     }[verdict]
     return f"The literature {verdict_of_literature}; {measured}."
 

@@ -134,8 +134,14 @@ UNKNOWN = Interval(math.nan, -math.inf, math.inf)  # contains every bar
 
 def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
     """The mean with its Student's t interval, on a scale that suits the quantity. If more than half
-    of the seeds give the same number, t cannot estimate the spread, and the median is used."""
+    of the seeds give the same number, t cannot estimate the spread, and the median is used.
+
+    Yes/no data has no mean with such an interval, and is refused."""
     numbers = [float(value) for value in values]
+    if set(numbers) == {0.0, 1.0} and by != "rank":
+        raise ValueError(
+            f"mean_of: the {len(numbers)} numbers are all 0 or 1 (yes or no); use fraction_of"
+        )
     if not numbers or not all(map(math.isfinite, numbers)):
         return UNKNOWN
     if by == "rank" or 2 * Counter(numbers).most_common(1)[0][1] > len(numbers):

@@ -14,7 +14,7 @@ from translucid_lab.engine.evidence import Evidence
 from translucid_lab.engine.experiment import Experiment, of_file
 from translucid_lab.engine.fingerprints import FOLDER, line_of, outside, source_of
 from translucid_lab.engine.report_figures import as_csv, dots, figure, number, numbers, picture_of
-from translucid_lab.engine.report_front import VERDICTS, frame, front, mark, row_id, slug
+from translucid_lab.engine.report_front import VERDICTS, WAVERS, frame, front, mark, row_id, slug
 
 PAGE = "index.html"
 FEW = 12  # tables with up to this many rows are shown unfolded
@@ -55,7 +55,8 @@ def page(rows: Sequence[Evidence], manual: str = "") -> str:
     return frame(
         "The lab",
         "\n".join(body),
-        {name: sum(row.state == name for row in rows) for name in VERDICTS},
+        {name: sum(row.state == name and not row.wavers for row in rows) for name in VERDICTS}
+        | {WAVERS: sum(row.wavers for row in rows)},
     )
 
 
@@ -85,12 +86,13 @@ def _section(row: Evidence) -> str:
     assert row.kept is not None
     assert row.finding is not None
     verdict, key = row.finding.verdict, row.claim.key
+    group = WAVERS if row.wavers else verdict
     quick = "<small>quick run: it measures less</small>" if row.kept.quick else ""
     differs = f'<p class="differs">{escape(row.difference)}</p>' if row.difference else ""
     plain = f'<p class="why">{escape(row.in_words)}</p>' if row.in_words != row.finding.why else ""
     drawn, read = _drawing(row)
     return (
-        f'<section class="card claim" id="{row_id(row)}" data-verdict="{verdict}">'
+        f'<section class="card claim" id="{row_id(row)}" data-verdict="{slug(group)}">'
         f'<p class="state"><b>{escape(key)}</b>{mark(verdict)}<strong>{verdict}</strong>{quick}'
         '<a class="up" href="#top">all claims</a></p>'
         f"<h2>{escape(row.claim.says)}</h2>"

@@ -12,16 +12,22 @@ from translucid_lab.engine.report_figures import picture_of, thumbnail
 
 # The verdicts in the order of the front page, and what they mean.
 VERDICTS = {
-    "refuted": "The measurements clearly contradict the claim in at least one setting.",
-    "depends": "The claim holds in some settings and not in others; its section lists them.",
+    "refuted": "The measurements clearly contradict the claim, in every setting that it leaves "
+    "open.",
+    "depends": "The claim holds in some of the settings that it leaves open, and fails in others; "
+    "its section lists them.",
     "supported": "The measurements clearly support the claim.",
+    "illustrates": "The numbers of the example fix the outcome: the experiment shows what the "
+    "claim means, and cannot test it.",
     "undecided": "The confidence interval over the seeds contains the threshold of the rule.",
     "not tested": "The networks have not learned what the claim is about.",
+    "not applicable": "The premise of the claim is not met in what was measured.",
     "not run": "There is an experiment, but it has not been run.",
     "no experiment yet": "There is no experiment for these claims.",
 }
+WAVERS = "not reproduced"  # the group of verdicts that other seeds did not reproduce
 _MARKS = {"supported": "full", "refuted": "cross", "depends": "half", "undecided": "ring",
-          "not tested": "dash"}  # fmt: skip
+          "not tested": "dash", "illustrates": "ring", "not applicable": "dash"}  # fmt: skip
 _SHAPES = {
     "full": '<circle cx="8" cy="8" r="6.5" fill="currentColor"/>',
     "cross": '<path d="M3 3 13 13M13 3 3 13" stroke="currentColor" stroke-width="2.6" '
@@ -45,7 +51,7 @@ def mark(verdict: str) -> str:
 
 def frame(title: str, body: str, counts: Mapping[str, int]) -> str:
     """Wrap the sections in a whole HTML page. counts: number of claims by verdict."""
-    measured = sum(count for name, count in counts.items() if name in _MARKS)
+    measured = sum(count for name, count in counts.items() if name in _MARKS or name == WAVERS)
     lead = (
         "Claims of five sets of course notes, measured. Each claim has an experiment, and a rule "
         "that turns its numbers into a verdict."
@@ -131,7 +137,7 @@ WORKED = {
 def front(rows: Sequence[Evidence], manual: str) -> str:
     parts = [_where(rows), _confidence(rows), _surprises(rows)]
     for name, words in VERDICTS.items():
-        of_verdict = [row for row in rows if row.state == name]
+        of_verdict = [row for row in rows if row.state == name and not row.wavers]
         if of_verdict:
             lines = "".join(_entry(row) for row in of_verdict)
             parts.append(
@@ -195,13 +201,14 @@ def _wavering(rows: Sequence[Evidence]) -> str:
     wavering = [row for row in rows if row.wavers]
     summary = (
         f"Of {again} claims measured again with other seeds, {again - len(wavering)} got the same "
-        "verdict. Those below are close to a threshold of their rule: read them with care."
+        "verdict. The verdicts below depend on the seeds or the machine, so they count neither for "
+        "nor against a claim, and no list above contains them."
     )
     remarks = [
         (row, f"{row.state}, then {' and '.join(one.verdict for one in row.repetitions)}")
         for row in wavering
     ]
-    return _listed("wavering", "Verdicts that other seeds did not reproduce", summary, remarks)
+    return _listed(slug(WAVERS), "Verdicts that other seeds did not reproduce", summary, remarks)
 
 
 def _surprises(rows: Sequence[Evidence]) -> str:
@@ -241,7 +248,8 @@ def _listed(name: str, title: str, summary: str, remarks: Sequence[tuple[Evidenc
         for row, remark in remarks
     )
     return (
-        f'<section class="group" id="{name}"><h2>{escape(title)} <small>{len(remarks)}</small></h2>'
+        f'<section class="group" id="{name}" data-verdict="{name}"><h2>{escape(title)} '
+        f"<small>{len(remarks)}</small></h2>"
         f"<p>{escape(summary)}</p><ul>{lines}</ul></section>"
     )
 

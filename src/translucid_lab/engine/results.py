@@ -15,7 +15,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -86,6 +86,30 @@ class Kept:
             frozen={key: day for key in made.claims if (day := frozen_since(made, key))},
         )
 
+    def judged_again(self, made: Experiment) -> "Kept":
+        """The same numbers, judged by the current rules. Verdicts whose rule has not changed stay
+        as they are."""
+        changed = [
+            key for key in self.findings
+            if key in made.claims and self.hashes.get(key) != fingerprint(made, key)
+        ]  # fmt: skip
+        if not changed:
+            return self
+        result = ExperimentResult(made, self.data, self.quick, self.seconds, self.first_seed)
+        now = Kept.of(result)
+
+        def updated(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+            return {**ours, **{key: theirs[key] for key in changed}}
+
+        return replace(
+            self,
+            rules=updated(self.rules, now.rules),
+            findings=updated(self.findings, now.findings),
+            labels=updated(self.labels, now.labels),
+            hashes=updated(self.hashes, now.hashes),
+            frozen=updated(self.frozen, {key: now.frozen.get(key, "") for key in changed}),
+        )
+
     @property
     def when(self) -> str:
         """A line on the measurement: its seeds, day, machine and version."""
@@ -136,7 +160,12 @@ def keep(folder: Path, result: ExperimentResult) -> Kept:
         file = ELSEWHERE
     decides = not result.quick and len(result.data) == result.experiment.seeds
     file = QUICK if not decides else REAL if result.experiment.real else file
-    results = {**read(folder, file), made.experiment: made}
+    write(folder, file, {**read(folder, file), made.experiment: made})
+    return made
+
+
+def write(folder: Path, file: str, results: Results) -> None:
+    """Write all results of a file."""
     entries = [{**asdict(results[name]), "data": results[name].data} for name in sorted(results)]
     content = {
         "about": "what `translucid lab run` measured last",
@@ -145,7 +174,6 @@ def keep(folder: Path, result: ExperimentResult) -> Kept:
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / file, json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n")
-    return made
 
 
 def _read(path: Path) -> Results:

@@ -90,7 +90,7 @@ class ExperimentResult:
             seeds = f"{len(self.data)} seed{'s' * (len(self.data) > 1)}"
             why = f"{seeds} measured, but the rule requires exactly {wanted}"
             return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
-        if self.quick and finding.verdict in ("refuted", "depends"):
+        if self.quick and finding.verdict in ("refuted", "depends", "not applicable"):
             why = "a quick run measures too little to refute a claim"
             return replace(finding, verdict="undecided", why=f"{why}; {finding.why}")
         return finding

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from translucid_lab.engine.intervals import LEVEL, BarComparison, Family, within
 
-Verdict = Literal["supported", "refuted", "depends", "undecided", "not tested"]
+# Depends: the claim holds in some of the settings that it leaves open, and fails in others.
+# Refuted: it fails in all of them. What the claim says itself ("everywhere", "sigmoid and tanh") is
+# no such setting: one counterexample makes it fail.
+# Illustrates: no measurement could change the outcome. Not applicable: the premise is not met.
+Verdict = Literal[
+    "supported", "refuted", "depends", "undecided", "not tested", "illustrates", "not applicable"
+]
+UNDECIDED: tuple[Verdict, ...] = ("undecided", "not tested", "illustrates", "not applicable")
 # The kind of evidence: algebra checked by the library's code, random numbers, small networks
 # trained for the claim, measured times, or data and weights that were not made for the claim.
 Label = Literal["identity", "simulation", "trained toy", "timing", "real data"]
@@ -141,6 +148,12 @@ def by_case(
               (("holds", holds), ("fails", fails), ("open", open_still),
                ("not learned, so not tested", missing)) if names]  # fmt: skip
     return Finding(verdict, f"{why} ({'; '.join(parts)})", numbers or {}, cases)
+
+
+def illustrates(finding: Finding) -> Finding:
+    """The finding of an experiment whose outcome is fixed by the numbers of its example, so that it
+    shows what the claim means and cannot test it."""
+    return replace(finding, verdict="illustrates")
 
 
 def not_tested(
