@@ -26,9 +26,7 @@ from translucid.tasks.words import Words
 TEXT = "The dog does not sleep."
 WORDS = Words(source=("the", "dog", "sleeps", "."), target=("<s>", "der", "hund", "."),
               follows=("der", "hund", ".", "</s>"))  # fmt: skip
-ELSEWHERE = (
-    "The lamp does not stand on the table."  # its nicht attends elsewhere
-)
+ELSEWHERE = "The lamp does not stand on the table."  # its nicht attends elsewhere
 
 
 @pytest.fixture(scope="module")
