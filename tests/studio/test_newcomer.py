@@ -183,6 +183,21 @@ def test_help_explains_the_view_and_then_the_keys(page: Page, studio: Served, vi
     assert page.words("dialog") == []
 
 
+@pytest.mark.slow
+def test_help_is_within_reach_on_a_phone(page: Page, studio: Served) -> None:
+    page.inner.set_viewport_size({"width": 360, "height": 740})
+    page.see(f"{studio.address}#/attention?text=The+dog+sleeps.")
+    box = page.inner.locator(".tools .keys").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 360
+    page.inner.click(".tools .keys")
+    assert page.text("dialog h2") == "Help: Attention"
+    boxes = page.inner.eval_on_selector_all(
+        "dialog .helptext > *", "all => all.map(el => el.getBoundingClientRect().right)"
+    )
+    assert max(boxes) <= 360
+
+
 def test_each_term_is_defined_once() -> None:
     source = (STATIC / "js" / "glossary.js").read_text("utf-8")
     defined = re.findall(r"^  '?([\w</>]+)'?: '", source, re.MULTILINE)
