@@ -15,6 +15,7 @@ from translucid.studio import lesson_answers
 from translucid.studio.input_words import another_text
 from translucid.studio.lesson import Lesson, Stop, right, wrong
 from translucid.studio.lesson_answers import refuse
+from translucid.studio.lesson_run import LessonRun
 from translucid.studio.library import Library
 from translucid.studio.server.app import STATIC
 
@@ -54,6 +55,7 @@ def test_an_unknown_word_is_the_finding(library: Library, text: str) -> None:
     run = library.run("a", text)
     (stop,) = lesson_answers.on_run(run, "opening")["steps"]
     ids = run.example.batch.inputs["source"][0].tolist()
+    assert run.example.source is not None
     place = ids.index(run.example.source.tokenizer.unk_id)
     assert stop["say"][0]["word"] == run.example.words.source[place]
     value = next(piece for piece in stop["say"] if "value" in piece)
@@ -90,7 +92,7 @@ def test_a_condition_that_no_run_can_meet_is_refused(
 
 
 def test_conditions_that_a_run_can_meet_work(library: Library) -> None:
-    run = lesson_answers.LessonRun(library.run("a", "The dog sleeps."))
+    run = LessonRun(library.run("a", "The dog sleeps."))
     weight = run.point(WEIGHTS)[0, 0, 0]
     assert run.answer == "Der Hund schläft."
     assert run.answer != "0.9"
@@ -304,6 +306,6 @@ def test_the_result_of_the_first_sum_is_above_the_link_below_it(page: Page, stud
 @pytest.mark.slow
 def test_what_if_names_its_button_as_labelled(page: Page, studio: Served) -> None:
     page.see(f"{studio.address}#/whatif?m=c&text=0.5+1+-2")
+    assert "Δ beside a part" in page.text("#stage aside")
     page.wait("document.querySelector('.measure .edit').textContent === 'All measured'")
     assert "Measure all" not in page.text("#stage")
-    assert "Δ beside a part" in page.text("#stage aside")
