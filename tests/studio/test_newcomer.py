@@ -138,7 +138,7 @@ def test_the_first_page_shows_the_model_that_is_chosen(page: Page, studio: Serve
 def test_the_first_page_explains_an_unknown_word(page: Page, studio: Served) -> None:
     page.see(f"{studio.address}#/?text={UNKNOWN.replace(' ', '+')}")
     page.wait("document.querySelector('#sentence .marks u')?.textContent === 'pizza'")
-    assert page.words(".looks text.told")[0] == "pizza"
+    assert page.words(".looks text.found")[0] == "pizza"
     assert page.text(".opening-cell h2").startswith("pizza → <unk> → ")
     assert "not in the model's vocabulary" in page.text(".opening-cell .says")
     assert page.words(".opening-cell .sum") == []
