@@ -125,7 +125,7 @@ class LessonRun:
         """The first word of the source that is not in the vocabulary."""
         places = self.run.unknown_in(self.run.example.source)
         if not places:
-            raise SentenceLacks("it contains no unknown word")
+            raise SentenceLacks("this sentence contains no unknown word")
         return Token(self.run.example.words.source[places[0]], places[0], "src", self.run)
 
     def input(self, place: int) -> float:

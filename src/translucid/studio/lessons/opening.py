@@ -81,9 +81,10 @@ def second_word(run, attention):
     head = int(attention.values()[:, row, column].argmax())
     return shown(
         run, attention, head, row, column,
-        "In this sentence, the heads agree on no strong link to another position. "
-        f"To write {row.next}, the network gives {attention[head, row, column]} of its attention "
-        f"to {column} ({place(attention, head, row, column)}).",
+        f"To write {row.next}, the network looks back at the English words: "
+        f"{attention[head, row, column]} of its attention goes to {column} "
+        f"({place(attention, head, row, column)}). In this sentence, the heads agree on no strong "
+        "link to another position.",
     )  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def weights(run):
     return Stop(
         "The softmax takes exp of each score and divides by the sum of the row. As exp of a large "
         f"number overflows, it subtracts the maximum of the row, {shift}, first; that leaves the "
-        f"shares as they are. exp({score} − {shift}) = {exponential}, divided by {total}, is "
+        f"ratios as they are. exp({score} − {shift}) = {exponential}, divided by {total}, is "
         f"{at.weight}.",
         **at.view,
     )
@@ -150,11 +150,11 @@ def several_heads(run):
     at = NotToNicht(run)
     heads = at.weights.shape[0]
     row = at.weights.row_up_to(at.writing.place + 1)
-    each = ", ".join(f"{at.weights[head, row, at.source]}" for head in range(heads))
+    row_weights = ", ".join(f"{at.weights[head, row, at.source]}" for head in range(heads))
     return Stop(
         f"The layer has {heads} heads, each with queries and keys of its own. To write "
         f"{at.writing.next}, they give {at.source} {at.mean} on average. In the next row, which "
-        f"writes {row.next}, they give it {each}.",
+        f"writes {row.next}, they give it {row_weights}.",
         at=at.weights,
         head="mean",
         pin=[at.writing, at.source],

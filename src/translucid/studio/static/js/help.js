@@ -61,6 +61,9 @@ export function help(view, views) {
         view.keys && section(view.keysTitle ?? `In ${name}`, view.keys),
         section('Everywhere', [[`1 … ${all.length}`, 'switch to a view'], ...EVERYWHERE]),
         section('Keyboard navigation', WITHIN),
+        all
+          .filter(other => other.keys && other !== view)
+          .map(other => section(other.keysTitle ?? `In ${other.name}`, other.keys)),
       ),
     ),
   );

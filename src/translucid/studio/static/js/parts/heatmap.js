@@ -100,7 +100,7 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
 
 // ---- labels: if there are too many rows or columns, every n-th
 function written(svg, o, { u, lw, lh, cw, ch }) {
-  const every = { rows: Math.ceil((20 * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
+  const every = { rows: Math.ceil(((o.wordSize ? 17 : 20) * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
   const row = i => label(o.rows[i], lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);
   const col = j => {
     const x = lw + (j + 0.5) * cw;

@@ -83,6 +83,7 @@ function tour(each, model) {
 
 // ---- start here: one number of a translator, then the stations in order
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+const ROWS = 30; // of the picture; for a longer text, the page shows an overview
 let seen = false; // what was drawn in once need not be again
 
 async function start(context, listed) {
@@ -163,7 +164,7 @@ function signs(run, at, score) {
 }
 async function opening({ model, run }) {
   const [step] = (await api.lesson(run.run, 'opening')).steps;
-  if (!applies(step)) return null;
+  if (!applies(step) || Math.max(run.tokens.source.length, run.tokens.target.length) > ROWS) return null;
   const chosen = Object.fromEntries(new URLSearchParams(step.address.split('?')[1]));
   const weights =
     chosen.head === 'mean'
@@ -232,7 +233,7 @@ function drawn(weights, tokens, q, k) {
       if (weight < 0.05) return null;
       const told = i === q && j === k;
       const path = s('path', {
-        class: `strand${told ? ' told' : ''}`,
+        class: `strand${told ? ' found' : ''}`,
         d: `M${left} ${y(j)}C${left + wide / 2} ${y(j)} ${left + wide / 2} ${y(i)} ${left + wide} ${y(i)}`,
         pathLength: 1,
         'stroke-width': Math.max(1, 0.4 * pitch * weight),
@@ -242,7 +243,7 @@ function drawn(weights, tokens, q, k) {
     }),
   );
   const word = (text, x, i, anchor, told) =>
-    s('text', { class: told ? 'told' : null, x, y: y(i) + 6 * u, 'text-anchor': anchor }, text);
+    s('text', { class: told ? 'found' : null, x, y: y(i) + 6 * u, 'text-anchor': anchor }, text);
   const svg = s(
     'svg',
     {

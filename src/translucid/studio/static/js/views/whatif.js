@@ -106,7 +106,6 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   let patches = null; // the map below the answers, and its card
   const numeric = run.tokens.features.length > 0;
   const words = numeric ? numbers(run.text) : pieces(run.text, model.mask);
-  const measuredParts = () => model.switches.filter(each => typeof delta(each) === 'number').length;
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
   const options = each => ({
@@ -140,7 +139,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       );
     list.scrollTop = at;
     link.paint();
-    const done = measuredParts();
+    const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
       h(
         'button.edit',
@@ -437,9 +436,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         'p.quiet',
         model.switches.length
           ? `${counted(model.switches.length, 'part')} can be switched off. ` +
-              (measuredParts() < model.switches.length
-                ? '“Measure all” shows how much the outputs change without each.'
-                : 'Δ beside a part is how much the outputs change without it.')
+              'Δ beside a part is how much the outputs change without it.'
           : 'This model has no parts that can be switched off.',
       ),
       ...(largest.length ? [h('h3', 'Largest effects')] : []),
