@@ -242,7 +242,7 @@ def test_error_for_a_run_whose_best_model_is_its_baseline_names_the_network(tmp_
     with pytest.raises(ConfigError, match=rf"a linear model for task classify; {words}$"):
         open_source(str(tmp_path / "run"), "classify")
     shutil.copytree(classifier() / "best", tmp_path / "run/network")
-    with pytest.raises(ConfigError, match=rf"{words} .* in .*network$"):
+    with pytest.raises(ConfigError, match=rf"{words}; .* in .*network$"):
         open_source(str(tmp_path / "run"), "classify")
     open_source(str(tmp_path / "run/network"), "classify")
 
