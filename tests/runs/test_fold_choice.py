@@ -132,12 +132,13 @@ def test_the_network_must_be_better_by_more_than_one_standard_error(
 
 
 def test_folds_do_not_decide_with_many_rows_little_time_or_a_start_model(setup: Setup) -> None:
-    assert fold_choice.applies(setup, 1.0, 60.0)
-    assert not fold_choice.applies(setup, 1.0, 4.0)
-    assert not fold_choice.applies(setup, 13.0, 1000.0)
-    assert not fold_choice.applies(replace(setup, valid=setup.valid * 100), 1.0, 60.0)
-    assert not fold_choice.applies(replace(setup, start={"path": "x"}), 1.0, 60.0)
-    assert not fold_choice.applies(replace(setup, baseline=None), 1.0, 60.0)
+    assert fold_choice.applies(setup, 100, 1.0, 60.0)
+    assert fold_choice.applies(setup, 4000, 1.0, 60.0)
+    assert not fold_choice.applies(setup, 4001, 1.0, 60.0)
+    assert not fold_choice.applies(setup, 100, 1.0, 4.0)
+    assert not fold_choice.applies(replace(setup, valid=setup.valid * 100), 100, 1.0, 60.0)
+    assert not fold_choice.applies(replace(setup, start={"path": "x"}), 100, 1.0, 60.0)
+    assert not fold_choice.applies(replace(setup, baseline=None), 100, 1.0, 60.0)
 
 
 def labelled(path: Path, count: int, *, linear: bool) -> str:

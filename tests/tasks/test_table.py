@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from tests.in_process import run
 from tests.runs.test_resume import after, same_runs
 
@@ -415,14 +416,63 @@ def test_a_resumed_run_on_a_table_is_the_uninterrupted_run(tmp_path: Path) -> No
     same_runs(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_starting_from_a_model_of_a_table_is_refused(trained: tuple[Path, str]) -> None:
+def tuned(folder: Path, *words: str) -> tuple[Path, str]:
+    """Start from the trained model with other rows of a narrower range, at a rate that changes
+    nothing."""
+    out = folder / f"tuned-{len(list(folder.glob('tuned-*')))}"
     done = run(
-        "train", "table", "--from", "run/best", "--train", "train.csv", "--out", "tuned",
-        "data.label_column=churned", cwd=trained[0],
+        "train", "table", "--from", "run/best", "--out", out.name, "data.label_column=churned",
+        "training.device=cpu", "training.steps=2", "training.learning_rate=1e-12", *words,
+        cwd=folder,
     )  # fmt: skip
-    assert done.returncode != 0
-    assert "start_from = 'run/best'" in done.stderr
-    assert "can be fine-tuned" in done.stderr
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout + done.stderr
+
+
+def test_a_model_that_starts_from_another_reads_rows_in_the_same_way(
+    trained: tuple[Path, str],
+) -> None:
+    """Also if the new rows have other means and categories; its test score is the one to beat."""
+    folder, _ = trained
+    young = [row for row in customers(200, "young") if row[1] and int(row[1]) < 50]
+    write(folder / "young.csv", [row for row in young if row[2] != "Kiel"])
+    out, printed = tuned(folder, "--train", "young.csv", "--test", "test.csv")
+    assert "columns: as in the start model" in printed
+    old, new = tl.load(folder / "run"), tl.load(out)
+    file = str(folder / "test.csv")
+    scores = old.evaluate(file).numbers
+    assert new.evaluate(file).numbers == pytest.approx(scores, rel=1e-4)
+    result = json.loads((out / "test.json").read_text("utf-8"))
+    assert result["baseline"]["name"] == "start model run/best"
+    assert result["baseline"]["test"] == scores
+    assert "Use the start model: translucid predict run/best" in printed
+    (out / "test.json").unlink()
+    resume_run(out, quiet=True)
+    assert json.loads((out / "test.json").read_text("utf-8")) == result
+
+
+def test_other_labels_get_a_new_last_layer(trained: tuple[Path, str]) -> None:
+    folder, _ = trained
+    rows = customers(60, "labels")
+    for number, row in enumerate(rows):
+        row[6] = "abc"[number % 3]
+    write(folder / "abc.csv", rows)
+    out, printed = tuned(folder, "--train", "abc.csv")
+    assert "the last layer, since the start model has leaves, stays as labels" in printed
+    ours, theirs = (load_file(path / "best/model.safetensors") for path in (out, folder / "run"))
+    assert len(ours["output.linear.weight"]) == 3
+    for name in [name for name in theirs if not name.startswith("output.")]:
+        assert torch.allclose(ours[name], theirs[name], atol=1e-6)
+
+
+def test_a_baseline_or_other_sizes_are_no_start(trained: tuple[Path, str]) -> None:
+    words = ["train", "table", "--train", "train.csv", "--out", "no", "data.label_column=churned"]
+    done = run(*words, "--from", "run/baseline", cwd=trained[0])
+    assert done.returncode == 2
+    assert "a linear model for task table; task table starts from an mlp" in done.stderr
+    done = run(*words, "--from", "run/best", "model.hidden=[3]", cwd=trained[0])
+    assert done.returncode == 2
+    assert "the model that training starts from has (128, 128)" in done.stderr
 
 
 @pytest.mark.slow

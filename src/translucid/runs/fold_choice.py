@@ -28,7 +28,9 @@ from translucid.training.state import State, StepPlan, random_state_kept, seed_g
 
 FOLDS = 5
 FEW = 1000  # validation rows; with more, their score decides
-MOST_SECONDS = 60.0  # for all folds; if they would take longer, the validation score decides
+# Of all folds: training steps, and rows times weights. With more, the validation score decides.
+# These are not seconds, so that the choice does not depend on other processes.
+MOST_STEPS, MOST_WORK = 20_000, 5e11
 
 
 @dataclass(frozen=True)
@@ -62,16 +64,19 @@ class FoldChoice:
         )
 
 
-def applies(setup: Setup, seconds: float, allowed: float) -> bool:
-    """Whether folds decide. seconds: the time that the network took to reach its best step;
-    allowed: the time that is left."""
+def applies(setup: Setup, steps: int, seconds: float, allowed: float) -> bool:
+    """Whether folds decide. steps: the step at which the network was best; seconds: the time that
+    it took to reach it; allowed: the time that is left."""
+    rows = FOLDS * steps * setup.recipe.training.batch_tokens
     return (
         setup.task.traits.cross_validated
         and setup.baseline is not None
         and setup.start is None  # the folds' networks would not start from that model
         and len(setup.valid) < FEW
         and len(setup.items) + len(setup.valid) >= 2 * FOLDS
-        and FOLDS * seconds <= min(MOST_SECONDS, allowed)
+        and steps * FOLDS <= MOST_STEPS
+        and rows * setup.network.parameters_count <= MOST_WORK
+        and FOLDS * seconds <= allowed
     )
 
 

@@ -26,7 +26,7 @@ MANY = 20
 QUICK = 20.0  # seconds; shorter runs are not forecast
 SAMPLE = 1.0  # seconds spent on measuring an evaluation
 AIM = 0.98  # fraction of a time limit to use; the rest is for saving
-NEXT_PLAN = 0.05  # of a time limit: the pause between two changes of the number of steps
+NEXT_PLAN = 0.02  # of a time limit: the pause between two changes of the number of steps
 SMALL_CHANGE, REPORTED = 0.02, 0.2  # of the steps: too small a change, and one to report
 TOO_MUCH, AIMED_AT = 0.5, 0.2  # fractions of the time, for evaluations
 
@@ -139,7 +139,9 @@ class Pace:
         if seconds < self._planned + pause and before * known.step > pause:
             return None
         self._planned = seconds
-        evaluations = math.ceil((plan.steps - plan.at(step)) / training.evaluate_every)
+        # Rounded, since places in the schedule are sums of fractions.
+        places = round(plan.steps - plan.at(step), 6)
+        evaluations = math.ceil(places / training.evaluate_every)
         left = AIM * limit - seconds - evaluations * known.evaluation
         left -= self._ending(known.evaluation)
         rest = max(left / known.step, before / 2)  # a single slow evaluation may mislead

@@ -177,7 +177,7 @@ class Session:
         state, training = self.state, self.setup.recipe.training
         left = inf if training.minutes is None else self.pace.limit - state.seconds
         seconds = state.seconds * step / max(state.step, 1)
-        if not fold_choice.applies(self.setup, seconds, left):
+        if not fold_choice.applies(self.setup, step, seconds, left):
             return None
         place = round(state.plan.at(step))  # if the schedule was stretched
         return fold_choice.choose(self.setup, place, state.device)

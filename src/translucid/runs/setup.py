@@ -159,7 +159,8 @@ def set_up(
             amount = automatic_sizes.measure(examples.train)
             recipe = _pick_sizes(recipe, amount, device, (lambda line: None) if timed else say)
         made_before = made_before if starting is None else starting.tokenizers(examples.train)
-        known = prepare(recipe, examples, made_before=made_before)
+        measured = (start or {}).get("statistics") if starting is None else starting.statistics
+        known = prepare(recipe, examples, made_before=made_before, statistics=measured)
         if TASKS.source(known.task.name) is not None:
             check_encoding(known.task, examples.train[0])
         whole = known.task.training_items(examples.train, recipe.data)

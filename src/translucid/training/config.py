@@ -33,9 +33,7 @@ class TrainingConfig(Config):
         None, "layer-wise decay: learning-rate multiplier per layer below the head", gt=0, le=1
     )
     steps: int = key(2000, "number of weight updates", gt=0)
-    minutes: float | None = key(
-        None, "time limit in minutes, from reading the data to the last step", gt=0
-    )
+    minutes: float | None = key(None, "time limit of the whole command, in minutes", gt=0)
     most_steps: int | None = key(
         None, "with minutes: change steps during training to use the time, up to this many", gt=0
     )

@@ -12,6 +12,7 @@ from translucid.data.tokenizers.extended import extended
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import Network
 from translucid.models.adapters import check_adapters
+from translucid.runs.fine_tuning.rows import RowStart, open_row_start
 from translucid.runs.fine_tuning.take_over import (
     Rows,
     StartModel,
@@ -110,6 +111,10 @@ class Start:
     recipe: Recipe
     # The old tokens of each new token of an extended vocabulary, by tokenizer.
     parts: dict[str, list[list[int]]] = field(default_factory=dict)
+
+    @property
+    def statistics(self) -> None:
+        """None: the task measures them in the new training data."""
 
     @property
     def kept(self) -> bool:
@@ -231,7 +236,7 @@ class Start:
         return lines
 
 
-def open_start(recipe: Recipe) -> Start | None:
+def open_start(recipe: Recipe) -> Start | RowStart | None:
     """The model that a recipe starts from, if any."""
     path = recipe.training.start_from
     if path is None and recipe.model.get("lora_rank"):
@@ -242,6 +247,8 @@ def open_start(recipe: Recipe) -> Start | None:
     if path is None:
         return None
     source = open_source(path, recipe.task.kind)
+    if not TASKS[recipe.task.kind].shape:
+        return open_row_start(path, source.bundle, recipe)
     if recipe.tokenizer.vocabulary != "replace" and recipe.tokenizer.folder is not None:
         raise ConfigError(
             f"tokenizer.folder = {recipe.tokenizer.folder!r}: fine-tuning keeps the vocabulary of "

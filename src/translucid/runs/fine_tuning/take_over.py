@@ -15,6 +15,7 @@ from translucid.interop.hub import fetched
 from translucid.interop.importing import load
 from translucid.models import Network
 from translucid.models.adapters import merge
+from translucid.models.mlp import MLPConfig
 from translucid.models.recurrent import RecurrentConfig
 from translucid.models.sequence_config import SequenceConfig
 from translucid.models.transformer import TransformerConfig
@@ -26,7 +27,7 @@ from translucid.tasks.registry import TASKS
 
 @dataclass(frozen=True)
 class StartModel:
-    """A trained sequence model, on the CPU."""
+    """A trained model, on the CPU. `config` is that of a sequence model."""
 
     path: str
     bundle: Bundle
@@ -74,18 +75,20 @@ def open_source(path: str, task: str) -> StartModel:
             "`translucid info` can open"
         )
     held = load(place)
-    if not isinstance(held.network.config, SequenceConfig):
+    kinds = (SequenceConfig,) if TASKS[task].shape else (MLPConfig,)
+    if not isinstance(held.network.config, kinds):
         network, advice = model_folder.place(place).parent / model_folder.NETWORK, ""
-        if network.is_dir() and isinstance(load(network).network.config, SequenceConfig):
+        if network.is_dir() and isinstance(load(network).network.config, kinds):
             advice = f"; the network of this run is in {network}"  # best/ is its baseline
         raise ConfigError(
             f"training.start_from = {path!r}: a {held.network.config.model_dump()['kind']} model "
-            f"for task {held.task}; only recurrent networks and Transformers can be fine-tuned"
-            f"{advice}"
+            f"for task {held.task}; task {task} starts from "
+            f"{'a recurrent network or a Transformer' if TASKS[task].shape else 'an mlp'}{advice}"
         )
     source = StartModel(path, held, digest_of(held.network))
-    merge(held.network)  # its adapters are part of it
-    source.shape_for(task)
+    if TASKS[task].shape:
+        merge(held.network)  # its adapters are part of it
+        source.shape_for(task)
     return source
 
 

@@ -62,7 +62,8 @@ def pick(
         return {section: dict(keys) for section, keys in task.traits.baseline.items()} | {
             "data": data
         }
-    if recipe.training.start_from is not None:
+    starts = recipe.training.start_from is not None
+    if starts and task.shape:
         loss = dict(task.traits.suggested.get("task", {}))  # such as label smoothing
         tuning = _tuning(recipe, amount, device)
         data = max_length(recipe, amount, tuning["batch_tokens"])
@@ -72,6 +73,9 @@ def pick(
         suggested.get("training", {}).pop("best_metric", None)
     if recipe.model["kind"] == "mlp":  # no text
         keys = dict(suggested.get("training", {}))
+        if starts:  # its model keys are those of the start model
+            keys["learning_rate"] = keys["learning_rate"] / START_RATE
+            suggested.pop("model", None)
         if "steps" in keys:
             passes = TABLE_EPOCHS * amount.examples // keys["batch_tokens"]
             keys["steps"] = max(keys["steps"], passes)
@@ -163,6 +167,7 @@ def _most_steps(recipe: Recipe, training: dict[str, Any]) -> dict[str, int]:
     return {"most_steps": training["steps"]}
 
 
+START_RATE = 3  # networks for rows that start from a trained one learn more slowly
 TABLE_EPOCHS = 10  # of large tables, at least
 PATIENCE = 5  # of about ten evaluations
 TUNING_EPOCHS, TUNING_RATE = 4, 5e-5

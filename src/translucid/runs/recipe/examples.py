@@ -182,9 +182,12 @@ def prepare(
     examples: Examples,
     learn_from: Iterable[Record] | None = None,
     made_before: dict[str, Tokenizer] | None = None,
+    statistics: dict[str, Any] | None = None,
 ) -> Prepared:
     """Prepare tokenizers, labels and sizes before the model is built. Tokenizers are those of
-    `made_before`, if any; otherwise they are trained on `learn_from` or the training examples."""
+    `made_before`, if any; otherwise they are trained on `learn_from` or the training examples.
+    statistics: those of the model that training starts from; default: measured in the training
+    examples."""
     data, task = recipe.data, TASKS[recipe.task.kind]
     tokenizers = made_before
     if tokenizers is None:
@@ -207,7 +210,7 @@ def prepare(
         temperature=recipe.task.temperature,
         characters=recipe.reads_characters,
         decoding=recipe.decoding,
-        statistics=task.measure(examples.train, data),
+        statistics=task.measure(examples.train, data) if statistics is None else statistics,
         max_length=None if data.long == "skip" else data.max_length,
     )
     sizes = task.network_sizes(resources, examples.train)
