@@ -57,9 +57,7 @@ def test_every_planted_slip_is_located(topic: str, seeds: range) -> None:
     for seed in seeds:
         exercise = draw(topic, seed)
         for name, values in exercise.slips.items():
-            verdict = check_answer(
-                exercise, written(values[exercise.last.name], exercise.decimals)
-            )
+            verdict = check_answer(exercise, written(values[exercise.last.name], exercise.decimals))
             assert not verdict.right, (seed, name)
             planted += 1
             located += verdict.part == first_wrong(exercise, name)

@@ -91,7 +91,7 @@ class Exercise:
     @property
     def tolerance(self) -> float:
         """The largest error of an answer rounded as asked, with room for rounding the half."""
-        return 0.501 * 10.0**-self.decimals
+        return round(0.501 * 10.0**-self.decimals, 10)
 
     def entry(self, part: Part, sample: bool = True) -> str:
         """What the answer consists of, with a sample of how to type it, and the rounding."""
