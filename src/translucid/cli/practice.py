@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from translucid.practice.topic import Part
 
 _HELP = "hint, steps (answer step by step), solution, skip or quit"
-_in_sheet = o.partial(typer.Option, rich_help_panel="Sheets")
+_in_sheet = partial(typer.Option, rich_help_panel="Sheets")
 
 
 def practice(
