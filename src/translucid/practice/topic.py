@@ -102,10 +102,10 @@ class Topic:
                 value = ((changed or {}).get(part.name) or part.plain)(values)
                 if value is None:
                     return None
-                found = np.asarray(value, dtype=np.float64)
+                array = np.asarray(value, dtype=np.float64)
                 if decimals is not None and part.name != exact:
-                    found = found.round(decimals)
-                out[part.name] = found
+                    array = array.round(decimals)
+                out[part.name] = array
                 setattr(values, part.name, out[part.name])
         return out
 
