@@ -138,6 +138,7 @@ def test_question_texts_are_balanced_html() -> None:
         assert question["text"].count(r"\[") == question["text"].count(r"\]")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pyslet", "ignore::SyntaxWarning")
 def test_pyslet_reads_the_qti_items(tmp_path: Path) -> None:
     document = pytest.importorskip(
         "pyslet.qtiv2.xml", reason="pyslet, a QTI 2.1 parser, is missing"
