@@ -28,6 +28,7 @@ LAYERS = [
     {"runs.checks"},
     {"runs"},
     {"worked"},
+    {"practice"},
     {"studio"},
     {"model"},
     {"cli"},

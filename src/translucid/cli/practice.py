@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from translucid.practice.topic import Part
 
 _HELP = "hint, steps (answer step by step), solution, skip or quit"
-_in_sheet = o.partial(typer.Option, rich_help_panel="Sheets")
+_in_sheet = partial(typer.Option, rich_help_panel="Sheets")
 
 
 def practice(
@@ -116,8 +117,8 @@ def _check(names: list[str], seed: int, answers: list[str], steps: bool, as_json
         raise InputError(f"got {len(answers)} answers; add --steps to answer every step")
     verdicts = check_steps(exercise, answers) if steps else [check_answer(exercise, answers[0])]
     if as_json:
-        found = [verdict.as_dict() for verdict in verdicts]
-        typer.echo(_as_json(found if steps else found[0]))
+        results = [verdict.as_dict() for verdict in verdicts]
+        typer.echo(_as_json(results if steps else results[0]))
     else:
         for number, verdict in enumerate(verdicts, 1):
             typer.echo((f"Step {number}: " if steps else "") + _plain(verdict.message))
@@ -270,10 +271,10 @@ class Session:
                     return "right", wrong + hints
                 wrong += 1
 
-    def _hint(self, exercise: "Exercise", part: "Part", given: int, by_steps: bool) -> str:
+    def _hint(self, exercise: "Exercise", part: "Part", shown: int, by_steps: bool) -> str:
         """The next hint: one step of the way, with its formula."""
         parts = exercise.parts
-        number = parts.index(part) if by_steps else min(given, len(parts) - 1)
+        number = parts.index(part) if by_steps else min(shown, len(parts) - 1)
         formula = exercise.formula(parts[number])
-        how = f": ${formula}$" if formula and formula not in parts[number].ask else ""
-        return f"Step {number + 1} of {len(parts)}: {parts[number].ask}{how}"
+        equation = f": ${formula}$" if formula and formula not in parts[number].ask else ""
+        return f"Step {number + 1} of {len(parts)}: {parts[number].ask}{equation}"

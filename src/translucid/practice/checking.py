@@ -85,24 +85,24 @@ def _always(value: Array) -> Formula:
 def check_answer(exercise: Exercise, answer: Numbers, part: str | None = None) -> Verdict:
     """Check the answer to one step of an exercise."""
     asked = exercise.last if part is None else _find(exercise, part)
-    right, given = exercise.right[asked.name], read_answer(exercise, asked, answer)
-    if given.shape != right.shape:
+    right, typed = exercise.right[asked.name], read_answer(exercise, asked, answer)
+    if typed.shape != right.shape:
         return Verdict(
             False, "Your answer is the transpose: exchange its rows and columns.",
             exercise.topic.index(asked.name) + 1, asked.name, "transposed",
         )  # fmt: skip
-    if not differs(given, right, exercise.tolerance):
+    if not differs(typed, right, exercise.tolerance):
         return Verdict(True, "Right.")
-    found = [
+    matches = [
         suspect
         for suspect in suspects(exercise, asked.name)
-        if not differs(given, suspect.answer, exercise.tolerance)
+        if not differs(typed, suspect.answer, exercise.tolerance)
     ]
-    return _explained(exercise, found) if found else _unexplained(exercise, asked, given)
+    return _explained(exercise, matches) if matches else _unexplained(exercise, asked, typed)
 
 
-def _explained(exercise: Exercise, found: list[Suspect]) -> Verdict:
-    first, steps = found[0], [exercise.topic.index(suspect.part.name) + 1 for suspect in found]
+def _explained(exercise: Exercise, matches: list[Suspect]) -> Verdict:
+    first, steps = matches[0], [exercise.topic.index(suspect.part.name) + 1 for suspect in matches]
     also = tuple(sorted(set(steps) - {steps[0]}))
     say = f"Step {steps[0]}, {first.part.ask}: {first.say}"
     if also:
@@ -122,12 +122,12 @@ def read_answer(exercise: Exercise, part: Part, answer: Numbers) -> Array:
     """Convert an answer to an array of the expected shape. A transposed matrix is allowed."""
     wanted = exercise.right[part.name].shape
     table = matrix(answer, "answer")
-    found = np.asarray(table.numpy(), dtype=np.float64)
+    entered = np.asarray(table.numpy(), dtype=np.float64)
     vector = len(wanted) < 2
-    if vector and 1 in found.shape and found.size == (wanted[0] if wanted else 1):
-        return found.reshape(wanted)
-    if not vector and found.shape in (wanted, wanted[::-1]):
-        return found
+    if vector and 1 in entered.shape and entered.size == (wanted[0] if wanted else 1):
+        return entered.reshape(wanted)
+    if not vector and entered.shape in (wanted, wanted[::-1]):
+        return entered
     raise InputError(f"your answer is {shape(table)}; enter {exercise.entry(part)}")
 
 
@@ -170,20 +170,20 @@ def _general(exercise: Exercise, part: Part, asked: str) -> Iterator[Suspect]:
             yield Suspect(part, name, say, values[asked])
 
 
-def _unexplained(exercise: Exercise, asked: Part, given: Array) -> Verdict:
+def _unexplained(exercise: Exercise, asked: Part, typed: Array) -> Verdict:
     right, number = exercise.right[asked.name], exercise.topic.index(asked.name) + 1
     for decimals in range(exercise.decimals - 1, 0, -1):
         coarse = 0.501 * 10.0**-decimals
-        if not differs(given, given.round(decimals)) and not differs(given, right, coarse):
+        if not differs(typed, typed.round(decimals)) and not differs(typed, right, coarse):
             say = f"Right so far, but your answer must be {exercise.rounding}."
             return Verdict(False, say, number, asked.name, "too-few-decimals")
-    if exercise.decimals and not differs(given, right, _NEAR * 10.0**-exercise.decimals):
+    if exercise.decimals and not differs(typed, right, _NEAR * 10.0**-exercise.decimals):
         say = (
             "Very close: this looks like a rounding error. Keep more decimals until the end, and "
             f"give the answer {exercise.rounding}."
         )
         return Verdict(False, say, number, asked.name, "rounded-early")
-    wrong = np.argwhere(np.abs(given - right) > exercise.tolerance) + 1
+    wrong = np.argwhere(np.abs(typed - right) > exercise.tolerance) + 1
     places = tuple(tuple(int(i) for i in place) for place in wrong)
     if not right.shape or len(places) == right.size:
         say = "Not right, and no usual mistake explains this answer. Check it step by step."

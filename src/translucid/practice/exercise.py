@@ -55,12 +55,12 @@ class Exercise:
         task = self.topic.task
         return task if isinstance(task, str) else task(SimpleNamespace(**self.numbers))
 
-    def question(self, how: Literal["typed", "written", "task"] = "typed") -> Solution:
-        """The given values and the task as a document. how: whether the answer is typed or written
+    def question(self, ask: Literal["typed", "written", "task"] = "typed") -> Solution:
+        """The given values and the task as a document. ask: whether the answer is typed or written
         on paper; task: do not mention the answer."""
         closing = self.task
-        if how != "task":
-            entry = self.entry(self.last, sample=how == "typed")
+        if ask != "task":
+            entry = self.entry(self.last, sample=ask == "typed")
             closing += f" Find {self.last.ask}: {entry}."
         return replace(
             self._worked, title=self.topic.title, steps=(), notes=(), closing=closing, next="",
@@ -91,7 +91,7 @@ class Exercise:
     @property
     def tolerance(self) -> float:
         """The largest error of an answer rounded as asked, with room for rounding the half."""
-        return 0.501 * 10.0**-self.decimals
+        return round(0.501 * 10.0**-self.decimals, 10)
 
     def entry(self, part: Part, sample: bool = True) -> str:
         """What the answer consists of, with a sample of how to type it, and the rounding."""
@@ -129,19 +129,19 @@ class Exercise:
 @lru_cache(maxsize=256)
 def draw(topic: str, seed: int) -> Exercise:
     """Draw the exercise of a topic with this seed; the same seed gives the same exercise."""
-    found = find_topic(topic)
+    kind = find_topic(topic)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed = {seed}: must be a whole number of at least 0")
     for attempt in range(_TRIES):
-        numbers = found.draw(Draw(f"{topic}/{seed}/{attempt}"))
-        values = found.compute(numbers)
+        numbers = kind.draw(Draw(f"{topic}/{seed}/{attempt}"))
+        values = kind.compute(numbers)
         assert values is not None
-        given = {name: as_array(value) for name, value in numbers.items()}
-        if not found.fits(SimpleNamespace(**given, **values)):
+        arrays = {name: as_array(value) for name, value in numbers.items()}
+        if not kind.fits(SimpleNamespace(**arrays, **values)):
             continue
-        slips = _distinct_slips(found, numbers, values)
-        if slips is not None and np.any(values[found.parts[-1].name]):
-            return Exercise(found, seed, numbers, slips)
+        slips = _distinct_slips(kind, numbers, values)
+        if slips is not None and np.any(values[kind.parts[-1].name]):
+            return Exercise(kind, seed, numbers, slips)
     raise AssertionError(f"{topic}: no suitable numbers in {_TRIES} draws for seed {seed}")
 
 

@@ -100,8 +100,10 @@ def _display_mathml(latex: str) -> str:
 
 def _content(content: Content, inline: Callable[[str], str], display: Callable[[str], str]) -> str:
     """A question or a solution as HTML."""
-    given = [f"{item.symbol} = {grown(item.text)}" for item in content.given if item.table is None]
-    out = [f"<p>{display(formula)}</p>" for formula in given]
+    formulas = [
+        f"{item.symbol} = {grown(item.text)}" for item in content.given if item.table is None
+    ]
+    out = [f"<p>{display(formula)}</p>" for formula in formulas]
     for item in content.given:
         if item.table is not None:
             out += [f"<p>{_html(item.symbol, inline)}</p>", _table(item.table, inline)]

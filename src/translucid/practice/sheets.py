@@ -121,7 +121,7 @@ def write_sheets(
         raise InputError(f"{folder} already exists; choose another folder with --out")
     sheets = [make_sheet(topics, count, seed, student) for student in students or ("",)]
     folder.mkdir(parents=True, exist_ok=True)
-    program = next((found for found in map(shutil.which, _LATEX) if found), None)
+    program = next((path for path in map(shutil.which, _LATEX) if path), None)
     for sheet in sheets:
         end = _suffix(sheet.student)
         for name, solutions in (("exercises", False), ("solutions", True)):

@@ -6,10 +6,10 @@ the later steps gives the answer of somebody who made this mistake.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from translucid.worked.solution.solution import Solution
 
 Array: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Any], Any]  # from the given numbers and earlier steps, by attribute
+Item = TypeVar("Item")
 DIGITS = 4  # decimals of the numbers in a printed solution
 
 
@@ -101,9 +102,10 @@ class Topic:
                 value = ((changed or {}).get(part.name) or part.plain)(values)
                 if value is None:
                     return None
-                found = np.asarray(value, dtype=np.float64)
-                rounded = decimals is not None and part.name != exact
-                out[part.name] = found.round(decimals) if rounded else found
+                array = np.asarray(value, dtype=np.float64)
+                if decimals is not None and part.name != exact:
+                    array = array.round(decimals)
+                out[part.name] = array
                 setattr(values, part.name, out[part.name])
         return out
 
@@ -118,8 +120,12 @@ class Draw:
 
     def __init__(self, key: str) -> None:
         self._random = random.Random(key)
-        self.choice = self._random.choice
-        self.shuffled = lambda values: self._random.sample(values, len(values))
+
+    def choice(self, values: Sequence[Item]) -> Item:
+        return self._random.choice(values)
+
+    def shuffled(self, values: Sequence[Item]) -> list[Item]:
+        return self._random.sample(values, len(values))
 
     def whole(self, low: int, high: int) -> int:
         return self._random.randint(low, high)

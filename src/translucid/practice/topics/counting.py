@@ -49,7 +49,7 @@ def _continued(solution: Solution) -> list[float]:
     return [np.exp(max(r["score"] for r in rows if r["prefix"] == prefix)) for prefix in order]
 
 
-def _found(solution: Solution) -> float:
+def _probability_of_beam(solution: Solution) -> float:
     value: Any = next(step.value for step in solution.steps if step.name == "results")
     return float(value["beam"]["probability"])
 
@@ -81,7 +81,7 @@ BEAM = Topic(
         Part("second", "the probability of the best continuation of each of these prefixes, in the "
              "same order", lambda v: v.kept * _two(v).max(1), _continued),
         Part("best", "the probability of the sentence that beam search finds",
-             lambda v: v.second.max(), _found),
+             lambda v: v.second.max(), _probability_of_beam),
     ),
     (
         slip("only-last", "Multiply the probability of the word by that of its prefix.",

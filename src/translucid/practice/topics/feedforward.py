@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from translucid.practice.topic import DIGITS, Draw, Part, Topic, sigmoid, slip
+from translucid.practice.topic import DIGITS, Draw, Formula, Part, Topic, sigmoid, slip
 from translucid.worked import mlp as worked_mlp
 from translucid.worked import perceptron as worked_perceptron
 from translucid.worked import softmax as worked_softmax
@@ -163,13 +163,13 @@ SOFTMAX_GRADIENT = Topic(
     ),
 )  # fmt: skip
 
-_ACT = {"relu": lambda z: np.maximum(z, 0), "tanh": np.tanh, "sigmoid": sigmoid}
-_SLOPE = {
+_ACT: dict[str, Formula] = {"relu": lambda z: np.maximum(z, 0), "tanh": np.tanh, "sigmoid": sigmoid}
+_SLOPE: dict[str, Formula] = {
     "relu": lambda z: (z > 0) * 1.0,
     "tanh": lambda z: 1 - np.tanh(z) ** 2,
     "sigmoid": lambda z: sigmoid(z) * (1 - sigmoid(z)),
 }
-_OTHER = {"relu": sigmoid, "tanh": sigmoid, "sigmoid": np.tanh}
+_OTHER: dict[str, Formula] = {"relu": sigmoid, "tanh": sigmoid, "sigmoid": np.tanh}
 
 
 def _draw_mlp(draw: Draw) -> dict[str, Any]:

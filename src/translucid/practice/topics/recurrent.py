@@ -29,7 +29,7 @@ def _state(t: int, act: Callable[[Any], Any] = np.tanh) -> Formula:
     return lambda v: act(v.W * v.x[t] + v.U * (getattr(v, f"h{t}") if t else 0.0) + v.b)
 
 
-def _each(make: Callable[[int], Formula], first: int = 0) -> dict[str, Formula]:
+def _at_steps(make: Callable[[int], Formula], first: int = 0) -> dict[str, Formula]:
     """The same slip at every step from `first`, counted from 0."""
     return {f"h{t + 1}": make(t) for t in range(first, 3)}
 
@@ -50,20 +50,20 @@ RNN = Topic(
     ),
     (
         slip("no-bias", "Add the bias b at every step.",
-             **_each(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.U * _before(v, t)))),
-        slip("no-tanh", "Apply tanh at every step.", **_each(lambda t: _state(t, lambda a: a))),
+             **_at_steps(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.U * _before(v, t)))),
+        slip("no-tanh", "Apply tanh at every step.", **_at_steps(lambda t: _state(t, lambda a: a))),
         slip("sigmoid", "The activation is tanh, not the sigmoid.",
-             **_each(lambda t: _state(t, sigmoid))),
+             **_at_steps(lambda t: _state(t, sigmoid))),
         slip("exchanged", "W belongs to the input and U to the earlier state.",
-             **_each(lambda t: lambda v: np.tanh(v.U * v.x[t] + v.W * _before(v, t) + v.b))),
+             **_at_steps(lambda t: lambda v: np.tanh(v.U * v.x[t] + v.W * _before(v, t) + v.b))),
         slip("no-state", "Each step also uses the state before it.",
-             **_each(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.b), 1)),
+             **_at_steps(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.b), 1)),
         slip("no-U", "Multiply the earlier state by U.",
-             **_each(lambda t: lambda v: np.tanh(v.W * v.x[t] + _before(v, t) + v.b), 1)),
+             **_at_steps(lambda t: lambda v: np.tanh(v.W * v.x[t] + _before(v, t) + v.b), 1)),
         slip("no-W", "Multiply the input by W.",
-             **_each(lambda t: lambda v: np.tanh(v.x[t] + v.U * _before(v, t) + v.b))),
+             **_at_steps(lambda t: lambda v: np.tanh(v.x[t] + v.U * _before(v, t) + v.b))),
         slip("minus-bias", "Add the bias; do not subtract it.",
-             **_each(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.U * _before(v, t) - v.b))),
+             **_at_steps(lambda t: lambda v: np.tanh(v.W * v.x[t] + v.U * _before(v, t) - v.b))),
         slip("first-state", "Step 3 uses the state of step 2.",
              h3=lambda v: np.tanh(v.W * v.x[2] + v.U * v.h1 + v.b)),
         slip("no-new-input", "Every step reads a new input.",
