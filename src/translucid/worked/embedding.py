@@ -69,17 +69,13 @@ def embedding(
         ),
         closing=f"{many(len(ids), 'token')} became a matrix of {len(ids)} x {rows.shape[1]} "
         "numbers, the input of the first layer.",
-<<<<<<< HEAD
-        next=f"translucid work positions --d {rows.shape[1]} --count {min(len(ids), 16)}",
-        program=None
-        if scale
-        else Program(in_numpy.embedding, {"table": rows, "ids": ids, "first": start}),
-=======
         next=f"translucid work positions --d {rows.shape[1]} --count {min(len(ids), 16)}"
         if scale
         else "translucid work embedding --scale",
         more="" if scale else "--scale",
->>>>>>> h-work2
+        program=None
+        if scale
+        else Program(in_numpy.embedding, {"table": rows, "ids": ids, "first": start}),
         example=text is None or table is None,
         asked=any(v is not None for v in (text, table, d, vocabulary, first)) or scale,
     )
