@@ -388,7 +388,7 @@ def build_command(name: str) -> Any:
         options = {"alone": Annotated[str | None, alone], **options}
     run = _runner(exercise, arguments, numbers[0].name if numbers else "")
     run.__doc__, run.__annotations__ = text, options
-    defaults = {a.name: False for a in arguments if a.kind == "flag"}
+    defaults: dict[str, Any] = {a.name: False for a in arguments if a.kind == "flag"}
     defaults |= {"format": "text", "blank": False, "plain": False}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
         [

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from translucid.models import Network, build
+from translucid.models import ModelConfig, Network, build
 from translucid.models.mlp import MLP
 from translucid.runs.batches import Stream
 from translucid.runs.recipe import baseline
@@ -97,7 +97,7 @@ def choose(setup: Setup, steps: int, device: torch.device) -> FoldChoice:
             rest = [item for item, own in zip(items, fold, strict=True) if own != number]
             apart = [item for item, own in zip(items, fold, strict=True) if own == number]
             own = _network(setup, rest, steps, device)
-            other = build(setup.baseline.bundle.network.config)
+            other = build(_config(setup.baseline.bundle.network))
             baseline.fit(other, setup.task, rest, setup.recipe.training.seed)
             for network, sums in ((own, networks), (other.to(device).eval(), baselines)):
                 sums.append(setup.task.evaluate(network, apart).sums()[criterion.metric])
@@ -123,6 +123,11 @@ def joined(parts: Sequence[Sums]) -> Sums:
     return Sums(tuple(range(len(rows))), rows, parts[0].metric)
 
 
+def _config(network: Network) -> ModelConfig:
+    assert isinstance(network.config, ModelConfig)
+    return network.config
+
+
 def _network(setup: Setup, items: Sequence[Any], steps: int, device: torch.device) -> Network:
     """The run's network, trained on these items for this many steps."""
     changed = {"evaluate_every": setup.recipe.training.steps + 1, "save_every": None}
@@ -130,7 +135,7 @@ def _network(setup: Setup, items: Sequence[Any], steps: int, device: torch.devic
     training = setup.recipe.training.model_copy(update=changed)
     recipe = setup.recipe.model_copy(update={"training": training})
     seed_generators(training.seed, device)
-    network = build(setup.network.config).to(device)
+    network = build(_config(setup.network)).to(device)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(setup.task.collate(items).inputs["x"])
     state = State(network, training)

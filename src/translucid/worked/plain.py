@@ -213,10 +213,10 @@ def variance(d_k):
 
 
 def rnn(x, W, U, b, h, activation):
-    act = {"tanh": np.tanh, "relu": lambda z: np.maximum(z, 0)}[activation]
     states = []
     for row in x:
-        h = act(W @ row + U @ h + b)
+        z = W @ row + U @ h + b
+        h = np.tanh(z) if activation == "tanh" else np.maximum(z, 0)
         states.append(h)
     return {"hidden": np.array(states)}
 

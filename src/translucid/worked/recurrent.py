@@ -2,8 +2,8 @@
 backpropagation through time.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -182,7 +182,10 @@ def _program(exercise: CellExercise) -> Program:
     start = {"h": exercise.h0} | ({} if exercise.c0 is None else {"c": exercise.c0})
     activation = {"activation": "tanh" if exercise.cell == "rnn" else "relu"}
     options = activation if exercise.kind == "rnn" else {}
-    function = {"rnn": in_numpy.rnn, "lstm": in_numpy.lstm, "gru": in_numpy.gru}[exercise.kind]
+    functions: dict[str, Callable[..., dict[str, Any]]] = {
+        "rnn": in_numpy.rnn, "lstm": in_numpy.lstm, "gru": in_numpy.gru,
+    }  # fmt: skip
+    function = functions[exercise.kind]
     return Program(function, {"x": exercise.x, **exercise.weights, **start, **options})
 
 

@@ -21,7 +21,7 @@ LAYER_NORM = Topic(
     "Layer norm",
     r"Apply layer norm to the row X, with gain $\gamma$, shift $\beta$ and $\epsilon = 0$.",
     _draw_norm,
-    lambda v: worked_norm([v.x], gain=v.gain, shift=v.shift, digits=DIGITS),
+    lambda v: worked_norm([v.x], gamma=v.gain, beta=v.shift, digits=DIGITS),
     (
         Part("mean", r"the mean $\mu$", lambda v: v.x.mean(), "layer mean"),
         Part("var", r"the variance $\sigma^2$", lambda v: ((v.x - v.mean) ** 2).mean(),
@@ -62,7 +62,7 @@ RMS_NORM = Topic(
     "RMS norm",
     r"Apply RMS norm to the row X, with gain $\gamma$ and $\epsilon = 0$.",
     _draw_norm,
-    lambda v: worked_norm([v.x], gain=v.gain, digits=DIGITS),
+    lambda v: worked_norm([v.x], gamma=v.gain, digits=DIGITS),
     (
         Part("rms", r"the root mean square $\mathrm{rms}$", lambda v: np.sqrt((v.x**2).mean()),
              "rms rms"),
