@@ -62,8 +62,8 @@ export function help(view, views) {
         section('Everywhere', [[`1 … ${all.length}`, 'switch to a view'], ...EVERYWHERE]),
         section('Keyboard navigation', WITHIN),
         all
-          .filter(other => other.keys && other !== view)
-          .map(other => section(other.keysTitle ?? `In ${other.name}`, other.keys)),
+          .filter(other => other !== view)
+          .map(({ name, keys, keysTitle }) => keys && section(keysTitle ?? `In ${name}`, keys)),
       ),
     ),
   );
