@@ -63,7 +63,7 @@ export function help(view, views) {
         section('Keyboard navigation', WITHIN),
         all
           .filter(other => other !== view)
-          .map(({ name, keys, keysTitle }) => keys && section(keysTitle ?? `In ${name}`, keys)),
+          .map(({ name: title, keys, keysTitle: own = `In ${title}` }) => keys && section(own, keys)),
       ),
     ),
   );
