@@ -31,8 +31,8 @@ def embedding(
 ) -> Solution:
     """From a sentence to ids and vectors.
 
-    Looks up the embedding of each token and adds its position. The vocabulary consists the special
-    tokens and the words of a text.
+    Looks up the embedding of each token and adds its position. The vocabulary
+    consists of the special tokens and the words of a text.
 
     text: The sentence to embed, in quotes.
     table: The embedding table E, one row for each id [default: small numbers].
