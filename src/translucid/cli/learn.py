@@ -42,25 +42,25 @@ def learn(
             raise typer.BadParameter("name a chapter, such as `translucid learn 1`")
         _list(progress, as_json)
         return
-    found = find(chapter)
+    opened = find(chapter)
     if done:
-        progress.set(found, "done")
-        typer.echo(f"chapter {found.number} is marked as finished in {progress.file}")
+        progress.set(opened, "done")
+        typer.echo(f"chapter {opened.number} is marked as finished in {progress.file}")
         after = progress.next()
         typer.echo(f"next: translucid learn {after.number}" if after else "That was the last one.")
         return
     if notebook is not None:
-        _write(notebook, found.notebook())
+        _write(notebook, opened.notebook())
     elif browser:
-        _browse(found.file.stem)
+        _browse(opened.file.stem)
     elif as_json:
-        typer.echo(json.dumps({"number": found.number, "name": found.name, "text": found.text}))
+        typer.echo(json.dumps({"number": opened.number, "name": opened.name, "text": opened.text}))
         return
     else:
-        _show(found.text)
-    progress.set(found, "opened")
+        _show(opened.text)
+    progress.set(opened, "opened")
     if sys.stdout.isatty() or notebook is not None or browser:
-        typer.echo(f"next: translucid learn {found.number} --done")
+        typer.echo(f"next: translucid learn {opened.number} --done")
 
 
 def _list(progress: "Progress", as_json: bool) -> None:

@@ -90,7 +90,8 @@ def gradcheck(
             raise InputError("by = 0: must not be 0")
         closing = _second_differences(board, net, target, *place, distance)
     more = "--wrong v" if wrong is None and place is None and net.one else ""
-    more = "--along b_1" if wrong is not None and place is None else more
+    if wrong is not None and place is None:
+        more = "--along b_1" if net.hidden.out_features > 1 else "--along b"
     return board.solution(
         title="Gradients checked with central differences",
         closing=closing,

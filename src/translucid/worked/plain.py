@@ -208,8 +208,8 @@ def activations(z):
 
 def variance(d_k):
     signs = np.array(np.meshgrid(*[[-1, 1]] * d_k)).reshape(d_k, -1)  # all vectors, as columns
-    products = signs.T @ signs  # all queries with all keys
-    return {"variance": products.var(), "scaled variance": (products / np.sqrt(d_k)).var()}
+    scores = signs.T @ signs  # all queries with all keys
+    return {"variance": scores.var(), "scaled variance": (scores / np.sqrt(d_k)).var()}
 
 
 def rnn(x, W, U, b, h, activation):

@@ -96,7 +96,8 @@ def steps(
         title=f"A staircase of {many(len(places), 'sigmoid')}",
         closing="The area between network and staircase shrinks like $1/M$, but the largest error "
         "never falls below half the largest jump: a continuous function cannot jump.",
-        next="translucid work steps --sine \"4 8 16 32\"",
+        next="translucid work steps --sine \"4 8 16 32\"" if numbers.example
+        else "translucid work activations",
         program=Program(in_numpy.steps, {"jumps": places, "heights": rises, "start": start,
                                          "steepness": steepness, "x": points}),
         example=numbers.example,
