@@ -160,6 +160,18 @@ def test_steps_adapt_to_a_machine_that_changes_speed(factor: float, ending: floa
     assert fixed.new_end(plan, 100, 299.0) is None
 
 
+def test_a_slow_end_of_the_run_leaves_time_for_training() -> None:
+    """After a set-up of 30 s of a minute, with a test that takes longer than the limit."""
+    training = TrainingConfig(steps=1000, evaluate_every=100, minutes=1, most_steps=1000)
+    pace = Pace(training, 0, 30.0, lambda: 1.0, lambda line: None, ending=lambda took: 100.0)
+    assert pace.limit == 54.0
+    for step in range(1, 25):
+        pace.ticked(step, 0.1)
+    end = pace.new_end(StepPlan(1000, 1000), 25, 32.4)
+    assert end is not None
+    assert 100 < end < 600
+
+
 def test_slow_evaluations_are_reported_with_a_remedy() -> None:
     (line,) = told(TrainingConfig(steps=1000, evaluate_every=10), 0.1)
     share, every = re.search(

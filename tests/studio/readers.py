@@ -36,7 +36,8 @@ SEEN = """() => {
     if (node.nodeType === Node.ELEMENT_NODE) {
       if (node.tagName === 'SELECT') { found.push(node.selectedOptions[0].label); return; }
       if (node.tagName === 'INPUT') { if (node.type === 'text') found.push(node.value); return; }
-      if (node.tagName === 'LI' && getComputedStyle(node).listStyleType === 'decimal')
+      const item = node.tagName === 'LI' && getComputedStyle(node).listStyleType === 'decimal';
+      if (item && !clipped(node, node.getBoundingClientRect()))
         found.push(`${[...node.parentElement.children].indexOf(node) + 1}.`);
       const before = getComputedStyle(node, '::before').content;
       if (before.length > 2 && before.startsWith('"')) found.push(before.slice(1, -1));

@@ -98,7 +98,7 @@ def test_a_view_is_plain_svg_that_others_show_alike(
     assert not on_page - written, "what the page shows is not in the picture"
     assert not written - on_page - figures, "what is in the picture is not on the page"
     mean, most = apart(shot, picture.in_chromium(running))
-    assert mean < 1.5
+    assert mean < 2  # a line of text may be one pixel higher; the first page has most text
     assert most < 30
     drawn = picture.in_librsvg()
     if drawn is None:

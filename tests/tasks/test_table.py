@@ -307,8 +307,13 @@ def test_damaged_columns_of_a_model_are_refused(case: str, trained: tuple[Path, 
         column[place[1]] = value
     else:
         statistics["columns"] = value
+
+    def ask() -> None:
+        model = tl.Model(replace(held, statistics=statistics))
+        model.task.check_question("41,Bonn,03.05.2019,3 %,yes", "row 1", model.network)
+
     with pytest.raises(InputError, match=message) as refused:
-        tl.Model(replace(held, statistics=statistics)).predict(["41,Bonn,03.05.2019,3 %,yes"])
+        ask()
     assert "copy the whole model again" in str(refused.value)
 
 

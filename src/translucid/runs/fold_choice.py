@@ -9,7 +9,7 @@ Breiman, Friedman, Olshen and Stone 1984, section 3.4.3).
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -89,6 +89,7 @@ def choose(setup: Setup, steps: int, device: torch.device) -> FoldChoice:
     """
     assert setup.baseline is not None
     items = [*setup.items, *setup.valid]
+    config = cast(ModelConfig, setup.baseline.bundle.network.config)
     criterion = setup.task.criterion(setup.recipe.training.best_metric)
     fold = folds_of(setup, items)
     networks, baselines = list[Sums](), list[Sums]()
@@ -97,7 +98,7 @@ def choose(setup: Setup, steps: int, device: torch.device) -> FoldChoice:
             rest = [item for item, own in zip(items, fold, strict=True) if own != number]
             apart = [item for item, own in zip(items, fold, strict=True) if own == number]
             own = _network(setup, rest, steps, device)
-            other = build(_config(setup.baseline.bundle.network))
+            other = build(config)
             baseline.fit(other, setup.task, rest, setup.recipe.training.seed)
             for network, sums in ((own, networks), (other.to(device).eval(), baselines)):
                 sums.append(setup.task.evaluate(network, apart).sums()[criterion.metric])
@@ -123,11 +124,6 @@ def joined(parts: Sequence[Sums]) -> Sums:
     return Sums(tuple(range(len(rows))), rows, parts[0].metric)
 
 
-def _config(network: Network) -> ModelConfig:
-    assert isinstance(network.config, ModelConfig)
-    return network.config
-
-
 def _network(setup: Setup, items: Sequence[Any], steps: int, device: torch.device) -> Network:
     """The run's network, trained on these items for this many steps."""
     changed = {"evaluate_every": setup.recipe.training.steps + 1, "save_every": None}
@@ -135,7 +131,7 @@ def _network(setup: Setup, items: Sequence[Any], steps: int, device: torch.devic
     training = setup.recipe.training.model_copy(update=changed)
     recipe = setup.recipe.model_copy(update={"training": training})
     seed_generators(training.seed, device)
-    network = build(_config(setup.network)).to(device)
+    network = build(cast(ModelConfig, setup.network.config)).to(device)
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(setup.task.collate(items).inputs["x"])
     state = State(network, training)

@@ -26,6 +26,7 @@ MANY = 20
 QUICK = 20.0  # seconds; shorter runs are not forecast
 SAMPLE = 1.0  # seconds spent on measuring an evaluation
 AIM = 0.98  # fraction of a time limit to use; the rest is for saving
+FOR_STEPS = 0.4  # of a time limit: the least for training with its evaluations
 NEXT_PLAN = 0.02  # of a time limit: the pause between two changes of the number of steps
 SMALL_CHANGE, REPORTED = 0.02, 0.2  # of the steps: too small a change, and one to report
 TOO_MUCH, AIMED_AT = 0.5, 0.2  # fractions of the time, for evaluations
@@ -117,11 +118,13 @@ class Pace:
     @property
     def limit(self) -> float:
         """Seconds after which training stops, so that the last evaluation and the end of the run
-        fit into the time limit."""
+        fit into the time limit. At least FOR_STEPS of the time limit is for training, even if the
+        set-up or the end of the run takes long."""
         if self._training.minutes is None:
             return math.inf
-        rest = self._evaluation + self._ending(self._evaluation)
-        return max(60 * self._training.minutes - rest, 30 * self._training.minutes)
+        whole, rest = 60 * self._training.minutes, self._ending(self._evaluation)
+        least = min(self._spent + FOR_STEPS * whole, whole)
+        return max(whole - rest - self._evaluation, least)
 
     @property
     def _every(self) -> int:
@@ -142,8 +145,9 @@ class Pace:
         # Rounded, since places in the schedule are sums of fractions.
         places = round(plan.steps - plan.at(step), 6)
         evaluations = math.ceil(places / training.evaluate_every)
-        left = AIM * limit - seconds - evaluations * known.evaluation
-        left -= self._ending(known.evaluation)
+        end_of_run = self._ending(known.evaluation)
+        least = min(self._spent + FOR_STEPS * limit, AIM * limit)
+        left = max(AIM * limit - end_of_run, least) - seconds - evaluations * known.evaluation
         rest = max(left / known.step, before / 2)  # a single slow evaluation may mislead
         end = max(min(step + int(rest), training.most_steps), step + 1)
         if abs(end - plan.end) <= SMALL_CHANGE * before:

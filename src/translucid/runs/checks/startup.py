@@ -166,7 +166,8 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     subwords = recipe.tokenizer.kind in ("bpe", "unigram")  # with few unknown tokens
     few = spread_out(examples.train, TEXTS_TO_LEARN) if subwords else None
     before = None if starting is None else starting.tokenizers(examples.train)
-    prepared = prepare(recipe, examples, learn_from=few, made_before=before)
+    measured = None if starting is None else starting.statistics
+    prepared = prepare(recipe, examples, learn_from=few, made_before=before, statistics=measured)
     task = prepared.task
     if task.vocabularies:
         findings.append(unknown_tokens(task, parts_of(examples)))
@@ -181,7 +182,7 @@ def self_test(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     if starting is not None:
         start = starting.begin(network, prepared, say)
         freeze(network, starting.frozen(start))
-        if isinstance(starting, Start):  # the checks of text models
+        if isinstance(starting, Start):
             findings += of_start(starting, prepared, network, examples.train, start["taken"])
     if isinstance(network, MLP) and network.standardise is not None:
         network.standardise.fit(task.collate(items).inputs["x"])
