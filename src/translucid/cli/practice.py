@@ -27,7 +27,7 @@ _in_sheet = partial(typer.Option, rich_help_panel="Sheets")
 def practice(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC...]", help="Topics [default: list them]."),
+        typer.Argument(metavar="TOPIC", help="Topics [default: list them]."),
     ] = None,
     seed: Annotated[
         int | None,

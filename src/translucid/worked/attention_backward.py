@@ -90,7 +90,7 @@ def backward(
         template = r"<s> \cdot <dM>" if scaled else "<dM>"
         title = "times the scale" if scaled else "unchanged"
         grad("S", title + hidden, template, d_points["scores"])
-    grad("Q", "each query gets back the keys, weighted by its scores", "<dS> <K>", d_query)
+    grad("Q", "each query gets back the keys, weighted by the gradients of its scores", "<dS> <K>", d_query)
     grad("K", "each key gets back the queries", r"<dS>^{\top} <Q>", d_key)
     if graph.x is not None:
         board.section = "Backward through the projections"
