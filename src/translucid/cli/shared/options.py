@@ -86,7 +86,9 @@ Ensemble = Annotated[
         callback=fetch,
     ),
 ]
-DataFiles = Annotated[list[str] | None, in_data("--data", metavar="FILE", help="The same as FILE.")]
+DataFiles = Annotated[
+    list[str] | None, in_data("--data", metavar="FILE", help="Another way to pass FILE.")
+]
 KeepEmpty = Annotated[
     bool | None,
     in_data(
