@@ -53,7 +53,7 @@ def toyland(
     With --task, writes texts whose labels follow one rule: recall (the first word of the text),
     position (whether a word is first, inside or last), order (which of two words comes first),
     longer (the last animal up to each word; some test texts are longer than all training texts) or
-    mixing (the word before each word).
+    mixing (the previous word).
 
     Example: translucid data toyland --out data/toyland --pairs 20000
 

@@ -109,9 +109,7 @@ class TrainingConfig(Config):
         "fit the task's baseline model and report its scores; choose: save it as best/ if it is "
         "better on the validation data",
     )
-    keep_baseline: bool = key(
-        False, "keep the simple baseline model in baseline/ even if it is worse"
-    )
+    keep_baseline: bool = key(False, "keep the baseline model in baseline/ even if it is worse")
     skip_bad_batches: int = key(
         0, "maximum number of steps to skip because the gradient is not finite", ge=0
     )

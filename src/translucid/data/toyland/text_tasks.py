@@ -95,7 +95,7 @@ _RULES: dict[TextTask, _Rule] = {
     "position": _Rule(_position, "tag", 10, 2, "the tag is the position: first, inside or last"),
     "order": _Rule(_order, "classify", 10, 2, "the label is the animal that comes first"),
     "longer": _Rule(_latest, "tag", 16, 2, "the tag is the last animal up to the word"),
-    "mixing": _Rule(_mixing, "tag", 8, 2, "the tag is the word before, or none"),
+    "mixing": _Rule(_mixing, "tag", 8, 2, "the tag is the previous word, or none"),
 }
 
 

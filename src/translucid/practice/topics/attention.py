@@ -239,7 +239,7 @@ ROTARY = Topic(
     "rotary",
     "Rotary positions",
     lambda v: f"Rotate the query at position {v.m} and the key at position {v.n}, then compute "
-    "their score without scaling. Pair $i$ (two neighbouring numbers, counted from 0) at position "
+    "their score without scaling. Pair $i$ (two adjacent numbers, counted from 0) at position "
     "$p$ is rotated by $p / b^{2i/d}$ radians.",
     lambda draw: {"q": draw.ints(4), "k": draw.ints(4), "m": draw.whole(3, 6),
                   "n": draw.whole(1, 2), "base": 100.0},
