@@ -37,7 +37,7 @@ def embedding(
     text: The sentence to embed, in quotes.
     table: The embedding table E, one row for each id [default: small numbers].
     d: Dimensions of a vector, if there is no table [default: 4].
-    vocabulary: The text whose words make the vocabulary [default: the sentence itself].
+    vocabulary: The text whose words form the vocabulary [default: the sentence itself].
     scale: Multiply each embedding by √d, as in the original Transformer.
     first: Position of the first token [default: 0].
 

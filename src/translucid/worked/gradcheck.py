@@ -56,7 +56,7 @@ def gradcheck(
     y: The target; for several inputs, one for each row.
     wrong: Check a wrong formula: v (∂L/∂v = δ v), slope (no act'), sign (y - ŷ) or half (no 1/2).
     along: Show second differences of output and loss along a parameter, such as b_1 or W_1,2.
-    by: Step of the second differences [default: 1].
+    by: Step size of the second differences [default: 1].
 
     Example: translucid work gradcheck --wrong v
 

@@ -55,7 +55,7 @@ def perceptron(
     """A perceptron and its learning rule.
 
     The answer is y = 1 if w · x + b > 0, otherwise 0. With targets, the perceptron learns from one
-    point at a time (w + η (t - y) x and b + η (t - y)), until an epoch has no mistakes.
+    point at a time: it adds η (t - y) x to w and η (t - y) to b, until an epoch has no mistakes.
 
     x: The input; for several points, one row each, such as "0 0; 0 1; 1 0; 1 1".
     w: The weights, one for each input; with targets, the initial ones [default: 0].

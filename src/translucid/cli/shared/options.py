@@ -94,7 +94,7 @@ KeepEmpty = Annotated[
     in_data(
         "--keep-empty/--no-keep-empty",
         show_default="as in training",
-        help="Treat each empty line as a text of its own.",
+        help="Treat each empty line as a separate text.",
     ),
 ]
 Port = Annotated[

@@ -47,7 +47,7 @@ class OneUnit:
 @lesson.stop(
     "Words, one by one",
     view="flow",
-    do="Select a word at the left and follow its strand to the right.",
+    do="Select a word on the left and follow its strand to the right.",
 )
 def words_one_by_one(run):
     embedding = run.point("*encoder.embedding.lookup", "*decoder.embedding.lookup")
