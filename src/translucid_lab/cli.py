@@ -1,4 +1,4 @@
-"""The commands `translucid lab ...`, which test textbook claims by experiments."""
+"""The commands `translucid lab ...`, which test textbook claims by experiment."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from translucid_lab.engine.runner import Failure
 
 app = typer.Typer(
-    help="Test textbook claims by experiments.",
+    help="Test textbook claims by experiment.",
     epilog="Example: translucid lab run C46",
     no_args_is_help=True,
     rich_markup_mode=None,

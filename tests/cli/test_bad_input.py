@@ -746,7 +746,7 @@ def test_a_file_that_shrinks_while_it_is_read(command: Command) -> None:
     answer = command(train_words("translate", "a.en", "a.de"))
     writer.join()
     says = "a.en changed while it was read (from 1,500,000 to 600,000 bytes)"
-    assert_refused(answer, says, "read it again when no program writes to it")
+    assert_refused(answer, says, "read it again while no other program")
 
 
 PYTHON = [sys.executable, "-m", "translucid"]

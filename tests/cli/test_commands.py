@@ -95,7 +95,7 @@ def test_program_ends_after_threads_and_exit_handlers(word: str, code: int) -> N
         (["scores"], "No such command 'scores'. Did you mean 'score'"),
         (["xyzzy"], "No such command 'xyzzy'.\n"),
         (["recipe", "lst"], "No such command 'lst'. Did you mean 'list'?"),
-        (["work", "atention"], "No such command 'atention'. Did you mean 'attention'?"),
+        (["work", "atention"], "No such command 'atention'. Did you mean 'attention'"),
         (["recipe", "fit"], "No such command 'fit'.\n"),  # a command of the whole program only
         (["fit"], "No such command 'fit'. The equivalent here: translucid train translate --tr"),
         (["build-vocab", "a"], "The equivalent here: translucid tokenizer train train.en train.de"),

@@ -33,7 +33,7 @@ def test_answers_from_standard_input_are_checked() -> None:
     assert "your answer is 1 x 2" in out
     assert "Divide the scores by √d_k." in out
     assert out.index("Divide") < out.index("Right.")
-    assert "You solved 1 of 1 exercise, 0 at the first attempt." in out
+    assert "You solved 1 of 1 exercise, 0 on the first attempt." in out
     assert "translucid practice attention --seed 7" in out
 
 
@@ -41,11 +41,11 @@ def test_steps_are_asked_one_by_one() -> None:
     rights = [right_answer(EXERCISE, part) for part in EXERCISE.parts]
     answer = run("practice", "attention", "--seed", "7", "--steps", stdin="\n".join(rights))
     assert answer.stdout.count("Right.") == 4
-    assert "You solved 1 of 1 exercise, 1 at the first attempt." in answer.stdout
+    assert "You solved 1 of 1 exercise, 1 on the first attempt." in answer.stdout
     mixed = ["steps", rights[0], "solution", *rights[2:], "quit"]
     answer = run("practice", "attention", "--seed", "7", stdin="\n".join(mixed))
     assert answer.stdout.count("Right.") == 3
-    assert "You solved 1 of 1 exercise, 0 at the first attempt." in answer.stdout
+    assert "You solved 1 of 1 exercise, 0 on the first attempt." in answer.stdout
 
 
 def test_the_solution_is_the_worked_solution() -> None:
@@ -122,7 +122,7 @@ def test_ctrl_c_ends_with_the_score() -> None:
         terminal.expect("Right.")
         terminal.expect("> ")
         terminal.sendintr()
-        terminal.expect("You solved 1 of 1 exercise, 1 at the first attempt.")
+        terminal.expect("You solved 1 of 1 exercise, 1 on the first attempt.")
         terminal.expect(pexpect.EOF)
         terminal.close()
         assert terminal.exitstatus == 0

@@ -244,7 +244,7 @@ def test_a_mistake_is_an_error_of_ours(arguments: list[str], message: str) -> No
         (["attention", "--q", X, "--heads", "2"], "heads needs --x"),
         (["softmax", "1 2", "--digits", "99"], "digits = 99: must be between 1 and 12"),
         (["softmax", "1 2", "--format", "word"], "--format"),
-        (["atention"], "Did you mean 'attention'?"),
+        (["atention"], "Did you mean 'attention'"),
     ],
 )
 def test_mistakes_end_with_code_2_and_without_a_traceback(

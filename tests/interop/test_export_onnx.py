@@ -199,7 +199,7 @@ def test_int8_is_smaller_and_near(tmp_path: Path) -> None:
     notes = export(
         held, "onnx", tmp_path / "int8", options=OnnxOptions(int8=True, verify=True)
     ).notes
-    assert "weights of matrix multiplications are int8 (dynamic quantisation)" in notes
+    assert "weights of matrix multiplications are int8 (dynamic quantization)" in notes
     sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("whole", "int8")]
     weights = 4 * sum(
         p.numel() for layer in held.network.encoder.layers for p in layer.parameters()

@@ -218,7 +218,7 @@ def test_overflow_within_the_model_is_refused_by_row(tmp_path: Path) -> None:
 )
 def test_invalid_statistics_are_refused(statistics: dict[str, Any], tmp_path: Path) -> None:
     held = model_folder.load(small_model(tmp_path).folder or tmp_path / "run")
-    with pytest.raises(InputError, match="needs more than its folder"):
+    with pytest.raises(InputError, match="the model folder is incomplete"):
         task_of(replace(held, statistics=statistics))
 
 

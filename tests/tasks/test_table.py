@@ -463,7 +463,7 @@ def test_other_labels_get_a_new_last_layer(trained: tuple[Path, str]) -> None:
         row[6] = "abc"[number % 3]
     write(folder / "abc.csv", rows)
     out, printed = tuned(folder, "--train", "abc.csv")
-    assert "the last layer, since the start model has leaves, stays as labels" in printed
+    assert "the last layer, since the start model's labels are leaves, stays" in printed
     ours, theirs = (load_file(path / "best/model.safetensors") for path in (out, folder / "run"))
     assert len(ours["output.linear.weight"]) == 3
     for name in [name for name in theirs if not name.startswith("output.")]:

@@ -162,7 +162,7 @@ def test_a_self_test_refuses_it_too(tmp_path: Path) -> None:
     words = ["train", "tag", "--toyland", "60", "--self-test", "model.d_model=100000000"]
     answer = run(*words, cwd=tmp_path)
     assert answer.returncode == 2
-    assert "of memory are available" in answer.stderr
+    assert "of memory is available" in answer.stderr
 
 
 def test_a_model_that_just_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:

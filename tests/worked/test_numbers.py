@@ -65,7 +65,7 @@ def test_a_row_a_column_and_one_number() -> None:
         (torch.tensor([[1.0, float("nan")]]), "x, row 1, number 2: nan"),
         ("", 'x is empty.* "1 0; 0 1"'),
         (" ; ", "x is empty"),
-        ("1;;2", "x: row 2 is empty; remove one ;"),
+        ("1;;2", "x: row 2 is empty; remove one"),
         ([], "x is empty"),
         ("1,5 2,5", "x: '1,5 2,5' .* 1.5 2.5,? or 1 5 2 5$"),
         ("-1,5, 2,5", "x: '-1,5, 2,5' .* -1.5 2.5,? or -1 5 2 5$"),

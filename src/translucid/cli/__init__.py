@@ -106,7 +106,7 @@ PANELS: dict[str, list[Any]] = {
         learn.learn,
         work.app,
         practice.practice,
-        shipped("lab", "Run textbook claims as experiments."),
+        shipped("lab", "Test textbook claims by experiment."),
     ],
     "Prepare": [
         data.app,

@@ -50,7 +50,7 @@ def ablate(
     """Measure the loss without each part of a model.
 
     Switches off each head, layer, gate and so on, and prints how much the loss per target rises. If
-    it hardly rises, other parts compensate.
+    it hardly rises, the part is unimportant or other parts compensate.
 
     Example: translucid ablate runs/toy --data test.en test.de --of heads,layers --figure heads.svg
     """

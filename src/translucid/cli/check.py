@@ -11,7 +11,6 @@ from translucid.cli.shared import options as o
 from translucid.cli.shared.arguments import (
     DataFolder,
     RecipeArguments,
-    TestFiles,
     Toyland,
     TrainFiles,
     ValidFiles,
@@ -33,15 +32,17 @@ def check(
     overrides: o.Overrides = None,
     train_files: TrainFiles = None,
     valid_files: ValidFiles = None,
-    test_files: TestFiles = None,
+    test_files: Annotated[
+        list[str] | None, o.in_data("--test", metavar="FILE...", help="Test data.")
+    ] = None,
     toyland: Toyland = None,
     data_folder: DataFolder = None,
     as_json: o.Json = False,
 ) -> None:
     """Check your data before training.
 
-    Prints what is read, text lengths, labels and duplicates. The exit code is 2 if a mistake would
-    make the model or its score wrong.
+    Prints what Translucid reads, with text lengths, labels and duplicates. The exit code is 2 if a
+    mistake would make the model or its score wrong.
 
     Example: translucid check classify --train train.csv --valid valid.csv data.text_column=review
     """

@@ -33,26 +33,27 @@ def toyland(
     ] = 20000,
     task: Annotated[
         TextTask | None,
-        typer.Option(help="Labelled texts with one difficulty instead of translations."),
+        typer.Option(help="Labelled texts that test one difficulty, instead of translations."),
     ] = None,
     length: Annotated[
         int | None,
         typer.Option(
             min=2,
             metavar="N",
-            help="With --task: most words of a training text [default: depends on the task].",
+            help="With --task: maximum words in a training text [default: depends on the task].",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
-    """Generate English-German toy data, or a text task.
+    """Generate English-German toy data, or data for a text task.
 
     Writes parallel text, labelled text, tagged text and tables in the usual formats.
 
-    With --task, writes texts whose labels follow one rule: recall (the first word), position (first
-    or last word), order (which of two words comes first), longer (the latest animal; some test
-    texts are longer than all training texts) or mixing (the word before).
+    With --task, writes texts whose labels follow one rule: recall (the first word of the text),
+    position (whether a word is first, inside or last), order (which of two words comes first),
+    longer (the last animal up to each word; some test texts are longer than all training texts) or
+    mixing (the previous word).
 
     Example: translucid data toyland --out data/toyland --pairs 20000
 

@@ -49,7 +49,7 @@ def generate(
 ) -> None:
     """Continue a text by sampling or beam search.
 
-    Models of other tools follow their generation_config.json: without do_sample they use greedy
+    Models from other tools follow their generation_config.json: without do_sample they use greedy
     search unless you set --temperature. On a terminal, text is printed as it is generated.
 
     Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1

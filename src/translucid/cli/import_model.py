@@ -24,7 +24,7 @@ def import_model(
         in_model(
             "--verify/--no-verify",
             help="Before writing, compare answers and layers with a reference implementation "
-            "[default: compare two answers if transformers is installed].",
+            "[default: compare the answers to two texts if transformers is installed].",
         ),
     ] = None,
     mapping: Annotated[

@@ -27,7 +27,7 @@ _in_sheet = partial(typer.Option, rich_help_panel="Sheets")
 def practice(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Topics [default: list them]."),
+        typer.Argument(metavar="[TOPIC...]", help="Topics [default: list all topics]."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -37,7 +37,8 @@ def practice(
     answer: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NUMBERS", help="Check this answer and exit; with --steps, one for each step."
+            metavar="NUMBERS",
+            help="Check this answer and exit; with --steps, repeat for each step.",
         ),
     ] = None,
     as_json: o.Json = False,
@@ -45,21 +46,25 @@ def practice(
         int | None, _in_sheet(metavar="N", min=1, help="Write a sheet with N exercises.")
     ] = None,
     out: Annotated[
-        Path | None, _in_sheet(metavar="FOLDER", help="Folder of the sheet [default: sheet].")
+        Path | None, _in_sheet(metavar="FOLDER", help="Output folder [default: sheet].")
     ] = None,
     students: Annotated[
         Path | None,
-        _in_sheet(metavar="FILE", help="Names, one per line; each gets a version of the sheet."),
+        _in_sheet(
+            metavar="FILE", help="File of names, one per line; each student gets their own numbers."
+        ),
     ] = None,
     export: Annotated[
         list[str] | None,
-        _in_sheet(metavar="FORMAT", help="Also write moodle, qti or gift; repeatable."),
+        _in_sheet(
+            metavar="FORMAT", help="Also write a quiz: moodle, qti or gift; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Solve exercises; every answer is checked.
 
-    A wrong answer is compared with the usual mistakes, so you learn which step to look at.
-    Without a topic, lists the topics.
+    Wrong answers are compared with common mistakes, to show which step to look at. Without a topic,
+    lists the topics.
 
     Example: translucid practice attention --seed 7
 
@@ -154,7 +159,7 @@ class _Quit(Exception):
 
 
 class Session:
-    """Asks exercises on the terminal, or on standard input, until the user quits."""
+    """Poses exercises on the terminal, or on standard input, until the user quits."""
 
     def __init__(self, names: list[str], seed: int, steps: bool) -> None:
         self.names, self.seed, self.steps = names, seed, steps
@@ -177,7 +182,7 @@ class Session:
         if self.asked:
             exercises = "exercise" if self.asked == 1 else "exercises"
             self.say(
-                f"You solved {self.solved} of {self.asked} {exercises}, {self.first} at the first "
+                f"You solved {self.solved} of {self.asked} {exercises}, {self.first} on the first "
                 "attempt."
             )
         else:
@@ -203,7 +208,7 @@ class Session:
         return line.strip()
 
     def _ask(self, exercise: "Exercise", first: bool) -> None:
-        """Ask one exercise until it is solved or skipped."""
+        """Pose one exercise until it is solved or skipped."""
         if not first:
             print()
         text = exercise.question("task" if self.steps else "typed").text(

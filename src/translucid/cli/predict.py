@@ -103,15 +103,15 @@ def predict(
         list[str] | None,
         o.in_output(
             metavar="LABEL=P",
-            help="For task table: predict LABEL if its probability is at least P [default: as "
-            "trained, decoding.thresholds].",
+            help="For task table: predict LABEL if its probability is at least P [default: the "
+            "model's decoding.thresholds].",
         ),
     ] = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
     device: o.Device = "auto",
 ) -> None:
-    """Predict each line or row, for any task.
+    """Predict the output for each line or row, for any task.
 
     Example: translucid predict demo:regress "0 1"
     """

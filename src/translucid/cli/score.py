@@ -48,12 +48,12 @@ def score(
 ) -> None:
     """Print the log-probability of each text.
 
-    The end token is included. For translation models, prints the log-probability of the translation
+    Includes the end token. For translation models, prints the log-probability of the translation
     given the source.
 
     With --own-prefixes, prints a table of the mean loss at each position, in nats. After true
     prefixes (teacher forcing), the model reads the true tokens before the position; after its own
-    prefixes, it reads the tokens that it generates greedily. The difference shows exposure bias.
+    prefixes, it reads the tokens that it generates greedily. The difference measures exposure bias.
 
     Example: translucid score runs/toy test.en test.de --per-token
 
@@ -62,7 +62,7 @@ def score(
     files, keys = files_and_keys(files)
     if own_prefixes and per_token:
         raise InputError(
-            "--own-prefixes prints means by position, --per-token each text; use one of them"
+            "--own-prefixes prints means by position, --per-token prints each text; use one of them"
         )
     held, *others = o.load_models(model, ensemble, device)
     held.generation_config()  # refuses a model that does not generate before files are read

@@ -81,7 +81,7 @@ def train(
         o.in_run(metavar="K", help="K-fold cross-validation: average the scores of K models."),
     ] = None,
     keep_baseline: Annotated[
-        bool, o.in_run("--keep-baseline", help="Keep the baseline model in FOLDER/baseline.")
+        bool, o.in_run("--keep-baseline", help="Keep the simple baseline model in FOLDER/baseline.")
     ] = False,
     parallel: Annotated[
         str | None, o.in_run(metavar="NAME", help="With torchrun: ddp (the default) or fsdp.")

@@ -50,7 +50,7 @@ def translate(
     min_length: o.MinLength = None,
     max_length: o.MaxLength = None,
     sample: Annotated[
-        bool, o.in_sampling("--sample", help="Sample instead of beam search.")
+        bool, o.in_sampling("--sample", help="Use sampling instead of beam search.")
     ] = False,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
@@ -65,7 +65,9 @@ def translate(
     max_input_length: Annotated[
         int,
         o.in_output(
-            min=1, metavar="N", help="Report input lines above N tokens; their output is empty."
+            min=1,
+            metavar="N",
+            help="Report input lines longer than N tokens; their output is empty.",
         ),
     ] = 1024,
     ensemble: o.Ensemble = None,

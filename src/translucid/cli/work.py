@@ -124,7 +124,7 @@ class WorkCommand(TyperCommand):
         if len(groups.alone) > 1 and stray and takes:
             hint = "put the numbers in quotes, or use --x"
         elif stray and not takes and home is not None:
-            hint = f"give the numbers with {home}, in quotes"
+            hint = f"pass the numbers with {home}, in quotes"
         elif split:
             hint, home = f"put the numbers of {split[0]} in quotes", None
         else:
@@ -194,6 +194,7 @@ _WEIGHTS = {
     "U": "Recurrent weights {}, one row for each unit.",
     "b": "Bias {}, one number for each unit [default: 0].",
 }
+_BUILT_IN = "Required inputs that you omit come from a built-in example."
 _ALWAYS = {
     "file": Annotated[
         Path | None,
@@ -259,7 +260,7 @@ def find_exercise(name: str) -> Exercise:
         return Exercise(name, file, next(f for f in _solving(file) if f.name == own))
     file = Path(name).resolve()
     if not file.is_file():
-        raise InputError(f"{name}: no such file; give the Python file with your exercise")
+        raise InputError(f"{name}: no such file; pass the Python file with your exercise")
     functions = _solving(file)
     if len(functions) != 1:
         there = f"has {', '.join(f.name for f in functions)}" if functions else "has no exercise"
@@ -377,6 +378,8 @@ def build_command(name: str) -> Any:
     """The command of an exercise, with an option for each argument."""
     exercise = find_exercise(name)
     text, arguments = read_arguments(exercise.function)
+    if exercise.file.parent == _SOURCE:
+        text = text.replace("\n\nExample: ", f"\n\n{_BUILT_IN}\n\nExample: ", 1)
     options = {a.name: a.option() for a in arguments if "Mapping" not in a.annotation}
     digits = {"digits": options.pop("digits")} if "digits" in options else {}
     options |= {"file": _ALWAYS["file"], "format": _ALWAYS["format"]}

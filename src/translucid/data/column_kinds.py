@@ -168,7 +168,7 @@ class _Learner:
         with np.errstate(over="ignore", invalid="ignore"):
             mean, deviation = float(values.mean()), float(values.std())
         if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0):
-            self._refuse("has numbers that are too large to be standardised; use another unit")
+            self._refuse("has numbers that are too large to be standardized; use another unit")
         return mean, deviation
 
     def _yes_no(self) -> Any:

@@ -93,7 +93,7 @@ def find(
     pooled = config.beam_size > 1 and config.early_stopping is not None
     if pooled and watch is not None:
         raise InputError(
-            "the tree of a search needs Translucid's own beam search; set early_stopping = None"
+            "showing the search tree needs Translucid's own beam search; set early_stopping = None"
         )
     if pooled:
         from translucid.generate.pooled_search import pooled_search  # seldom needed

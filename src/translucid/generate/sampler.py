@@ -31,7 +31,7 @@ class TextStream:
         self._sent = 0
 
     def begin(self) -> str:
-        """The text of the prefix."""
+        """Start; return the text of the prefix."""
         self._sent = self._prefix_length
         return self.text
 

@@ -89,7 +89,7 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "stop_strings": (([],), "strings at which to stop; generate has --stop"),
     "cache_implementation": (
         ("dynamic", "static", "offloaded", "offloaded_static", "hybrid", "sliding_window"),
-        "a quantised cache",
+        "a quantized cache",
     ),
 }
 # Fields that are rejected when sampling, and have no effect otherwise.

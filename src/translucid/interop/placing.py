@@ -167,7 +167,7 @@ def _fill(
         if values.dtype not in FLOATS:
             raise InputError(
                 f"{where}: {place.name} contains {values.dtype}, but weights must be "
-                "floating-point numbers; use a file that is not quantised in this way"
+                "floating-point numbers; use a file that is not quantized in this way"
             )
         end = begin + len(place.to_ours(torch.empty(stored.shape, device="meta")))
         start = 0

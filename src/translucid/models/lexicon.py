@@ -36,7 +36,7 @@ NEWTON, WEIGHTS = 16, (0.01, 5.0)  # iterations, and the range of the weights a 
 
 
 class LexiconConfig(TextConfig):
-    """Configuration of a translation model by word alignment."""
+    """Configuration of a word-alignment translation model."""
 
     kind: Literal["lexicon"] = "lexicon"
     order: int = key(4, "longest target n-gram", ge=1, le=9)

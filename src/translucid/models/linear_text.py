@@ -29,7 +29,7 @@ SEARCHED = 20_000  # maximum number of examples on which the penalty is chosen
 
 @dataclass(frozen=True)
 class Words:
-    """The tokens of all texts, one after the other, and the distinct words among them."""
+    """The concatenated tokens of all texts, and the distinct words among them."""
 
     text: Tensor  # (tokens,): the index of each token's text
     word: Tensor  # (tokens,): the index of its word among the distinct words

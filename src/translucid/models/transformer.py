@@ -336,8 +336,8 @@ class Stack(nn.Module):
         return self.embedded(at, before=part)
 
     def _into_layer(self, number: int, at: Scope) -> str:
-        """The full name of the trace point that the layer with this number reads. With the number
-        of layers, it is the point that holds the output of the last layer."""
+        """The full name of the trace point that the layer with this number reads. If `number`
+        is the number of layers, it is the point that holds the output of the last layer."""
         if number:
             return at.part(f"layers.{number - 1}").output_name
         normed = self.embedding_norm is not None

@@ -38,7 +38,10 @@ class EmbeddingDropout(nn.Module):
         self.vocab, self.probability = vocab, probability
 
     def forward(self, x: Tensor, ids: Tensor) -> Tensor:
-        """Apply dropout to x (batch, length, d_model), the embeddings of ids (batch, length)."""
+        """Set the embeddings of randomly chosen ids to 0, wherever they occur.
+
+        x: the embeddings (batch, length, d_model) of ids (batch, length).
+        """
         if not self.training or self.probability == 0:
             return x
         kept = x.new_empty(self.vocab).bernoulli_(1 - self.probability)

@@ -239,7 +239,7 @@ class Standardise(nn.Module):
         """Measure mean and standard deviation of x (samples, features). Constant features are only
         centred."""
         if not bool(torch.isfinite(x).all()):
-            raise InputError("the inputs to standardise contain NaN or infinity; remove those rows")
+            raise InputError("the inputs to standardize contain NaN or infinity; remove those rows")
         self.mean = x.mean(dim=0)
         deviation = x.std(dim=0, correction=0)
         self.deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))

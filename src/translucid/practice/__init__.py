@@ -1,6 +1,6 @@
 """Exercises with checked answers: draw one, check an answer, and find the step that went wrong.
 
-An exercise is determined by its topic and its seed, so both functions are pure:
+The topic and the seed determine an exercise, so both functions are pure:
 
     exercise = practice.draw("attention", seed=7)
     verdict = practice.check("attention", 7, "0.5 0.5; 1 0; 0.25 0.75")

@@ -1,7 +1,7 @@
 """The chapters of the course, as text, as a web page and as a Jupyter notebook.
 
-A notebook has the text's examples as code cells, with the output that the text shows. The tests run
-every example of the text, so these outputs are those of the program.
+A notebook contains the text's examples as code cells, with the output that the text shows. The
+tests run every example, so these outputs are real.
 """
 
 import ast
@@ -44,7 +44,7 @@ class Chapter:
 
     @property
     def name(self) -> str:
-        """The name in the file, such as `attention`."""
+        """The name in the file name, such as `attention`."""
         return self.file.stem.partition("-")[2]
 
     @property
@@ -152,7 +152,7 @@ def _cells(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _examples(block: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """One cell for each output of a block with prompts; a block without prompts is one cell."""
+    """Split a block with prompts into one cell per output; other blocks become one cell."""
     source = ""
     examples = doctest.DocTestParser().get_examples(block)
     if not examples:
@@ -177,7 +177,7 @@ def _commands(block: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _code(source: str, output: str = "", *, shown: bool = False) -> tuple[str, dict[str, Any]]:
-    """A code cell. shown: the output is the value of the last expression, not printed text."""
+    """A code cell. shown: whether the output is the last expression's value, not printed text."""
     outputs: list[dict[str, Any]] = []
     if output and shown:
         value = {"data": {"text/plain": _lines(output.rstrip("\n"))}, "metadata": {}}

@@ -1,4 +1,4 @@
-"""Check an answer: right, or which step went wrong."""
+"""Check an answer, and find the step that went wrong."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ _NEAR = 12  # units of the last decimal: how far rounding too early can move an 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with an answer. Entries and steps are counted from 1."""
+    """Whether an answer is right, and what is wrong with it. Entries and steps count from 1."""
 
     right: bool
     message: str
@@ -43,7 +43,7 @@ class Suspect:
 
 
 def check(topic: str, seed: int, answer: Numbers, part: str | None = None) -> Verdict:
-    """Check the answer to an exercise; `part` is the step that was asked [default: the last]."""
+    """Check the answer to an exercise; `part`: the step that was asked for [default: the last]."""
     return check_answer(draw(topic, seed), answer, part)
 
 
@@ -69,7 +69,7 @@ def check_steps(exercise: Exercise, answers: Sequence[Numbers]) -> list[Verdict]
 
 
 def _follows(exercise: Exercise, part: Part, typed: Array, wrong: dict[str, Formula]) -> bool:
-    """Whether a wrong answer is right, given the wrong answers to earlier steps. These were
+    """Whether a wrong answer follows correctly from the wrong answers to earlier steps. These were
     rounded, so the tolerance is larger."""
     values = exercise.topic.compute(exercise.numbers, wrong)
     if values is None or values[part.name].shape != typed.shape:
@@ -132,7 +132,7 @@ def read_answer(exercise: Exercise, part: Part, answer: Numbers) -> Array:
 
 
 def suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
-    """The mistakes that lead to a wrong answer, the most usual first."""
+    """Possible mistakes, most common first, each with the answer that it leads to."""
     topic, right = exercise.topic, exercise.right
     upto = topic.parts[: topic.index(asked) + 1]
     for mistake in topic.slips:
@@ -146,7 +146,7 @@ def suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
         yield from _general(exercise, part, asked)
     for part, following in pairwise(upto):
         if right[part.name].shape == right[asked].shape:
-            say = f"your answer is the result of the step before, {part.ask}."
+            say = f"your answer is the result of the previous step, {part.ask}."
             yield Suspect(following, "stopped", say, right[part.name])
     for decimals in range(exercise.decimals - 1, -1, -1):
         values = topic.compute(exercise.numbers, decimals=decimals, exact=asked)
@@ -186,7 +186,7 @@ def _unexplained(exercise: Exercise, asked: Part, typed: Array) -> Verdict:
     wrong = np.argwhere(np.abs(typed - right) > exercise.tolerance) + 1
     places = tuple(tuple(int(i) for i in place) for place in wrong)
     if not right.shape or len(places) == right.size:
-        say = "Not right, and no usual mistake explains this answer. Check it step by step."
+        say = "Not right, and no common mistake explains this answer. Check it step by step."
         return Verdict(False, say, wrong_entries=places if right.shape else ())
     listed = ", ".join(
         f"row {p[0]}, column {p[1]}" if len(p) == 2 else f"number {p[0]}" for p in places
@@ -196,7 +196,7 @@ def _unexplained(exercise: Exercise, asked: Part, typed: Array) -> Verdict:
 
 
 def right_answer(exercise: Exercise, part: Part) -> str:
-    """The right answer as a user would type it, rounded as asked."""
+    """The right answer as a user would type it, rounded as required."""
     return written(exercise.right[part.name], exercise.decimals)
 
 

@@ -1,4 +1,4 @@
-"""Draw an exercise: numbers whose usual slips lead to different answers, and the right values."""
+"""Draw an exercise: numbers for which common slips lead to different answers, and the solution."""
 
 import json
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Exercise:
 
     @property
     def last(self) -> Part:
-        """The part that is asked unless the user answers step by step."""
+        """The part to ask for unless the user answers step by step."""
         return self.topic.parts[-1]
 
     @cached_property
@@ -56,8 +56,8 @@ class Exercise:
         return task if isinstance(task, str) else task(SimpleNamespace(**self.numbers))
 
     def question(self, ask: Literal["typed", "written", "task"] = "typed") -> Solution:
-        """The given values and the task as a document. ask: whether the answer is typed or written
-        on paper; task: do not mention the answer."""
+        """The given values and the task as a document. ask: whether to ask for an answer that is
+        typed or written on paper; task: do not ask for an answer."""
         closing = self.task
         if ask != "task":
             entry = self.entry(self.last, sample=ask == "typed")
@@ -69,7 +69,7 @@ class Exercise:
 
     @cached_property
     def solution(self) -> Solution:
-        """The worked solution up to the step that is asked, in the sections that lead there."""
+        """The worked solution up to the last part, without sections that do not lead to it."""
         steps, used = self._worked.steps, [part.step(self._worked) for part in self.parts]
         if used[-1] is not None:
             sections = {step.section for step in used if step is not None}
@@ -90,11 +90,11 @@ class Exercise:
 
     @property
     def tolerance(self) -> float:
-        """The largest error of an answer rounded as asked, with room for rounding the half."""
+        """The largest error of an answer rounded as required, with a margin for ties."""
         return round(0.501 * 10.0**-self.decimals, 10)
 
     def entry(self, part: Part, sample: bool = True) -> str:
-        """What the answer consists of, with a sample of how to type it, and the rounding."""
+        """A description of the answer to enter: its shape, a sample, and the rounding."""
         shape = self.right[part.name].shape
         what = "a number"
         if shape:
@@ -148,8 +148,8 @@ def draw(topic: str, seed: int) -> Exercise:
 def _distinct_slips(
     topic: Topic, numbers: dict[str, Any], right: dict[str, Array]
 ) -> dict[str, dict[str, Array]] | None:
-    """The slips that can happen with these numbers, each with the value of every step. None if one
-    does not change the answer, or two at different steps change it in the same way."""
+    """The slips that can happen with these numbers, each with the value of every step. None if a
+    slip does not change the answer, or two slips at different steps change it in the same way."""
     asked = topic.parts[-1].name
     slips: dict[str, dict[str, Array]] = {}
     answers = [("", right[asked])]

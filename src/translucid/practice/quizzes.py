@@ -1,7 +1,7 @@
 """Exercises as quizzes for learning platforms: Moodle XML, GIFT, and QTI 2.1 packages.
 
 Every number of an answer is one field with a tolerance. In Moodle XML and GIFT, the numbers that
-result from usual slips are wrong answers with feedback.
+result from common slips are wrong answers with feedback.
 """
 
 import html
@@ -64,7 +64,7 @@ def fields(exercise: Exercise) -> list[list[Field]]:
 
 
 def _wrong(exercise: Exercise, i: int, j: int) -> tuple[tuple[float, str], ...]:
-    """The wrong numbers in this place, far enough from the right one and from each other."""
+    """The wrong numbers at this position, far enough from the right one and from each other."""
     name, seen = (
         exercise.last.name,
         [float(np.atleast_2d(exercise.right[exercise.last.name])[i, j])],
@@ -201,7 +201,7 @@ def _guarded(text: str) -> str:
 
 def gift(title: str, exercises: Sequence[Exercise]) -> bytes:
     """A quiz as GIFT. This format has no questions with several fields, so each number of an answer
-    is a question of its own."""
+    is a separate question."""
     out = [f"// {title}", f"$CATEGORY: {title}"]
     for number, exercise in enumerate(exercises, 1):
         for row in fields(exercise):
@@ -221,7 +221,7 @@ def gift(title: str, exercises: Sequence[Exercise]) -> bytes:
 
 
 def _gift(text: str) -> str:
-    """Escape the characters that have a meaning in GIFT."""
+    """Escape the characters that have a special meaning in GIFT."""
     return re.sub(r"([\\~=#{}:])", r"\\\1", text)
 
 
@@ -279,7 +279,7 @@ def _test(title: str, names: list[str]) -> bytes:
 
 
 def _item(name: str, number: int, exercise: Exercise) -> bytes:
-    """One item: a field for each number, with an absolute tolerance; each gives the same points."""
+    """One item: a field for each number, with an absolute tolerance and equal points."""
     rows = fields(exercise)
     flat = [field for row in rows for field in row]
     ids = [f"RESPONSE{i}" for i in range(1, len(flat) + 1)]

@@ -24,7 +24,7 @@ _ROOM = "\n\\vspace{4cm}\n"  # to write the answer
 
 @dataclass(frozen=True)
 class Sheet:
-    """Exercises on one sheet, for everybody or for one student."""
+    """Exercises on one sheet, for a whole class or for one student."""
 
     exercises: tuple[Exercise, ...]
     student: str = ""
@@ -69,8 +69,8 @@ def _answer(exercise: Exercise, start: str, end: str) -> str:
 
 
 def make_sheet(topics: Sequence[str], count: int, seed: int, student: str = "") -> Sheet:
-    """A sheet with `count` exercises, which takes the topics in turn. A student's name changes the
-    numbers."""
+    """Make a sheet with `count` exercises that alternate between the topics. A student's name
+    changes the numbers."""
     first = zlib.crc32(f"{seed}/{student}".encode()) % 1_000_000 if student else seed
     return Sheet(tuple(draw(topics[i % len(topics)], first + i) for i in range(count)), student)
 
@@ -93,14 +93,14 @@ def read_names(file: Path) -> list[str]:
         other = files.setdefault(_suffix(name), name)
         if other != name or names.count(name) > 1:
             raise InputError(
-                f"file {file}: {other!r} and {name!r} need different file names; add for example a "
-                "number to one of them"
+                f"file {file}: {other!r} and {name!r} need different file names; for example, "
+                "add a number to one of them"
             )
     return names
 
 
 def _suffix(student: str) -> str:
-    """The end of the file names of a student: `-Ana-Lopez`."""
+    """The suffix of a student's file names: `-Ana-Lopez`."""
     return f"-{re.sub(r'[^0-9A-Za-z_]+', '-', student).strip('-')}" if student else ""
 
 
@@ -112,8 +112,8 @@ def write_sheets(
     students: Sequence[str] = (),
     formats: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Write sheets with and without solutions and the wanted quizzes into a new folder. Yields what
-    to tell the user."""
+    """Write sheets with and without solutions, and the requested quizzes, to a new folder. Yields
+    messages for the user."""
     for name in formats:
         if name not in FORMATS:
             raise InputError(f"export = {name}: expected one of {', '.join(FORMATS)}")

@@ -1,8 +1,8 @@
-"""What a topic of practice consists of: how to draw numbers, the steps to solve, and usual slips.
+"""The parts of a practice topic: how to draw numbers, the steps to solve, and common slips.
 
-The right answers come from a worked solution, hence from the production parts. Each step also has a
-plain numpy formula of the earlier steps. A slip replaces the formulas of some steps; recomputing
-the later steps gives the answer of somebody who made this mistake.
+The right answers come from a worked solution, and so from the production parts. Each step also has
+a plain numpy formula of the earlier steps. A slip replaces the formulas of some steps; recomputing
+the later steps gives the answer of someone who made this mistake.
 """
 
 import random
@@ -25,7 +25,7 @@ DIGITS = 4  # decimals of the numbers in a printed solution
 
 @dataclass(frozen=True)
 class Part:
-    """One step of an exercise, which can be asked."""
+    """One step of an exercise; each can be asked for."""
 
     name: str  # also the attribute under which later formulas find the value
     ask: str  # a noun phrase, with LaTeX in $...$
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Slip:
-    """A usual mistake: the steps that it changes, and what to say about it."""
+    """A common mistake: the steps that it changes, and the message about it."""
 
     name: str
     say: str
@@ -59,13 +59,13 @@ class Slip:
 
 
 def slip(name: str, say: str, **wrong: Formula) -> Slip:
-    """A slip, with the wrong formula of each step as a keyword."""
+    """Make a slip; each keyword is the wrong formula of a step."""
     return Slip(name, say, wrong)
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A kind of exercise. The last part is the question that is asked first."""
+    """A kind of exercise. The last part is the first question."""
 
     name: str
     title: str
@@ -111,12 +111,12 @@ class Topic:
 
 
 def as_array(value: Any) -> Any:
-    """Convert lists of numbers to arrays; anything else remains."""
+    """Convert a list of numbers to an array; return anything else unchanged."""
     return np.asarray(value, dtype=np.float64) if isinstance(value, list) else value
 
 
 class Draw:
-    """Draws nice numbers; the same key always gives the same numbers."""
+    """Draws simple numbers; the same key always gives the same numbers."""
 
     def __init__(self, key: str) -> None:
         self._random = random.Random(key)
@@ -135,7 +135,7 @@ class Draw:
         return self._fill(shape, [float(n) for n in range(low, high + 1)])
 
     def halves(self, *shape: int, most: float = 1.5) -> Any:
-        """Multiples of one half without 0, up to `most` in size."""
+        """Nonzero multiples of one half, up to `most` in size."""
         sizes = [n / 2 for n in range(1, round(2 * most) + 1)]
         return self._fill(shape, [*(-size for size in sizes), *sizes])
 

@@ -29,8 +29,8 @@ def check_fitted(kind: str, processes: Processes, *, recorded: bool) -> None:
         )
     if recorded:
         raise ConfigError(
-            f"--studio shows training steps, but model.kind = {kind} is fitted at once; omit "
-            "--studio, and open the model with translucid explore"
+            f"--studio shows training steps, but model.kind = {kind} is fitted in a single step; "
+            "omit --studio, and open the model with translucid explore"
         )
 
 

@@ -1,9 +1,9 @@
 """Choose between the network and the baseline of a run by cross-validation.
 
-A few validation rows cannot tell which of two good models is better. Both are therefore trained
-again on parts of all rows and scored on the others. The baseline is the simpler model: the network
-replaces it only if it is better by more than one standard error (the one-standard-error rule of
-Breiman, Friedman, Olshen and Stone 1984, section 3.4.3).
+A small validation set cannot show which of two good models is better. Both are therefore trained
+again on some folds of the data and scored on the others. The baseline is the simpler model: the
+network replaces it only if it is better by more than one standard error (the one-standard-error
+rule of Breiman, Friedman, Olshen and Stone 1984, section 3.4.3).
 """
 
 import copy
@@ -65,8 +65,8 @@ class FoldChoice:
 
 
 def applies(setup: Setup, steps: int, seconds: float, allowed: float) -> bool:
-    """Whether folds decide. steps: the step at which the network was best; seconds: the time that
-    it took to reach it; allowed: the time that is left."""
+    """Whether to use folds for the choice. steps: the step at which the network was best; seconds:
+    the time that this took; allowed: the time that is left."""
     rows = FOLDS * steps * setup.recipe.training.batch_tokens
     return (
         setup.task.traits.cross_validated
@@ -81,11 +81,11 @@ def applies(setup: Setup, steps: int, seconds: float, allowed: float) -> bool:
 
 
 def choose(setup: Setup, steps: int, device: torch.device) -> FoldChoice:
-    """Train the network and the baseline of a run on four of five parts of its training and
-    validation rows, and score them on the fifth, five times.
+    """Score the network and the baseline of a run by cross-validation with five folds of its
+    training and validation rows.
 
-    steps: the step at which the run's network was best; the networks of the folds stop there, so
-    that the rows of a fold choose nothing.
+    steps: the step at which the run's network was best. The networks of the folds stop there, so
+    the rows on which a network is scored do not influence its training.
     """
     assert setup.baseline is not None
     items = [*setup.items, *setup.valid]
@@ -119,7 +119,7 @@ def folds_of(setup: Setup, items: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def joined(parts: Sequence[Sums]) -> Sums:
-    """The sums of several disjoint sets of examples as those of one set."""
+    """Join the sums of several disjoint sets of examples."""
     rows = np.concatenate([part.rows for part in parts])
     return Sums(tuple(range(len(rows))), rows, parts[0].metric)
 

@@ -15,7 +15,7 @@ def pictures(report: ClassReport) -> list[Picture]:
     matrix = Heat(
         "Confusion matrix", counts / np.maximum(rows, 1), Axis("correct", report.labels),
         Axis("predicted", report.labels), "unit", texts=texts,
-        note="numbers: examples; colour: fraction of the row",
+        note="numbers: examples; color: fraction of the row",
     )  # fmt: skip
     correct = np.full(BINS, np.nan)
     mean = np.full(BINS, np.nan)

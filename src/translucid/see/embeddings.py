@@ -155,9 +155,7 @@ def _places(network: Network, length: int, side: Side) -> tuple[Stack, Tensor, s
     """The stack, the positions (1, length) on its device, and a note if some are left out."""
     stack = _reader(network, side)
     if not isinstance(stack, Stack):
-        raise InputError(
-            "a recurrent network reads tokens one after the other; it has no position table"
-        )
+        raise InputError("a recurrent network reads tokens one at a time; it has no position table")
     if not 1 <= length <= MAX_POSITIONS:
         raise InputError(f"length = {length}: must be between 1 and {MAX_POSITIONS}")
     note, limit = "", getattr(network.config, "context_length", None)

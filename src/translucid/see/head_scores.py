@@ -23,7 +23,7 @@ Text = str | Sequence[str]  # a text, or its words
 
 @dataclass(frozen=True)
 class HeadScores:
-    """For each head, the fraction of links whose maximum of attention is the gold position."""
+    """For each head, the fraction of links for which attention is largest at the gold position."""
 
     links: int
     heads: Mapping[str, Sequence[float]]  # by trace point, such as encoder.layers.0.self_attention
@@ -111,7 +111,7 @@ def _read(network: Network, task: Task[Any, Any], text: Text, target: Text | Non
 
 
 def _patterns(reading: Reading, *, across: bool) -> dict[str, Tensor]:
-    """The attention patterns of all layers, (heads, queries, keys), named by their part."""
+    """The attention patterns of all layers, (heads, queries, keys), by the name of their part."""
     translates = reading.task.shape == "encoder-decoder"
     patterns = {}
     for name in reading.names():

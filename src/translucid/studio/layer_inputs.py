@@ -172,8 +172,8 @@ class Attended(NamedTuple):
     scale: float
 
     def points(self, names: Sequence[str], heads: range, queries: range) -> dict[str, Tensor]:
-        """Points for some heads and queries. The keys are the last components of the points' names;
-        each value is (heads, queries, keys)."""
+        """Compute points for some heads and queries. Return a dict from the last component of each
+        point's name to a tensor (heads, queries, keys)."""
         tables: dict[str, Tensor] = {}
         for block in blocks(queries, len(heads) * self.k.shape[2]):
             trace = Trace(names, budget_bytes=None, by_hand=True)

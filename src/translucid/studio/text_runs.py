@@ -212,9 +212,9 @@ class Run:
         return ((name, layer[name]) for name in names)
 
     def attended(self, name: str) -> Attended | None:
-        """For a long text: the inputs of the attention that computes a point, from which parts of
-        the point can be computed separately. None for other points, and if this attention is
-        edited; such points are computed as a whole."""
+        """Return the inputs of the attention that computes this point of a long text, so that the
+        point can be computed in parts. Return None if the point is not computed by attention, or
+        if its attention is edited; it is then computed as a whole."""
         scope, _, own = name.rpartition(".")
         if not self.by_kernel or own not in INSIDE or not passed_over(name):
             return None

@@ -286,7 +286,7 @@ def task_of(held: Bundle) -> Task[Any, Any]:
         return TASKS[held.task].make(resources)
     except (LookupError, TypeError) as error:
         raise InputError(
-            f"a model for task {held.task} needs more than its folder contains "
+            f"the model folder is incomplete for task {held.task} "
             f"({type(error).__name__}: {error}); copy the whole folder again"
         ) from error
 

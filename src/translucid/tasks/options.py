@@ -147,7 +147,8 @@ class DataConfig(Config):
             "\n".encode(value or "utf-8")
         except (LookupError, ValueError):  # ValueError: a NUL in the name
             raise ValueError(
-                "not a text encoding of Python; use one such as utf-8, latin-1, cp1252 or utf-16"
+                "not a text encoding that Python supports; use one such as "
+                "utf-8, latin-1, cp1252 or utf-16"
             ) from None
         return value
 

@@ -223,7 +223,7 @@ class Values(Outputs):
         if wanted != made:
             raise InputError(
                 f"the model gives {made} number{'s' * (made > 1)}, but the target has {wanted}; "
-                f"pass a target of {made}"
+                f"pass a target with {made}"
             )
         return 0.5 * (outputs - targets).square().flatten()
 

@@ -1,7 +1,7 @@
 """The loss after true prefixes (teacher forcing) and after the model's own prefixes.
 
-In training, each token is predicted from the true tokens before it; in use, from the tokens that
-the model has generated. The difference of the two losses measures exposure bias.
+In training, each token is predicted from the true tokens before it; at inference, from the tokens
+that the model has generated. The difference between the two losses measures exposure bias.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class PrefixScored:
 
     pieces: list[str]  # the tokens of the text, including the end
     token_log_probs: list[float]  # after the true tokens
-    own_pieces: list[str]  # what the model generates in place of all tokens but the last
+    own_pieces: list[str]  # what the model generates in place of all tokens except the last
     own_token_log_probs: list[float]  # of the tokens of the text, after the model's own tokens
 
 
@@ -63,9 +63,9 @@ def on_own_prefixes(
     """The model's logits after its own greedy tokens, and these tokens: (rows, length, vocab) and
     (rows, length).
 
-    read, targets: (rows, length), of teacher forcing. Where the target is IGNORE, the model reads
-    the true next token. never: tokens that the model does not generate, such as the end, so that
-    its text gets as long as the true one.
+    read, targets: (rows, length), as in teacher forcing. Where the target is IGNORE, the model
+    reads the true next token. never: tokens that the model must not generate, such as the end
+    token, so that its text is as long as the true one.
     """
     rows, length = read.shape
     state = model.start(sources or GenerationInputs(rows), length)

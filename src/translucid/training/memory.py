@@ -135,7 +135,7 @@ def check_memory(
     listed = ", ".join(f"{name} {_words(size)}" for name, size in parts.items() if size)
     raise ConfigError(
         f"training this model ({need.parameters:,} parameters) needs about {_words(need.total)} "
-        f"({listed}), but {_words(available)} of memory are available on {device}; lower "
+        f"({listed}), but only {_words(available)} of memory is available on {device}; lower "
         f"{_keys(config, model, need, available)}"
     )
 

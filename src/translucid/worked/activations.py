@@ -40,7 +40,7 @@ def activations(
     Computes sigmoid, tanh, ReLU, GELU and SiLU, their slopes, the largest slope of each, and its
     powers.
 
-    z: The values at which to evaluate them [default: -5 -1 0 1 5].
+    z: The points at which to evaluate them [default: -5 -1 0 1 5].
     depths: Numbers of layers [default: 5 10 20].
 
     Example: translucid work activations --z "-1 0 1"
@@ -107,7 +107,7 @@ def _slope(name: ActivationName, z: Tensor) -> Tensor:
 
 
 def _largest_slope(name: ActivationName) -> tuple[float, float]:
-    """The largest slope and where it is: the largest on a grid that is refined around it."""
+    """The largest slope and its position, from a grid that is refined around the maximum."""
     where, width = 0.0, 8.0
     for _ in range(8):
         grid = where + torch.linspace(-width, width, 401, dtype=torch.float64)

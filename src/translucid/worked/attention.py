@@ -1,4 +1,4 @@
-"""Exercise: attention with one head."""
+"""Exercise: attention, forward and backward."""
 
 from collections.abc import Mapping
 
@@ -50,10 +50,9 @@ def attention(
     heads: int | str | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention with one head, forward and backward.
+    """Attention, forward and backward.
 
-    Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections. For several
-    heads, see `multihead`.
+    Computes softmax(Q Kᵀ / √d_k) V from Q, K and V, or from X and its projections.
 
     q: Queries, one row each.
     k: Keys, one row each.
@@ -68,7 +67,7 @@ def attention(
     mask: Visible keys: 1, or 0 for padding, such as "1 1 0"; or one such row for each query.
     unscaled: Omit the division by √d_k.
     target: Also compute loss and gradients for this target of the output, one row for each query.
-    heads: Use several heads, as in `work multihead`.
+    heads: Number of heads, as in `work multihead` (forward only).
 
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
 
@@ -186,7 +185,7 @@ def _project(x: Tensor, weights: Mapping[str, Tensor]) -> AttentionGraph:
 def _refuse_projections(
     x: Numbers | None, weights: Mapping[str, Numbers | None], identity: bool
 ) -> None:
-    """Raise an error if there are both q, k or v and something that computes them from x."""
+    """Raise an error if q, k or v are given together with something that computes them from x."""
     if x is not None:
         raise InputError("pass either q, k and v, or x with its weights, not both")
     stray = [name for name, table in weights.items() if table is not None]

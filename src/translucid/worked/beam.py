@@ -40,7 +40,7 @@ def beam(
 ) -> Solution:
     """Greedy and beam search, round by round.
 
-    A file contains a [table] of next-word probabilities, one row for each prefix:
+    To use your own probabilities, write a [table] in a file (--file), with one row for each prefix:
     "I am" = { fine = 0.5, here = 0.5 }. After a prefix that is not in the table, the sentence ends.
 
     table: The table in Python, such as {"I am": {"fine": 0.5, "here": 0.5}}.
@@ -118,8 +118,8 @@ def _model(table: Mapping[str, Mapping[str, float]], p: str | None) -> TableMode
 
 
 def _changed(table: Mapping[str, Mapping[str, float]], p: str) -> dict[str, dict[str, float]]:
-    """The table with changed probabilities. The other words after the same prefix share what
-    remains, in the same proportions as before."""
+    """The table with changed probabilities. The other words after the same prefix share the rest in
+    the same proportions as before."""
     new: dict[str, dict[str, float]] = {}
     for entry in p.split(";"):
         words = entry.split() if len(entry.split()) > 2 else ["", "", ""]
@@ -167,7 +167,7 @@ def _given(board: Board, model: TableModel, example: bool) -> Given:
 
 
 def _missing(model: TableModel, steps: list[Step]) -> tuple[str, ...]:
-    """A note on prefixes that the search reached but that are missing from the table."""
+    """A note on prefixes that the search reached but the table lacks."""
     met: dict[str, None] = {}
     for step in steps:
         for candidate in step.value if isinstance(step.value, list) else []:

@@ -50,7 +50,7 @@ class Board:
         return f"${self.writer.number(value, noise)}$"
 
     def solution(self, *, notes: tuple[str, ...] = (), **fields: Any) -> Solution:
-        """Build the solution from everything written, with a note if numbers were rounded."""
+        """Build the solution from all steps written so far, with a note if numbers were rounded."""
         if self.writer.rounded:
             notes = (*notes, ROUNDED)
         return Solution(given=tuple(self.given), steps=tuple(self.steps), notes=notes, **fields)

@@ -150,7 +150,7 @@ def _fit(cell: CellName, names: list[str], numbers: Completed) -> CellExercise:
 def _given_weight(
     name: str, numbers: Numbers | None, hidden: int, inputs: int, first: str
 ) -> Tensor:
-    """Read one weight or state and check its shape; biases and states default to 0."""
+    """Read one weight or state, and check its shape; biases and states default to 0."""
     if name[0] in "bhc":
         if numbers is None:
             return torch.zeros(hidden, dtype=torch.float64)

@@ -37,7 +37,7 @@ def embedding(
     text: The sentence to embed, in quotes.
     table: The embedding table E, one row for each id [default: small numbers].
     d: Dimensions of a vector, if there is no table [default: 4].
-    vocabulary: The text whose words make the vocabulary [default: the sentence itself].
+    vocabulary: The text whose words form the vocabulary [default: the sentence itself].
     scale: Multiply each embedding by √d, as in the original Transformer.
     first: Position of the first token [default: 0].
 
@@ -87,7 +87,7 @@ def _tokenizer(text: str) -> Tokenizer:
 
 
 def _table(table: Numbers | None, d: int | str | None, vocab: int) -> Tensor:
-    """The embedding table. The built-in one counts: each entry shows its row and column."""
+    """The embedding table. In the built-in one, each entry encodes its row and column."""
     if table is not None:
         rows = matrix(table, "table")
         if d is not None and whole(d, "d") != rows.shape[1]:
@@ -134,7 +134,7 @@ def _write_ids(board: Board, tokenizer: Tokenizer, ids: list[int]) -> None:
 
 @torch.no_grad()
 def _write_vectors(board: Board, rows: Tensor, ids: list[int], start: int, scale: bool) -> None:
-    """Write the lookup, the scale if there is one, and the sum with the positions."""
+    """Write the lookup, the scaling if requested, and the sum with the positions."""
     part, trace = Embedding(*rows.shape, scale=scale).double(), Trace()
     part.table.weight.copy_(rows)
     x = part(torch.tensor([ids]), trace.at("embedding"))

@@ -55,8 +55,8 @@ def gradcheck(
     c: c, the bias of the output [default: 0].
     y: The target; for several inputs, one for each row.
     wrong: Check a wrong formula: v (∂L/∂v = δ v), slope (no act'), sign (y - ŷ) or half (no 1/2).
-    along: Second differences of output and loss along a parameter, such as b_1 or W_1,2.
-    by: Step of the second differences [default: 1].
+    along: Show second differences of output and loss along a parameter, such as b_1 or W_1,2.
+    by: Step size of the second differences [default: 1].
 
     Example: translucid work gradcheck --wrong v
 
@@ -214,7 +214,7 @@ def _kink(net: Net) -> str:
 
 
 def _places(value: Tensor) -> list[str]:
-    """The index of every entry as LaTeX, counted from 1; a single number has none."""
+    """The index of every entry as LaTeX, counted from 1; empty for a single number."""
     if value.dim() == 1:
         return [""] if len(value) == 1 else [f"_{{{i}}}" for i in range(1, len(value) + 1)]
     rows, columns = value.shape

@@ -26,7 +26,7 @@ _POINTS = (
 def layer_shapes(
     sizes: Mapping[str, Any], heads: Any, others: Mapping[str, Any], *, cross: bool
 ) -> Solution:
-    """Show the shapes in a layer of these sizes; the numbers of `others` must not be given."""
+    """Show the shapes in a layer of these sizes; raise an error if any of `others` is given."""
     stray = [name for name, value in others.items() if value is not None]
     if stray:
         size = next(name for name, value in sizes.items() if value is not None)

@@ -36,8 +36,8 @@ def write_feedforward(
     symbol: str = "X",
     scope: str = "feedforward",
 ) -> None:
-    """Write the feed-forward network, which acts on every row of X alone. weights: W_1 and W_2, and
-    the biases that are not 0."""
+    """Write the feed-forward network, which acts on each row of X separately. weights: W_1 and W_2,
+    and the biases that are not 0."""
     act = SYMBOLS[activation]
     values: dict[str, Tensor | str] = {"x": x, "act": act}
     values |= {n: w[None] if n.startswith("b") else w for n, w in weights.items()}

@@ -67,7 +67,7 @@ def feedforward(
 ) -> Solution:
     """The feed-forward network of a Transformer.
 
-    Computes act(X W_1 + b_1) W_2 + b_2, for every row of X alone.
+    Computes act(X W_1 + b_1) W_2 + b_2, for each row of X separately.
 
     x: Inputs, one row for each position.
     w1: W_1, one row for each column of X.
@@ -334,7 +334,7 @@ def _weights(numbers: Completed, d_model: int) -> dict[str, dict[str, Tensor]]:
 
 
 def _feedforward_weights(numbers: Completed, d_model: int) -> dict[str, Tensor]:
-    """W_1, b_1, W_2 and b_2; without the biases that were not given."""
+    """W_1, b_1, W_2 and b_2, without biases that were not given."""
     w1, w2 = (matrix(numbers[name], name) for name in ("w1", "w2"))
     if w1.shape[0] != d_model:
         raise InputError(

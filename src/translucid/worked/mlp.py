@@ -181,7 +181,7 @@ _ROWS = {
 
 
 def _symbols(net: Net) -> dict[str, str]:
-    """The symbols of the values: with several inputs, of matrices with one row for each."""
+    """The symbols of the values; for several inputs, those of matrices with one row for each."""
     if net.rows == 1:
         return {"x": "x", "z": "z", "h": "h", "y": "y", "out": r"\hat{y}"}
     outputs = ("y", r"\hat{y}") if net.one else ("Y", r"\hat{Y}")
@@ -391,8 +391,8 @@ def _json(values: list[float]) -> Value:
 
 
 def _descent(net: Net, target: Tensor, rate: float, steps: int) -> dict[str, list[float]]:
-    """Run SGD from the given parameters. Return the loss, the first output, and the number of
-    units that any input activates, before the first step and after each."""
+    """Run SGD from the given parameters. Return the loss, the first output, and the number of units
+    that any input activates, before the first step and after each step."""
     net = deepcopy(net)
     optimizer = torch.optim.SGD(net.model.parameters(), lr=rate)
     run: dict[str, list[float]] = {"loss": [], "output": [], "active": []}

@@ -121,7 +121,7 @@ def multihead(
 
 
 def _of_heads(table: Any) -> list[Any]:
-    """The matrices of the heads, if there is one for each head; otherwise the table alone."""
+    """The matrices of the heads if there is one for each head; otherwise only the table."""
     if isinstance(table, str):
         return table.split("|")
     if isinstance(table, Tensor):
@@ -133,7 +133,7 @@ def _of_heads(table: Any) -> list[Any]:
 
 
 def _side_by_side(table: Numbers | None, name: str) -> Numbers | None:
-    """Join the matrices of the heads to the weight of the whole layer."""
+    """Join the matrices of the heads into the weight of the whole layer."""
     heads = _of_heads(table)
     if table is None or len(heads) == 1:
         return table

@@ -42,7 +42,7 @@ class Net:
 
     @property
     def rows(self) -> int:
-        """The number of inputs; with one, the solution writes it as a column."""
+        """The number of inputs; the solution writes a single input as a column."""
         return len(self.x)
 
     @property

@@ -37,7 +37,7 @@ def norm(
 ) -> Solution:
     """Layer, RMS and batch norm and input standardization, side by side.
 
-    Layer and RMS norm use the numbers of a row, batch norm and standardization those of a column.
+    Layer and RMS norm use the numbers in a row; batch norm and standardization, those in a column.
 
     x: The numbers, with one row for each token and one column for each feature.
     eps: Added to the variance (RMS norm: to the mean square) [default: 0].

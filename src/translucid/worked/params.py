@@ -71,7 +71,7 @@ def params(
     d_model: Model dimension: values per position [default: 768].
     heads: Number of attention heads [default: 12].
     layers: Number of layers in each stack [default: 12].
-    d_ff: Hidden units of the feed-forward part [default: 4 * d_model].
+    d_ff: Hidden units of the feed-forward network [default: 4 * d_model].
     vocab: Vocabulary size [default: 50257].
     kv_heads: Number of key and value heads [default: same as heads].
     max_length: Number of learned positions [default: 512].
@@ -150,7 +150,7 @@ def _program(config: TransformerConfig) -> Program:
 def _solution(
     config: TransformerConfig, model: Network, example: bool, asked: bool, ordinary: bool
 ) -> Solution:
-    """Count the parameters. ordinary: only sizes were given, which the plain program knows."""
+    """Count the parameters. ordinary: whether the plain program supports the options."""
     board = Board(1)  # all numbers are whole
     sizes = {"d": config.d_model, "h": config.heads, "N": config.layers}
     sizes |= {"d_ff": config.d_ff or 4 * config.d_model, "V": config.vocab}

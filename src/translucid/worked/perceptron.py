@@ -55,7 +55,7 @@ def perceptron(
     """A perceptron and its learning rule.
 
     The answer is y = 1 if w · x + b > 0, otherwise 0. With targets, the perceptron learns from one
-    point at a time (w + η (t - y) x and b + η (t - y)), until an epoch has no mistakes.
+    point at a time: it adds η (t - y) x to w and η (t - y) to b, until an epoch has no mistakes.
 
     x: The input; for several points, one row each, such as "0 0; 0 1; 1 0; 1 1".
     w: The weights, one for each input; with targets, the initial ones [default: 0].
@@ -114,7 +114,7 @@ def perceptron(
 
 
 def _trace(unit: Perceptron, x: Tensor, scale: float = 0.0) -> Trace:
-    """A trace for the perceptron that sets tiny weighted sums to 0, since they are rounding errors.
+    """A trace for the perceptron that sets tiny weighted sums, which are rounding errors, to 0.
 
     scale: magnitude of earlier weight updates, which may have cancelled out.
     """
@@ -217,7 +217,7 @@ class PerceptronRule:
 
 
 def _points(x: Numbers | None, target: Numbers | None, data: str | None) -> Completed:
-    """The points and their targets. Without points, those of the built-in example."""
+    """The points and their targets, by default those of the built-in example."""
     given = {"x": x, "target": target}
     if data is None:
         return complete(given, {"x": CORNERS, "target": DATA["and"]}, ("x",))
@@ -452,8 +452,8 @@ def _ending(board: Board, rule: PerceptronRule) -> str:
 
 
 def _best_for_xor(board: Board) -> str:
-    """A sentence on the best unit for XOR. These weights cover every way in which a line can
-    separate the corners of a square."""
+    """A sentence on the best unit for XOR. The weights that it tries cover every way in which a
+    line can separate the corners of a square."""
     points, targets = matrix(CORNERS, "x"), vector(DATA["xor"], "target")
     best, right = None, 0
     for w in itertools.product((1.0, 0.0, -1.0), repeat=2):

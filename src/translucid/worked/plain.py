@@ -1,8 +1,8 @@
-"""Exercises once more in plain numpy, each in at most 20 lines, for reading and for comparison.
+"""The exercises in plain numpy, each in at most 20 lines, for reading and comparison.
 
 `translucid work ... --plain` prints a function with the numbers of the exercise as a program. The
-tests hold what it computes equal to the solution, which the production parts compute. The functions
-have no type annotations, because they are printed as they are.
+tests check that its results equal those of the solution, which the production parts compute. The
+functions have no type annotations, because their source is printed unchanged.
 """
 
 import inspect

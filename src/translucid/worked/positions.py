@@ -45,7 +45,8 @@ def positions(
     count: Number of positions, starting at 0 [default: 3].
     base: Base of the angles; a larger base makes later pairs rotate more slowly [default: 10000].
     shift: Shift k for which to show PE(p + k) = R(k) PE(p) [default: 1].
-    embeddings: One embedding for each position, to split the score of the first two into terms.
+    embeddings: One embedding per position, to split the score of the first two
+        embedding + PE vectors into terms.
     rotary: Rotate q and k (rotary positions) instead of computing PE.
     q: The query to rotate.
     k: The key to rotate.
@@ -188,7 +189,7 @@ def _sinusoidal(case: _Case, digits: int, example: bool, asked: bool) -> Solutio
 
 
 def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -> SolutionTable:
-    """A table with one row per position; of many columns, only the first and last are shown."""
+    """A table with one row per position, shortened to the first and last columns if it is wide."""
     shown = [*range(len(columns))]
     if len(shown) > _SHOWN:
         shown = [*shown[: _SHOWN - 1], shown[-1]]
@@ -201,7 +202,7 @@ def _table(board: Board, columns: list[str], where: list[int], values: Tensor) -
 
 
 def _repeats(board: Board, case: _Case) -> None:
-    """Write which whole positions come close to position 0."""
+    """Write which integer positions have an encoding close to that of position 0."""
     scheme = Sinusoidal(case.d, case.base)
     places = torch.arange(1, _SEARCHED + 1)
     distances = (scheme.encode(places) - scheme.encode(torch.tensor(0))).norm(dim=-1)
@@ -259,7 +260,7 @@ def _shift(board: Board, case: _Case) -> None:
 
 
 def _four_terms(board: Board, case: _Case, x: Tensor) -> None:
-    """Write the dot product of the first two encoded rows, and the four terms it consists of."""
+    """Write the dot product of the first two encoded rows, and its four terms."""
     trace, scheme = Trace(), Sinusoidal(case.d, case.base)
     scheme.add(x[None], torch.tensor([case.where]), trace.at("positions"))
     encoding, output = (trace[f"positions.{name}"][0] for name in ("encoding", "output"))

@@ -61,10 +61,10 @@ def rnn(
 
     x: One row for each step, such as "1; -0.5; 2".
     W, U, b: of the cell
-    h0: The state before the first step [default: 0].
+    h0: The hidden state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
-    truncate: Let gradients flow back this many steps only (truncated backpropagation).
+    truncate: Let gradients flow back only this many steps (truncated backpropagation).
 
     Example: translucid work rnn --x "1; -0.5; 2" --W 0.5 --U 0.8 --target 1 --rate 0.1
     """
@@ -89,18 +89,18 @@ def lstm(
 ) -> Solution:
     """An LSTM: forward pass and backpropagation through time.
 
-    Shows the forget (f), input (i) and output (o) gates, candidate (g), cell and state per step.
+    Shows forget (f), input (i) and output (o) gates, candidate (g), cell and hidden state per step.
 
     x: One row for each step, such as "1; -0.5; 2".
     W_f, U_f, b_f: of the forget gate
     W_i, U_i, b_i: of the input gate
     W_g, U_g, b_g: of the candidate
     W_o, U_o, b_o: of the output gate
-    h0: The state before the first step [default: 0].
-    c0: The cell before the first step [default: 0].
+    h0: The hidden state before the first step [default: 0].
+    c0: The cell state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
-    truncate: Let gradients flow back this many steps only (truncated backpropagation).
+    truncate: Let gradients flow back only this many steps (truncated backpropagation).
 
     Example: translucid work lstm --target 1 --rate 0.1
 
@@ -122,17 +122,17 @@ def gru(
 ) -> Solution:
     """A GRU: forward pass and backpropagation through time.
 
-    Shows the reset (r) and update (z) gates, candidate (n) and state per step.
+    Shows the reset (r) and update (z) gates, candidate (n) and hidden state per step.
 
     x: One row for each step, such as "1; -0.5; 2".
     W_r, U_r, b_r: of the reset gate
     W_z, U_z, b_z: of the update gate
     W_n, U_n, b_n: of the candidate
     b_hn: of the candidate, multiplied by the reset gate
-    h0: The state before the first step [default: 0].
+    h0: The hidden state before the first step [default: 0].
     target: Also compute loss and gradients for this target of the last state, one number per unit.
     rate: Make one SGD step with this learning rate.
-    truncate: Let gradients flow back this many steps only (truncated backpropagation).
+    truncate: Let gradients flow back only this many steps (truncated backpropagation).
 
     Example: translucid work gru --target 1 --rate 0.1
 
@@ -192,7 +192,7 @@ def _program(exercise: CellExercise) -> Program:
 def _example(
     kind: str, given: Mapping[str, Numbers | None], target: Numbers | None
 ) -> dict[str, Numbers]:
-    """The built-in example. The RNN has two: single numbers belong to the one with one unit."""
+    """The built-in example. The RNN has two; if single numbers are given, the one with one unit."""
     numbers = {name: given.get(name) for name in ("W", "U", "b", "h0")} | {"target": target}
     single = (v is not None and matrix(v, name).numel() == 1 for name, v in numbers.items())
     weights = ONE_UNIT if kind == "rnn" and any(single) else EXAMPLES[kind]

@@ -49,7 +49,7 @@ def steps(
 ) -> Solution:
     """A staircase built from steep sigmoids.
 
-    Computes f̂(x) = Σ v σ(w x + b) + c with w = M, b = -M · jump and v = height, its limits for
+    Computes f̂(x) = Σ v σ(w x + b) + c with w = M, b = -M · jump and v = height, its limit for
     growing M, and its error.
 
     jumps: The positions of the jumps, in increasing order.
@@ -58,7 +58,7 @@ def steps(
     c: The value before the first jump [default: 0].
     x: The points of the table; the errors are measured between the first and the last.
     delta: Also measure the largest error outside this distance from the jumps [default: 0.01].
-    sine: Instead, approximate sin(2πx) by these numbers of steps, such as "4 8 16".
+    sine: Instead, approximate sin(2πx) with these numbers of steps, such as "4 8 16".
 
     Example: translucid work steps --jumps 0.5 --heights 1
 
@@ -135,7 +135,7 @@ class Staircase:
         return self.levels[torch.searchsorted(self.jumps, x.contiguous(), right=True)]
 
     def limit(self, x: Tensor) -> Tensor:
-        """The limit of the networks for growing steepness: at a jump, the middle."""
+        """The limit of the networks for growing steepness; at a jump, the midpoint."""
         before = self.levels[torch.searchsorted(self.jumps, x.contiguous())]
         return (before + self(x)) / 2
 

@@ -270,7 +270,7 @@ def _trend(board: Board, first: Tensor, last: Tensor) -> str:
 
 
 def _cell_path(board: Board, back: _Backward) -> None:
-    """Write the gradient of the last cell with respect to the first along the cells alone."""
+    """Write the gradient of the last cell state with respect to the first, via cell states only."""
     gates = {f"f{t}": back.at("forget_gate", t) for t in back.steps}
     product = torch.stack([*gates.values()]).prod(dim=0)
     written = len(gates) <= _WRITTEN_OUT
@@ -329,7 +329,7 @@ def _compare_truncated(
     slopes: dict[str, Tensor],
     kept: int,
 ) -> None:
-    """Write the truncated gradients beside the full ones."""
+    """Write the truncated gradients next to the full ones."""
     loss = torch.nn.functional.mse_loss(exercise.read(part, Trace()), goal, reduction="sum") / 2
     full = exercise.slopes(part, loss)
     names = [*exercise.written]

@@ -119,7 +119,7 @@ def _enumerate(board: Board, d: int) -> None:
 def _saturation(
     board: Board, sizes: list[int], keys: int, draws: int, generator: np.random.Generator
 ) -> None:
-    """Write how large the largest weight is, and how small the gradient of the softmax."""
+    """Write the size of the largest weight and of the softmax's gradient."""
     board.section = f"Softmax over {keys} random keys: means over {draws:,} draws"
     rows: list[tuple[str, ...]] = []
     values: list[Value] = []

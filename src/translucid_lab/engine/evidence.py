@@ -187,7 +187,7 @@ class Evidence:
 
     @property
     def repetition(self) -> str:
-        """A sentence on how the result with other seeds compares."""
+        """A sentence that compares the result with that of other seeds."""
         if self.again is None or self.repeated is None or self.finding is None:
             once = self.kept is not None and self.kept.seeds > 1 and not self.kept.quick
             missing = once and self.finding is not None and self.repeated_elsewhere is None

@@ -35,7 +35,7 @@ TestFiles = Annotated[
     in_data("--test", metavar="FILE...", help="Test data, scored once with the best model."),
 ]
 Toyland = Annotated[
-    int | None, in_data(metavar="N", help="Train on N generated sentences instead of files.")
+    int | None, in_data(metavar="N", help="Use N generated sentences instead of files.")
 ]
 DataFolder = Annotated[
     str | None, in_data("--data", metavar="FOLDER", help="Folder of the files named in the recipe.")

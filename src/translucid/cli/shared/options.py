@@ -86,13 +86,15 @@ Ensemble = Annotated[
         callback=fetch,
     ),
 ]
-DataFiles = Annotated[list[str] | None, in_data("--data", metavar="FILE", help="The same as FILE.")]
+DataFiles = Annotated[
+    list[str] | None, in_data("--data", metavar="FILE", help="Another way to pass FILE.")
+]
 KeepEmpty = Annotated[
     bool | None,
     in_data(
         "--keep-empty/--no-keep-empty",
         show_default="as in training",
-        help="Treat each empty line as a text of its own.",
+        help="Treat each empty line as a separate text.",
     ),
 ]
 Port = Annotated[

@@ -24,6 +24,7 @@ from translucid.core.spelling import our_name, quoted, unit_note
 SEVERAL = {"--train", "--valid", "--test", "--data"}  # options that take several files
 FILES = {"file", "files", "source", "target"}  # names of arguments that are files
 KEYS = "overrides"  # the name of the argument with recipe settings
+_OUTER = re.compile(r"^[{[](.*\.\.\.|\[.*)[]}]\.\.\.$")  # brackets that typer adds to "FILE..."
 LOWER_BOUND = re.compile(r"  \[x>=[\d.]+\]|; x>=[\d.]+(?=\])")  # which typer adds to help
 
 # Commands of other tools, and the equivalent here.
@@ -88,6 +89,10 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing:  # completion parses incomplete commands
             words = repeated_options(self.params, words, ctx.command_path)
         return super().parse_args(ctx, words)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        return [_OUTER.sub(r"\1", piece) for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}

@@ -164,7 +164,7 @@ def _of_two(
     if table.names or missing[0] == "label":
         keys = " and ".join(f"data.{role}_column" for role in missing)
         loading.notes.append(
-            f"two columns whose names are not recognised: {why} (set {keys} to choose others)"
+            f"two columns whose names are not recognized: {why} (set {keys} to choose others)"
         )
     return table, dict(zip(missing, free, strict=True))
 

@@ -303,5 +303,5 @@ def check_unchanged(file: BinaryIO, before: os.stat_result, name: str, read: int
     if short or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise InputError(
             f"{name} changed while it was read (from {before.st_size:,} to {after.st_size:,} "
-            "bytes); read it again when no program writes to it"
+            "bytes); read it again while no other program is writing to it"
         )

@@ -175,7 +175,9 @@ def open_delimited(
             break
         before.append((line, first))
     else:
-        raise InputError(f"{path} contains no rows, only {len(before)} blank lines")
+        raise InputError(
+            f"{path} contains no rows, only {len(before)} blank line{'s' * (len(before) != 1)}"
+        )
     assert first is not None
     assert not isinstance(first, Mapping)
     after: list[tuple[int, Row]] = []

@@ -188,8 +188,8 @@ class Tokenizer(Roles):
             progress(read)
         if not read or backend.get_vocab_size() == len(SPECIAL):
             raise InputError(
-                f"the tokenizer cannot learn from {read} texts without content; pass at least one "
-                "text that is not empty"
+                f"the tokenizer cannot learn, because all texts are empty ({read} read); pass "
+                "at least one that is not"
             )
         return cls(kind, backend, max_bytes)
 

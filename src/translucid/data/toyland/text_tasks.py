@@ -1,7 +1,8 @@
-"""Text tasks with one difficulty each: memory, position, word order, length, mixing of words.
+"""Text tasks that each test one difficulty: memory, position, word order, length, mixing words.
 
-Each label is a function of the text, and no single word reveals it. The same seed gives the same
-texts on every machine, and text n of a split does not depend on the size of the split.
+Each label is a function of the text, and no word reveals it without its position. The same seed
+gives the same texts on every machine, and text n of a split does not depend on the size of the
+split.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +63,7 @@ def _position(rng: SeededRandom, length: int) -> list[TaskText]:
 
 
 def _order(rng: SeededRandom, length: int) -> list[TaskText]:
-    """A text with one cat and one dog, and the text in which these two have changed places."""
+    """A text with one cat and one dog, and the same text with these two swapped."""
     words = list(_some(rng, FILLERS, length))
     cat = rng.pick(range(length))
     dog = (cat + rng.pick(range(1, length))) % length
@@ -79,7 +80,7 @@ def _mixing(rng: SeededRandom, length: int) -> list[TaskText]:
 
 
 def _latest(rng: SeededRandom, length: int, least: int = 2) -> list[TaskText]:
-    """Animals among fillers; a word's tag is the latest animal up to this word."""
+    """Animals among fillers; a word's tag is the last animal up to this word."""
     density = rng.pick(DENSITIES)
     words, tags = [rng.pick(ANIMALS)], list[str]()
     for place in range(rng.pick(range(least, length + 1))):
@@ -93,14 +94,14 @@ _RULES: dict[TextTask, _Rule] = {
     "recall": _Rule(_recall, "classify", 20, 2, "the label is the first word"),
     "position": _Rule(_position, "tag", 10, 2, "the tag is the position: first, inside or last"),
     "order": _Rule(_order, "classify", 10, 2, "the label is the animal that comes first"),
-    "longer": _Rule(_latest, "tag", 16, 2, "the tag is the latest animal up to the word"),
-    "mixing": _Rule(_mixing, "tag", 8, 2, "the tag is the word before, or none"),
+    "longer": _Rule(_latest, "tag", 16, 2, "the tag is the last animal up to the word"),
+    "mixing": _Rule(_mixing, "tag", 8, 2, "the tag is the previous word, or none"),
 }
 
 
 @dataclass(frozen=True)
 class TextTasks:
-    """The texts of one task and seed. `length`: the largest number of words of a training text.
+    """The texts of one task and seed. `length`: the maximum number of words in a training text.
 
     The texts of `recall` and `order` all have this length. `longer` has two more splits, `test-2x`
     and `test-4x`, with texts of up to two and four times the length.
@@ -145,12 +146,12 @@ class TextTasks:
         if len(texts) < count:
             raise ConfigError(
                 f"task {self.task} has too few different texts of {self.length} words: {split} has "
-                f"{len(texts):,}, not {count:,}; choose a greater length or fewer texts"
+                f"{len(texts):,}, not {count:,}; choose a larger length or fewer texts"
             )
         return texts
 
     def _stream(self, split: str) -> Iterator[TaskText]:
-        """The texts of a split, until many draws have given none that is new."""
+        """Yield the different texts of a split, until many draws in a row give no new one."""
         seen: set[tuple[str, ...]] = set()
         newest = 0
         for index in numbers():

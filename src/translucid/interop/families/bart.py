@@ -126,8 +126,8 @@ def from_huggingface(model: ForeignModel) -> ImportPlan:
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, bool]:
-    """Options of early files, each with the only value that Translucid accepts. One class covered
-    all these families then; today, the family implies these values."""
+    """Return the options that old configs of these families contain, each with the only value that
+    Translucid accepts. Old versions used one class for all families."""
     before = options["placement"] == "pre"
     return {
         "normalize_before": before,

@@ -97,7 +97,7 @@ def plan(model: ForeignModel) -> ImportPlan:
     if isinstance(experts, int) and experts > 1:
         config.unsupported(MIXTURE)
     if config.get("quantization_config"):
-        config.unsupported("quantization_config (quantised weights)", "the original model, GGUF")
+        config.unsupported("quantization_config (quantized weights)", "the original model, GGUF")
     made = plan_of_family(model)
     made = replace(made, notes=(*made.notes, *check_keys(config, made, model.ignored_keys)))
     pooled = made.task == "none" and model.find(encoder_heads.MODULES)

@@ -268,5 +268,8 @@ def read_tokenizer(path: Path) -> list[Piece]:
         pieces.append((name, score, kind))
         place += size
     if len(pieces) <= EOS:
-        raise InputError(f"{path} has {len(pieces)} tokens; it is not a llama2.c tokenizer.bin")
+        raise InputError(
+            f"{path} has {len(pieces)} tokens, but a llama2.c tokenizer.bin has at least "
+            f"{EOS + 1}; pass a different file"
+        )
     return pieces

@@ -151,7 +151,7 @@ def _table(name: str, values: object) -> TokenizerTable:
 
 
 def read(origin: Origin) -> ForeignModel:
-    """Read a mapping file that names its weights."""
+    """Read a mapping file that names its weights file."""
     return read_with(origin.path)
 
 

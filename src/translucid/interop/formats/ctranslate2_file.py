@@ -100,7 +100,7 @@ def _floats(
     if dtype not in (torch.int8, torch.int16) or not name.endswith("weight"):
         return tensor
     if name + SCALE not in stored:
-        raise InputError(f"{path}: {name[:100]} is quantised, but {name[:100]}{SCALE} is missing")
+        raise InputError(f"{path}: {name[:100]} is quantized, but {name[:100]}{SCALE} is missing")
     scale = stored[name + SCALE][1]
     if scale.shape not in ((), tensor.shape[:1]):
         raise InputError(f"{path}: {name[:100]}{SCALE} has the shape {list(scale.shape)}")

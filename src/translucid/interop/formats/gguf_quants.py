@@ -42,7 +42,7 @@ def bytes_of(kind: int, shape: tuple[int, ...], what: str) -> int:
     if kind not in QUANTS:
         names = ", ".join(quant.name for quant in QUANTS.values())
         raise InputError(
-            f"{what[:300]} has the unknown quantisation type {kind}; supported: F32, F16, BF16, "
+            f"{what[:300]} has the unknown quantization type {kind}; supported: F32, F16, BF16, "
             f"{names}; convert the model to one of these"
         )
     quant = QUANTS[kind]
@@ -75,7 +75,7 @@ def _from_package(kind: int, what: str) -> Callable[[Bytes], Floats]:
         )
     except ImportError:
         raise InputError(
-            f"{what[:300]} is quantised as {QUANTS[kind].name}, which needs the package gguf; "
+            f"{what[:300]} is quantized as {QUANTS[kind].name}, which needs the package gguf; "
             "install it with: pip install gguf, or use a file in F32, F16, BF16, "
             f"{', '.join(quant.name for quant in QUANTS.values() if quant.decode)}"
         ) from None

@@ -208,7 +208,7 @@ POSITIONS = Topic(
              pe=lambda v: _interleave(np.sin(np.radians(v.angles)), np.cos(np.radians(v.angles)))),
         slip("cosine-first", "Each pair is the sine, then the cosine.",
              pe=lambda v: _interleave(np.cos(v.angles), np.sin(v.angles))),
-        slip("halves", "Sine and cosine of a pair are neighbours; do not put all sines first.",
+        slip("halves", "The sine and cosine of a pair are adjacent; do not put all sines first.",
              pe=lambda v: np.hstack([np.sin(v.angles), np.cos(v.angles)])),
         slip("only-sines", "The second number of each pair is the cosine.",
              pe=lambda v: _interleave(np.sin(v.angles), np.sin(v.angles))),
@@ -239,7 +239,7 @@ ROTARY = Topic(
     "rotary",
     "Rotary positions",
     lambda v: f"Rotate the query at position {v.m} and the key at position {v.n}, then compute "
-    "their score without scaling. Pair $i$ (two neighbouring numbers, counted from 0) at position "
+    "their score without scaling. Pair $i$ (two adjacent numbers, counted from 0) at position "
     "$p$ is rotated by $p / b^{2i/d}$ radians.",
     lambda draw: {"q": draw.ints(4), "k": draw.ints(4), "m": draw.whole(3, 6),
                   "n": draw.whole(1, 2), "base": 100.0},
@@ -260,7 +260,7 @@ ROTARY = Topic(
              **_both(lambda x, angles: _turn(x, np.radians(angles)))),
         slip("equal-angles", "The second pair rotates more slowly.",
              **_both(lambda x, angles: _turn(x, angles[:1]))),
-        slip("halves", "A pair consists of two neighbouring numbers.", **_both(_turn_halves)),
+        slip("halves", "A pair consists of two adjacent numbers.", **_both(_turn_halves)),
         slip("only-cosine", "A rotation mixes both numbers of a pair.",
              **_both(lambda x, angles: x * np.repeat(np.cos(angles), 2))),
         slip("sine-cosine", "You exchanged the sine and the cosine.",

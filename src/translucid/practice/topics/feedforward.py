@@ -149,7 +149,7 @@ SOFTMAX_GRADIENT = Topic(
                            lambda v: v.p - _onehot(v), "gradient")),
     (
         *(s for s in _WRONG_SOFTMAX if s.name != "exp-of-sum"),
-        slip("reversed", "The gradient is p minus onehot(k), not the other way round.",
+        slip("reversed", "The gradient is p minus onehot(k), not the reverse.",
              g=lambda v: _onehot(v) - v.p),
         slip("from-0", "Subtract 1 at the correct entry k, counted from 1.",
              g=lambda v: v.p - _onehot(v, 1)),
@@ -197,7 +197,7 @@ _WRONG_FORWARD = (
     slip("transposed-W", "Each row of W belongs to one hidden unit: compute W x, not Wᵀ x.",
          z=lambda v: v.W.T @ v.x + v.b),
     slip("no-activation", "Apply the activation to z.", h=lambda v: v.z),
-    slip("wrong-activation", "That is another activation function.",
+    slip("wrong-activation", "That is a different activation function.",
          h=lambda v: _OTHER[v.act](v.z)),
     slip("no-output-bias", "Add the bias c to the output.", out=lambda v: v.v @ v.h),
 )  # fmt: skip
@@ -260,7 +260,7 @@ MLP_GRADIENTS = Topic(
              slope=lambda v: v.h),
         slip("slope-at-h", "Take the slope at z: h is the activation already.",
              slope=lambda v: None if v.act == "relu" else _SLOPE[v.act](v.h)),
-        slip("wrong-slope", "That is the derivative of another activation.",
+        slip("wrong-slope", "That is the derivative of a different activation.",
              slope=lambda v: 1 - v.h if v.act != "relu" else v.h * (1 - v.h)),
         slip("no-slope", "Multiply by the slope of the activation.", dz=lambda v: v.dh),
         slip("transposed", "Row i of the gradient belongs to hidden unit i: compute dz xᵀ.",

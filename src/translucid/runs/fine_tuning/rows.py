@@ -1,7 +1,7 @@
 """Fine-tuning of a network that reads the rows of a table.
 
-The columns of the start model, with their kinds, categories, means and deviations, are kept, so
-that a row is the same input for both models.
+The new model keeps the start model's columns, with their kinds, categories, means and deviations,
+so a row is the same input for both models.
 """
 
 import json
@@ -40,7 +40,7 @@ class RowStart:
         return dict(self.bundle.statistics)
 
     def tokenizers(self, train: Sequence[Record]) -> None:
-        """None: rows have no tokenizer."""
+        """Return None: rows have no tokenizer."""
 
     def sizes(self, known: Mapping[str, Any]) -> dict[str, Any]:
         return dict(known)
@@ -71,7 +71,7 @@ class RowStart:
         digest = digest_of(source)
         notes = ["columns: as in the start model, with its means and categories"]
         if fresh:
-            notes.append(f"new: the last layer, since the start model has {some(theirs)} as labels")
+            notes.append(f"new: the last layer, since the start model's labels are {some(theirs)}")
         say(
             f"starting from {self.path}: {self.recipe.model['kind']} for task {self.bundle.task}, "
             f"{source.parameters_count:,} parameters, weights {digest[:12]}"

@@ -239,7 +239,8 @@ def baseline_recipe(recipe: Recipe) -> Recipe:
 
 
 def held_out(task: Task[Any, Any], data: DataConfig, examples: Examples) -> Parts:
-    """The validation and test items of a task, each with its coverage."""
+    """The validation and test items of a task, each set with its coverage (how many
+    examples are scored, left out or truncated)."""
     parts: dict[Part, tuple[Sequence[Any], Coverage]] = {}
     read: dict[Part, Sequence[Any]] = {"valid": examples.valid, "test": examples.test}
     for part, records in read.items():

@@ -268,7 +268,7 @@ class _Printer:
             yield GAP + (first if start == 0 else " " * len(first)) + line
 
     def _flowing(self, texts: Sequence[str]) -> Iterator[str]:
-        """Arrange texts one after the other; lines are broken only between texts."""
+        """Arrange texts in sequence; lines are broken only between texts."""
         line = ""
         for text in texts:
             if line and len(GAP) + columns(line) + 2 + columns(text) > self.width:

@@ -17,7 +17,7 @@ EMBEDDING = "encoder.embedding.lookup"
     "A word is an entry",
     view="flow",
     at=EMBEDDING,
-    do="Select a word at the left: a strand of its own starts there.",
+    do="Select a word on the left: its own strand starts there.",
 )
 def a_word_is_an_entry(run):
     word = run.point(EMBEDDING).row(1)

@@ -32,7 +32,7 @@ class OneHead:
 def the_whole_way(run):
     embedding = run.point(EMBEDDING)
     return Stop(
-        f"A sentence enters at the left, a translation leaves at the right: {run.answer} In "
+        f"A sentence enters on the left, a translation leaves on the right: {run.answer} In "
         f"between, every word is a strand of {embedding.shape[1]:,} numbers, and every part adds "
         "something to it.",
         at=embedding,

@@ -25,7 +25,7 @@ class OneUnit:
     def __init__(self, run):
         self.hidden = find_hidden(run)
         if self.hidden.row_up_to(2).place < 2:
-            raise SentenceLacks("the sentence is too short")
+            raise SentenceLacks("the sentence is too short; type at least three words")
         self.before, self.word = self.hidden.row(1), self.hidden.row(2)
         self.unit = self.hidden.largest(self.word)
         self.view = {"at": self.hidden, "unit": self.unit, "pin": [self.word]}
@@ -47,7 +47,7 @@ class OneUnit:
 @lesson.stop(
     "Words, one by one",
     view="flow",
-    do="Select a word at the left and follow its strand to the right.",
+    do="Select a word on the left and follow its strand to the right.",
 )
 def words_one_by_one(run):
     embedding = run.point("*encoder.embedding.lookup", "*decoder.embedding.lookup")
@@ -55,7 +55,7 @@ def words_one_by_one(run):
     return number_stop(
         f"Each word is a [row of a table](part:{embedding}): {embedding.shape[1]:,} numbers, for "
         f"{word} {embedding[word, 0]}, {embedding[word, 1]}, … A recurrent layer reads these rows "
-        "one after the other.",
+        "one at a time.",
         embedding[word, 0],
         word,
         light=[f"part:{embedding}"],

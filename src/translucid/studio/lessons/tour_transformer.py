@@ -44,7 +44,7 @@ class OneHead:
 @lesson.stop(
     "A word is a number",
     view="flow",
-    do="Select a word at the left: its strand is highlighted.",
+    do="Select a word on the left: its strand is highlighted.",
 )
 def a_word_is_a_number(run):
     embedding = find_embedding(run)

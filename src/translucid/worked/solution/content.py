@@ -63,7 +63,7 @@ class Step:
     note: str = ""
 
     def sides(self) -> list[str]:
-        """The right-hand sides of the equation in order, without repetition."""
+        """The right-hand sides of the equation, in order and without repetitions."""
         sides: list[str] = []
         for side in (self.formula, self.numbers, self.result):
             if side and side not in sides:
@@ -110,7 +110,7 @@ class Content:
         return replace(self, steps=tuple(steps), notes=(), closing="")
 
     def numbered(self) -> Iterator[tuple[int, str, Step]]:
-        """The steps numbered from 1, each with its section heading if a section begins there."""
+        """The steps, numbered from 1, each with its section heading if it begins a section."""
         section = ""
         for number, step in enumerate(self.steps, 1):
             yield number, "" if step.section == section else step.section, step

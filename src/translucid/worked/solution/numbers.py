@@ -127,7 +127,7 @@ def _read(text: str, name: str) -> list[list[float]]:
     for r, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()
         if not words:
-            raise InputError(f"{name}: row {r} is empty; remove one ;")
+            raise InputError(f'{name}: row {r} is empty; remove one ";"')
         where = f", row {r}" if len(lines) > 1 else ""
         _refuse_decimal_commas(line, f"{name}{where}")
         rows.append([_number(word, name, where) for word in words])
@@ -193,7 +193,7 @@ class Completed:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Add to an error about sizes that some of the numbers come from the example."""
+        """Note in an error about sizes that some of the numbers come from the example."""
         try:
             yield
         except InputError as error:
@@ -209,7 +209,7 @@ def complete(
     """Complete the numbers that the user gave from the built-in example of the exercise.
 
     If a required number (one of `needs`) is missing, every number that was not given is taken from
-    the example. Otherwise, nothing is: optional numbers have their own defaults.
+    the example. Otherwise the example is not used: optional numbers have their own defaults.
     """
     kept = tuple(name for name in needs if given.get(name) is None)
     numbers = dict(given)

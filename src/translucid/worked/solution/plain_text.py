@@ -73,7 +73,7 @@ def _wrap(text: str, width: int, hang: int = 0, first: int = 0) -> list[str]:
 
 
 def _given(given: tuple[Given, ...], width: int) -> list[str]:
-    """The given values (X = ...), as many on a line as fit."""
+    """The given values (X = ...), as many per line as fit."""
     room = width - _INDENT
     formulas = [f"{g.symbol} = {g.text}" for g in given if g.table is None]
     lines: list[list[TextBlock]] = [[]]

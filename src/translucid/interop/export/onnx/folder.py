@@ -74,7 +74,7 @@ def write_onnx(held: Bundle, folder: Path, options: OnnxOptions) -> list[str]:
         count = sum(len(model.graph.output) for model in models.values())
         notes.append(f"trace points are outputs: {count} outputs in total")
     if options.int8:
-        notes.append("weights of matrix multiplications are int8 (dynamic quantisation)")
+        notes.append("weights of matrix multiplications are int8 (dynamic quantization)")
     if held.tokenizers:
         notes += write_tokenizers(held, folder)
         _read_whole_texts(folder)

@@ -10,7 +10,7 @@ export const TERMS = {
   '<unk>': 'the token that replaces every word that is not in the vocabulary',
   encoder: 'the half of the model that reads the source text',
   decoder: 'the half of the model that writes: it reads what it has written so far and predicts the next token',
-  layer: 'one of several equal steps, applied one after the other; layer 0 is the first',
+  layer: 'one of several equal steps, applied in sequence; layer 0 is the first',
   attention: 'how much a token takes from each other token: weights from 0 to 1, which sum to 1 in every row',
   head: 'one of several attentions computed side by side in a layer, each with weights of its own; head 0 is the first',
   query: 'the vector with which a token searches: it is compared with the key of every token',
