@@ -37,7 +37,7 @@ FILES = [
 
 KEY = re.compile(r"(?<![\w./])(task|data|tokenizer|model|training|decoding)\.([a-z]\w*)(?![\w(])")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)")
-COMMAND = re.compile(r"translucid ([a-z]+)(?: ([a-z]+)\b)?")
+COMMAND = re.compile(r"translucid ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*)\b)?")
 
 # What reads like a key, but is the name of a file, of metadata in one, or of something in Python.
 NOT_KEYS = {

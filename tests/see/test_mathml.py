@@ -39,7 +39,9 @@ def shape(element: Element) -> str:
 
 
 CHILDREN = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2}
-NAMED = re.compile(r"exp|tanh|log|ln|sin|cos|max")  # functions: commands in LaTeX, words in MathML
+NAMED = re.compile(
+    r"exp|tanh|log|ln|sin|cos|max|min"
+)  # functions: commands in LaTeX, words in MathML
 SILENT = re.compile(r"\\(?:begin|end)\{\w+\}|\\math(?:cal|bf)\{\w\}|\\[A-Za-z]+")
 
 

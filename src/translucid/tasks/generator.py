@@ -33,12 +33,12 @@ from translucid.tasks.in_batches import in_batches
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.model_folder import expect, several
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources, search_ids
-from translucid.tasks.own_prefixes import PrefixScored, on_own_prefixes
 from translucid.tasks.translate import Translate, TranslateItem
 
 if TYPE_CHECKING:
     from translucid.generate.sampler import SampledTexts
     from translucid.generate.tree import Tree
+    from translucid.tasks.own_prefixes import PrefixScored
 
 MAX_LENGTH = 100  # default limit for language models, in tokens
 ROWS = 64  # number of texts to generate at once
@@ -194,12 +194,14 @@ class Generator:
         targets: Sequence[str] | None = None,
         *,
         ensemble: Sequence[Generates] = (),
-    ) -> list[PrefixScored]:
+    ) -> "list[PrefixScored]":
         """`scores` after true prefixes, and after the prefixes that the model generates itself.
 
         Own prefixes are greedy: each token is the most probable one, without the end token. The
         difference shows exposure bias; `own_prefixes.by_position` averages it by position.
         """
+        from translucid.tasks.own_prefixes import PrefixScored, on_own_prefixes
+
         scored = self.scores(sources, targets, ensemble=ensemble)
         together = self._together(ensemble)
         never = {*never_generated(self.tokenizer, self.network), self.tokenizer.eos_id}

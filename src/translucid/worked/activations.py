@@ -35,7 +35,7 @@ _NOTES = {
 def activations(
     z: Numbers | None = None, *, depths: Numbers | None = None, digits: int = 4
 ) -> Solution:
-    """Activations, their slopes, and what remains of a gradient after many layers.
+    """Activations and their slopes, over many layers.
 
     Computes sigmoid, tanh, ReLU, GELU and SiLU, their slopes, the largest slope of each, and its
     powers.

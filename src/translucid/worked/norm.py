@@ -35,7 +35,7 @@ def norm(
     beta: Numbers | None = None,
     digits: int = 4,
 ) -> Solution:
-    """Layer, RMS and batch norm and input standardization, side by side.
+    """Layer, RMS and batch norm, side by side.
 
     Layer and RMS norm use the numbers in a row; batch norm and standardization, those in a column.
 

@@ -6,14 +6,14 @@ Formulas are LaTeX. Titles, notes and table cells are plain text with LaTeX in `
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 from torch import Tensor
 
 from translucid.worked.plain import Program
 
-_NUMBER = r"-?(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)(?: ?\\cdot 10\^\{-?\d+\})?|-?\\infty"
+_NUMBER = r"-?(?:\d+(?:\{,\}\d{3})*(?:\.\d+)?|\.\d+)(?: ?\{?\\cdot\}? ?10\^\{-?\d+\})?|-?\\infty"
 _BLANK = r"\square"
 _DOLLAR = "\ue010"  # a literal dollar sign: in texts, $ begins and ends a formula
 
@@ -84,7 +84,7 @@ class Content:
     more: str = ""  # options to add to the user's command
     example: bool = False  # whether built-in numbers are used, because none were given
     asked: bool = False  # whether other options were given
-    program: Program | None = None  # the exercise in plain numpy
+    program: Program | None = field(default=None, compare=False)  # the exercise in plain numpy
 
     @property
     def opening(self) -> str:
