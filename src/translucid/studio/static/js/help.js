@@ -59,7 +59,7 @@ export function help(view, views) {
       h(
         'div.keylist',
         view.keys && section(view.keysTitle ?? `In ${name}`, view.keys),
-        section('Everywhere', [[`1 … ${all.length}`, 'switch to a view'], ...EVERYWHERE]),
+        section('Everywhere', [[all.length < 10 ? `1 … ${all.length}` : '1 … 9 0', 'switch to a view'], ...EVERYWHERE]),
         section('Keyboard navigation', WITHIN),
         all
           .filter(other => other !== view)
