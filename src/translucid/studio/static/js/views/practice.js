@@ -4,6 +4,7 @@ import { h, formula } from '../dom.js';
 import * as api from '../api.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
+import { keepFocus } from '../keyboard.js';
 
 /** @type {View} */
 export const practice = {
@@ -16,8 +17,7 @@ export const practice = {
   draw: drawView,
   keys: [['Enter', 'check the answer; after a right one, the next question']],
   linkParts: {
-    exercise: value =>
-      named(value) ? '' : `exercises are ${topics.map(({ name }) => `${name}.0`).join(', ') || 'softmax.0'}, …`,
+    exercise: value => (named(value) ? '' : 'a topic and a seed, such as softmax.3'),
   },
   withoutModel: true,
 };
@@ -29,6 +29,7 @@ let topics = [];
 // The exercise on the page. It continues after a redraw, such as for a different window size.
 // at: the step that is asked, or null for the last one only.
 let now = null;
+let turn = 0; // counts the exercises that were requested
 const begin = exercise => ({
   exercise,
   at: null,
@@ -95,10 +96,17 @@ async function drawView(stage, { params }) {
 }
 // Show the exercise of a topic with this seed.
 async function take(box, topic, seed, focus = false) {
-  if (now?.exercise.topic !== topic || now.exercise.seed !== seed) now = begin(await api.exercise(topic, seed));
+  turn += 1;
+  const mine = turn;
+  const back = keepFocus(box);
+  if (now?.exercise.topic !== topic || now.exercise.seed !== seed) {
+    const found = await api.exercise(topic, seed);
+    if (mine !== turn) return; // another topic was chosen meanwhile
+    now = begin(found);
+  }
   settle({ exercise: `${topic}.${seed}` });
   const input = drawExercise(box);
-  if (focus) input.focus();
+  focus ? input.focus() : back();
 }
 
 function drawExercise(box) {
@@ -202,6 +210,7 @@ function drawExercise(box) {
   function say(content, right) {
     now.verdict = { right, content: [content].flat() };
     update();
+    verdict.scrollIntoView({ block: 'nearest' });
   }
   function drawHint(i) {
     return h('li', `Step ${i + 1} of ${steps.length}: `, mixed(steps[i].ask), displayed(steps[i].formula));
