@@ -81,7 +81,7 @@ async function drawView(stage, { params }) {
   try {
     topics = await api.topics();
     const asked = named(params.get('exercise')) ?? now?.exercise;
-    await take(box, asked?.topic ?? topics[0].name, asked?.seed ?? Math.floor(SEEDS * Math.random()));
+    await showExercise(box, asked?.topic ?? topics[0].name, asked?.seed ?? Math.floor(SEEDS * Math.random()));
   } catch (error) {
     const why = api.refusal(error);
     box.replaceChildren(
@@ -95,7 +95,7 @@ async function drawView(stage, { params }) {
   }
 }
 // Show the exercise of a topic with this seed.
-async function take(box, topic, seed, focus = false) {
+async function showExercise(box, topic, seed, focus = false) {
   turn += 1;
   const mine = turn;
   const back = keepFocus(box);
@@ -113,7 +113,7 @@ function drawExercise(box) {
   const { exercise } = now;
   const { steps, topic, seed } = exercise;
   const asked = () => now.at ?? steps.length - 1;
-  const next = () => take(box, topic, seed + 1, true).catch(failed);
+  const next = () => showExercise(box, topic, seed + 1, true).catch(failed);
   const failed = error => say(api.refusal(error), 'unread');
 
   const question = h('label', { for: 'answer' });
@@ -152,7 +152,7 @@ function drawExercise(box) {
           'Topic',
           topics.map(({ name, title }) => [name, title]),
           topic,
-          name => take(box, name, seed).catch(failed),
+          name => showExercise(box, name, seed).catch(failed),
         ),
       ),
       points,
@@ -290,7 +290,8 @@ function drawExercise(box) {
     now.solution = found;
     now.over = true;
     update();
-    worked.querySelector('h2').focus();
+    worked.querySelector('h2').focus({ preventScroll: true });
+    worked.scrollIntoView({ block: 'start' });
   }
 
   update();
