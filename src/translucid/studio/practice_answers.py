@@ -34,7 +34,7 @@ def exercise(topic: str, query: Query) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "topic": topic, "seed": drawn.seed, "title": written(drawn.topic.title),
-        "task": written(drawn.task), "given": list(_given(drawn.question("task"))),
+        "task": written(drawn.task), "given": list(_inputs(drawn.question("task"))),
         "steps": steps,
     }  # fmt: skip
 
@@ -80,7 +80,7 @@ def _formula(formula: str, ask: str) -> str:
     return mathml(formula, display=True) if formula and formula not in ask else ""
 
 
-def _given(question: "Content") -> Iterator[dict[str, Any]]:
+def _inputs(question: "Content") -> Iterator[dict[str, Any]]:
     from translucid.worked.solution.document import grown
 
     for item in question.given:

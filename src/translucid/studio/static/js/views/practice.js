@@ -11,7 +11,9 @@ export const practice = {
   name: 'Practice',
   about: {
     shows: 'Exercises with small numbers, from the perceptron to beam search. Every answer is checked.',
-    read: 'Type your answer and press Enter. If it is wrong, the page names the step to look at. Separate numbers with spaces and the rows of a matrix with semicolons: 1 0; 0 1.',
+    read:
+      'Type your answer and press Enter. If it is wrong, the page names the step to look at. ' +
+      'Separate numbers with spaces and the rows of a matrix with semicolons: 1 0; 0 1.',
     terms: ['gradient', 'attention', 'gate', 'beam'],
   },
   draw: drawView,
