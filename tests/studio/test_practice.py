@@ -314,6 +314,11 @@ def test_an_exercise_fits_on_a_phone(studio: Served, page: Page, exercise: str) 
     solver.press("Solution")
     page.wait("() => document.querySelector('.worked h2')")
     assert page.inner.evaluate("document.documentElement.scrollWidth") == 360
+    cut = page.inner.evaluate(
+        "[...document.querySelectorAll('.practice .panel')]"
+        ".filter(el => el.scrollWidth > el.clientWidth).length"
+    )
+    assert not cut, "only a formula scrolls sideways"
 
 
 @pytest.mark.slow
