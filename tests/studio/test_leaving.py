@@ -17,7 +17,7 @@ from translucid.studio.library import Library
 
 FAMILIES = ("translate-transformer", "translate-lstm", "regress-mlp", "tag-lstm")
 KEYS = {"1": "flow", "2": "attention", "3": "recurrent", "4": "decode", "5": "whatif",
-        "6": "compare", "8": "lesson", "9": "data"}  # fmt: skip
+        "6": "compare", "8": "lesson", "9": "data", "0": "practice"}  # fmt: skip
 # Answers wait until they are let go, so that a view can be left while it is drawn.
 HOLD = """() => {
   if (window.held) return;

@@ -398,6 +398,30 @@ def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
         assert PageState(LessonRun(run), run, address).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        ("The dog is tired.", True),
+        ("The dogs are tired.", False),
+        ("The cat sees the dog.", False),
+    ],
+)
+def test_the_subject_of_the_rnn_task_must_be_one_dog(
+    library: Library, text: str, done: bool
+) -> None:
+    run = run_of(library, "rnn", text)
+    place = 1 + [stop.title for stop in STATIONS["rnn"].stops].index("Your turn")
+    verdict = lesson_answers.check(run, run, "rnn", place, "#/recurrent")
+    assert verdict["done"] == done
+    if done:  # the shares of “is” and “are” after “dog”
+        ids = run.opened.model.task.tokenizer.encode
+        row = run.example.words.target.index("dog")
+        logits = run[next(name for name in run.shapes if name.endswith("logits"))][0, row]
+        shares = [float(logits.softmax(-1)[ids(word)[0]]) for word in ("is", "are")]
+        told = [piece["value"] for piece in verdict["say"] if "value" in piece]
+        assert told == pytest.approx(shares, rel=1e-4)
+
+
 def test_the_page_asks_for_a_check(library: Library) -> None:
     handlers = Handlers(library)
     run = run_of(library, "lstm", "The food was not bad.").key
@@ -574,7 +598,7 @@ def test_a_sentence_with_one_dog_keeps_the_stop_and_its_check(page: Page) -> Non
     names = ("demo:generate-rnn", "demo:classify")
     with serving({name: tl.load(name) for name in names}) as served:
         page.see(f"{served.address}#/lesson?lesson=rnn.7&m=a&text={quote('The dog is tired.')}")
-        assert page.words("#lesson .noun.word") == ["dog"]
+        assert page.words("#lesson .noun.word")[0] == "dog"
         page.inner.click("#lesson .try")
         page.wait("() => document.querySelector('#lesson .check.right')")
         page.turn(f"{served.address}#/recurrent?lesson=rnn.7&m=a&text={quote('Cats sing.')}")

@@ -174,7 +174,9 @@ def _unexplained(exercise: Exercise, asked: Part, typed: Array) -> Verdict:
     right, number = exercise.right[asked.name], exercise.topic.index(asked.name) + 1
     for decimals in range(exercise.decimals - 1, 0, -1):
         coarse = 0.501 * 10.0**-decimals
-        if not differs(typed, typed.round(decimals)) and not differs(typed, right, coarse):
+        with np.errstate(over="ignore"):  # of a huge answer
+            rounded = typed.round(decimals)
+        if not differs(typed, rounded) and not differs(typed, right, coarse):
             say = f"Right so far, but your answer must be {exercise.rounding}."
             return Verdict(False, say, number, asked.name, "too-few-decimals")
     if exercise.decimals and not differs(typed, right, _NEAR * 10.0**-exercise.decimals):

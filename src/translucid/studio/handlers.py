@@ -23,6 +23,7 @@ from translucid.studio import (
     lesson_answers,
     patching,
     plane,
+    practice_answers,
     saved_session,
     terms,
 )
@@ -326,6 +327,22 @@ class Handlers:
         """The outputs of two models with two inputs, over the same part of the plane."""
         pair = [self.library.model(named(asked.query, name)).model for name in ("a", "b")]
         return json_reply(plane.outputs([(model.task, model.network) for model in pair]))
+
+    # ---- practice ----
+
+    def practice_topics(self, asked: Question) -> Reply:
+        return json_reply(practice_answers.topics())
+
+    def exercise(self, asked: Question) -> Reply:
+        return json_reply(practice_answers.exercise(asked.place["topic"], asked.query))
+
+    def check_exercise(self, asked: Question) -> Reply:
+        return json_reply(practice_answers.check(asked.place["topic"], asked.query))
+
+    def solution(self, asked: Question) -> Reply:
+        return json_reply(practice_answers.solution(asked.place["topic"], asked.query))
+
+    # ---- saved sessions ----
 
     def save(self, asked: Question) -> Reply:
         """Save the session: everything the page has shown so far, in one file."""

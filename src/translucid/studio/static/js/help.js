@@ -42,6 +42,7 @@ const section = (name, keys) =>
 export function help(view, views) {
   const all = Object.values(views);
   const { name, about } = view;
+  const digits = all.length < 10 ? `1 … ${all.length}` : '1 … 9 0';
   const box = dialog(
     `Help: ${name}`,
     h(
@@ -59,7 +60,7 @@ export function help(view, views) {
       h(
         'div.keylist',
         view.keys && section(view.keysTitle ?? `In ${name}`, view.keys),
-        section('Everywhere', [[`1 … ${all.length}`, 'switch to a view'], ...EVERYWHERE]),
+        section('Everywhere', [[digits, 'switch to a view'], ...EVERYWHERE]),
         section('Keyboard navigation', WITHIN),
         all
           .filter(other => other !== view)

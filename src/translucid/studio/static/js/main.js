@@ -441,6 +441,7 @@ addEventListener('resize', () => {
     draw();
   }
 });
+const DIGITS = [...'1234567890']; // the key of each view
 addEventListener('keydown', event => {
   if (!isPlainKey(event)) return;
   const acts = {
@@ -459,7 +460,7 @@ addEventListener('keydown', event => {
     i: inspector,
     Escape: () => link.state.pins.length && link.unpin(),
   };
-  const view = Object.keys(VIEWS)[Number(event.key) - 1];
+  const view = Object.keys(VIEWS)[DIGITS.indexOf(event.key)];
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (view) go(view, VIEWS[view].linkTo);
   else if (step && !event.defaultPrevented && VIEWS[address().view]?.walksTokens) walkTokens(step);

@@ -381,6 +381,26 @@ interface Plane {
   hidden: number[][][];
 }
 
+// ---- practice: practice_answers.py
+type Written = (string | { math: string })[]; // text with formulas as MathML
+interface Exercise {
+  topic: string;
+  seed: number;
+  title: Written;
+  task: Written;
+  given: { formula?: string; title?: Written; table?: Written[][] }[];
+  steps: { name: string; ask: Written; entry: string; formula: string }[];
+}
+interface AnswerVerdict {
+  right: boolean;
+  message: Written;
+  step: number | null; // from 1
+}
+interface WorkedSolution {
+  steps: { heading: Written; title: Written; formula: string; table: Written[][] | null; note: Written }[];
+  answers: Record<string, string>; // by step
+}
+
 // ---- training: run_follower.py
 type CurvePoint = number[]; // step, loss, least, most, learning rate
 type Evaluation = any[]; // step, score, best so far?

@@ -21,6 +21,7 @@ import { compare } from './compare.js';
 import { train } from './train.js';
 import { lesson } from './lesson.js';
 import { data } from './data.js';
+import { practice } from './practice.js';
 
 /** @type {Record<string, View>} */
-export const VIEWS = { flow, attention, recurrent, decode, whatif, compare, train, lesson, data };
+export const VIEWS = { flow, attention, recurrent, decode, whatif, compare, train, lesson, data, practice };
