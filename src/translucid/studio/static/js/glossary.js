@@ -37,7 +37,7 @@ export function term(name, shown = name) {
   );
   return button;
 }
-// Below the button, or above it at the bottom of the window; Escape, a click elsewhere or scrolling closes it.
+// Below the button, or above it where there is no room; Escape, a click elsewhere or scrolling closes it.
 /** @type {(button: HTMLElement, name: string) => void} */
 function define(button, name) {
   const box = h(
@@ -59,7 +59,8 @@ function define(button, name) {
   const room = document.documentElement.getBoundingClientRect();
   const { width, height } = box.getBoundingClientRect();
   const left = Math.max(8, Math.min(at.left, room.right - width - 8));
-  const top = at.bottom + height + 12 < globalThis.innerHeight ? at.bottom + 6 : at.top - height - 6;
+  const low = Math.min(room.bottom, window.innerHeight);
+  const top = at.bottom + height + 12 < low ? at.bottom + 6 : at.top - height - 6;
   box.style.left = `${left}px`;
   box.style.top = `${top}px`;
 }

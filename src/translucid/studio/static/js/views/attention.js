@@ -52,7 +52,10 @@ export const attention = {
   name: 'Attention',
   about: {
     shows: 'How much each token attends to each other token, head by head.',
-    read: 'Every row is a token, and its weights sum to 1: a dark cell means that the row takes much from that column. In the decoder, “Hund → schläft” is the row that reads Hund and writes schläft. The line above the picture leads from the scores to the weights.',
+    read:
+      'Every row is a token, and its weights sum to 1: a dark cell means that the row takes much from that ' +
+      'column. In the decoder, “Hund → schläft” is the row that reads Hund and writes schläft. The line above ' +
+      'the picture leads from the scores to the weights.',
     terms: ['attention', 'layer', 'head', 'query', 'key', '<s>', '</s>'],
   },
   draw: drawView,

@@ -28,7 +28,9 @@ export const decode = {
   name: 'Decode',
   about: {
     shows: 'How the model chooses its text, token by token.',
-    read: 'Every step shows the likeliest tokens and their probabilities. Force another token to see how the text would continue.',
+    read:
+      'Every step shows the likeliest tokens and their probabilities. Force another token to see how the text ' +
+      'would continue.',
     terms: ['token', 'logit', 'beam', '<s>', '</s>'],
   },
   draw: drawView,

@@ -35,8 +35,11 @@ export const flow = {
   name: 'Flow',
   about: {
     shows:
-      'The whole model, from left to right: every row is a token, every box a part of the model, and colours are the numbers in it.',
-    read: 'Choose a box to see its numbers and its formula on the right. The sum there is worked out with the numbers of this text; choose an underlined number to see where it comes from.',
+      'The whole model, from left to right: every row is a token, every box a part of the model, and colours are ' +
+      'the numbers in it.',
+    read:
+      'Choose a box to see its numbers and its formula on the right. The sum there is worked out with the ' +
+      'numbers of this text; choose an underlined number to see where it comes from.',
     terms: ['token', '<s>', '</s>', '<unk>', 'encoder', 'decoder', 'layer', 'head', 'query', 'key', 'value', 'logit'],
   },
   draw: drawView,

@@ -16,8 +16,11 @@ export const lesson = {
   name: 'Lesson',
   about: {
     shows:
-      'Where to begin: one number of a translation, seven stations from one neuron to a Transformer, and tours of this model.',
-    read: 'Every lesson is a list of stops. A stop opens a view and explains it below the picture; underlined words and numbers show what they mean.',
+      'Where to begin: one number of a translation, seven stations from one neuron to a Transformer, and tours ' +
+      'of this model.',
+    read:
+      'Every lesson is a list of stops. A stop opens a view and explains it below the picture; underlined words ' +
+      'and numbers show what they mean.',
     terms: ['token', 'layer', 'head', 'query', 'key', '</s>', '<unk>'],
   },
   draw: drawView,

@@ -44,7 +44,9 @@ export const recurrent = {
   name: 'Recurrent',
   about: {
     shows: 'How a recurrent network reads the text token by token, and what its state keeps.',
-    read: 'Every column is a token, every row a gate or a state of the chosen unit. The panel works out one step with its numbers.',
+    read:
+      'Every column is a token, every row a gate or a state of the chosen unit. The panel works out one step ' +
+      'with its numbers.',
     terms: ['state', 'unit', 'gate', 'layer'],
   },
   draw: drawView,

@@ -39,7 +39,9 @@ export const whatif = {
   name: 'What-if',
   about: {
     shows: 'How the answer changes if you switch a part of the model off.',
-    read: 'Δ beside a part is how much the outputs change without it, from 0 to 1. The map shows where the change begins: by token from left to right, by layer from top to bottom.',
+    read:
+      'Δ beside a part is how much the outputs change without it, from 0 to 1. The map shows where the change ' +
+      'begins: by token from left to right, by layer from top to bottom.',
     terms: ['layer', 'head', 'attention', 'token'],
   },
   draw: drawView,
