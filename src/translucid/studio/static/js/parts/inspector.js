@@ -15,7 +15,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
   const points = told.points.map(({ at, far }) => [at, far ?? pointOf(at)]);
-  return [
+  const parts = [
     h(
       'header',
       { class: told.lead && told.leads <= 4 ? 'row' : null },
@@ -59,14 +59,14 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         h('b.n', Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
       ),
     told.values && told.likely ? picture(told, inner, onpick) : null,
-    ways(told),
-  ].filter(Boolean);
+  ];
+  return [h('div.scrolls', parts.filter(Boolean)), ways(told)].filter(Boolean);
 }
 // A name with its terms as buttons: decoder, layer 1, head 0.
 const inTerms = text => text.split(/\b(encoder|decoder|layer|head)\b/i).map(piece => term(piece.toLowerCase(), piece));
 // The axis of a shape: its name is the plural of what it counts.
 const axis = name => term({ queries: 'query' }[name] ?? name.replace(/s$/, ''), name);
-// Links to other views of the part; they stay in view if the panel scrolls.
+// Links to other views of the part; they stay in view below what scrolls.
 function ways(told) {
   const number = told.picked?.[1] ?? 0;
   const all = [

@@ -737,7 +737,9 @@ async function drawPanel(view) {
     view.drawn = drawn;
     link.forget(panel);
     const refocus = keepFocus(panel);
+    const down = panel.querySelector('.scrolls')?.scrollTop ?? 0;
     panel.replaceChildren(...made);
+    made[0].scrollTop = down;
     refocus();
     link.paint();
   }
