@@ -171,12 +171,16 @@ def test_an_address_brings_the_same_picture(studio: Served, leaf: Page, view: st
     choose(leaf, view)
     leaf.inner.mouse.move(1, 1)
     leaf.inner.evaluate("document.activeElement.blur()")
+    if view == "whatif":
+        leaf.inner.get_by_text("All measured").wait_for()
     shown, address = leaf.inner.evaluate(PICTURE), leaf.inner.url
     again = AtRest(leaf.inner.context.new_page())
     try:
         again.set_viewport_size({"width": 1280, "height": 800})
         again.goto(address)
         again.wait_for_function("() => document.documentElement.dataset.ready")
+        if view == "whatif":
+            again.get_by_text("All measured").wait_for()
         other = again.evaluate(PICTURE)
         assert [each for each in shown if each not in other] == []
         assert len(shown) == len(other)

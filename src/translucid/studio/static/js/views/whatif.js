@@ -589,7 +589,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   await refresh();
   const { source, target } = run.tokens;
   const isQuick = model.parameters < QUICK && model.switches.length <= FEW && source.length + target.length < SHORT;
-  if (isQuick && !isChanged()) measureAll();
+  if (isQuick) measureAll();
 }
 // Δ in plain words.
 const WORDS = [
