@@ -130,7 +130,9 @@ async function drawView(stage, { model, run, params, signal }) {
     drawLeft();
     drawMatrix();
     matrixTurned();
-    await drawRight();
+    const isStale = () => mine !== turn;
+    await drawRight(isStale);
+    if (isStale()) return;
     ribbonsTurned();
     link.paint();
     // one of many layers
@@ -349,7 +351,7 @@ async function drawView(stage, { model, run, params, signal }) {
   };
 
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
-  async function drawRight() {
+  async function drawRight(isStale) {
     const kind = KINDS[at.kind];
     now.sum = h('div.sum');
     right.append(
@@ -376,6 +378,7 @@ async function drawView(stage, { model, run, params, signal }) {
           )
         : null,
     ]);
+    if (isStale()) return;
     const u = unit();
     const used = /** @type {HTMLElement[]} */ ([...right.children]).reduce(
       (sum, el) => sum + (el === flows ? 0 : el.offsetHeight),
