@@ -557,7 +557,9 @@ def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> N
     assert page.words(".opening-cell.moves") == page.words(".skip-drawing") == []
     assert violations(page, RULES) == []
     assert page.words(".opening-cell h2") == ["not → nicht"]
-    assert len(page.words(".station b")) == 3  # those whose models are open
+    open_now = {"demo:translate", "demo:perceptron"}
+    listed = [station.name for station in STATIONS.values() if station.model in open_now]
+    assert page.words(".station b") == listed
     page.changed(lambda: page.inner.click(".station >> nth=0"))
     solved = {title: where for (key, title), (_, where) in SOLVED.items() if key == "neuron"}
     stops = STATIONS["neuron"].stops
@@ -598,7 +600,12 @@ def test_a_sentence_with_one_dog_keeps_the_stop_and_its_check(page: Page) -> Non
     names = ("demo:generate-rnn", "demo:classify")
     with serving({name: tl.load(name) for name in names}) as served:
         page.see(f"{served.address}#/lesson?lesson=rnn.7&m=a&text={quote('The dog is tired.')}")
+<<<<<<< HEAD
         assert page.words("#lesson .noun.word")[0] == "dog"
+=======
+        assert page.words("#lesson button.noun.word") == ["dog"]  # a word of the text
+        assert page.words("#lesson span.noun.word") == ["has"]  # a prediction
+>>>>>>> h-fix
         page.inner.click("#lesson .try")
         page.wait("() => document.querySelector('#lesson .check.right')")
         page.turn(f"{served.address}#/recurrent?lesson=rnn.7&m=a&text={quote('Cats sing.')}")
@@ -625,6 +632,15 @@ NAMED_THERE = """() => [
 ].filter(Boolean)"""
 
 
+def named_in(piece: dict[str, Any]) -> str | None:
+    """How the page names a number of a stop: one of the trace, or a mean over heads."""
+    kind, _, rest = piece.get("at", " ").rpartition(" ")
+    index = ", ".join(map(str, piece.get("index", [])))
+    if kind == "mean":
+        return f"{rest}[:, {index}].mean()"
+    return None if kind or not rest else f"{rest}[{index}]"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in STATIONS if key != "neuron"])
 def test_the_page_shows_a_number_that_the_stop_speaks_of(
@@ -636,8 +652,7 @@ def test_the_page_shows_a_number_that_the_stop_speaks_of(
     model = library.opened[LETTERS[station.model]].model
     stops = lesson_answers.on_run(run_of(library, key), key)["steps"]
     asked = [
-        (number_, {f"{piece['at']}[{', '.join(map(str, piece['index']))}]"
-                   for piece in stop["say"] if " " not in piece.get("at", " ")})
+        (number_, {named for piece in stop["say"] if (named := named_in(piece))})
         for number_, stop in enumerate(stops, start=1)
         if stop["address"].startswith(("flow", "attention", "recurrent?"))
     ]  # fmt: skip

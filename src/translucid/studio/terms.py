@@ -22,6 +22,7 @@ TOP = 8  # how many terms of a long sum to list
 MOST = 64  # maximum number of terms that can be requested
 CARRIED = 480  # for how many numbers per text a saved page contains the terms
 DEEPEST = 60  # maximum steps from a number down to the inputs
+LEAST_OPENED = 0.01  # a page opens on no smaller attention weight
 SCORES = 5  # steps from an attention weight to its score
 
 
@@ -104,8 +105,8 @@ def _name_tokens(run: Run, number: dict[str, Any]) -> None:
 
 
 def shown_first(run: Run) -> Iterator[str]:
-    """Addresses of the numbers that a page selects by default. These are the largest number in the
-    first row of each point and, for attention weights, in the first row of each head. Attention
+    """Addresses of the numbers that a page selects by default: in each head of attention weights,
+    the weight that it opens on; of each other point, the largest number in the first row. Attention
     weights come first, then the output."""
 
     def late(name: str) -> int:
@@ -113,14 +114,27 @@ def shown_first(run: Run) -> Iterator[str]:
 
     for name in sorted(run.shapes, key=late):
         shape = run.shapes[name]
-        if not math.prod(shape):
+        if not shape or not math.prod(shape):
             continue
-        values = run[name]
-        heads = range(shape[1] if name.endswith(".pattern") and len(shape) == 4 else 1)
-        for head in heads if shape else ():
-            leading = (0, head, *(0 for _ in shape[2:]))[: len(shape) - 1]
-            largest = int(values[leading].float().nan_to_num(neginf=0.0).abs().argmax())
-            yield written(name, (*leading, largest))
+        values = run[name].float().nan_to_num(neginf=0.0)
+        if name.endswith(".pattern") and len(shape) in (3, 4):
+            heads = [(0, head) for head in range(shape[1])] if len(shape) == 4 else [(0,)]
+            for head in heads:
+                yield written(name, (*head, *_first_weight(values[head])))
+        else:
+            leading = tuple(0 for _ in shape[:-1])
+            yield written(name, (*leading, int(values[leading].abs().argmax())))
+
+
+def _first_weight(weights: Tensor) -> tuple[int, int]:
+    """The row and column on which a page opens, like firstWeight in static/js/ink.js: the largest
+    weight that is not the maximum of its row, or else the maximum of the first row."""
+    tops = weights.argmax(-1, keepdim=True)
+    others = weights.scatter(-1, tops, 0.0)
+    if float(others.max()) <= LEAST_OPENED:
+        return 0, int(tops[0])
+    row, column = divmod(int(others.argmax()), weights.shape[-1])
+    return row, column
 
 
 def carried(run: Run) -> Iterator[str]:
