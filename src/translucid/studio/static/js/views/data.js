@@ -84,7 +84,7 @@ async function drawView(stage, { model, run, params }) {
   const losses = `${model.m} losses`;
   function begin() {
     offer(
-      quick,
+      quick && model.task !== 'regress', // whose answers are numbers without a probability
       list,
       'Measure losses',
       losses,
