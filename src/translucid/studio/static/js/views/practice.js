@@ -299,6 +299,7 @@ function drawExercise(box) {
   update();
   return input;
 }
+/** @type {(solution: WorkedSolution) => Node} */
 const drawSolution = ({ steps, answers }) =>
   h(
     'section.panel',
