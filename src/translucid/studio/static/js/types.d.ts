@@ -397,7 +397,13 @@ interface AnswerVerdict {
   step: number | null; // from 1
 }
 interface WorkedSolution {
-  steps: { heading: Written; title: Written; formula: string; table: Written[][] | null; note: Written }[];
+  steps: {
+    heading: Written;
+    title: Written;
+    formula: string;
+    table: [Written[], ...Written[][]] | null;
+    note: Written;
+  }[];
   answers: Record<string, string>; // by step
 }
 

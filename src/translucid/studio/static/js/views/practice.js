@@ -30,6 +30,7 @@ const score = { asked: 0, solved: 0, first: 0 };
 let topics = [];
 // The exercise on the page. It continues after a redraw, such as for a different window size.
 // at: the step that is asked, or null for the last one only.
+/** @type {any} */
 let now = null;
 let turn = 0; // counts the exercises that were requested
 const begin = exercise => ({
@@ -292,7 +293,7 @@ function drawExercise(box) {
     now.solution = found;
     now.over = true;
     update();
-    worked.querySelector('h2').focus({ preventScroll: true });
+    worked.querySelector('h2')?.focus({ preventScroll: true });
     worked.scrollIntoView({ block: 'start' });
   }
 
