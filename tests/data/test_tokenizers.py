@@ -305,7 +305,7 @@ def test_impossible_sizes(kind: Kind, size: int | None, message: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_to_learn_from(kind: Kind) -> None:
-    with pytest.raises(InputError, match="0 texts"):
+    with pytest.raises(InputError, match="0 read"):
         Tokenizer.train(kind, [])
     if kind in ("word", "space", "char"):
         with pytest.raises(InputError, match="2 texts"):
