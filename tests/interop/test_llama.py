@@ -294,7 +294,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "mixtral": ({"model_type": "mixtral"}, "mixture of experts"),
     "mamba": ({"model_type": "mamba"}, "state space model"),
     "unknown": ({"model_type": "lama"}, "did you mean llama"),
-    "quantized": ({"quantization_config": {"bits": 4}}, "quantised"),
+    "quantized": ({"quantization_config": {"bits": 4}}, "quantized"),
     "activation": ({"hidden_act": "mish"}, "hidden_act = 'mish'"),
     "rope": ({"rope_parameters": {"rope_type": "longrope", "factor": 2}}, "longrope"),
     "layer types": (
