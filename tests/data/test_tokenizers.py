@@ -308,7 +308,7 @@ def test_nothing_to_learn_from(kind: Kind) -> None:
     with pytest.raises(InputError, match="0 read"):
         Tokenizer.train(kind, [])
     if kind in ("word", "space", "char"):
-        with pytest.raises(InputError, match="2 texts"):
+        with pytest.raises(InputError, match="2 read"):
             Tokenizer.train(kind, ["", ""])
 
 
