@@ -1,6 +1,7 @@
 """`translucid practice` as a user types it."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -112,10 +113,17 @@ def test_sheets_for_a_class(tmp_path: Path) -> None:
     assert "sheet: " in answer.stdout
 
 
+def heed_interrupts() -> None:
+    """A job in the background ignores interrupts, and its processes inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow  # starts a process
 def test_ctrl_c_ends_with_the_score() -> None:
     command = ["-m", "translucid", "practice", "softmax", "--seed", "3"]
-    with pexpect.spawn(sys.executable, command, timeout=60, encoding="utf-8") as terminal:
+    with pexpect.spawn(
+        sys.executable, command, timeout=60, encoding="utf-8", preexec_fn=heed_interrupts
+    ) as terminal:
         terminal.expect("quit.")
         terminal.expect("> ")
         terminal.sendline(right_answer(draw("softmax", 3), draw("softmax", 3).last))

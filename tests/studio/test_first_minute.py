@@ -95,7 +95,9 @@ def test_the_readme_the_card_and_explain_speak_of_one_number(library: Library) -
     _, (head, row, column), weight = card(run)
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     assert f"attention[0, {head}, {row}, {column}]" in readme
-    written = f"Head {head} writes 'nicht' while it attends to 'not' with weight {weight:.3f}"
+    written = (
+        f"While the decoder writes 'nicht', head {head} attends to 'not' with weight {weight:.3f}"
+    )
     assert written in readme
     mean = float(run["decoder.layers.1.cross_attention.pattern"][0, :, row, column].mean())
     walked = command("explain", "demo:translate", TEXT).stdout

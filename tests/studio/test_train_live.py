@@ -113,7 +113,7 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
         until(lambda: step_of(page) > first + 20, "the curve does not grow")
         assert inked(page, ".curve canvas") > 200
         assert inked(page, ".norms canvas") > 1000
-        assert page.words(".views a:not([aria-disabled])") == ["Train"]
+        assert page.words(".views a:not([aria-disabled])") == ["Train", "Practice"]
         assert word(page, ".model .sizes") == "in training"
         assert "This run is in training" in word(page, "#sentence")
 

@@ -364,4 +364,4 @@ def test_a_real_kernel_shows_widgets(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_its_code_is_small(translator: Model) -> None:
-    assert len(translator.studio(TEXT)._esm) < 640_000
+    assert len(translator.studio(TEXT)._esm) < 670_000  # with Practice and the glossary
