@@ -17,6 +17,7 @@ from translucid.practice.checking import right_answer
 from translucid.practice.exercise import Exercise, draw
 from translucid.practice.quizzes import FORMATS
 from translucid.worked.solution.document import latex_body, latex_page
+from translucid.worked.solution.numbers import read_text
 
 _LATEX = ("pdflatex", "xelatex", "lualatex", "tectonic")  # programs that make a PDF
 _ROOM = "\n\\vspace{4cm}\n"  # to write the answer
@@ -77,14 +78,7 @@ def make_sheet(topics: Sequence[str], count: int, seed: int, student: str = "") 
 
 def read_names(file: Path) -> list[str]:
     """The students' names from a file, one per line; empty lines are skipped."""
-    try:
-        lines = file.read_text("utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"file {file} does not exist") from None
-    except UnicodeDecodeError:
-        raise InputError(f"file {file} is not UTF-8 text; expected one name per line") from None
-    except OSError as error:
-        raise InputError(f"file {file} cannot be read ({error.strerror})") from None
+    lines = read_text(file, "one name per line").removeprefix("\ufeff").splitlines()
     names = [" ".join(line.split()) for line in lines if line.strip()]
     if not names:
         raise InputError(f"file {file} contains no names; write one per line")

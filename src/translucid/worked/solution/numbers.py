@@ -218,20 +218,26 @@ def complete(
     return Completed(numbers, any(value is not None for value in given.values()), kept)
 
 
+def read_text(path: Path, expected: str) -> str:
+    """The text of a UTF-8 file. expected: what the file should contain, for error messages."""
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"file {path} does not exist") from None
+    except UnicodeDecodeError:
+        raise InputError(f"file {path} is not UTF-8 text; expected {expected}") from None
+    except OSError as error:
+        raise InputError(f"file {path} cannot be read ({error.strerror})") from None
+
+
 def read_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Read keys and values from a TOML or JSON file; `-` is standard input.
 
     kinds: the allowed keys, each a "word", a "flag" or "numbers" (checked by the exercise). Keys
     may be spelled W_Q, w_q or wq.
     """
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except FileNotFoundError:
-        raise InputError(f"file {path} does not exist") from None
-    except UnicodeDecodeError:
-        raise InputError(f"file {path} is not UTF-8 text; expected a TOML or JSON file") from None
-    except OSError as error:
-        raise InputError(f"file {path} cannot be read ({error.strerror})") from None
+    from_input = str(path) == "-"
+    text = sys.stdin.read() if from_input else read_text(path, "a TOML or JSON file")
     content = _parse(path, text)
     if not isinstance(content, Mapping):
         raise InputError(f'file {path} must contain keys and values, such as x = "1 0; 0 1"')
