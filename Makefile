@@ -49,7 +49,7 @@ types: $(READY)
 page:
 	@if ! command -v npm > /dev/null; then echo "The studio's JavaScript is not checked: there is no npm."; \
 	elif ! $(MAKE) --silent $(BIOME); then echo "The studio's JavaScript is not checked: npm could not install biome and tsc."; \
-	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json && $(TSC) -p jsconfig.strict.json; fi
+	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -83,6 +83,13 @@ const ANSWERS = {
   label: 'class',
 };
 
+// A point that the run has.
+/** @type {(points: Points, at: string) => Point} */
+export function pointAt(points, at) {
+  const found = points.get(at);
+  if (!found) throw new Error(`this run has no point ${at}`);
+  return found;
+}
 /** @type {(family: string) => boolean} */
 export const isRecurrent = family => ['rnn', 'rnn_relu', 'lstm', 'gru'].includes(family);
 /** @type {(at: string) => string} */
@@ -181,6 +188,7 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
       follows: decodes ? follows : [],
       ids: (decodes ? ids.target : ids.source) ?? ids.ids ?? [],
       unknown: new Set(decodes ? run.unknown.target : run.unknown.source),
+      ...BAND_PLACE,
       ...made,
     };
   });
@@ -194,6 +202,25 @@ export function anatomy(run, model, { opened = {}, member = 0 } = {}) {
   }
   return { bands, end, members };
 }
+
+// The place of a pane, and of a band, until parts/layout.js has set it.
+const PANE_PLACE = { x: 0, w: 0, top: 0, tall: 0 };
+const BAND_PLACE = {
+  y: 0,
+  y0: 0,
+  first: 0,
+  rows: 0,
+  pitch: 0,
+  rowH: 0,
+  long: false,
+  per: 0,
+  gap: 0,
+  tall: 0,
+  blocks: 0,
+  each: 1,
+  stop: 0,
+  right: 0,
+};
 
 // One layer is open; the others are one plate each. In a deep model, only the layers near the open one have their own
 // plate; the others share one per group.
@@ -240,6 +267,7 @@ function panes(points, side, wanted) {
           label: `${first === last ? 'layer' : 'layers'} ${short}`,
           short,
           stream: true,
+          ...PANE_PLACE,
         };
         plates.set(first, plate);
         found.push(plate);
@@ -259,7 +287,8 @@ function ofScope(scope, local, all, side, layer) {
   const last = lastOf(local, '.');
   const way = local.match(/\.(forward|backward)\./)?.[1];
   const group = layer === null ? null : `layer ${layer}${way ? `, ${way}` : ''}`;
-  const base = { side, layer, scope, points: all, group, stream: STREAM.has(part) && last !== 'norm' };
+  const stream = STREAM.has(part) && last !== 'norm';
+  const base = { side, layer, scope, points: all, group, stream, ...PANE_PLACE };
   if (CELLS.has(part))
     return all
       .filter(point => !/_sum$|preactivation$/.test(point.at))
@@ -328,6 +357,7 @@ function columns(points, features, run, standardised) {
   return {
     side: '',
     key: 'src',
+    ...BAND_PLACE,
     words: features,
     ids: [],
     unknown: new Set(),
@@ -343,6 +373,7 @@ function columns(points, features, run, standardised) {
         const layer = layerOf(scope);
         return {
           kind: 'column',
+          ...PANE_PLACE,
           side: '',
           layer,
           scope,

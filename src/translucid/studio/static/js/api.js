@@ -138,9 +138,9 @@ export const tensors = (id, names, options = {}) =>
 /** @type {(id: string, name: string, options?: TensorOptions) => Promise<Frame>} */
 export const tensor = async (id, name, options) => (await tensors(id, [name], options))[0];
 // layers: '3:5' for some of them.
-/** @type {(id: string, kind: string, layers?: string, pool?: number) => Promise<Frame>} */
+/** @type {(id: string, kind: string, layers?: string, pool?: number) => Promise<HeadsFrame>} */
 export const heads = async (id, kind, layers, pool = 48) =>
-  (await once(`/api/runs/${id}/heads?${query({ kind, pool, layers })}`, binary))[0];
+  /** @type {HeadsFrame} */ ((await once(`/api/runs/${id}/heads?${query({ kind, pool, layers })}`, binary))[0]);
 // One number and its terms; top: how many terms of a long sum [default: 8].
 /** @type {(id: string, address: string, top?: number) => Promise<OpenedNumber>} */
 export const terms = async (id, address, top) => ({
@@ -188,7 +188,7 @@ export const check = (id, name, stop, address) =>
 /** @type {(kind: string, options: Record<string, any>) => Promise<Plane>} */
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json, { ownProgress: true });
 // The outputs of two models over the same part of the plane.
-/** @type {(a: string, b: string) => Promise<any>} */
+/** @type {(a: string, b: string) => Promise<{ ticks: number[][]; grids: number[][][] }>} */
 export const planes = (a, b) => once(`/api/planes?${query({ a, b })}`, json);
 // A training run, which is never cached.
 /** @type {(m: string) => Socket} */

@@ -10,6 +10,14 @@ const isAttributes = given => given?.constructor === Object;
 /** @type {(value: unknown) => boolean} */
 const isLeftOut = value => value === undefined || value === null || value === false;
 
+/** @type {(content: Content) => (string | Node)[]} */
+const flat = content =>
+  Array.isArray(content)
+    ? content.flatMap(flat)
+    : isLeftOut(content)
+      ? []
+      : [content instanceof Node ? content : String(content)];
+
 /** @type {<E extends Element>(el: E, classes: string[], given: Given) => E} */
 function made(el, classes, given) {
   const { class: more, ...attributes } = /** @type {Attributes} */ (isAttributes(given[0]) ? given[0] : {});
@@ -25,8 +33,8 @@ function made(el, classes, given) {
       el.setAttribute(key, String(Number(value) < 0 ? 0 : value)); // it may be a text, as 100%; and no room is no error
     else el.setAttribute(key, value === true ? '' : String(value));
   }
-  const content = isAttributes(given[0]) ? given.slice(1) : given;
-  el.append(.../** @type {any[]} */ (content).flat(4).filter(each => !isLeftOut(each)));
+  const content = /** @type {Content[]} */ (isAttributes(given[0]) ? given.slice(1) : given);
+  el.append(...flat(content));
   return el;
 }
 /** @type {(create: (tag: string) => Element) => (named: string, ...given: Given) => any} */
@@ -43,6 +51,16 @@ export const s = maker(tag => document.createElementNS(SVG, tag));
 /** @type {(named: string, ...given: Given) => MathMLElement} */
 export const m = maker(tag => document.createElementNS(MML, tag));
 
+/** @type {(el: Element, attributes: Record<string, string | number>) => void} */
+export function setAttributes(el, attributes) {
+  for (const [name, value] of Object.entries(attributes)) el.setAttribute(name, String(value));
+}
+// Append to an element, or replace what is in it. As in h, what is null, undefined or false is omitted.
+/** @type {(el: Element, ...content: Content[]) => void} */
+export const append = (el, ...content) => el.append(...flat(content));
+/** @type {(el: Element, ...content: Content[]) => void} */
+export const fill = (el, ...content) => el.replaceChildren(...flat(content));
+
 // Call look on hover or focus, and away when it ends.
 /** @type {<E extends Element>(el: E, look: () => void, away: () => void) => E} */
 export function onLook(el, look, away) {
@@ -58,6 +76,9 @@ export const ABOVE = { 'text-anchor': 'middle' };
 
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
+// What draws on a canvas.
+/** @type {(el: HTMLCanvasElement, settings?: CanvasRenderingContext2DSettings) => CanvasRenderingContext2D} */
+export const penOf = (el, settings) => /** @type {CanvasRenderingContext2D} */ (el.getContext('2d', settings));
 /** @type {CanvasRenderingContext2D | null} */
 let pen = null;
 // The width of the widest word, in px. A word may be a list of pieces; most: the longest piece in characters.
@@ -66,7 +87,7 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
   const face = getComputedStyle(document.documentElement).getPropertyValue(
     { mono: '--numbers', names: '--names', serif: '--words' }[family],
   );
-  pen ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'));
+  pen ??= penOf(document.createElement('canvas'));
   const measure = pen;
   measure.font = `${weight} ${rem * 16 * unit()}px ${face}`;
   /** @type {(word: string | string[]) => string} */
@@ -77,6 +98,10 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
       .join('');
   return words.reduce((wide, word) => Math.max(wide, measure.measureText(written(word)).width), 0);
 }
+
+// A part of index.html, which is always there.
+/** @type {(id: string) => HTMLElement} */
+export const byId = id => /** @type {HTMLElement} */ (document.getElementById(id));
 
 // MathML from the server, parsed as XML.
 /** @type {(markup: string | null | undefined, display?: boolean) => Element | null} */
@@ -158,6 +183,9 @@ export function dialog(title, ...body) {
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 /** @type {(list: number[]) => number} */
 export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+// The last of a list that is not empty.
+/** @type {<T>(list: T[]) => T} */
+export const lastOf = list => list[list.length - 1];
 /** @type {(i: number, count: number) => number} */
 export const nearestIndex = (i, count) => Math.min(count - 1, Math.max(0, i));
 /** @type {(n: number) => number[]} */

@@ -2,7 +2,7 @@
 // they name, and each stop is an address. Space returns to the stop, then continues.
 import { isPlainKey } from './keyboard.js';
 import { applies, bestFirst, countApplying, nearestStop, reasons, skippedBefore, stopNamed } from './lesson_stops.js';
-import { h, icon, special, onLook } from './dom.js';
+import { byId, h, icon, special, onLook } from './dom.js';
 import { address, go, link as to, written } from './route.js';
 import * as api from './api.js';
 import * as link from './link.js';
@@ -12,36 +12,40 @@ import { readout } from './readout.js';
 import { storage } from './theme.js';
 
 const KEPT = ['m', 'text', 'target', 'theme', 'with', 'embed', 'hide']; // for every stop
-const box = () => document.getElementById('lesson');
-let now = null; // { id, place, lesson, view }
+/** @type {OpenStop | null} */
+let now = null;
 
+/** @type {(id: string, place: number, step: Pick<LessonStep, 'address'>) => string} */
 export function stopAt(id, place, step) {
   // the address of a stop, counted from 1
   const [view, query] = (step.address ?? address().view).split('?');
   const own = new URLSearchParams(query ?? '');
   const { params } = address();
-  for (const key of KEPT) if (params.has(key)) own.set(key, params.get(key));
+  for (const [key, value] of params) if (KEPT.includes(key)) own.set(key, value);
   own.set('lesson', `${id}.${place}`);
   return written(view, own);
 }
-function move(place) {
-  location.hash = stopAt(now.id, place, now.lesson.steps[place - 1]);
+/** @type {(stop: OpenStop, place: number) => void} */
+function move({ id, lesson }, place) {
+  location.hash = stopAt(id, place, lesson.steps[place - 1]);
 }
-const away = () => {
-  const step = now.lesson.steps[now.place - 1];
-  return applies(step) && step.address.split('?')[0] !== now.view;
-};
-function on() {
-  if (away()) return move(now.place);
-  const next = nearestStop(now.lesson.steps, now.place, 1);
-  if (next !== null) return move(next);
-  remember(now.id);
-  if (now.after) location.hash = stationAt(now.after);
+/** @type {(stop: OpenStop) => boolean} */
+const away = ({ step, view }) => applies(step) && step.address.split('?')[0] !== view;
+/** @type {(stop: OpenStop, by: 1 | -1) => number | null} */
+const neighbour = ({ lesson, place }, by) => nearestStop(lesson.steps, place, by);
+/** @type {(stop: OpenStop) => void} */
+function on(stop) {
+  if (away(stop)) return move(stop, stop.place);
+  const next = neighbour(stop, 1);
+  if (next !== null) return move(stop, next);
+  remember(stop.id);
+  if (stop.after) location.hash = stationAt(stop.after);
   else leave();
 }
-function back() {
-  const before = nearestStop(now.lesson.steps, now.place, -1);
-  if (before !== null) move(before);
+/** @type {(stop: OpenStop) => void} */
+function back(stop) {
+  const before = neighbour(stop, -1);
+  if (before !== null) move(stop, before);
 }
 function leave() {
   go('lesson', { lesson: null, pin: null });
@@ -49,53 +53,63 @@ function leave() {
 
 const told = () => stopNamed(address().params.get('lesson'));
 // A lesson on this run, or the reason why it does not exist.
+/** @type {(run: Run | null, id: string | undefined) => Promise<Lesson | null>} */
 const lessonOf = async (run, id) =>
   id && run
-    ? api.lesson(run.run, id).catch(error => /** @type {any} */ ({ steps: [], why: api.refusal(error) }))
+    ? api.lesson(run.run, id).catch(error => {
+        const why = api.refusal(error);
+        return { id, name: id, teaches: '', model: null, text: null, steps: [], why };
+      })
     : null;
 // A link to a stop without a view opens the stop's view with its selection and pins; for a station, also its model and
 // sentence.
+/** @type {(found: Found) => Promise<string | null>} */
 export async function whole({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
   const { id, place } = told();
   const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
   if (own) return to('lesson', { m: own.m, text: params.get('text') ?? own.text });
   const step = (await lessonOf(run, id))?.steps[place - 1];
-  return step && applies(step) ? stopAt(id, place, step) : null;
+  return id && step && applies(step) ? stopAt(id, place, step) : null;
 }
+/** @type {(view: string, found: Found) => Promise<void>} */
 export async function guide(view, { run }) {
   const { id, place } = told();
-  const el = box();
-  const held = el.contains(document.activeElement) ? document.activeElement.className : null;
+  const el = byId('lesson');
+  const held = el.contains(document.activeElement) ? document.activeElement?.className : null;
   const lesson = await lessonOf(run, id);
   link.forget(el);
-  now = lesson?.steps[place - 1] ? { id, place, lesson, view, run } : null;
   el.hidden = lesson === null;
-  if (now === null) {
+  const step = lesson?.steps[place - 1];
+  now = null;
+  if (!id || !run || !lesson || !step) {
     link.state.meant = [];
     el.replaceChildren(...(lesson ? nowhere(lesson, place) : []));
     return;
   }
-  const step = lesson.steps[now.place - 1];
-  now.instead = applies(step) ? null : step.in_sentence ? another(lesson) : await instead(lesson, run);
-  now.after = nearestStop(now.lesson.steps, now.place, 1) === null ? await stationAfter(lesson) : null;
-  link.state.meant = applies(step) && !away() ? step.light : [];
-  el.replaceChildren(...drawn(step));
+  now = { id, place, lesson, step, view, run, instead: null, after: null };
+  const stop = now;
+  if (!applies(step)) stop.instead = step.in_sentence ? another(lesson) : await instead(lesson, run);
+  if (neighbour(stop, 1) === null) stop.after = await stationAfter(lesson);
+  link.state.meant = applies(step) && !away(stop) ? step.light : [];
+  el.replaceChildren(...drawn(stop));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
 // The first stop of a station, with the station's model and sentence.
 /** @type {(lesson: Pick<ListedLesson, 'id' | 'm' | 'text'>) => string} */
 export const stationAt = ({ id, m, text }) => to('lesson', { lesson: `${id}.1`, m, text, target: null, pin: null });
+/** @type {(lesson: Pick<Lesson, 'id'>) => Promise<ListedLesson | null>} */
 async function stationAfter({ id }) {
   const stations = (await api.lessons()).filter(each => each.start && each.id !== 'opening');
   const here = stations.findIndex(each => each.id === id);
   return here < 0 ? null : stations[here + 1];
 }
-function drawn(step) {
-  const { id, place, lesson } = now;
-  const last = nearestStop(lesson.steps, place, 1) === null;
-  const off = away();
-  const answer = applies(step) && step.task ? task(now.run, id, place) : null;
+/** @type {(stop: OpenStop) => HTMLElement[]} */
+function drawn(stop) {
+  const { id, place, lesson, step, after } = stop;
+  const last = neighbour(stop, 1) === null;
+  const off = away(stop);
+  const answer = applies(step) && step.task ? task(stop.run, id, place) : null;
   const skipped = skippedBefore(lesson.steps, place);
   return [
     h(
@@ -103,8 +117,8 @@ function drawn(step) {
       {
         'aria-label': 'Back to the previous stop',
         title: 'Back (Shift and Space)',
-        disabled: nearestStop(lesson.steps, place, -1) === null,
-        onclick: back,
+        disabled: neighbour(stop, -1) === null,
+        onclick: () => back(stop),
       },
       icon('prev'),
     ),
@@ -129,7 +143,7 @@ function drawn(step) {
           ]
         : [
             h('p.says', `${step.in_sentence ? 'Not here' : 'This model has no such stop'}: ${step.lacks}.`),
-            now.instead,
+            stop.instead,
           ],
     ),
     h(
@@ -137,10 +151,10 @@ function drawn(step) {
       h(
         'button.onward',
         {
-          title: `${off ? 'Back to the stop' : now.after ? `Next station: ${now.after.name}` : 'Next stop'} (Space)`,
-          onclick: on,
+          title: `${off ? 'Back to the stop' : after ? `Next station: ${after.name}` : 'Next stop'} (Space)`,
+          onclick: () => on(stop),
         },
-        off ? 'Come back' : !last ? 'Next' : now.after ? 'Next station' : 'Finish',
+        off ? 'Come back' : !last ? 'Next' : after ? 'Next station' : 'Finish',
         icon('next'),
       ),
       answer?.button,
@@ -159,6 +173,7 @@ const shut = () =>
     '×',
   );
 // A link to a lesson, or a stop, that does not exist.
+/** @type {(lesson: Lesson, place: number) => HTMLElement[]} */
 function nowhere({ name, steps, why }, place) {
   const says = why ?? `${name} has ${steps.length} stops; it has no stop ${place}`;
   return [
@@ -172,6 +187,7 @@ function nowhere({ name, steps, why }, place) {
   ];
 }
 // The sentence lacks the subject of the stop; offer the lesson's own.
+/** @type {(lesson: Lesson) => HTMLElement} */
 const another = ({ text }) =>
   h(
     'p.task',
@@ -180,6 +196,7 @@ const another = ({ text }) =>
       : 'Press Edit and write a different sentence.',
   );
 // For a stop that this model lacks: the lesson's own model, and the tour that fits best.
+/** @type {(lesson: Lesson, run: Run) => Promise<HTMLElement>} */
 async function instead(lesson, run) {
   const listed = await api.lessons();
   const own = listed.find(each => each.id === lesson.id && each.m);
@@ -209,13 +226,17 @@ async function instead(lesson, run) {
 // Tasks that are done (lesson.stop) and lessons that are finished (lesson), which the browser remembers.
 const KEPT_AT = 'translucid-done';
 const done = new Set(JSON.parse(storage(store => store.getItem(KEPT_AT)) ?? '[]'));
+/** @type {(id: string) => number} */
 export const doneIn = id => [...done].filter(key => key.startsWith(`${id}.`)).length;
+/** @type {(id: string) => boolean} */
 export const isFinished = id => done.has(id);
+/** @type {(key: string) => void} */
 function remember(key) {
   done.add(key);
   storage(store => store.setItem(KEPT_AT, JSON.stringify([...done])));
 }
 
+/** @type {(run: Run, id: string, place: number) => { line: HTMLElement; button: HTMLElement }} */
 function task(run, id, place) {
   const key = `${id}.${place}`;
   const line = h(
@@ -235,22 +256,25 @@ function task(run, id, place) {
 }
 
 // ---- sentences: text, words, numbers, nouns
+/** @type {(list: Piece[]) => (string | HTMLElement)[]} */
 export function pieces(list) {
   const all = list.map((piece, k) => {
-    if (piece.value !== undefined) return number(piece, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
+    if (piece.value !== undefined) return number(piece, piece.value, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
     if (piece.word !== undefined)
       return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
   all.forEach((each, k) => {
     // punctuation stays with the button before it
-    const sign = typeof each === 'string' || typeof all[k + 1] !== 'string' ? '' : /^[.,:;?!)]*/.exec(all[k + 1])[0];
-    if (!sign) return;
+    const next = all[k + 1];
+    const sign = typeof each === 'string' || typeof next !== 'string' ? '' : next.slice(0, next.search(/[^.,:;?!)]|$/));
+    if (typeof next !== 'string' || !sign) return;
     all[k] = h('span.unbroken', each, sign);
-    all[k + 1] = all[k + 1].slice(sign.length);
+    all[k + 1] = next.slice(sign.length);
   });
   return all;
 }
+/** @type {(text: string, means: string | undefined, kind: string) => HTMLElement | string} */
 function noun(text, means, kind) {
   if (!means) return h('span', { class: kind }, text);
   if (means.startsWith('term:')) return term(means.slice(5), text);
@@ -264,7 +288,8 @@ function noun(text, means, kind) {
   return link.lights(el, [means]);
 }
 // A number of the run: the status bar shows its origin, a click goes there.
-function number({ value, at, index, digits, meaning }, inSum) {
+/** @type {(piece: Piece, value: number | null, inSum: boolean) => HTMLElement} */
+function number({ at, index, digits, meaning }, value, inSum) {
   const shown = value === null ? '−∞' : num(value, digits);
   const path = index.length ? `${at}[${index.join(', ')}]` : at;
   const tell = () => readout({ at: [meaning ?? 'in the lesson'], path, value: value ?? -Infinity, digits });
@@ -274,16 +299,17 @@ function number({ value, at, index, digits, meaning }, inSum) {
   const el = h(
     'button.n.told-number',
     { title: meaning, 'data-at': path, onclick: () => open?.() },
-    inSum && value < 0 ? `(${shown})` : shown,
+    inSum && value !== null && value < 0 ? `(${shown})` : shown,
   );
   return onLook(el, tell, () => readout());
 }
 
 // Space continues the lesson, before any view handles it.
+/** @type {(event: KeyboardEvent) => void} */
 export function guided(event) {
   if (now === null || event.key !== ' ' || !isPlainKey(event)) return;
-  if (document.querySelector('dialog[open]') || event.target.closest?.('button,a,summary')) return;
+  if (document.querySelector('dialog[open]') || event.target?.closest?.('button,a,summary')) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  event.shiftKey ? back() : on();
+  event.shiftKey ? back(now) : on(now);
 }

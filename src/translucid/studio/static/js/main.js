@@ -1,6 +1,6 @@
 // The shell: address -> model, run, view; the sentence above every view; the keys.
 import { modelSelect } from './parts/controls.js';
-import { h, icon, unit } from './dom.js';
+import { byId, h, icon, unit } from './dom.js';
 import { address, go, isOwn, link as to, settle, unusable } from './route.js';
 import { fitScale } from './scale.js';
 import * as theme from './theme.js';
@@ -25,16 +25,20 @@ import { mount } from './mount.js';
 import { VIEWS } from './views/index.js';
 
 const root = document.documentElement;
-const byId = id => document.getElementById(id);
 let shows = new AbortController(); // aborted when its view is left
+/** @type {Found | null} */
 let now = null; // what is being drawn
+/** @type {Found | null} */
 let shown = null; // what the view was drawn from
 /** @type {Mounted | null} */
 let mounted = null; // the view on the page
+/** @type {string | null} */
 let stood = null; // the address that was drawn last
+/** @type {{ message: string; wanted: string } | null} */
 let trouble = null; // the error on the way to a different address
 
 const mark = byId('bar').querySelector('svg'); // shown while the server is still opening its models
+/** @type {(model: Model) => string[]} */
 const sizes = ({ config, parameters }) =>
   [
     config.layers &&
@@ -44,9 +48,11 @@ const sizes = ({ config, parameters }) =>
     config.heads && counted(config.heads, 'head'),
     `${config.d_model ?? config.inputs} wide`,
     `${parameters.toLocaleString('en')} weights`,
-  ].filter(Boolean);
+  ].filter(each => typeof each === 'string');
+/** @type {(model: Model) => string} */
 const inFull = model => (model.unopened ? stateOf(model.m) : sizes(model).join(' · '));
 // As many sizes as fit into the bar.
+/** @type {(model: Model) => string} */
 const inShort = model => {
   const room = root.clientWidth / unit();
   return model.unopened
@@ -57,23 +63,27 @@ const inShort = model => {
 };
 
 // A run without a saved model has only its training to show.
+/** @type {(id: string, model: Model, all: Model[]) => string} */
 function absent(id, model, all) {
   const opened = all.filter(each => !each.unopened);
   return !Object.hasOwn(VIEWS, id)
     ? `unknown view; the views are ${Object.keys(VIEWS).join(', ')}`
     : model.unopened && !VIEWS[id].withoutModel
       ? 'This run had not saved a model when the page was opened; open the run again'
-      : VIEWS[id].lacks?.(model, opened);
+      : VIEWS[id].lacks?.(model, opened) || '';
 }
 // The other views that this model has, for the first page.
+/** @type {(view: string, found: Pick<Found, 'model' | 'all'>) => Way[]} */
 const ways = (view, { model, all }) =>
   Object.entries(VIEWS)
-    .filter(([id, { about }]) => id !== view && about && !absent(id, model, all))
-    .map(([id, { name, about, linkTo }]) => ({ name, shows: about.shows, href: to(id, linkTo) }));
+    .filter(([id]) => id !== view && !absent(id, model, all))
+    .flatMap(([id, { name, about, linkTo }]) => (about ? [{ name, shows: about.shows, href: to(id, linkTo) }] : []));
+/** @type {(name: string, key: string, onclick: () => unknown, face: Content, kind?: string) => HTMLElement} */
 const tool = (name, key, onclick, face, kind) =>
   h('button', { title: `${name} (${key})`, 'aria-label': name, onclick, class: kind }, face);
 const lightOrDark = () => theme.otherTheme(chosen => go(address().view, { theme: chosen }));
 const copyLink = () => copy(location.href, 'the link');
+/** @type {(view: string, model: Model, all: Model[]) => void} */
 function bar(view, model, all) {
   byId('bar').replaceChildren(
     h('a.mark', { href: '#/lesson', title: 'To the first page' }, mark, 'translucid'),
@@ -123,9 +133,11 @@ function inspector() {
   root.classList.toggle(small ? 'drawer' : 'folded');
   if (!small) draw(); // the view's size has changed
 }
+/** @type {(by: number) => void} */
 function walkTokens(by) {
   if (!now?.run) return;
   const { source, target, features } = now.run.tokens;
+  /** @type {(side: string) => number} */
   const of = which => (which === 'tgt' ? target : source.length ? source : features).length;
   const last = link.state.pins.at(-1);
   const [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
@@ -142,6 +154,7 @@ function copyPython() {
   const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
   line ? copy(line) : notice('this value is not a single number in the trace');
 }
+/** @type {(what: string) => void} */
 const keep = what => {
   if (shown) save(what, shown, draw).catch(told);
 };
@@ -161,16 +174,19 @@ const DEPTHS = [
   'embedding.scaled',
   'embedding.lookup',
 ];
+/** @type {(run: Run, side: string) => string | undefined} */
 function depth(run, side) {
   const names = run.points.map(point => point.at).filter(at => at.split('.').includes(side));
   return DEPTHS.map(end => names.filter(at => at.endsWith(end)).at(-1)).find(Boolean);
 }
 // Why there is no sentence: the run had no model when the page was opened.
+/** @type {(model: Model) => string} */
 const unread = ({ m }) => {
   const before =
     stateOf(m) === 'in training' ? 'This run is in training. Once it has saved a model,' : 'To process sentences,';
   return `${before} open it again: translucid explore ${folderOf(m)}`.trim();
 };
+/** @type {(run: Run | null, model: Model) => Promise<void>} */
 async function sentence(run, model) {
   if (!run) return byId('sentence').replaceChildren(h('span.quiet', unread(model)));
   const { source, target, follows, features } = run.tokens;
@@ -184,7 +200,9 @@ async function sentence(run, model) {
   const room = box.clientWidth - 156 * unit() - (target.length ? 0 : 230 * unit());
   const unknown = { src: new Set(run.unknown.source), tgt: new Set(run.unknown.target) };
   // A decoder writes a token one row before it reads it.
+  /** @type {(side: 'src' | 'tgt', i: number) => boolean} */
   const lacks = (keys, i) => unknown[keys].has(keys === 'tgt' && source.length ? i + 1 : i);
+  /** @type {(list: string[], side: string, keys: 'src' | 'tgt') => Promise<HTMLElement>} */
   const words = async (list, side, keys) => {
     const at = depth(run, side);
     const many = list.length > LONG;
@@ -225,7 +243,7 @@ async function sentence(run, model) {
     );
   const odd = unknown.src.size + unknown.tgt.size;
   if (odd) parts.push(h('span.unknowns', `${odd} ${odd > 1 ? 'tokens are' : 'token is'} unknown: read as <unk>`));
-  const more = root.dataset.hide.split(' ').includes('bar') ? saver(keep) : '';
+  const more = (root.dataset.hide ?? '').split(' ').includes('bar') ? saver(keep) : '';
   box.replaceChildren(
     rolling(h('div.rolls', parts), 'the sentence'),
     h(
@@ -253,7 +271,9 @@ const letGo = () =>
 const INTRO =
   'This page opens a neural network and shows every number inside it. Type a sentence and follow it to the answer.';
 // The form instead of the sentence: on the first page always, elsewhere after Edit.
+/** @type {(run: Run, model: Model, focus?: boolean) => void} */
 function edit(run, model, focus = true) {
+  /** @type {(text: string) => void} */
   const read = text => {
     if (!text.trim()) return notice('the sentence is empty: type one, or press Escape');
     link.state.pins = [];
@@ -263,34 +283,41 @@ function edit(run, model, focus = true) {
   byId('sentence').replaceChildren(...(focus ? [] : [h('p.intro', INTRO)]), form);
   if (!focus) return;
   const field = byId('sentence').querySelector('input');
-  field.focus();
-  field.select();
+  field?.focus();
+  field?.select();
 }
 
+/** @type {(known: (model: Model, all: Model[]) => void) => Promise<Found>} */
 async function context(known) {
   // known(model, all): called before the model runs
   const { params } = address();
   const all = await Promise.all((await api.models()).map(each => api.model(each.m)));
   const model = all.find(each => each.m === params.get('m')) ?? all[0];
   known?.(model, all);
-  if (model.unopened) return { all, model, run: null, catalogue: await api.catalogue(), params };
-  const asked = { m: model.m, text: params.get('text') ?? model.examples[0] };
-  if (params.get('target') !== null) asked.target = params.get('target');
+  if (model.unopened) return { all, model, run: null, catalogue: await api.catalogue(), params, ways: [] };
+  const asked = {
+    m: model.m,
+    text: params.get('text') ?? model.examples[0],
+    target: params.get('target') ?? undefined,
+  };
   const [run, catalogue] = await Promise.all([api.run(asked), api.catalogue()]);
-  return { all, model, run, catalogue, params };
+  return { all, model, run, catalogue, params, ways: [] };
 }
 // A link may pin a token that this sentence does not have.
+/** @type {(key: string, run: Run) => boolean} */
 function isThere(key, { tokens }) {
   const [side, place] = key.split(':');
   const words = { src: tokens.source.length ? tokens.source : tokens.features, tgt: tokens.target }[side];
   return words !== undefined && Number(place) < words.length;
 }
 // Parts that an address hides: ?hide=bar,sentence,views,tools,readout for a class; ?embed=1 for slides.
+/** @type {(params: URLSearchParams) => string[]} */
 const hidden = params => [
   ...(params.get('embed') ? ['bar', 'sentence'] : []),
   ...(params.get('hide')?.split(',') ?? []),
 ];
 // An error or a note above a picture that stays.
+/** @type {(message: string, ...more: Content[]) => void} */
 function warned(message, ...more) {
   byId('stage').querySelector('.told.above')?.remove();
   byId('stage').append(
@@ -299,35 +326,34 @@ function warned(message, ...more) {
       { role: 'alert' },
       h('p', message),
       more,
-      h('button.edit', { onclick: event => event.target.closest('.told').remove() }, 'Close'),
+      h('button.edit', { onclick: event => event.target.closest('.told')?.remove() }, 'Close'),
     ),
   );
 }
+/** @type {(error: unknown) => Promise<void> | void} */
 function told(error) {
   if (error instanceof api.Refused && stood !== null && location.hash !== stood) {
-    trouble = { error, wanted: location.hash };
+    trouble = { message: error.message, wanted: location.hash };
     history.replaceState(null, '', stood || '#');
     return draw();
   }
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
   byId('stage').inert = false;
   byId('stage').replaceChildren(
     h(
       'div.told',
       { role: 'alert' },
       h('h2', 'This cannot be shown'),
-      h('p', error.message),
+      h('p', message),
       h('button.edit', { onclick: draw }, 'Try again'),
-      h(
-        'button.edit',
-        { onclick: () => navigator.clipboard?.writeText(`${error.message}\n${error.stack}`) },
-        'Copy details',
-      ),
+      h('button.edit', { onclick: () => navigator.clipboard?.writeText(`${message}\n${stack}`) }, 'Copy details'),
     ),
   );
   root.dataset.ready = `error`;
   if (!(error instanceof api.Refused)) console.error(error);
 }
 // The message of a slow view.
+/** @type {(view: string, found: Found) => string} */
 const busy = (view, found) => VIEWS[view].busy?.(found) ?? `${VIEWS[view].name}: computing …`;
 // One signal per drawing: when its view is left, its listeners end and pending answers are not delivered (api.js), so
 // it draws nothing more.
@@ -339,6 +365,7 @@ function draw() {
   api.answersFor(signal);
   return Promise.race([drawOn(byId('stage'), signal), left]);
 }
+/** @type {(stage: HTMLElement, signal: AbortSignal) => Promise<void>} */
 async function drawOn(stage, signal) {
   const { view: wanted, named, params } = address();
   const arrived = !isOwn(location.hash); // by a link or a bookmark, not by a click on the page
@@ -350,6 +377,7 @@ async function drawOn(stage, signal) {
   let late = () => {};
   signal.addEventListener('abort', () => late());
   try {
+    /** @type {(model: Model, all: Model[]) => string} */
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     late = waiting('The model is reading the text …');
     const found = await context((model, all) => bar(shownBy(model, all), model, all));
@@ -393,7 +421,7 @@ async function drawOn(stage, signal) {
     const failed = trouble;
     trouble = null;
     if (failed)
-      warned(failed.error.message, h('button.edit', { onclick: () => (location.hash = failed.wanted) }, 'Try again'));
+      warned(failed.message, h('button.edit', { onclick: () => (location.hash = failed.wanted) }, 'Try again'));
     else {
       const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
       const gone = named && absent(wanted, found.model, found.all);
@@ -423,8 +451,9 @@ link.onChange(what => {
 });
 onTraining(m => {
   if (!now?.model.unopened || now.model.m !== m) return;
-  document.querySelector('#bar .sizes').replaceChildren(inShort(now.model));
-  document.querySelector('#bar .sizes').title = inFull(now.model);
+  const sizesShown = byId('bar').querySelector('.sizes');
+  sizesShown?.replaceChildren(inShort(now.model));
+  sizesShown?.setAttribute('title', inFull(now.model));
   sentence(null, now.model);
 });
 api.onRequest(() => waiting('Computing …'));
@@ -444,6 +473,7 @@ addEventListener('resize', () => {
 const DIGITS = [...'1234567890']; // the key of each view
 addEventListener('keydown', event => {
   if (!isPlainKey(event)) return;
+  /** @type {Record<string, () => unknown>} */
   const acts = {
     '/': () => {
       event.preventDefault();

@@ -20,6 +20,7 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   const room = box('studio-room');
   const root = box('studio');
   const body = box('studio-body');
+  /** @type {(name: string) => HTMLElement} */
   function box(name) {
     const made = page.createElement('div');
     made.className = name;
@@ -56,17 +57,22 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     toString: () => hash,
   };
   const history = {
+    /** @type {(state: unknown, title: string, to: string) => void} */
     replaceState: (_state, _title, to) => {
       hash = to;
       told();
     },
+    /** @type {(state: unknown, title: string, to: string) => void} */
     pushState: (_state, _title, to) => {
       hash = to;
       told();
     },
   };
+  /** @type {(kind: string) => EventTarget} */
   const target = kind => (OURS.has(kind) ? events : root);
+  /** @type {(kind: string, act: EventListener, also?: AddEventListenerOptions) => void} */
   const addEventListener = (kind, act, also) => target(kind).addEventListener(kind, act, also);
+  /** @type {(kind: string, act: EventListener, also?: EventListenerOptions) => void} */
   const removeEventListener = (kind, act, also) => target(kind).removeEventListener(kind, act, also);
   const document = {
     title: '',
@@ -85,14 +91,12 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     get hidden() {
       return page.hidden;
     },
-    getElementById: id => shadow.getElementById(id),
-    querySelector: selector => root.querySelector(selector),
-    querySelectorAll: selector => root.querySelectorAll(selector),
-    createElement: tag => page.createElement(tag),
-    createElementNS: (space, tag) => page.createElementNS(space, tag),
-    createTextNode: text => page.createTextNode(text),
-    createDocumentFragment: () => page.createDocumentFragment(),
-    importNode: (node, deep) => page.importNode(node, deep),
+    getElementById: shadow.getElementById.bind(shadow),
+    querySelector: root.querySelector.bind(root),
+    querySelectorAll: root.querySelectorAll.bind(root),
+    createElement: page.createElement.bind(page),
+    createElementNS: page.createElementNS.bind(page),
+    importNode: page.importNode.bind(page),
   };
   const window = {
     document,
@@ -109,8 +113,10 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     get innerHeight() {
       return root.clientHeight;
     },
+    /** @type {(event: Event) => boolean} */
     dispatchEvent: event => target(event.type).dispatchEvent(event),
   };
+  /** @type {(path: string, options?: { method?: string; body?: string }) => Promise<Response>} */
   const fetch = async (path, { method = 'GET', body: content = '' } = {}) => {
     const { status, kind, bytes } = await ask(method, String(path), content);
     return new Response(bytes, { status, headers: { 'content-type': kind } });
@@ -118,10 +124,10 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
 
   // Links stay within the box.
   root.addEventListener('click', event => {
-    const to = event.target.closest?.('a[href^="#/"]');
+    const to = event.target?.closest?.('a[href^="#/"]')?.getAttribute('href');
     if (!to || hasModifier(event) || event.shiftKey) return;
     event.preventDefault();
-    location.hash = to.getAttribute('href');
+    location.hash = to;
   });
   for (const kind of /** @type {const} */ (['keydown', 'keyup', 'keypress'])) {
     root.addEventListener(kind, event => {
@@ -130,6 +136,7 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
   }
   // If the focused element is redrawn, keys still go to this box; a page has them from the first picture on.
   let inside = whole;
+  /** @type {(event: Event) => void} */
   const notice = event => {
     inside = whole || event.composedPath().includes(host);
   };
@@ -181,11 +188,13 @@ const BOX = `
 
 // ---- one studio in an element; graph, STYLE, MARKUP and FONT are defined around this module in a bundle. The font of
 // formulas belongs to the whole document.
+/** @type {(page: Document) => void} */
 function faced(page) {
   if ([...page.fonts].some(face => face.family.includes('Studio Math'))) return;
   const bytes = Uint8Array.from(atob(FONT), letter => letter.charCodeAt(0));
   page.fonts.add(new FontFace('Studio Math', bytes.buffer));
 }
+/** @type {(el: HTMLElement, given: PlaceOptions) => PlaceMade} */
 export function mount(el, given) {
   faced(el.ownerDocument);
   const place = makePlace(el, { ...given, style: STYLE, markup: MARKUP });

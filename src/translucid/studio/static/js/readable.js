@@ -42,22 +42,44 @@ async function unreadable({ m }, text) {
   }
 }
 
+// A model that can be run: a run without a saved model has only its training to show.
+/** @param {Model} model @returns {model is OpenedModel} */
+export function isOpened(model) {
+  return !model.unopened;
+}
+// The model to compare with: the wanted one, else one for the same task.
+/** @type {(model: Model, others: OpenedModel[], wanted: string | null) => OpenedModel | undefined} */
+export const otherModel = (model, others, wanted) =>
+  others.find(each => each.m === wanted) ?? others.find(each => each.task === model.task) ?? others[0];
+
+// The answer of a run by kind: numbers, words, or the probabilities of labels.
+/** @type {(run: Run) => number[]} */
+export const numbersOf = ({ answer: given }) =>
+  Array.isArray(given) ? given.flatMap(each => (typeof each === 'string' ? [] : [each ?? NaN])) : [];
+/** @type {(run: Run) => string[]} */
+export const wordsOf = ({ answer: given }) => (Array.isArray(given) ? given.map(String) : []);
+/** @type {(run: Run) => Record<string, number>} */
+export const sharesOf = ({ answer: given }) =>
+  given === null || typeof given !== 'object' || Array.isArray(given) ? {} : given;
+
 /** @type {(run: Run, model: Model) => string} */
 export function answer(run, model) {
   if (run.target) return run.target;
-  if (model.outputs === 'next_tokens') return `${run.text} ${run.answer.at(-1)} …`;
+  if (model.outputs === 'next_tokens') return `${run.text} ${wordsOf(run).at(-1)} …`;
   if (model.outputs === 'masked_tokens') {
     // the masked tokens; without a mask, all
-    const words = /** @type {string[]} */ (run.answer);
+    const words = wordsOf(run);
     const masks = words.filter((_, i) => /^[[<]mask[\]>]$/i.test(run.tokens.source[i]));
     return (masks.length ? masks : words).join(' ');
   }
   if (Array.isArray(run.answer)) {
     const { length } = run.answer;
     if (length <= MANY || typeof run.answer[0] !== 'number') return run.answer.join(' ');
-    const first = run.answer.slice(0, 4).map(value => num(value, 4)); // of an embedding
+    const first = numbersOf(run)
+      .slice(0, 4)
+      .map(value => num(value, 4)); // of an embedding
     return `${first.join(' ')} … (${length} values)`;
   }
-  const best = Object.entries(run.answer ?? {}).sort((a, b) => b[1] - a[1])[0];
+  const best = Object.entries(sharesOf(run)).sort((a, b) => b[1] - a[1])[0];
   return best ? `${best[0]} ${(100 * best[1]).toFixed(1)} %` : '';
 }

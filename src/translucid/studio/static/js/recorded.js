@@ -5,7 +5,9 @@ import { tensors } from './recorded_tensors.js';
 import { mount } from './place.js';
 
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
+/** @type {(text: string) => Uint8Array<ArrayBuffer>} */
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+/** @type {(value: any) => any} */
 const sorted = value =>
   value && typeof value === 'object' && !Array.isArray(value)
     ? Object.fromEntries(
@@ -14,6 +16,7 @@ const sorted = value =>
           .map(key => [key, value[key]]),
       )
     : value;
+/** @type {(method: string, path: string, body: string) => string} */
 function keyOf(method, path, body) {
   // the order of names in a query does not matter
   const [at, query = ''] = path.split('?');
@@ -23,6 +26,7 @@ function keyOf(method, path, body) {
 }
 
 // The file contains no weights: for terms that were not recorded, it shows the value and how to get the terms.
+/** @type {(points: Map<string, Frame>, at: string) => object | null} */
 function bare(points, at) {
   const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
   const frame = points.get(name);
@@ -48,9 +52,11 @@ function bare(points, at) {
   };
 }
 // The tables of these training steps, selected from those that were recorded together.
+/** @type {(all: Uint8Array<ArrayBuffer>) => Map<number, Uint8Array<ArrayBuffer>>} */
 const tables = all => new Map(frames(all.buffer).map(({ step, from, end }) => [step, all.slice(from, end)]));
 
 // The requested steps with fewer tokens each; nothing if some were not recorded.
+/** @type {(all: Steps, wanted: URLSearchParams) => Steps | null} */
 function steps(all, wanted) {
   const k = Number(wanted.get('k') ?? 10);
   const [from, to] = wanted.get('positions')?.split(':').map(Number) ?? [0, all.steps.length];
@@ -58,30 +64,41 @@ function steps(all, wanted) {
   if (some.length < to - from || some.some(each => each.ids.length < k && each.others)) return null;
   return { ...all, steps: some.map(each => fewer(each, k)) };
 }
+/** @type {(step: Step, k: number) => Step} */
 function fewer(step, k) {
-  const [words, ids, probabilities, logits] = [step.words, step.ids, step.probabilities, step.logits].map(list =>
-    list.slice(0, k),
-  );
-  const rest = Math.max(0, 1 - probabilities.reduce((sum, p) => sum + p, 0));
-  return { ...step, words, ids, probabilities, logits, rest, others: step.others + step.ids.length - ids.length };
+  const probabilities = step.probabilities.slice(0, k);
+  const ids = step.ids.slice(0, k);
+  return {
+    ...step,
+    words: step.words.slice(0, k),
+    ids,
+    probabilities,
+    logits: step.logits.slice(0, k),
+    rest: Math.max(0, 1 - probabilities.reduce((sum, p) => sum + p, 0)),
+    others: step.others + step.ids.length - ids.length,
+  };
 }
 
 // ---- answering
+/** @type {(session: SavedSession) => AskServer} */
 export function recorded({ answers, points }) {
   const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer]));
   const opened = new Map();
+  /** @type {(run: string) => Map<string, Frame>} */
   function pointsOf(run) {
     if (!opened.has(run))
       opened.set(run, new Map(frames(bytesOf(points[run] ?? '').buffer).map(frame => [frame.at, frame])));
     return opened.get(run);
   }
   // The recorded steps of a run along the same tokens.
+  /** @type {(run: string, tokens: string | null) => Steps[]} */
   const stepsOf = (run, tokens) =>
     answers.flatMap(([, path, , , , text]) => {
       const [at, query] = path.split('?');
       const all = at === `/api/runs/${run}/steps` ? new URLSearchParams(query) : null;
       return all && all.get('tokens') === tokens && !all.has('positions') ? [JSON.parse(text)] : [];
     });
+  /** @type {(value: unknown, status?: number) => RecordedAnswer} */
   const json = (value, status = 200) => ({ status, kind: 'application/json', bytes: JSON.stringify(value) });
   return async (method, path, body) => {
     const found = known.get(keyOf(method, path, body));
@@ -96,7 +113,7 @@ export function recorded({ answers, points }) {
       const there = answers.filter(([, at]) => at.startsWith(`${training[1]}?`));
       const tablesByStep = new Map(there.flatMap(([, , , , , text]) => [...tables(bytesOf(text))]));
       const wanted = new URLSearchParams(training[2]).getAll('step').map(step => tablesByStep.get(Number(step)));
-      if (wanted.every(Boolean))
+      if (wanted.every(each => each !== undefined))
         return { status: 200, kind: 'application/octet-stream', bytes: await new Blob(wanted).arrayBuffer() };
     }
     const asked = path.match(/^\/api\/runs\/(\w+)\/(tensors|terms|steps)\?(.*)$/);
@@ -106,7 +123,7 @@ export function recorded({ answers, points }) {
       return json(cut.find(Boolean) ?? { error: GONE }, cut.some(Boolean) ? 200 : 404);
     }
     if (asked?.[2] === 'terms') {
-      const plain = bare(pointsOf(asked[1]), given.get('address'));
+      const plain = bare(pointsOf(asked[1]), given.get('address') ?? '');
       return json(plain ?? { error: GONE }, plain ? 200 : 404);
     }
     if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
@@ -115,6 +132,7 @@ export function recorded({ answers, points }) {
     return json({ error: GONE }, 404);
   };
 }
+/** @type {(el: HTMLElement, data: SavedSession) => PlaceMade} */
 export function open(el, data) {
   const place = mount(el, {
     ask: recorded(data),

@@ -5,6 +5,7 @@ import * as api from './api.js';
 import { asPng, asSvg } from './picture.js';
 
 const root = document.documentElement;
+/** @type {(name: string, content: Blob | string, type?: string) => void} */
 function given(name, content, type) {
   // download as a file
   const blob = content instanceof Blob ? content : new Blob([content], { type });
@@ -12,11 +13,13 @@ function given(name, content, type) {
   h('a', { href: to, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(to), 60_000);
 }
+/** @type {(found: Found) => string} */
 export function caption({ model, run }) {
   return `${[model.name, run?.text].filter(Boolean).join(' · ')} · ${location.hash || `#/${address().view}`}`;
 }
 
 // Pictures are for paper: a dark page is drawn in the light theme.
+/** @type {<T>(draw: () => Promise<void>, act: () => T) => Promise<T>} */
 async function inLight(draw, act) {
   const dark = root.dataset.theme === 'dark';
   const said = address().params.get('theme');
@@ -34,6 +37,7 @@ async function inLight(draw, act) {
     }
   }
 }
+/** @type {(what: string, found: Found, draw: () => Promise<void>) => Promise<void>} */
 export async function save(what, found, draw) {
   const { view } = address();
   const name = `translucid-${view}`;
@@ -41,6 +45,7 @@ export async function save(what, found, draw) {
   if (what === 'png') given(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
   if (what === 'session') given('translucid-session.html', await api.session(location.hash));
 }
+/** @type {Record<string, string>} */
 export const KEYS = { s: 'svg', S: 'png', x: 'session' };
 const WHAT = [
   ['svg', 'This view as SVG', 's'],
@@ -48,6 +53,7 @@ const WHAT = [
   ['session', 'This session as one HTML file', 'x'],
 ];
 // A menu in the top layer, since a notebook's box or a scrolling sentence would clip it.
+/** @type {(act: (what: string) => void) => HTMLElement} */
 export function saver(act) {
   const menu = h(
     'div.menu',
@@ -73,7 +79,7 @@ export function saver(act) {
     const { right, bottom } = button.getBoundingClientRect();
     menu.style.left = `${Math.max(0, right - menu.offsetWidth)}px`;
     menu.style.top = `${bottom + 4}px`;
-    menu.querySelector('button').focus();
+    menu.querySelector('button')?.focus();
   });
   return h('div.saver', button, menu);
 }

@@ -2,7 +2,7 @@
 // with no more columns than a pane can show.
 import { range } from './dom.js';
 import * as api from './api.js';
-import { byRows } from './anatomy.js';
+import { byRows, pointAt } from './anatomy.js';
 import { scaleOf } from './ink.js';
 
 const POOL = 128; // maximum columns for a short text
@@ -21,8 +21,6 @@ async function batches(run, names, options) {
 }
 /** @type {(pane: Pane) => boolean} */
 const isAttention = pane => pane.kind === 'self' || pane.kind === 'cross';
-/** @type {(points: Points, at: string) => Point} */
-const pointAt = (points, at) => /** @type {Point} */ (points.get(at));
 /** @type {(point: Point) => number} */
 const size = point => point.shape.reduce((a, b) => a * b, 1);
 /** @type {(frame: Frame, point: Point) => number[][]} */

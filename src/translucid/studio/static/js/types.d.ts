@@ -16,6 +16,8 @@ interface Model {
   standardised?: boolean;
   switches: Switch[];
   shape?: 'encoder-decoder' | 'encoder-only' | 'decoder-only';
+  // of each neuron over two inputs
+  maps?: null | { low: number[]; high: number[]; grids: Record<string, number[][][]> };
   plane?: { kind: 'perceptron' | 'mlp'; problem: string };
   edges?: Record<string, { name: string; rows: number[][] }>;
   mask?: string;
@@ -52,7 +54,8 @@ interface Run {
   off: string[];
   ms: number;
   by_layer: boolean;
-  answer: any; // a text, tokens, numbers, or probabilities of labels
+  // by kind: readable.js; a number that is null is not finite
+  answer: string | string[] | (number | null)[] | Record<string, number> | null;
   loss: number | null;
   output: string;
   tokens: Tokens;
@@ -88,6 +91,8 @@ interface Entry {
 }
 type Catalogue = Record<string, Entry>;
 type Frame = import('./frames.js').Frame & Header;
+// The thumbnails of all heads: by layer and head, the largest weight, and the mean entropy in bits.
+type HeadsFrame = Frame & Record<'most' | 'entropy', number[][]>;
 
 // ---- answers about a run: answers.py, credit.py, terms.py
 interface Step {
@@ -198,17 +203,29 @@ interface OpenedNumber {
   missing?: string; // why a saved file does not have its terms
   top: number;
 }
-interface Expression {
+// How a number is computed: a number with its address ('' for a constant), an operation, or the rest of a long sum.
+type Expression = NumberTerm | Operation | RestOfSum;
+interface NumberTerm {
+  name: string;
+  kind: string;
+  address: string;
+  value: number | null; // null: not finite
+  text: string;
+  token?: string;
+}
+interface Operation {
+  operation: string;
+  arguments: Expression[];
   value: number | null;
   text: string;
-  name?: string;
-  kind?: string;
-  address?: string;
-  token?: string;
-  rest?: number;
-  operation?: string;
-  arguments?: Expression[];
 }
+interface RestOfSum {
+  rest: number; // how many
+  value: number | null;
+  text: string;
+}
+// A step of the walk from a number to its terms; left: the address that was opened from it.
+type WalkStep = (OpenedNumber | { address: string; refused: string }) & { left?: string };
 interface Draw {
   taken: number;
   word: string;
@@ -242,7 +259,7 @@ interface TreeNode {
 }
 interface Decoded {
   source: string;
-  texts: { text: string; log_probability: number; score: number; finished: boolean; [key: string]: any }[];
+  texts: { text: string; pieces: string[]; log_probability: number; score: number; finished: boolean }[];
   note?: string;
   tree: { search: Record<string, any>; least: number; most: number; rounds: number; nodes: TreeNode[] };
 }
@@ -324,6 +341,17 @@ interface ListedLesson {
   text?: string;
   tasks?: number;
 }
+// A stop of a lesson on the page.
+interface OpenStop {
+  id: string;
+  place: number; // counted from 1
+  lesson: Lesson;
+  step: LessonStep;
+  view: string;
+  run: Run;
+  instead: Content; // for a stop that does not apply
+  after: ListedLesson | null; // the next station
+}
 interface Verdict {
   done: boolean;
   say: Piece[];
@@ -361,7 +389,7 @@ interface LabelSurvey extends Survey {
   at?: string;
   control?: number;
   tokens?: number;
-  labels?: any[];
+  labels?: { unit: number; feature: string; auc: number }[];
   of_unit?: { feature: string; auc: number }[][];
 }
 interface Plane {
@@ -408,7 +436,7 @@ interface WorkedSolution {
 }
 
 // ---- training: run_follower.py
-type CurvePoint = number[]; // step, loss, least, most, learning rate
+type CurvePoint = number[]; // step, value, least, most, learning rate
 type Evaluation = any[]; // step, score, best so far?
 interface About {
   name: string;
@@ -428,7 +456,7 @@ interface News {
   points: (number | null)[][];
   norms: (number | null)[][];
   valid: (number | null)[][];
-  probes: [number, string | null][];
+  probes: [number, ProbeAnswer][];
   bad: number[];
   state: string;
   why?: string;
@@ -442,7 +470,7 @@ interface TrainingData {
   points: CurvePoint[];
   norms: number[][]; // step, then a norm for each layer
   valid: number[][];
-  probes: [number, string | null][];
+  probes: [number, ProbeAnswer][];
   bad: number[];
   state: string;
   why: string;
@@ -497,10 +525,19 @@ interface Found {
   run: Run | null;
   catalogue: Catalogue;
   params: URLSearchParams;
+  ways: Way[]; // the other views of this model
 }
+// A model that can be run.
+type OpenedModel = Model & { outputs: string };
 interface Shown extends Found {
+  model: OpenedModel;
   run: Run;
   signal: AbortSignal; // aborted when the view is left
+}
+interface Way {
+  name: string;
+  shows: string;
+  href: string;
 }
 type Checked = Found & { lessons: ListedLesson[] };
 type Check = (value: string, found: Checked & { view: string }) => string;
@@ -527,6 +564,7 @@ type Changes = Record<string, string | number | boolean | null | undefined>;
 
 // A picture's numbers as a table: the first cell of a row is its name.
 type Name = string | string[];
+type Names = Name[] | null | undefined;
 type TableCell = Name | number | null | undefined;
 interface Table {
   corner?: string;
@@ -568,7 +606,7 @@ interface FigureLook {
   alpha?: number;
   room?: number;
 }
-type Figure = FigureLook & { text: string; x: number; y: number; family: string };
+type Figure = Required<FigureLook> & { text: string; x: number; y: number; family: string };
 // An element that is highlighted while one of its keys is.
 interface Mark {
   el: Element;
@@ -603,6 +641,7 @@ type MakeChoice = (
   choose: (key: any) => unknown,
   also?: { kind?: string; label?: Content },
 ) => HTMLElement;
+type Option = [value: unknown, text: string];
 type MakeSelect = (
   name: string,
   options: any[][], // [value, text]
@@ -636,7 +675,7 @@ interface Header {
   // of its history
   steps: number[];
   valid: (number | null)[][];
-  probes: [number, string | null][];
+  probes: [number, ProbeAnswer][];
   bad: number[];
   state: string;
   why?: string;
@@ -678,11 +717,21 @@ interface Pane {
   wire?: number;
   size?: number;
   result?: Point;
-  // its place
-  x?: any;
-  w?: any;
-  top?: any;
-  tall?: any;
+  // its place: parts/layout.js, parts/scene.js
+  x: number;
+  w: number;
+  top: number;
+  tall: number;
+  inner?: TileRoom; // of its numbers
+  out?: TileRoom & { at: string }; // of the result of an attention
+  wires?: number; // where the lines of an attention end
+}
+// Where the numbers of a pane are; y, pitch: if they have no row per word.
+interface TileRoom {
+  x: number;
+  width: number;
+  y?: number;
+  pitch?: number;
 }
 type Points = Map<string, Point>;
 type LocalPoint = Point & { local: string }; // its name within its member of an ensemble
@@ -690,10 +739,11 @@ type Opened = Record<string, number | undefined>; // the open layer of each side
 interface Anatomy {
   bands: Band[];
   end?: { at: string; point: Point; kind: string };
-  members?: number;
+  members: number;
 }
 // What a pane draws: rows of numbers; step: numbers per column; far: rows of a long text, pooled.
-type Tiles = Map<string, { rows: number[][]; scale: Scale; step: number; far?: number[][] }>;
+type Tile = { rows: number[][]; scale: Scale; step: number; far?: number[][] };
+type Tiles = Map<string, Tile>;
 interface Averaged {
   rows: Numbers[];
   stepRows: number;
@@ -750,20 +800,676 @@ interface Band {
   open: number | null;
   columns?: boolean; // a model that reads numbers: a column for each layer
   given?: string[];
-  // its place: parts/layout.js
-  y?: any;
-  y0?: any; // of its first row
-  first?: any; // its first word
-  rows?: any;
-  pitch?: any; // height of a row
-  rowH?: any; // height of the marks in a row
-  long?: boolean;
-  per?: any; // height of a word outside the window
-  gap?: any;
-  tall?: any;
-  blocks?: any;
-  each?: any; // words per block
-  stop?: any;
+  // its place: parts/layout.js, parts/scene.js
+  y: number;
+  y0: number; // of its first row
+  first: number; // its first word
+  rows: number;
+  pitch: number; // height of a row
+  rowH: number; // height of the marks in a row
+  long: boolean;
+  per: number; // height of a word outside the window
+  gap: number;
+  tall: number;
+  blocks: number;
+  each: number; // words per block
+  stop: number; // where its strands end
+  right: number;
+}
+
+// ---- what pictures are given: parts/*.js
+interface Bar {
+  word: string;
+  p: number;
+  on?: boolean;
+}
+interface Shift {
+  word: string;
+  before: number;
+  now: number;
+}
+type Size = { width: number; height: number };
+type Step2D = [row: number, column: number];
+type MakeTable = () => Table | Promise<Table>;
+interface HeatmapOptions {
+  title: string;
+  values: number[][];
+  rows?: Name[] | null;
+  cols?: Name[] | null;
+  rowKey?: ((i: number) => string) | null;
+  colKey?: ((j: number) => string) | null;
+  labelWidth?: number; // in units
+  labelHeight?: number;
+  slant?: boolean;
+  cellWidth: number;
+  cellHeight: number;
+  gap?: number;
+  scale: Scale;
+  digits?: number; // of the numbers in the cells; without it, they have none
+  fontSize?: number;
+  wordSize?: string;
+  fade?: number; // numbers below it are paler
+  write?: (value: number) => string;
+  ring?: Step2D; // the framed cell while nothing is pointed at
+  hatched?: (i: number, j: number) => boolean | null | undefined; // whether the cell has no value
+  table?: MakeTable | null; // null: no table
+  read?: (i: number, j: number) => Reading;
+  onlook?: (i: number, j: number) => void;
+  onleave?: () => void;
+  onpick?: (i: number, j: number) => unknown;
+}
+interface MapOptions extends Size {
+  title: string;
+  values: number[][];
+  rows?: string[] | null;
+  names?: boolean; // rows are names, not words
+  rowKey?: ((i: number) => string) | null;
+  wordOf?: (keys: string[]) => string | undefined; // the word in a row that keys select
+  scale: Scale;
+  picked?: Step2D | null;
+  each?: number; // the numbers in each value
+  read: (i: number, j: number, of?: number) => Reading;
+  onpick?: (i: number, j: number) => unknown;
+  table?: MakeTable;
+}
+// A curve, or norms by layer, over the steps of a training run.
+interface ChartOptions extends Size {
+  title: string;
+  oncursor: (step: number | null) => void;
+  onpick?: (step: number) => void;
+}
+interface CurveOptions extends ChartOptions {
+  short?: string; // a short title
+  name: string; // of the value
+  path: string;
+  low?: boolean; // the axis starts at 0
+}
+type NormsOptions = ChartOptions & { layers: string[]; note?: string };
+interface Chart<Data> {
+  el: HTMLElement;
+  draw(data: Data): void;
+  cursor(step: number | null): void;
+  pick(step: number | null): void;
+}
+interface CurveData {
+  points: CurvePoint[];
+  from: number;
+  to: number;
+  bad?: number[]; // steps with a number that is not finite
+}
+type NormsData = { columns: number[][]; from: number; to: number };
+type OnHead = (layer: number, head: number | null) => unknown; // null: the mean of all
+interface HeadGridOptions {
+  chosen: { layer: number; head: number | null };
+  means?: boolean; // a picture of the mean of each layer as well
+  onpick: OnHead;
+  onlook: OnHead;
+  onleave: () => void;
+}
+interface StripRow {
+  point: string;
+  name: string;
+  letter: string;
+  gate: boolean;
+  values: number[];
+  scale: Scale;
+}
+interface StripGroup {
+  title: string;
+  note?: string;
+  chosen: boolean;
+  rows: StripRow[];
+}
+type StripSize = Record<'u' | 'lw' | 'lh' | 'n' | 'H', number>;
+interface StripOptions {
+  title: string;
+  words: string[];
+  keys: string[];
+  labelWidth: number;
+  labelHeight: number;
+  slant: boolean;
+  pitchX: number;
+  pitchY: number;
+  read: (group: number, row: StripRow, i: number) => Reading;
+  onpick?: (group: number) => unknown;
+}
+interface UnitLinesOptions {
+  title: string;
+  words: string[];
+  keys: string[];
+  labelWidth: number;
+  pitchX: number;
+  height: number;
+  chosen: number | null; // unit
+  values?: number[]; // of the chosen one
+  rounded?: string; // a note
+}
+interface RippleOptions extends Size {
+  scale: Scale;
+  keyOf: (row: number) => string;
+  take?: (row: number, column: number) => void;
+  chosen?: Step2D | null;
+  told?: (row: number, column: number) => Reading;
+  title?: string;
+  note?: string;
+}
+// Ripple, or what each token recovers; undefined: not measured yet, null: not a number.
+interface RippleTable extends Omit<Ripple, 'values'> {
+  values: (number | null | undefined)[][];
+  from?: number; // the first word of a long text
+}
+interface TreeOptions extends Size {
+  step: number;
+  chosen: number | null; // the number of a node
+  upto: number | null; // the last step while it plays
+  from: number | null; // the first step in the window
+  start?: string; // the first token
+  keyOf: (node: TreeNode) => string[];
+  forced?: (node: TreeNode) => boolean;
+  onstep: (step: number) => unknown;
+  onnode: (node: TreeNode) => unknown;
+}
+interface PairOptions {
+  reads?: string[] | null; // the words above
+  keyOf?: ((i: number) => string) | null;
+  labels: string[];
+  dashed?: boolean;
+}
+interface PlaneFunction {
+  name: string;
+  grid: number[][];
+  ticks: number[][]; // of both axes
+  point: number[]; // the current input
+  scale: Scale;
+  centre: number; // the value without colour
+  level: number | null; // of the contour
+}
+// What the output panes of Flow show, by kind.
+interface Outcome {
+  words?: string[];
+  shares?: number[]; // probabilities
+  ids?: number[];
+  numbers?: number[];
+  classes?: Record<string, number>;
+  pooled?: number[]; // the share of each word in the pooled vector
+}
+type Hit = { part: SVGGElement; pane: Pane; band: Band };
+interface SceneData extends Anatomy, Size {
+  standardised?: boolean;
+  edges?: Model['edges'];
+  maps?: Model['maps'];
+  tiles: Tiles;
+  weights: Map<string, Weights>;
+  said: Outcome;
+  selected: string;
+}
+interface LabelColumn {
+  every: number;
+  texts: SVGElement[];
+}
+// The picture of Flow while it is drawn.
+interface ScenePen extends Drawing {
+  W: number;
+  H: number;
+  ctx: CanvasRenderingContext2D;
+  data: SceneData;
+  notes: Set<string>;
+  hits: Hit[];
+  columns: LabelColumn[];
+  pooled: number; // the most numbers in a cell
+  xId: number;
+  most: number; // lines of each attention
+}
+
+// A view as plain shapes: picture.js, picture/*.js
+type See = (box: DOMRect, edge?: number) => boolean; // whether it is in view
+interface Copying {
+  see: See;
+  kept: Kept;
+  top: Element | null; // around the part that is copied
+}
+interface Kept {
+  defs: SVGDefsElement;
+  named(el: SVGElement): string; // the reference to a new definition
+}
+type Gradients = (id: string) => string; // the reference to a copied gradient
+type MaybeShape = SVGElement | null;
+type TextLine = { text: string; box: DOMRect };
+type FormField = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
+
+// ---- a studio in an element: place.js, recorded.js, widget.js
+interface RecordedAnswer {
+  status: number;
+  kind: string; // the content type
+  bytes: BodyInit;
+}
+type AskServer = (method: string, path: string, body: string) => Promise<RecordedAnswer>;
+interface PlaceOptions {
+  ask: AskServer;
+  address: string;
+  onaddress?: (address: string) => void;
+  height: string;
+  around?: string; // light or dark
+  whole?: boolean; // it fills the window
+}
+interface PlaceMade {
+  location: { hash: string };
+  root: HTMLElement & { moved?: { bytes: number; asked: number } };
+  leave(): void;
+}
+// What a copied number of the trace is: softmax name[index].mean().
+interface TracedNumber {
+  soft: boolean;
+  name: string;
+  index: string;
+  behind: string;
+  point: Point;
+}
+// A session in a file: its answers, and whole tensors by run in base 64.
+type SavedAnswer = [method: string, path: string, body: string, status: number, kind: string, text: string];
+interface SavedSession {
+  answers: SavedAnswer[];
+  points: Record<string, string>;
+  address: string;
+}
+// A message of Python to a widget: the answer to a request, whose bytes are in a buffer.
+interface WidgetReply {
+  of: string; // the widget
+  id: number;
+  status: number;
+  kind: string;
+}
+// The model of a notebook's widget, as anywidget passes it.
+interface WidgetModel {
+  get(name: string): string;
+  set(name: string, value: string): void;
+  save_changes(): void;
+  send(message: object): void;
+  on(name: string, act: (...given: any[]) => void): void;
+  off(name: string, act: (...given: any[]) => void): void;
+}
+
+// ---- what views draw
+interface Inspected {
+  at: string;
+  place: string;
+  name: string;
+  points: (Point & { far?: string })[];
+  entry?: Entry;
+  shape: number[];
+  axes: string[];
+  lead: { index: number } | null; // the chosen part of the first axis
+  leads: number;
+  leadAxis?: string;
+  leadNames: string[] | null;
+  values: number[][] | null;
+  scale: Scale;
+  rows: string[] | null;
+  rowNames: string[][] | null;
+  names: boolean;
+  cols: string[] | null;
+  wordOf: (keys: string[]) => string | undefined;
+  rowKey: ((i: number) => string) | null;
+  colKey: ((j: number) => string) | null;
+  picked: Step2D | null;
+  opened: HTMLElement | null;
+  inUnits?: number;
+  read: (i: number, j: number, of?: number) => Reading;
+  each: number;
+  table?: MakeTable;
+  likely: ({ rows: Bar[] } & BarOptions) | null;
+  credit?: HTMLElement;
+  go: { href: string; text: string } | null;
+}
+interface BarOptions {
+  rest?: number;
+  others?: number;
+  onpick?: (i: number) => unknown;
+}
+interface InspectorActions {
+  width: number;
+  onpoint: (at: string) => unknown;
+  onlead: (i: number) => unknown;
+  onpick: (i: number, j: number) => unknown;
+}
+interface FlowState {
+  at: string;
+  head: number;
+  i: number[] | null;
+  opened: Opened;
+  member: number;
+}
+interface FlowView {
+  model: Model;
+  run: Run;
+  catalogue: Catalogue;
+  points: Points;
+  state: FlowState;
+  box: HTMLElement;
+  panel: HTMLElement;
+  focus: string | null; // the part that gets the focus
+  turn: number;
+  panelTurn: number;
+  columns: LabelColumn[];
+  hits: Hit[];
+  bands: Band[];
+  soon?: ReturnType<typeof setTimeout>;
+  drawn?: string; // what the panel shows
+}
+// A cell of the compressed rows in Flow; b: the block.
+type PressedCell = { b: number; place: TileRoom; x: number; scale: Scale };
+interface PatchState {
+  cell: { at: string; token: number } | null;
+  recovered: boolean;
+  part: string;
+  answer: string[];
+  side?: string | null;
+}
+type OnSwitch = (each: Switch) => unknown;
+
+// Highlight the labels of a row and a column.
+type LightLabels = (row: number | null, column: number | null) => void;
+// The sizes of a heat map, in px: labels, cells, the whole.
+interface CellGrid {
+  u: number;
+  nR: number;
+  nC: number;
+  lw: number;
+  lh: number;
+  cw: number;
+  ch: number;
+  W: number;
+  H: number;
+}
+// A line of an attribution.
+interface CreditLine {
+  name: Content;
+  text?: string; // the name as text
+  value: number;
+  quiet?: boolean;
+  go?: () => void;
+}
+// A branch of the search tree while it is drawn.
+interface Branch extends TreeNode {
+  p: number;
+  step: number;
+  kids: Branch[];
+  kept: boolean; // it leads to a returned text
+  up: Branch | null;
+}
+// The lines between the columns of a network of numbers: with their weights, where they are known.
+type Connections = { plain: SVGElement[]; weights: DrawnWeight[] };
+type Inputs = { names: string[]; x: number; ys: number[] };
+// A neuron, an input or the output in the picture of a small network.
+interface Neuron {
+  name: string;
+  x: number;
+  y: number;
+  map?: number[][];
+  told?: string;
+}
+interface DrawnWeight {
+  d: string;
+  ends: [number, number, number, number];
+  value: number;
+  from: string;
+  to: string;
+  path: string;
+}
+// Two runs in What-if.
+interface PatchOptions {
+  run: Run;
+  other: Run;
+  found: Difference;
+  state: PatchState;
+}
+interface RecurrentScope {
+  scope: string;
+  cell: 'lstm' | 'gru' | 'rnn';
+  side: 'encoder' | 'decoder';
+  backward: boolean;
+  layer: string;
+  name: string;
+  note: string;
+  full: string;
+}
+interface RecurrentValues {
+  words: number;
+  units: number;
+  coarse: boolean;
+  rows: string[][]; // point, name, letter
+  byPoint: Record<string, number[][]>;
+}
+type ComparedRow = [name: string, values: string[], last: number];
+// A picture of one model in Compare.
+interface ComparedTable {
+  name?: string;
+  values: number[][];
+  rows: Name[];
+  cols: string[] | null;
+  scale: Scale;
+  exact: boolean;
+  rowKey?: (i: number) => string;
+  colKey?: (j: number) => string;
+  path: string;
+  told?: (i: number, j: number) => Content[];
+  note: string;
+}
+
+type MinimapPlace = Record<'per' | 'top' | 'high', number> & { scale: Scale };
+interface MinimapOptions {
+  side: string; // of the keys: src or tgt
+  scale: Scale | null;
+  width: number;
+  name: string;
+}
+interface ChoicesOptions {
+  on: number | null; // the selected row
+  taken: number; // the id that the search chose
+  onforce: (id: number) => unknown;
+  onpick?: (row: number) => unknown;
+  told?: { at: Content; row: number; inRun: boolean };
+}
+interface CreditQuestion {
+  position: number;
+  output: number;
+  transformer: boolean;
+  word?: string;
+}
+type OnPart = (part: string, head: number | null) => void;
+interface SwitchLook {
+  off: boolean;
+  delta: number | null | undefined;
+  most: number;
+}
+interface HeadLook {
+  off: (each: Switch) => boolean;
+  delta: (each: Switch) => number | null | undefined;
+  most: number;
+  onclick: OnSwitch;
+}
+interface ChangeActions {
+  toggle: OnSwitch;
+  weaken: (key: string, percent: number) => unknown;
+  run: Run;
+  name?: string;
+  rename: (name: string) => unknown;
+}
+// The pictures of all heads of one kind of attention, which may be loaded layer by layer.
+interface HeadPictures {
+  names: string[]; // the patterns by layer
+  heads: number; // per layer
+  ask(layer: number): Promise<void>;
+  has(layer: number): boolean;
+  most(layer: number, head: number): number; // the largest weight
+  entropy(layer: number, head: number): number; // bits, the mean of all rows
+  readonly missing: number; // layers
+  cells(layer: number, head: number | null): { rows: number; cols: number; bytes: Raw };
+  rest(
+    near: number,
+    onlayer: (layer: number) => void,
+    stopped: () => boolean,
+    before: () => Promise<unknown>,
+  ): Promise<void>;
+}
+interface StripLine {
+  g: number;
+  group: StripGroup & { top: number };
+  row: StripRow;
+  y: number; // its middle
+}
+interface LanesOfTree {
+  lane: Map<Branch, number>;
+  low: number;
+  high: number;
+}
+interface Lanes {
+  kids: Map<Branch, Branch[]>;
+  lane: Map<Branch, number>;
+}
+interface BranchLook extends TreeOptions {
+  u: number;
+  X: (step: number) => number;
+  Y: (lane: number) => number;
+  xw: number;
+  lane: Map<Branch, number>;
+  end: boolean; // it has no kids
+}
+interface TreePicture {
+  el: HTMLElement;
+  limit: number; // of probability, for a branch that is drawn
+  hidden: number;
+  cut: { from: number; to: number };
+  steps: number;
+}
+interface PatchMap {
+  el: HTMLElement;
+  card: HTMLElement;
+  draw(): void;
+  load(): Promise<void>;
+}
+
+// Which head Attention shows, and its numbers.
+interface HeadChoice {
+  kind: string; // encoder, decoder or cross
+  layer: number;
+  head: number | null; // null: the mean of all
+  moment: string;
+  numbers: boolean; // whether the cells show them
+}
+interface ShownHead {
+  small: HeadPictures;
+  layer: number;
+  head: number | null;
+  scope: string;
+  indexed: boolean; // the point has an axis of heads
+  moment: string;
+  point: string;
+  hasMask: boolean;
+  weights: number[][];
+  values: number[][];
+  step: [number, number]; // the words of a cell
+  coarse: boolean; // the numbers are rounded or pooled
+  name: string;
+  unseen: ((i: number, j: number) => boolean) | null; // weights that are 0 because of a mask
+  pooled: string; // a note
+  scale: Scale;
+  rows: string[];
+  cols: string[];
+  follows: string[];
+  rowKeys: string[];
+  colKeys: string[];
+}
+// The head on the page: what is drawn of it.
+interface DrawnHead extends ShownHead {
+  lens: HTMLElement;
+  sum: HTMLElement;
+  needsLens: boolean; // its cells are too small for numbers
+  around?: { n: number; labels: number; size: number }; // of the lens
+}
+interface AttentionKind {
+  name: string;
+  note?: string;
+  rows: Side;
+  cols: Side;
+  rowSide: 'src' | 'tgt';
+  colSide: 'src' | 'tgt';
+}
+// A recurrent layer on the page, with both directions.
+interface DrawnLayer {
+  here: RecurrentScope;
+  group: RecurrentScope[];
+  loaded: RecurrentValues[];
+  data: RecurrentValues;
+  chosen: number; // in the group
+  own: Record<string, number[]> | null; // of the chosen unit, by point
+  side: 'src' | 'tgt';
+  words: string[];
+  keys: string[];
+  memory: number[][];
+  order: { unit: number; change: number }[];
+  shown?: number; // the word in the panel
+}
+interface UnitChoice {
+  scope: number;
+  unit: number | null; // null: all
+}
+interface Compared {
+  model: OpenedModel;
+  run: Run;
+  other: OpenedModel;
+}
+type WeightLine = Omit<DrawnWeight, 'ends'>;
+type Corner = [x: number, y: number, cut?: 'cut'];
+type FoundText = Decoded['texts'][number];
+interface SearchShown extends Shown {
+  beams: number;
+  begin: string; // the ids of forced tokens, as in 5.8
+  found: Decoded;
+  greedy?: Decoded | null;
+  free?: Decoded | null; // before a token was forced
+  soFar?: number; // the first tokens, while the search continues
+  late?: () => Promise<[Decoded, Decoded | null]>;
+  until: AbortController;
+}
+interface SearchState {
+  step: number;
+  node: number | null; // a node beside the best path
+  row: number | null; // in the list of tokens
+  playing: ReturnType<typeof setInterval> | 0;
+  choices: OneStep | null;
+  from: number | null; // steps that are folded away at the beginning
+}
+interface Dial {
+  key: string;
+  name: string;
+  min: number;
+  max: number;
+  step: number;
+  idle: number; // the value that changes nothing
+}
+// A text, tags of words, numbers, or probabilities of labels.
+type ProbeAnswer = string | [string, string][] | number[] | Record<string, number> | null;
+interface SurveyOptions<F> {
+  label: string; // of the button that starts it
+  key: string;
+  ask: () => Promise<F>;
+  draw: (found: F) => HTMLElement[];
+  noun: string;
+  before?: HTMLElement;
+}
+type PracticeVerdict = 'right' | 'wrong' | 'unread' | 'told';
+interface PracticeState {
+  exercise: Exercise;
+  at: number | null; // the step that is asked, or null for the last one only
+  typed: string;
+  verdict: { right: PracticeVerdict; content: Content[] } | null;
+  results: string[];
+  hints: number[];
+  mistakes: number;
+  counted: boolean;
+  over: boolean;
+  solution: WorkedSolution | null;
 }
 
 // ---- what a selector of this page finds, and where an event happens, is an element of HTML unless said otherwise

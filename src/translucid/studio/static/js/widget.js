@@ -11,13 +11,16 @@ function dark() {
     root.matches('.dark, [data-theme="dark"]')
   );
 }
+/** @type {(view: DataView<ArrayBuffer>) => ArrayBuffer} */
 const whole = ({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength);
 
+/** @type {(given: { model: WidgetModel; el: HTMLElement }) => () => void} */
 export function render({ model, el }) {
   const own = crypto.randomUUID();
   const waiting = new Map(); // one widget may be shown twice
   const moved = { bytes: 0, asked: 0 };
   let last = 0;
+  /** @type {(message: WidgetReply, buffers: DataView<ArrayBuffer>[]) => void} */
   const heard = (message, buffers) => {
     if (message.of !== own || !waiting.has(message.id)) return;
     const bytes = whole(buffers[0]);
@@ -27,6 +30,7 @@ export function render({ model, el }) {
     waiting.delete(message.id);
     silent.remove();
   };
+  /** @type {AskServer} */
   const ask = (method, path, body) =>
     new Promise(resolve => {
       waiting.set(++last, resolve);

@@ -6,8 +6,8 @@ import { withTable } from './table.js';
 import { readout, word as said } from '../readout.js';
 
 // rows: [{ word, p, on }]
-/** @type {(rows: any[], also?: { rest?: number; others?: number; onpick?: any }) => HTMLElement} */
-export function bars(rows, { rest, others, onpick } = {}) {
+/** @type {(rows: Bar[], also?: BarOptions) => HTMLElement} */
+export function bars(rows, { rest = 0, others, onpick } = {}) {
   const el = h(
     'div.bars',
     { role: 'list', 'aria-label': 'Probabilities' },
@@ -42,7 +42,9 @@ export function bars(rows, { rest, others, onpick } = {}) {
 }
 
 // ---- each with a button that forces it
+/** @type {(p: number) => string} */
 export const share = p => num(p, 3);
+/** @type {(word: string, chosen?: boolean) => HTMLElement} */
 const name = (word, chosen) =>
   h(
     'span',
@@ -53,9 +55,11 @@ const name = (word, chosen) =>
     },
     word,
   );
+/** @type {(p: number) => HTMLElement} */
 const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${css(0.35 + 0.5 * p, UNIT_SCALE)}` });
 
 // found: { words, ids, probabilities, rest, others }; on: the selected row; taken: the id the search chose.
+/** @type {(found: OneStep, o: ChoicesOptions) => HTMLElement} */
 export function choices(found, { on, taken, onforce, onpick, told }) {
   const rows = found.words.map((word, k) =>
     h(
@@ -102,6 +106,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
 }
 
 // Probabilities before (outline) and now (fill), with their difference or the probability now.
+/** @type {(rows: Shift[], also?: { difference?: boolean }) => HTMLElement} */
 export function shifts(rows, { difference = true } = {}) {
   // [{ word, before, now }]
   const el = h(
@@ -134,7 +139,7 @@ export function shifts(rows, { difference = true } = {}) {
   }));
 }
 // Attention weights by word; the largest of many.
-/** @type {(looks: Looks, most?: number) => any} */
+/** @type {(looks: Looks, most?: number) => { el: HTMLElement; note: string; keys: string[] }} */
 export function looks({ words, weights = [], side }, most = 10) {
   const chosen = new Set(
     weights

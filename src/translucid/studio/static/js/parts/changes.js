@@ -5,6 +5,7 @@ import { h } from '../dom.js';
 import { copy } from '../readout.js';
 
 // From a link: the changed parts, and the strength of heads in percent.
+/** @type {(text: string, known: Map<string, Switch>) => { off: Set<string>; strength: Map<string, number> }} */
 export function changesOf(text, known) {
   const given = text.split(',').map(each => each.split('@'));
   const there = given.filter(([key]) => known.has(key));
@@ -15,9 +16,11 @@ export function changesOf(text, known) {
   };
 }
 // name: the user's name for the list, in the link and above the Python code.
+/** @type {(switches: Switch[], strength: Map<string, number>, o: ChangeActions) => HTMLElement} */
 export function changes(switches, strength, { toggle, weaken, run, name = '', rename }) {
   const script = () => python(switches, strength, run, field.value);
   const button = h('button.python', { onclick: () => copy(script()) }, 'Copy Python');
+  /** @type {(key: string, percent: number) => void} */
   const moved = (key, percent) => {
     weaken(key, percent);
     button.title = script();
@@ -52,6 +55,7 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
     button,
   );
 }
+/** @type {(each: Switch, percent: number, weaken: (key: string, percent: number) => unknown) => HTMLElement[]} */
 function strengthOf(each, percent, weaken) {
   const value = h('output.n', `${percent} %`);
   const field = slider(`strength of ${each.name}`, [0, 200, 10], percent, {
@@ -65,7 +69,9 @@ function strengthOf(each, percent, weaken) {
   return [field, value];
 }
 // The same change in Python.
+/** @type {(switches: Switch[], strength: Map<string, number>, run: Run, name: string) => string} */
 function python(switches, strength, run, name) {
+  /** @type {(each: Switch) => string} */
   const part = each => {
     const percent = strength.get(each.key);
     const found = `parts[${JSON.stringify(each.key)}]`;

@@ -2,7 +2,7 @@
 // input.
 import { keepFocus } from '../keyboard.js';
 import { choice } from './controls.js';
-import { h } from '../dom.js';
+import { fill, h } from '../dom.js';
 import * as api from '../api.js';
 import { css, num, signed } from '../ink.js';
 import { withTable } from './table.js';
@@ -18,32 +18,36 @@ const WAYS = [
 let way = 'part'; // how it was last shown
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
+/** @type {(run: Run, asked: CreditQuestion, onpart: OnPart) => { el: HTMLElement; drawn: Promise<unknown> }} */
 export function credit(run, asked, onpart) {
   const box = h('section.credit', { 'aria-label': 'Lens and contributions' });
-  const fill = (answer, draw) => {
+  /** @type {<T>(answer: Promise<T>, draw: (found: T) => HTMLElement[]) => Promise<void>} */
+  const show = (answer, draw) => {
     const place = h('div');
     box.append(place);
     return answer.then(
-      found => place.replaceWith(...draw(found).filter(Boolean)),
+      found => place.replaceWith(...draw(found)),
       error => place.replaceWith(h('p.quiet.small', error.message)),
     );
   };
   const { position, output, transformer } = asked;
   const all = transformer
     ? [
-        fill(api.contributions(run.run, position, output), found => parts(run, found, onpart)),
-        fill(api.lens(run.run, position), found => layers(found, asked)),
+        show(api.contributions(run.run, position, output), found => parts(run, found, onpart)),
+        show(api.lens(run.run, position), found => layers(found, asked)),
       ]
     : [];
-  all.push(fill(api.saliency(run.run, position), found => inputs(run, found)));
+  all.push(show(api.saliency(run.run, position), found => inputs(run, found)));
   return { el: box, drawn: Promise.all(all) };
 }
+/** @type {(one: { part: string; head: number | null }) => string} */
 function nameOf({ part, head }) {
   const layer = part.match(/layers\.(\d+)/);
   const { name } = title(part);
   return `${name}${layer ? ` ${layer[1]}` : ''}${head === null ? '' : `, head ${head}`}`;
 }
 // The largest of many lines, and the sum of the others.
+/** @type {(lines: CreditLine[]) => CreditLine[]} */
 function fewer(lines) {
   const order = [...lines].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const rest = order.slice(SHOWN);
@@ -51,49 +55,53 @@ function fewer(lines) {
   const value = rest.reduce((sum, line) => sum + line.value, 0);
   return [...order.slice(0, SHOWN), { name: `the other ${rest.length} together`, value, quiet: true }];
 }
+/** @type {(run: Run, found: Contributions) => CreditLine[]} */
 function byToken(run, found) {
-  const lines = Object.entries(found.by_token).flatMap(([side, values]) =>
+  const { source = [], target = [] } = found.by_token;
+  /** @type {(side: string, i: number) => string} */
+  const wordOf = (side, i) => run.tokens[side === 'source' ? side : 'target'][i] ?? String(i);
+  /** @type {CreditLine[]} */
+  const lines = Object.entries({ source, target }).flatMap(([side, values]) =>
     values.map((value, i) => ({
-      name: [word(run.tokens[side][i] ?? String(i)), h('span.quiet', side === 'source' ? ' read' : ' before')],
-      text: `${run.tokens[side][i]} (${side})`,
+      name: [word(wordOf(side, i)), h('span.quiet', side === 'source' ? ' read' : ' before')],
+      text: `${wordOf(side, i)} (${side})`,
       value,
     })),
   );
   for (const one of found.parts) if (one.head === null) lines.push({ name: nameOf(one), value: one.value });
   return lines.filter(line => line.value !== 0);
 }
+/** @type {(run: Run, found: Contributions, onpart: OnPart) => HTMLElement[]} */
 function parts(run, found, onpart) {
   const box = h('div.shares');
   const draw = () => {
+    /** @type {CreditLine[]} */
     const lines =
       way === 'part'
         ? found.parts.map(one => ({ name: nameOf(one), value: one.value, go: () => onpart(one.part, one.head) }))
         : byToken(run, found);
     const largest = Math.max(...lines.map(line => Math.abs(line.value)), 1e-9);
-    box.replaceChildren(
-      ...[
-        ...fewer(lines),
-        { name: 'norms and biases', value: found.remainder, quiet: true },
-        Math.abs(found.rounding) > NEGLIGIBLE * Math.max(1, Math.abs(found.logit))
-          ? { name: 'not explained by these', value: found.rounding, quiet: true }
-          : null,
-      ]
-        .filter(Boolean)
-        .map(line => share(line, largest)),
+    const isRounded = Math.abs(found.rounding) > NEGLIGIBLE * Math.max(1, Math.abs(found.logit));
+    fill(
+      box,
+      fewer(lines).map(line => share(line, largest)),
+      share({ name: 'norms and biases', value: found.remainder, quiet: true }, largest),
+      isRounded && share({ name: 'not explained by these', value: found.rounding, quiet: true }, largest),
       h('div.share.total', h('span.who', 'logit of ', word(found.word)), h('span'), h('span.n', num(found.logit, 3))),
     );
     withTable(box, 'Contributions', () => ({
       corner: way,
       columns: ['contribution'],
       rows: [
-        ...lines,
-        { name: 'norms and biases', value: found.remainder },
-        { name: 'rounding', value: found.rounding },
-      ].map(line => [line.text ?? line.name, line.value]),
+        ...lines.map(line => [line.text ?? String(line.name), line.value]),
+        ['norms and biases', found.remainder],
+        ['rounding', found.rounding],
+      ],
       note: `Together they sum to the logit, ${found.logit}.`,
     }));
   };
   const chooser = h('div');
+  /** @type {(each: string) => void} */
   const choose = each => {
     way = each;
     const back = keepFocus(chooser);
@@ -104,6 +112,7 @@ function parts(run, found, onpart) {
   choose(way);
   return [h('header.row', h('h3', 'Contributions to ', word(found.word)), chooser), box];
 }
+/** @type {(line: CreditLine, largest: number) => HTMLElement} */
 function share({ name, value, quiet, go }, largest) {
   const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
   const from = value < 0 ? (50 - Number(width)).toFixed(2) : '50';
@@ -115,6 +124,7 @@ function share({ name, value, quiet, go }, largest) {
     h('span.n', signed(value, 3)),
   );
 }
+/** @type {(found: Lens, asked: CreditQuestion) => HTMLElement[]} */
 function layers(found, { word: wanted }) {
   const box = h(
     'div.lenses',
@@ -135,17 +145,19 @@ function layers(found, { word: wanted }) {
   }));
   return [h('h3', 'Prediction after each layer'), box];
 }
+/** @type {(run: Run, found: Saliency) => HTMLElement[]} */
 function inputs(run, found) {
   const { tokens } = run;
   const scale = { kind: 'div', max: found.largest || 1 };
+  const source = tokens.source.length ? tokens.source : tokens.features;
   const read = [
-    ...(tokens.source.length ? tokens.source : tokens.features).map((text, i) => [text, found.source[i]]),
-    ...tokens.target.map((text, i) => [text, found.target[i]]),
-  ].filter(([, value]) => value !== undefined);
+    ...source.map((text, i) => ({ text, value: found.source[i] })),
+    ...tokens.target.map((text, i) => ({ text, value: found.target[i] })),
+  ].filter(({ value }) => value !== undefined);
   const box = h(
     'p.salient',
     { role: 'list', 'aria-label': 'Saliency' },
-    read.map(([text, value]) =>
+    read.map(({ text, value }) =>
       h(
         'span.word',
         {
@@ -162,7 +174,7 @@ function inputs(run, found) {
   withTable(box, 'Saliency', () => ({
     corner: 'token',
     columns: ['gradient × input'],
-    rows: read,
+    rows: read.map(({ text, value }) => [text, value]),
     note: `Of the ${found.unit} ${found.value}.`,
   }));
   return [

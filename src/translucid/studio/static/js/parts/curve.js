@@ -1,13 +1,14 @@
 // A curve over steps: a line on canvas, a band where points were thinned, gaps where nothing was recorded, flags at
 // numbers that are not finite.
 import { walks } from '../keyboard.js';
-import { h, s, unit, widest, LEFT_OF, nearestIndex } from '../dom.js';
+import { h, s, unit, widest, LEFT_OF, lastOf, nearestIndex } from '../dom.js';
 import { canvas, num, power, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // margins around the plot, in units
 
+/** @type {(value: number) => string} */
 export const amount = value => {
   // a few significant digits
   if (!Number.isFinite(value)) return 'not a number';
@@ -20,6 +21,7 @@ export const amount = value => {
 };
 
 // The gaps of a line: before points that are far away compared with their neighbours.
+/** @type {(points: CurvePoint[]) => Set<number>} */
 export function breaks(points) {
   const found = new Set();
   for (let i = 2; i < points.length - 1; i++) {
@@ -31,6 +33,7 @@ export function breaks(points) {
 
 // o: title, short (a short title), name (of the value), path, width, height, low (the axis starts at 0),
 // oncursor(step), onpick(step)
+/** @type {(o: CurveOptions) => Chart<CurveData>} */
 export function curve(o) {
   const u = unit();
   const W = o.width;
@@ -41,6 +44,7 @@ export function curve(o) {
     w: W - (ROOM.left + ROOM.right) * u,
     h: H - (ROOM.top + ROOM.bottom) * u,
   };
+  /** @type {(name: string) => number} */
   const long = name => widest([name], 1, { family: 'names', weight: 600 });
   const title = long(o.title) < W ? o.title : (o.short ?? o.title);
   const { el: ground, ctx } = canvas(W, H);
@@ -61,7 +65,9 @@ export function curve(o) {
     dot,
   );
   const el = h('div.heat.curve', { style: `width:${W}px;height:${H}px` }, ground, svg);
+  /** @type {Required<CurveData> & { least: number; most: number }} */
   let shown = { points: [], from: 0, to: 1, bad: [], least: 0, most: 1 };
+  /** @type {number | null} */
   let at = null;
   withTable(el, o.title, () => ({
     corner: 'step',
@@ -72,9 +78,12 @@ export function curve(o) {
     ]),
     note: 'Where points were thinned out, a row is the mean of neighbouring points, with their minimum and maximum.',
   }));
+  /** @type {(step: number) => number} */
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
+  /** @type {(value: number) => number} */
   const y = value => box.y + (1 - (value - shown.least) / (shown.most - shown.least || 1)) * box.h;
 
+  /** @type {(data: CurveData) => void} */
   function draw({ points, from, to, bad = [] }) {
     const values = points.flatMap(p => (p.length > 2 ? [p[1], p[2], p[3]] : [p[1]])).filter(Number.isFinite);
     const most = values.length ? values.reduce((a, b) => Math.max(a, b)) : 1;
@@ -82,7 +91,7 @@ export function curve(o) {
     const below = low - 0.06 * (most - low || Math.abs(most) || 1);
     const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
-    const value = points.length ? ` ${amount(points.at(-1)[1])}` : '';
+    const value = points.length ? ` ${amount(lastOf(points)[1])}` : '';
     newest.textContent = long(`${title} `) + widest([value], 0.875, { family: 'mono' }) < W ? value : '';
     paint();
     written();
@@ -148,6 +157,7 @@ export function curve(o) {
         ),
     );
   }
+  /** @type {(step: number | null) => void} */
   function cursor(step) {
     // shared by all charts: the point at or before it
     const found = step === null ? null : near(step);
@@ -158,16 +168,20 @@ export function curve(o) {
     dot.setAttribute('cx', String(px));
     dot.setAttribute('cy', String(Number.isFinite(py) ? py : box.y));
   }
+  /** @type {(step: number | null) => void} */
   function pick(step) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
     if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
+  /** @type {(step: number) => CurvePoint | null} */
   const near = step =>
     shown.points.reduce(
       (best, point) => (best && Math.abs(best[0] - step) <= Math.abs(point[0] - step) ? best : point),
-      null,
+      /** @type {CurvePoint | null} */ (null),
     );
+  /** @type {(least: number, most: number) => string} */
   const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
+  /** @type {(point: CurvePoint) => void} */
   const read = ([step, value, least, most]) =>
     readout({
       at: `${o.name} ${span(least, most)} at step ${step.toLocaleString('en')}`,
@@ -183,12 +197,16 @@ export function curve(o) {
     area: { x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u },
     placeAt: px => near(shown.from + ((px - box.x) / box.w) * (shown.to - shown.from))?.[0] ?? null,
     start: () => near(shown.to)?.[0] ?? null,
-    step: (step, _, across) =>
-      shown.points[nearestIndex(shown.points.indexOf(near(step)) + across, shown.points.length)][0],
+    step: (step, _, across) => {
+      const here = near(step);
+      const k = here ? shown.points.indexOf(here) : 0;
+      return shown.points[nearestIndex(k + across, shown.points.length)][0];
+    },
     look: step => {
+      const point = near(step);
       at = step;
       o.oncursor(at);
-      read(near(step));
+      if (point) read(point);
     },
     leave: () => {
       at = null;
@@ -197,7 +215,8 @@ export function curve(o) {
     },
     take: step => o.onpick?.(step),
   });
-  return { el, draw, cursor, pick, svg };
+  return { el, draw, cursor, pick };
 }
+/** @type {(value: number) => number} */
 export const digitsOf = value =>
   Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 0.1 || value === 0 ? 3 : Math.abs(value) >= 0.001 ? 5 : 7;

@@ -1,5 +1,5 @@
 // Thumbnails of all heads of one kind of attention, one row per layer; one tab stop, arrow keys inside.
-import { h, range, onLook } from '../dom.js';
+import { h, penOf, range, onLook } from '../dom.js';
 import { packed, num, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
 import { withTable } from './table.js';
@@ -11,11 +11,12 @@ const EACH = 64; // up to this many heads have their own canvas; more share one
 
 // small: the pictures of all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
 // grid.paint(): call once it is placed, and whenever layers are loaded.
+/** @type {(small: HeadPictures, o: HeadGridOptions) => HTMLElement} */
 export function headgrid(small, { chosen, onpick, onlook, onleave, means = false }) {
   const { heads } = small;
   const layers = small.names.length;
-  const names = range(heads).map(n => [n, String(n)]);
-  if (means) names.push([null, 'mean']);
+  /** @type {(number | null)[]} */
+  const columns = [...range(heads), ...(means ? [null] : [])];
   const grid = h(
     'div',
     {
@@ -27,18 +28,19 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
         (means ? ' minmax(2.25rem, 2.75rem)' : ''),
     },
     h('span'),
-    names.map(([, name]) => h('span.ax', name)),
+    columns.map(n => h('span.ax', n === null ? 'mean' : String(n))),
   );
-  const tiles = range(layers).map(l => names.map(([n]) => tile(l, n, { chosen, onpick, onlook, onleave })));
+  const tiles = range(layers).map(l => columns.map(n => tile(l, n, { chosen, onpick, onlook, onleave })));
   tiles.forEach((row, l) => grid.append(h('span.ax', String(l)), ...row));
-  arrowsMove(grid, names.length);
+  arrowsMove(grid, columns.length);
   const drawn = new Set();
+  /** @type {CanvasRenderingContext2D | null} */
   let sheet = null;
   grid.paint = () => {
     if (layers * heads > EACH) sheet ??= sheetOf(grid);
     for (const l of range(layers).filter(each => small.has(each) && !drawn.has(each))) {
       drawn.add(l);
-      names.forEach(([n], k) => {
+      columns.forEach((n, k) => {
         tiles[l][k].setAttribute('aria-label', told(small, l, n));
         sheet ? stamp(sheet, tiles[l][k], picture(small, l, n)) : tiles[l][k].replaceChildren(picture(small, l, n));
       });
@@ -53,10 +55,13 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
     note: small.missing ? `${small.missing} of ${layers} layers have not been loaded yet.` : undefined,
   }));
 }
+/** @type {(layer: number, head: number | null) => string} */
 const called = (l, n) => `layer ${l}, ${n === null ? 'mean of all heads' : `head ${n}`}`;
+/** @type {(small: HeadPictures, layer: number, head: number | null) => string} */
 const told = (small, l, n) =>
   called(l, n) +
   (n === null ? '' : `, largest weight ${num(small.most(l, n))}, entropy ${num(small.entropy(l, n))} bits`);
+/** @type {(layer: number, head: number | null, o: HeadGridOptions) => HTMLButtonElement} */
 function tile(l, n, { chosen, onpick, onlook, onleave }) {
   const on = l === chosen.layer && n === chosen.head;
   const button = h('button', {
@@ -69,6 +74,7 @@ function tile(l, n, { chosen, onpick, onlook, onleave }) {
   onLook(button, () => onlook(l, n), onleave);
   return n === null ? button : link.mark(button, `head:${l}.${n}`);
 }
+/** @type {(small: HeadPictures, layer: number, head: number | null) => HTMLCanvasElement} */
 function picture(small, l, n) {
   const { rows, cols, bytes } = small.cells(l, n);
   const size = rows * cols;
@@ -83,6 +89,7 @@ function picture(small, l, n) {
   });
 }
 // One canvas below the buttons, once they are placed.
+/** @type {(grid: HTMLElement) => CanvasRenderingContext2D} */
 function sheetOf(grid) {
   grid.classList.add('shared'); // positions below are relative to it
   const sharp = window.devicePixelRatio || 1;
@@ -91,12 +98,13 @@ function sheetOf(grid) {
     height: grid.scrollHeight * sharp,
     style: `width:${grid.scrollWidth}px;height:${grid.scrollHeight}px`,
   });
-  const pen = sheet.getContext('2d');
+  const pen = penOf(sheet);
   pen.scale(sharp, sharp);
   pen.imageSmoothingEnabled = false;
   grid.prepend(sheet);
   return pen;
 }
+/** @type {(pen: CanvasRenderingContext2D, button: HTMLElement, drawing: HTMLCanvasElement) => void} */
 function stamp(pen, button, drawing) {
   const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: high } = button;
   pen.save();
@@ -109,19 +117,29 @@ function stamp(pen, button, drawing) {
 
 // The thumbnails; for a long text, layer by layer, the selected one first. names: the patterns by layer; heads: per
 // layer.
+/** @type {(run: Run, kind: string, names: string[], heads: number) => HeadPictures} */
 export function headPictures(run, kind, names, heads) {
+  /** @type {({ frame: HeadsFrame; at: number } | null)[]} */
   const layers = names.map(() => null); // each: its frame, and its place in it
+  /** @type {(layer: number) => Promise<void>} */
   const ask = async layer => {
     if (layers[layer]) return;
-    if (run.by_layer) layers[layer] = [await api.heads(run.run, kind, `${layer}:${layer + 1}`), 0];
+    if (run.by_layer) layers[layer] = { frame: await api.heads(run.run, kind, `${layer}:${layer + 1}`), at: 0 };
     else {
       const frame = await api.heads(run.run, kind);
       names.forEach((_, l) => {
-        layers[l] = [frame, l];
+        layers[l] = { frame, at: l };
       });
     }
   };
-  const of = (name, l, n) => layers[l]?.[0][name][layers[l][1]][n];
+  /** @type {(layer: number) => { frame: HeadsFrame; at: number }} */
+  const layerAt = layer => {
+    const found = layers[layer];
+    if (!found) throw new Error(`layer ${layer} has not been loaded`);
+    return found;
+  };
+  /** @type {(name: 'most' | 'entropy', layer: number, head: number) => number} */
+  const of = (name, l, n) => layerAt(l).frame[name][layerAt(l).at][n];
   return {
     names,
     heads,
@@ -134,7 +152,7 @@ export function headPictures(run, kind, names, heads) {
     },
     // The bytes (0 to 254) of a head's thumbnail, or of all heads for null, with its rows and columns.
     cells(l, n) {
-      const [frame, at] = layers[l];
+      const { frame, at } = layerAt(l);
       const [, , rows, cols] = frame.shape;
       const first = (at * heads + (n ?? 0)) * rows * cols;
       return { rows, cols, bytes: frame.raw.subarray(first, first + (n === null ? heads : 1) * rows * cols) };

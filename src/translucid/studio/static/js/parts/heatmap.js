@@ -2,7 +2,20 @@
 // One tab stop: arrow keys move between cells, Enter pins. The number of elements does not depend on the number of
 // cells.
 import { walks } from '../keyboard.js';
-import { h, s, special, unit, widest, range, short, isLabelled, nearestIndex } from '../dom.js';
+import {
+  fill,
+  h,
+  s,
+  setAttributes,
+  special,
+  unit,
+  widest,
+  range,
+  short,
+  isLabelled,
+  lastOf,
+  nearestIndex,
+} from '../dom.js';
 import { canvas, css, figure, packed, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
@@ -12,6 +25,7 @@ const LEAN = 42; // degrees
 const TIGHT = 7; // below this size in px, a cell has no gap and no number
 
 // Labels lie flat when the widest one fits its column, and lean when it does not.
+/** @type {(cols: Name[], cellWidth: number, rem: number) => { slant: boolean; labelHeight: number }} */
 export function headRoom(cols, cellWidth, rem) {
   const u = unit();
   const w = widest(cols, rem, { most: 14 });
@@ -20,21 +34,16 @@ export function headRoom(cols, cellWidth, rem) {
     : { slant: true, labelHeight: Math.ceil((w * 0.67) / u) + 16 };
 }
 
+/** @type {(o: HeatmapOptions) => HTMLElement} */
 export function heatmap(o) {
   const u = unit();
   const nR = o.values.length;
   const nC = o.values[0].length;
-  const g = {
-    u,
-    nR,
-    nC,
-    lw: (o.labelWidth ?? 0) * u,
-    lh: (o.labelHeight ?? 0) * u,
-    cw: Math.max(o.cellWidth, Math.min(2, (160 * u) / nC)),
-    ch: Math.max(o.cellHeight, Math.min(2, (120 * u) / nR)),
-  }; // long words must leave room for the picture
-  g.W = g.lw + nC * g.cw;
-  g.H = g.lh + nR * g.ch;
+  const lw = (o.labelWidth ?? 0) * u;
+  const lh = (o.labelHeight ?? 0) * u;
+  const cw = Math.max(o.cellWidth, Math.min(2, (160 * u) / nC)); // long words must leave room for the picture
+  const ch = Math.max(o.cellHeight, Math.min(2, (120 * u) / nR));
+  const g = { u, nR, nC, lw, lh, cw, ch, W: lw + nC * cw, H: lh + nR * ch };
   const { el, ctx } = canvas(g.W, g.H);
   Math.min(g.cw, g.ch) < TIGHT * u ? paintTight(ctx, o, g) : paintCells(ctx, o, g);
   const svg = s('svg', { width: g.W, height: g.H });
@@ -57,6 +66,7 @@ export function heatmap(o) {
 }
 
 // ---- cells
+/** @type {(ctx: CanvasRenderingContext2D, o: HeatmapOptions, g: CellGrid) => void} */
 function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
   const gap = o.gap ?? 1;
   o.values.forEach((row, i) =>
@@ -83,6 +93,7 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
     }),
   );
 }
+/** @type {(ctx: CanvasRenderingContext2D, o: HeatmapOptions, g: CellGrid) => void} */
 function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   // one pixel for each number, then stretched
   const inks = packed(o.scale.kind);
@@ -99,39 +110,38 @@ function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
 }
 
 // ---- labels: if there are too many rows or columns, every n-th
+/** @type {(svg: SVGSVGElement, o: HeatmapOptions, g: CellGrid) => LightLabels} */
 function written(svg, o, { u, lw, lh, cw, ch }) {
   const every = { rows: Math.ceil(((o.wordSize ? 17 : 20) * u) / ch), cols: o.slant ? Math.ceil((26 * u) / cw) : 1 };
-  const row = i => label(o.rows[i], lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);
+  /** @type {(i: number) => SVGElement} */
+  const row = i => label(o.rows?.[i] ?? '', lw - 10 * u, lh + (i + 0.5) * ch, 'end', o.rowKey?.(i), o.wordSize);
+  /** @type {(j: number) => SVGElement} */
   const col = j => {
     const x = lw + (j + 0.5) * cw;
     const y = lh - 8 * u;
-    const text = label(o.cols[j], x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
+    const text = label(o.cols?.[j] ?? '', x, y, o.slant ? 'start' : 'middle', o.colKey?.(j), o.wordSize);
     if (o.slant) text.setAttribute('transform', `rotate(-${LEAN} ${x} ${y})`);
     return text;
   };
+  /** @type {(words: HeatmapOptions['rows'], make: (i: number) => SVGElement, step: number) => (SVGElement | null)[]} */
   const some = (words, make, step) => (words ?? []).map((_, i) => (i % step ? null : make(i)));
   const rows = some(o.rows, row, every.rows);
   const cols = some(o.cols, col, every.cols);
   const floating = s('g');
-  svg.append(...[...rows, ...cols].filter(Boolean), floating);
+  svg.append(...[...rows, ...cols].filter(each => each !== null), floating);
   // A highlighted word without a label gets a temporary one, and its neighbours' labels are hidden.
+  /** @type {LightLabels} */
   const light = (i, j) => {
     if (every.rows < 2 && every.cols < 2) return;
     link.forget(floating);
-    floating.replaceChildren(
-      ...[
-        [i, rows, o.rows, row],
-        [j, cols, o.cols, col],
-      ]
-        .filter(([at, own, words]) => at !== null && words && !own[at])
-        .map(([at, , , make]) => make(at)),
-    );
+    fill(floating, i !== null && o.rows && !rows[i] && row(i), j !== null && o.cols && !cols[j] && col(j));
     for (const text of floating.children) text.classList.add('lit');
     rows.forEach((text, k) => text?.classList.toggle('away', !isLabelled(k, every.rows, i)));
     cols.forEach((text, k) => text?.classList.toggle('away', !isLabelled(k, every.cols, j)));
   };
   return light;
 }
+/** @type {(word: Name, x: number, y: number, anchor: string, key?: string, size?: string) => SVGElement} */
 function label(word, x, y, anchor, key, size) {
   const parts = joined(Array.isArray(word) ? word : [word]);
   const last = parts.length - 1;
@@ -152,44 +162,51 @@ function label(word, x, y, anchor, key, size) {
   return drawn;
 }
 // Merge pieces of the same style: 'dog', ' → ', 'sleeps' becomes 'dog → ' and 'sleeps'.
+/** @type {(parts: string[]) => string[]} */
 function joined(parts) {
   return parts
     .map(part => short(part, 16))
-    .reduce((found, part, k) => {
-      if (k && k < parts.length - 1 && !special(part) && !special(found.at(-1))) found[found.length - 1] += part;
-      else found.push(part);
-      return found;
-    }, []);
+    .reduce(
+      (found, part, k) => {
+        if (k && k < parts.length - 1 && !special(part) && !special(lastOf(found))) found[found.length - 1] += part;
+        else found.push(part);
+        return found;
+      },
+      /** @type {string[]} */ ([]),
+    );
 }
 
 // ---- the pointer, the arrow keys, and the frames around the selection
+/** @type {(box: HTMLElement, svg: SVGSVGElement, light: LightLabels, o: HeatmapOptions, g: CellGrid) => void} */
 function pointed(box, svg, light, o, g) {
   const { nR, nC, lw, lh, cw, ch } = g;
+  /** @type {string[]} */
   const rowKeys = o.rowKey ? range(nR).map(o.rowKey) : [];
+  /** @type {string[]} */
   const colKeys = o.colKey ? range(nC).map(o.colKey) : [];
   const rowBand = s('rect.band.lit', { x: lw, width: nC * cw, height: ch, rx: 2 });
   const colBand = s('rect.band.lit', { y: lh, width: cw, height: nR * ch, rx: 2 });
   const cross = s('rect.cell.crossed', { width: cw, height: ch, rx: 2 });
+  /** @type {Step2D | null} */
   let at = null; // the cell under the pointer or the focus
-  const put = (el, on, x, y) => {
-    el.style.display = on ? '' : 'none';
-    if (on) {
-      if (x !== null) el.setAttribute('x', x);
-      if (y !== null) el.setAttribute('y', y);
-    }
+  /** @type {(el: SVGElement, place: { x?: number; y?: number } | null) => void} */
+  const put = (el, place) => {
+    el.style.display = place ? '' : 'none';
+    if (place) setAttributes(el, place);
   };
   const frame = () => {
     const { row, col, exact } = link.cellOfKeys(link.looked(), rowKeys, colKeys);
-    const met = at ?? o.ring ?? (exact ? [row, col] : null);
-    put(rowBand, row !== null, null, lh + row * ch);
-    put(colBand, col !== null, lw + col * cw, null);
-    put(cross, met !== null, met && lw + met[1] * cw, met && lh + met[0] * ch);
+    const met = at ?? o.ring ?? (exact ? [row ?? 0, col ?? 0] : null);
+    put(rowBand, row === null ? null : { y: lh + row * ch });
+    put(colBand, col === null ? null : { x: lw + col * cw });
+    put(cross, met && { x: lw + met[1] * cw, y: lh + met[0] * ch });
     light(row, col);
   };
-  /** @type {(place: number[]) => string[]} */
+  /** @type {(place: Step2D) => string[]} */
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);
   svg.append(rowBand, colBand, cross);
-  walks(svg, {
+  /** @type {Walk<Step2D>} */
+  const way = {
     name: o.title,
     kind: 'matrix',
     hint: 'arrow keys move between cells, Enter pins',
@@ -222,6 +239,7 @@ function pointed(box, svg, light, o, g) {
       link.pin(keysOf(place));
       o.onpick?.(...place);
     },
-  });
+  };
+  walks(svg, way);
   link.follow(box, frame);
 }

@@ -11,6 +11,7 @@ import { term } from '../glossary.js';
 const SMALL = 26; // up to this many words per side get a cell each
 // told: { at, place, name, points, entry, shape, axes, lead, leads, values, scale, rows, cols, rowKey, colKey, picked,
 // opened, likely, credit, go }
+/** @type {(told: Inspected, actions: InspectorActions) => HTMLElement[]} */
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
@@ -29,7 +30,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         ),
         h('h2', told.name),
       ),
-      told.lead ? leads(told, onlead) : null,
+      told.lead ? leads(told, told.lead, onlead) : null,
     ),
     h(
       'div.chooser',
@@ -49,7 +50,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
     told.entry?.meaning && h('p.quiet', capital(told.entry.meaning), '.'),
     told.likely && bars(told.likely.rows, told.likely),
     told.credit,
-    told.values && !told.likely ? picture(told, inner, onpick) : null,
+    told.values && !told.likely ? picture(told, told.values, inner, onpick) : null,
     told.opened && h('hr.rule'),
     told.opened,
     told.inUnits !== undefined &&
@@ -58,15 +59,18 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
         'standardised; in the data’s units ',
         h('b.n', Number(told.inUnits.toPrecision(7)).toLocaleString('en', { maximumFractionDigits: 6 })),
       ),
-    told.values && told.likely ? picture(told, inner, onpick) : null,
+    told.values && told.likely ? picture(told, told.values, inner, onpick) : null,
   ];
-  return [h('div.scrolls', parts.filter(Boolean)), ways(told)].filter(Boolean);
+  return [h('div.scrolls', parts), ways(told)].filter(each => each !== null);
 }
 // A name with its terms as buttons: decoder, layer 1, head 0.
+/** @type {(text: string) => Content[]} */
 const inTerms = text => text.split(/\b(encoder|decoder|layer|head)\b/i).map(piece => term(piece.toLowerCase(), piece));
 // The axis of a shape: its name is the plural of what it counts.
+/** @type {(name: string) => Content} */
 const axis = name => term({ queries: 'query' }[name] ?? name.replace(/s$/, ''), name);
 // Links to other views of the part; they stay in view below what scrolls.
+/** @type {(told: Inspected) => HTMLElement | null} */
 function ways(told) {
   const number = told.picked?.[1] ?? 0;
   const all = [
@@ -81,10 +85,12 @@ function ways(told) {
   return all.length ? h('p.onward', all) : null;
 }
 // Whether the point has units per token, not outputs or tokens.
+/** @type {(told: Inspected) => boolean} */
 const isOfUnits = ({ axes, likely, picked }) =>
   axes.length === 2 && axes[0] === 'length' && !likely && Array.isArray(picked);
-function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
-  const name = { heads: 'head', kv_heads: 'head' }[leadAxis] ?? leadAxis;
+/** @type {(told: Inspected, lead: { index: number }, onlead: (i: number) => unknown) => HTMLElement} */
+function leads({ leads: count, leadNames, leadAxis = '' }, lead, onlead) {
+  const name = leadAxis.endsWith('heads') ? 'head' : leadAxis;
   const all = range(count).map(i => [i, leadNames?.[i] ?? String(i), { 'aria-label': `${name} ${i}` }]);
   return leadNames || count > 8
     ? h(
@@ -94,18 +100,20 @@ function leads({ lead, leads: count, leadNames, leadAxis }, onlead) {
       )
     : choice(name, all, lead.index, onlead, { kind: 'pick' });
 }
-function picture(told, inner, onpick) {
+/** @type {(told: Inspected, values: number[][], inner: number, onpick: InspectorActions['onpick']) => HTMLElement} */
+function picture(told, values, inner, onpick) {
   const u = unit();
-  const n = told.values.length;
-  const columns = told.values[0].length;
+  const n = values.length;
+  const columns = values[0].length;
   if (told.cols && n <= SMALL && columns <= SMALL) {
     const lw = told.rowNames ? Math.min(132, widest(told.rowNames, 0.9375, { most: 9 }) / u + 14) : 72;
     const cw = (inner - lw * u) / columns;
+    /** @type {(word: string) => string} */
     const brief = word => short(word, 9);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`,
-      values: told.values,
-      rows: (told.rowNames ?? told.rows).map(name => [name].flat().map(brief)),
+      values,
+      rows: (told.rowNames ?? told.rows ?? []).map(name => [name].flat().map(brief)),
       cols: told.cols.map(brief),
       rowKey: told.rowKey,
       colKey: told.colKey,
@@ -122,7 +130,7 @@ function picture(told, inner, onpick) {
   }
   return map({
     title: `${told.at}, row by row`,
-    values: told.values,
+    values,
     rows: told.rows,
     names: told.names,
     rowKey: told.rowKey,

@@ -9,6 +9,7 @@ import { grid, withTable } from './table.js';
 const FULL = 40; // up to this many rows have their own marks
 // o: { values, rows: [words or names], rowKey(i), scale, width, height, title, picked: [i, j], read(i, j, of),
 // onpick(i, j) }
+/** @type {(o: MapOptions) => HTMLElement} */
 export function map(o) {
   const u = unit();
   const n = o.values.length;
@@ -22,9 +23,11 @@ export function map(o) {
   tile(ctx, o.values, { ...place, height, scale: o.scale });
   const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil((16 * u) / pitch));
+  /** @type {SVGElement[]} */
   const texts = [];
   const many = n > FULL && o.rowKey;
   const floating = s('g'); // with many rows, every n-th word is labelled, and the selected one
+  /** @type {(word: string, i: number) => SVGElement} */
   const written = (word, i) =>
     s(
       'text',
@@ -37,6 +40,7 @@ export function map(o) {
       },
       short(word, 11),
     );
+  /** @type {(i: number) => SVGElement} */
   const band = i => s('rect.band', { x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
   o.rows?.forEach((word, i) => {
     if (many && (i % every || (i && (i + 0.5) * pitch > H - 7 * u))) return;
@@ -49,6 +53,7 @@ export function map(o) {
   const cells = cellsIn(o.values[0].length, W - lw);
   const w = (W - lw) / cells;
   const columns = o.values[0].length;
+  /** @type {(i: number, j: number) => Box} */
   const box = (i, j) => ({
     x: lw + Math.min(cells - 1, cellOf(j, columns, cells)) * w,
     y: i * pitch,
@@ -58,10 +63,12 @@ export function map(o) {
   const pointer = s('rect.pointer', { visibility: 'hidden', rx: 2 });
   if (o.picked && o.picked[0] < n) svg.append(s('rect.pickedcell', { rx: 2, ...box(...o.picked) }));
   svg.append(pointer);
+  /** @type {(event: MouseEvent) => Under} */
   const at = event => {
     const r = svg.getBoundingClientRect();
     return under(o.values, place, event.clientX - r.left, event.clientY - r.top);
   };
+  /** @type {(found: { row: number; column: number; of: number }) => void} */
   const look = found => {
     const key = o.rowKey?.(found.row);
     for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, String(value));
@@ -76,22 +83,26 @@ export function map(o) {
   };
   svg.addEventListener('mousemove', event => look(at(event)));
   svg.addEventListener('mouseleave', leave);
+  /** @type {(row: number, k: number) => { row: number; column: number; of: number; k: number }} */
   const stand = (row, k) => {
     const [from, to] = block(columns, cells, k);
     return { row, column: loudest(o.values[row], from, to), of: to - from, k };
   };
-  walks(svg, {
+  const { onpick } = o;
+  /** @type {Walk<ReturnType<typeof stand>>} */
+  const way = {
     name: o.title,
     look,
     leave,
     start: () =>
       stand(nearestIndex(o.picked?.[0] ?? 0, n), nearestIndex(cellOf(o.picked?.[1] ?? 0, columns, cells), cells)),
     step: ({ row, k }, down, across) => stand(nearestIndex(row + down, n), nearestIndex(k + across, cells)),
-    take: o.onpick && (({ row, column }) => o.onpick(row, column)),
-  });
+    take: onpick && (({ row, column }) => onpick(row, column)),
+  };
+  walks(svg, way);
   svg.addEventListener('click', event => {
     const found = at(event);
-    o.onpick?.(found.row, found.column);
+    onpick?.(found.row, found.column);
   });
   if (every > 1 && o.rowKey) {
     // a highlighted word hides its neighbours' labels
@@ -121,6 +132,7 @@ export function map(o) {
     most > 1 ? h('p.small.quiet', `Each cell shows the largest of up to ${most} values.`) : null,
   );
 }
+/** @type {(j: number, columns: number, cells: number) => number} */
 function cellOf(j, columns, cells) {
   // the cell of a number; blocks differ in size
   let k = Math.floor((j * cells) / columns);

@@ -13,6 +13,7 @@ const STRIP = 17;
 const JUMP = 10;
 
 // rows: numbers for each word or block of words, or null; o: side, scale, width, name
+/** @type {(words: string[], rows: number[][] | null, o: MinimapOptions) => HTMLElement} */
 export function minimap(words, rows, { side, scale, width: W, name }) {
   const u = unit();
   const n = words.length;
@@ -20,20 +21,22 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const H = (LINE + STRIP + 3) * u;
   const top = LINE * u;
   const { el, ctx } = canvas(W, H);
+  /** @type {(i: number) => number} */
   const x = i => i * per;
-  if (rows) strip(ctx, rows, { per: W / rows.length, top, high: STRIP * u, scale });
+  if (rows && scale) strip(ctx, rows, { per: W / rows.length, top, high: STRIP * u, scale });
   const svg = s('svg', { width: W, height: H });
   const box = h('div.minimap', { style: `width:${W}px;height:${H}px` }, el, svg);
   const floating = s('g');
+  /** @type {(i: number, lit?: string) => { at: number; wide: number; el: SVGElement }} */
   const text = (i, lit) => {
     const wide = widest([short(words[i])], 1.0625, { weight: 600 });
-    const at = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
+    const left = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
     return {
-      at,
+      at: left,
       wide,
       el: s(
         'text',
-        { class: `${special(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: at, y: top - 8 * u },
+        { class: `${special(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: left, y: top - 8 * u },
         short(words[i]),
       ),
     };
@@ -41,6 +44,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const gap = widest(words, 1.0625, { most: 14 }) + 16 * u;
   const every = EVERY.find(count => count * per >= gap) ?? n;
   const ticks = [];
+  /** @type {ReturnType<typeof text>[]} */
   const written = [];
   for (let i = 0; i < n; i += every) {
     const made = text(i);
@@ -55,18 +59,16 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     floating,
   );
 
+  /** @type {(pin: string) => number | null} */
   const placed = pin =>
     pin?.startsWith(`${side}:`) && Number(pin.split(':')[1]) < n ? Number(pin.split(':')[1]) : null;
-  /** @type {(pin: string, kind: string) => [number | null, string]} */
-  const lightOf = (pin, kind) => [placed(pin), kind];
   const light = () => {
-    const all = [
-      ...new Map([
-        ...link.state.pins.map(pin => lightOf(pin, 'pinned')),
-        ...link.state.hover.map(over => lightOf(over, 'lit')),
-      ]),
-    ].filter(([i]) => i !== null);
-    const shown = all.reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));
+    /** @type {Map<number, string>} */
+    const kinds = new Map();
+    for (const [how, keys] of Object.entries({ pinned: link.state.pins, lit: link.state.hover }))
+      for (const i of keys.map(placed)) if (i !== null) kinds.set(i, how);
+    const shown = [...kinds].reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));
+    /** @type {(one: { at: number; wide: number }, two: { at: number; wide: number }) => boolean} */
     const free = (one, two) => one.at + one.wide + 6 * u < two.at || two.at + two.wide + 6 * u < one.at;
     floating.replaceChildren(
       ...shown.flatMap((one, k) => [
@@ -83,8 +85,11 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     );
     for (const one of written) one.el.classList.toggle('away', !shown.every(other => free(one, other)));
   };
+  /** @type {(i: number) => string} */
   const key = i => `${side}:${i}`;
+  /** @type {(event: MouseEvent) => number} */
   const at = event => nearestIndex(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per), n);
+  /** @type {(i: number) => void} */
   const look = i => {
     if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
     readout({ at: [`token ${i} of ${n}: `, word(words[i])], path: '' });
@@ -111,6 +116,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
     rows: words.map((each, i) => [String(i), each]),
   }));
 }
+/** @type {(ctx: CanvasRenderingContext2D, rows: number[][], place: MinimapPlace) => void} */
 function strip(ctx, rows, { per, top, high, scale }) {
   rows.forEach((row, i) => {
     const x = Math.round(i * per * 2) / 2;

@@ -10,10 +10,13 @@ const DECADES = 3;
 const TOP = 30;
 const FOOT = 24;
 const RIGHT = 10;
+/** @type {(names: string[], most?: number) => number} */
 const named = (names, most) => widest(names, 0.875, { family: 'names', most });
+/** @type {(value: number, most: number) => number} */
 const share = (value, most) => (value > 0 && most > 0 ? Math.max(0, 1 + Math.log10(value / most) / DECADES) : 0);
 
 // o: layers, width, height, oncursor(step), onpick(step)
+/** @type {(o: NormsOptions) => Chart<NormsData>} */
 export function norms(o) {
   const u = unit();
   const W = o.width;
@@ -48,6 +51,7 @@ export function norms(o) {
     cell,
   );
   const el = h('div.heat.norms', { style: `width:${W}px;height:${H}px` }, ground, svg);
+  /** @type {NormsData & { most: number }} */
   let shown = { columns: [], from: 0, to: 1, most: 1 };
   withTable(el, o.title, () => ({
     corner: 'step',
@@ -55,8 +59,10 @@ export function norms(o) {
     rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(amount)]),
     note: 'The norm of each layer’s gradient before clipping.',
   }));
+  /** @type {(step: number) => number} */
   const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
 
+  /** @type {(data: NormsData) => void} */
   function draw({ columns, from, to }) {
     // columns: [step, norm of each layer...]
     let most = 0;
@@ -71,6 +77,7 @@ export function norms(o) {
       s('text.num', { x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
     );
   }
+  /** @type {(columns: number[][], most: number) => void} */
   function strip(columns, most) {
     // a column reaches back to the previous one unless there is a gap
     const inks = packed('seq');
@@ -88,6 +95,7 @@ export function norms(o) {
       ctx.drawImage(small, j, 0, 1, layers.length, a, box.y, b - a, box.h);
     });
   }
+  /** @type {(j: number) => [number, number]} */
   function span(j) {
     const { columns, from } = shown;
     const before = j ? columns[j - 1][0] : from;
@@ -101,18 +109,22 @@ export function norms(o) {
     const a = Math.round(x(start) * 2) / 2;
     return [a, Math.max(a + 1, Math.round(x(columns[j][0]) * 2) / 2)];
   }
+  /** @type {(step: number) => number} */
   const nearest = step => {
     const found = shown.columns.findIndex(column => column[0] >= step);
     return found < 0 ? shown.columns.length - 1 : found;
   };
+  /** @type {(step: number | null) => void} */
   function cursor(step) {
     line.style.display = step === null || !shown.columns.length ? 'none' : '';
     if (step !== null) line.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
+  /** @type {(step: number | null) => void} */
   function pick(step) {
     chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
     if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
   }
+  /** @type {(place: Step2D) => void} */
   function look([i, j]) {
     const { columns, most } = shown;
     const column = columns[j];
@@ -157,5 +169,5 @@ export function norms(o) {
     },
     take: ([, j]) => o.onpick?.(shown.columns[j][0]),
   });
-  return { el, draw, cursor, pick, svg };
+  return { el, draw, cursor, pick };
 }

@@ -1,11 +1,12 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
-import { s, special, widest, short, RIGHT_OF, range } from '../dom.js';
+import { s, special, widest, short, lastOf, RIGHT_OF, range } from '../dom.js';
 import { UNIT_SCALE, css, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
 import { withTable } from './table.js';
 import { yRow, yWord, markRow, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
 
+/** @type {(pen: ScenePen) => number} */
 export function outputRoom({ u, W, data }) {
   const roomy = W / u > 1000;
   const bar = (roomy ? 50 : 38) * u;
@@ -16,31 +17,51 @@ export function outputRoom({ u, W, data }) {
   return bar + 16 * u + Math.max(60 * u, widest(shownWords(data), 1.125, { weight: 600, most: 14 }));
 }
 // For a long text, only the outputs of the window are shown.
+/** @type {(data: SceneData) => string[]} */
 const shownWords = ({ said, bands }) => {
-  const { first, rows } = bands.at(-1);
+  const { first, rows } = lastOf(bands);
   return (said.words ?? []).slice(first, first + rows).filter(Boolean);
 };
+/** @type {(pen: ScenePen, band: Band) => void} */
 export function outputs(pen, band) {
   const { u, front, W, data } = pen;
   const roomy = W / u > 1000;
   const bar = (roomy ? 50 : 38) * u;
   if (!data.end) return;
+  const { at: endPoint, kind, point } = data.end;
+  const { classes = {}, numbers = [], words = [], shares = [] } = data.said;
   const x = band.right + 2 * u;
   const g = s('g', {
-    class: `part end${data.end.at === data.selected ? ' selected' : ''}`,
+    class: `part end${endPoint === data.selected ? ' selected' : ''}`,
     tabindex: -1,
     role: 'button',
-    'aria-label': `Output, ${data.end.kind}: ${data.end.at}`,
+    'aria-label': `Output, ${kind}: ${endPoint}`,
   });
-  const pane = { kind: 'end', at: data.end.at, x, w: W - x, say: data.end.kind, points: [data.end.point], scope: '' };
-  const head = y => s('text.halo', { x, y }, data.end.kind);
-  if (data.end.kind === 'class') {
-    const all = Object.entries(data.said.classes);
+  /** @type {Pane} */
+  const pane = {
+    kind: 'end',
+    side: band.side,
+    layer: null,
+    at: endPoint,
+    x,
+    w: W - x,
+    top: 0,
+    tall: 0,
+    label: kind,
+    short: '',
+    say: kind,
+    points: [point],
+    scope: '',
+  };
+  /** @type {(y: number) => SVGElement} */
+  const head = y => s('text.halo', { x, y }, kind);
+  if (kind === 'class') {
+    const all = Object.entries(classes);
     const step = Math.min(40 * u, band.tall / all.length);
     const y0 = band.y + band.tall / 2 - (all.length * step) / 2;
     const from = band.panes.findLast(each => each.kind === 'vector');
     const left = x + 34 * u;
-    const name = widest(Object.keys(data.said.classes), 1.125, { weight: 600 });
+    const name = widest(Object.keys(classes), 1.125, { weight: 600 });
     g.append(
       s('rect.hit', {
         x: left - 8 * u,
@@ -70,8 +91,8 @@ export function outputs(pen, band) {
     pane.top = y0;
     pane.tall = all.length * step;
     if (from) gather(pen, band, band.panes.find(each => each.kind === 'vector' && ofHead(each)) ?? from);
-  } else if (data.end.kind === 'number') {
-    const all = data.said.numbers ?? [];
+  } else if (kind === 'number') {
+    const all = numbers;
     const y0 = band.y + band.tall / 2 - all.length * 16 * u;
     g.append(
       s('rect.hit', {
@@ -104,8 +125,8 @@ export function outputs(pen, band) {
     for (let i = 0; i < band.rows; i++) {
       const y = yRow(band, i);
       const at = band.first + i;
-      const word = (data.said.words ?? [])[at] ?? '';
-      const p = data.said.shares[at];
+      const word = words[at] ?? '';
+      const p = shares[at];
       const frame = s('rect.frame', {
         x: x - 0.75,
         y: y - band.rowH / 2 - 0.75,
@@ -135,22 +156,22 @@ export function outputs(pen, band) {
     }
     if (every > 1) pen.columns.push({ every, texts });
   }
-  front.append(link.mark(g, `part:${data.end.at}`));
-  withTable(g, `Output: ${data.end.kind}`, () =>
-    data.end.kind === 'class'
-      ? { corner: 'class', columns: ['probability'], rows: Object.entries(data.said.classes) }
-      : data.end.kind === 'number'
+  front.append(link.mark(g, `part:${endPoint}`));
+  withTable(g, `Output: ${kind}`, () =>
+    kind === 'class'
+      ? { corner: 'class', columns: ['probability'], rows: Object.entries(classes) }
+      : kind === 'number'
         ? {
             corner: 'output',
             columns: ['number'],
-            rows: (data.said.numbers ?? []).map((value, i) => [String(i), value]),
+            rows: numbers.map((value, i) => [String(i), value]),
           }
         : {
             corner: 'after',
-            columns: [data.end.kind, 'probability'],
+            columns: [kind, 'probability'],
             rows: range(band.rows)
               .map(i => band.first + i)
-              .map(i => [band.words[i], data.said.words?.[i] ?? '', data.said.shares?.[i] ?? '']),
+              .map(i => [band.words[i], words[i] ?? '', shares[i] ?? '']),
             note: band.long
               ? `Tokens ${band.first} to ${band.first + band.rows - 1} of ${band.words.length}, the ones in the window.`
               : '',
@@ -158,18 +179,22 @@ export function outputs(pen, band) {
   );
   pen.hits.push({ part: g, pane, band });
 }
+/** @type {(x: number, y: number, width: number, height: number, p: number) => SVGElement[]} */
 function barAt(x, y, width, height, p) {
+  const place = { x, y: y - height / 2, height, rx: 1.5 };
   return [
-    s('rect', { x, y: y - height / 2, width, height, rx: 1.5, fill: 'var(--cell0)' }),
-    Number.isFinite(p)
-      ? s('rect', { x, y: y - height / 2, width: Math.max(1, width * p), height, rx: 1.5, fill: css(0.78, UNIT_SCALE) })
-      : null,
-  ].filter(Boolean);
+    s('rect', { ...place, width, fill: 'var(--cell0)' }),
+    ...(Number.isFinite(p)
+      ? [s('rect', { ...place, width: Math.max(1, width * p), fill: css(0.78, UNIT_SCALE) })]
+      : []),
+  ];
 }
 // Pooling: the strands merge into one vector, each with its share.
+/** @type {(pen: ScenePen, band: Band, to: Pane) => void} */
 function gather({ u, back, ctx, data }, band, to) {
   const shares = data.said.pooled ?? [];
   const y = to.top + to.tall / 2;
+  /** @type {(from: number) => string} */
   const way = from => `M${band.stop} ${from}C${band.stop + 26 * u} ${from} ${to.x - 26 * u} ${y} ${to.x} ${y}`;
   if (band.long)
     for (let i = 0; i < band.words.length; i += band.each) {

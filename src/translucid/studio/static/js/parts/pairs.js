@@ -4,6 +4,7 @@ import { num } from '../ink.js';
 import * as link from '../link.js';
 import { withTable } from './table.js';
 
+/** @type {(each: Said | null, kind: string) => HTMLElement} */
 const cell = (each, kind) =>
   h(
     'div',
@@ -13,8 +14,11 @@ const cell = (each, kind) =>
   );
 
 // one, two: [{ word, probability }]; two may be null. reads: the words above, keyOf: the key of a position.
+/** @type {(one: Said[], two: Said[] | null, o: PairOptions) => HTMLElement} */
 export function pairs(one, two, { reads, keyOf, labels, dashed = false }) {
+  /** @type {(list: Said[]) => string[]} */
   const words = list => list.map(each => each.word);
+  /** @type {[number | null, number | null][]} */
   const places = !two
     ? one.map((_, i) => [i, null])
     : one.length === two.length
@@ -30,13 +34,14 @@ export function pairs(one, two, { reads, keyOf, labels, dashed = false }) {
       const differ = two && a?.word !== b?.word;
       const pair = h(
         'div.pair',
-        reads && h('span.reads.word', reads[i] ?? ''),
+        reads && h('span.reads.word', reads[i ?? -1] ?? ''),
         cell(a, differ && a ? 'gone' : ''),
         two && cell(b, !b ? 'void' : differ ? 'new' : ''),
       );
       return i !== null && keyOf ? link.alive(pair, [keyOf(i)]) : pair;
     }),
   );
+  /** @type {(each: Said | null) => TableCell[]} */
   const cells = each => [each?.word ?? '', each && each.probability !== null ? each.probability : ''];
   return withTable(el, 'Outputs, token by token', () => ({
     corner: reads ? (labels[2] ?? '') : 'place',
@@ -50,6 +55,7 @@ export function pairs(one, two, { reads, keyOf, labels, dashed = false }) {
 }
 
 // Align two lists of words by their longest common subsequence.
+/** @type {(one: string[], two: string[]) => [number | null, number | null][]} */
 function align(one, two) {
   // -> [[place in one or null, place in two or null], ...]
   const best = Array.from({ length: one.length + 1 }, () => new Uint32Array(two.length + 1));
@@ -57,10 +63,13 @@ function align(one, two) {
     for (let j = two.length - 1; j >= 0; j--) {
       best[i][j] = one[i] === two[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
     }
+  /** @type {[number | null, number | null][]} */
   const found = [];
   let i = 0;
   let j = 0;
+  /** @type {number[]} */
   let left = [];
+  /** @type {number[]} */
   let right = [];
   const meet = () => {
     // words that differ are aligned in order
@@ -79,17 +88,17 @@ function align(one, two) {
   return found;
 }
 // The indices of `two` without a match in `one`.
+/** @type {(one: string[], two: string[]) => Set<number>} */
 export function unlike(one, two) {
-  return new Set(
-    align(one, two)
-      .filter(([i, j]) => j !== null && (i === null || one[i] !== two[j]))
-      .map(([, j]) => j),
-  );
+  return new Set(align(one, two).flatMap(([i, j]) => (j === null || (i !== null && one[i] === two[j]) ? [] : [j])));
 }
 // Words as a sentence: no space before punctuation, none inside a word (a continuation starts with a dot).
+/** @type {(word: string) => boolean} */
 const glued = word => /^[.,!?;:)]/.test(word) || /^·./.test(word);
+/** @type {(word: string) => string} */
 const bare = word => word.replace(/^·(?=.)/, '');
 // cut: whether words were omitted before; odd: the indices of marked words.
+/** @type {(words: string[], cut?: boolean, odd?: Set<number>) => Content[]} */
 export const sentence = (words, cut = false, odd = new Set()) => [
   cut ? '… ' : '',
   words.length ? '' : h('span.special', '(nothing)'),

@@ -17,11 +17,17 @@ const MAPS = [
   [false, 'moved'],
   [true, 'recovered'],
 ];
+/** @type {Map<string, Map<string, number[]>>} */
 const recoveries = new Map(); // runs and answer -> point -> how much each token recovers; runs never change
+/** @type {(values: number[]) => number} */
+const firstLargest = values => values.indexOf(Math.max(...values));
+/** @type {(value: number) => string} */
 const percent = value => `${fixed(100 * value, 0)} %`;
+/** @type {(text: string) => string} */
 const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
 // In a link: cell=POINT@3, map=recovered, part=attention, answer=6.17.5
+/** @type {Record<string, Check>} */
 export const patchInLink = {
   cell: (value, { run }) =>
     !run || run.points.some(point => point.at === value.split('@')[0]) ? '' : 'this run has no such point',
@@ -29,6 +35,7 @@ export const patchInLink = {
   part: among('stream', 'attention', 'feed-forward', 'cell'),
   answer: anything,
 };
+/** @type {(params: URLSearchParams) => PatchState} */
 export function patchOf(params) {
   const [at, token] = (params.get('cell') ?? '').split('@');
   const answer = (params.get('answer') ?? '').split('.');
@@ -40,12 +47,13 @@ export function patchOf(params) {
   };
 }
 // found: the difference of the two runs. state: from patchOf, with the side; it is changed here.
+/** @type {(o: PatchOptions) => PatchMap} */
 export function patchmap({ run, other, found, state }) {
   let rows = rowsOf();
+  /** @type {Patching | null} */
   let outline = null;
   let tracing = false;
   let refused = '';
-  let cell = null;
   const head = h('div.ripplehead');
   const asks = h('div.measured');
   const box = h('div.ripplebox');
@@ -56,14 +64,18 @@ export function patchmap({ run, other, found, state }) {
     const [position, output, against] = state.answer;
     return { clean: run.run, corrupted: other.run, ...given({ position, output, against }) };
   };
+  /** @returns {Map<string, number[]>} */
   function rowsOf() {
     const key = [run.run, other.run, ...state.answer].join();
-    if (!recoveries.has(key)) recoveries.set(key, new Map());
-    return recoveries.get(key);
+    const known = recoveries.get(key) ?? new Map();
+    recoveries.set(key, known);
+    return known;
   }
+  /** @type {(query: Record<string, unknown>) => Record<string, unknown>} */
   const given = query => Object.fromEntries(Object.entries(query).filter(([, value]) => value));
 
   // ---- what can be chosen
+  /** @type {() => RippleTable[]} */
   const tables = () => (state.recovered ? traced() : (found.ripple ?? []));
   const traced = () => {
     const all = (outline?.tables ?? []).filter(each => each.part === state.part);
@@ -80,13 +92,16 @@ export function patchmap({ run, other, found, state }) {
       (state.recovered ? all[0] : (all.find(each => started(each) >= 0) ?? all.at(-1)))
     );
   };
+  /** @type {(changes: Partial<PatchState>, address: Changes) => void} */
   function change(changes, address) {
     Object.assign(state, changes);
     settle(address);
     draw();
   }
+  /** @type {(table: RippleTable | undefined) => void} */
   function drawHead(table) {
     const parts = [...new Set((outline?.tables ?? []).map(each => each.part))];
+    /** @type {(each: RippleTable) => string} */
     const label = each => `${each.side}${!state.recovered && started(each) < 0 ? ' (same)' : ''}`;
     const sides = tables().map(each => [each.side, label(each)]);
     const points = tables().flatMap(each => each.points);
@@ -121,9 +136,9 @@ export function patchmap({ run, other, found, state }) {
   }
   // The measured output: its position, the output, and what it is compared with.
   function drawAsks() {
-    const needed = outline && (state.recovered || state.cell);
-    asks.hidden = !needed;
-    if (!needed) return;
+    asks.hidden = !(outline && (state.recovered || state.cell));
+    if (asks.hidden || !outline) return;
+    /** @type {(name: string, options: Option[], chosen: unknown, choose: (value: string) => void) => Element} */
     const pick = (name, options, chosen, choose) =>
       select(
         name,
@@ -131,6 +146,7 @@ export function patchmap({ run, other, found, state }) {
         chosen,
         choose,
       );
+    /** @type {(answer: unknown[]) => void} */
     const set = answer => {
       state.answer = answer.map(each => String(each ?? ''));
       rows = rowsOf();
@@ -138,6 +154,7 @@ export function patchmap({ run, other, found, state }) {
       load();
     };
     const { position, output, against } = outline;
+    /** @type {Option[]} */
     const choices = outline.choices.map(each => [each.id, each.word]);
     asks.replaceChildren(
       'logit of ',
@@ -163,6 +180,7 @@ export function patchmap({ run, other, found, state }) {
   }
 
   // ---- the map
+  /** @type {(table: PatchTable) => [number, number]} */
   function windowOf({ words }) {
     if (words.length <= WINDOW) return [0, words.length];
     const differs = words.findIndex(each => each.includes(' | '));
@@ -184,14 +202,16 @@ export function patchmap({ run, other, found, state }) {
     const from = table.from ?? 0;
     const largest = Math.max(1e-6, ...tables().flatMap(each => each.values.flat().map(v => v ?? 0)));
     const scale = state.recovered ? { kind: 'div', max: 1 } : { kind: 'seq', max: largest };
+    /** @type {Step2D | null} */
     const chosen =
       state.cell && table.points.includes(state.cell.at)
         ? [state.cell.token - from, table.points.indexOf(state.cell.at)]
         : null;
+    /** @type {(r: number, c: number) => Reading} */
     const recovers = (r, c) => ({
       at: [
         word(table.words[r]),
-        rows.has(table.points[c]) ? `: recovers ${percent(table.values[c][r])}` : ': not measured yet',
+        rows.has(table.points[c]) ? `: recovers ${percent(table.values[c][r] ?? NaN)}` : ': not measured yet',
       ],
       path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
       value: rows.has(table.points[c]) ? (table.values[c][r] ?? 0) : undefined,
@@ -216,7 +236,7 @@ export function patchmap({ run, other, found, state }) {
       h(
         'p.tail',
         state.recovered &&
-          table.words.length < (outline.tables.find(each => each.side === table.side)?.words.length ?? 0)
+          table.words.length < (outline?.tables.find(each => each.side === table.side)?.words.length ?? 0)
           ? `Tokens ${from + 1} to ${from + table.words.length}. `
           : '',
         refused
@@ -230,7 +250,7 @@ export function patchmap({ run, other, found, state }) {
       rest(
         start < 0
           ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale }
-          : reading(table, Math.max(0, table.values[start].indexOf(Math.max(...table.values[start]))), start, scale),
+          : reading(table, firstLargest(table.values[start].map(v => v ?? 0)), start, scale),
       );
     back();
     link.paint();
@@ -241,8 +261,9 @@ export function patchmap({ run, other, found, state }) {
     while (tracing && !left()) {
       const table = tables().find(each => each.points.some(point => !rows.has(point)));
       if (!table) break;
-      const at = table.points.find(each => !rows.has(each));
-      const tokens = `${table.from}:${table.from + table.words.length}`;
+      const at = table.points.find(each => !rows.has(each)) ?? '';
+      const from = table.from ?? 0;
+      const tokens = `${from}:${from + table.words.length}`;
       const asked = rows;
       try {
         asked.set(at, (await api.patchRow({ ...measure(), at, tokens })).recovered);
@@ -257,6 +278,7 @@ export function patchmap({ run, other, found, state }) {
   }
 
   // ---- one cell
+  /** @type {(at: string, token: number) => void} */
   function take(at, token) {
     const same = state.cell?.at === at && state.cell.token === token;
     state.cell = same ? null : { at, token };
@@ -271,16 +293,20 @@ export function patchmap({ run, other, found, state }) {
       if (refused) refuse(refused);
       return;
     }
+    let cell;
     try {
       cell = await api.patchCell({ ...measure(), at: wanted.at, token: wanted.token });
     } catch (error) {
       refuse(api.refusal(error));
       return;
     }
-    if (wanted === state.cell && !left()) drawCard();
+    if (wanted === state.cell && !left()) drawCard(cell);
   }
-  function drawCard() {
-    const table = (outline?.tables ?? found.ripple).find(each => each.points.includes(cell.at));
+  /** @type {(cell: PatchCell) => void} */
+  function drawCard(cell) {
+    /** @type {(PatchTable | Ripple)[]} */
+    const known = outline?.tables ?? found.ripple ?? [];
+    const table = known.find(each => each.points.includes(cell.at));
     const depth = table?.depths[table.points.indexOf(cell.at)] ?? cell.at;
     const answer = cell.words.join(' over ');
     const before = found.says[1];
@@ -309,6 +335,7 @@ export function patchmap({ run, other, found, state }) {
       h('button.python', { title: cell.python, onclick: () => copy(cell.python) }, 'Copy Python'),
     );
   }
+  /** @type {(message: string) => void} */
   function refuse(message) {
     refused = message;
     card.hidden = !state.cell;

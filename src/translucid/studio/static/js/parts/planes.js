@@ -5,6 +5,7 @@ import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
 // The contour at one half: a line segment for each square that it crosses.
+/** @type {(grid: number[][], ticks: number[], level?: number) => number[][][]} */
 export function contour(grid, ticks, level = 0.5) {
   const found = [];
   for (let j = 0; j + 1 < ticks.length; j++)
@@ -15,6 +16,7 @@ export function contour(grid, ticks, level = 0.5) {
         [i + 1, j + 1],
         [i, j + 1],
       ];
+      /** @type {number[][]} */
       const cuts = [];
       corners.forEach(([a, b], k) => {
         const [c, d] = corners[(k + 1) % 4];
@@ -32,10 +34,12 @@ export function contour(grid, ticks, level = 0.5) {
 // centre: the value without colour; level: of the contour, if any; point: the current input.
 const EDGE = 44; // units, for the labels
 const EVERY = 16; // grid points between two rows of the table
+/** @type {(data: PlaneFunction, size: number) => HTMLElement} */
 export function planePicture({ name, grid, ticks, point, scale, centre, level }, size) {
   const u = unit();
   const side = Math.max(120 * u, size - 2 * EDGE * u);
   const last = grid.length - 1;
+  /** @type {(value: number, axis: number) => number} */
   const place = (value, axis) => ((value - ticks[axis][0]) / (ticks[axis][last] - ticks[axis][0])) * side;
   const { el, ctx } = canvas(side, side);
   ctx.drawImage(
@@ -62,6 +66,7 @@ export function planePicture({ name, grid, ticks, point, scale, centre, level },
     height: side,
     onpointermove: event => {
       const { left, top } = el.getBoundingClientRect();
+      /** @type {(share: number) => number} */
       const at = share => Math.round(Math.min(1, Math.max(0, share)) * last);
       const i = at((event.clientX - left) / side);
       const j = at(1 - (event.clientY - top) / side);

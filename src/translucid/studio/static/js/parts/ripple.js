@@ -6,6 +6,7 @@ import { readout, word } from '../readout.js';
 import { withTable } from './table.js';
 import { walks } from '../keyboard.js';
 
+/** @type {Record<string, string>} */
 const SHORT = {
   'after self-attention': 'self',
   'after cross-attention': 'cross',
@@ -16,6 +17,7 @@ const SHORT = {
   'last norm': 'norm',
   'after alignment': 'align',
 };
+/** @type {(depths: string[]) => { names: string[]; groups: { layer: string; from: number; to: number }[] }} */
 function columns(depths) {
   // short names, and the layers they belong to
   const found = depths.map(depth => {
@@ -27,18 +29,22 @@ function columns(depths) {
         (at ? at[2] : depth).replace(/^(forward|backward) \w+ hidden$/, '$1').replace(/^\w+ hidden$/, 'state'),
     };
   });
+  /** @type {{ layer: string; from: number; to: number }[]} */
   const groups = [];
   found.forEach(({ layer }, i) => {
     if (layer === null) return;
-    if (groups.at(-1)?.layer === layer) groups.at(-1).to = i + 1;
+    const group = groups.at(-1);
+    if (group?.layer === layer) group.to = i + 1;
     else groups.push({ layer, from: i, to: i + 1 });
   });
   return { names: found.map(each => each.name), groups };
 }
-export const started = table => table.depths.findIndex((_, d) => table.values[d].some(v => v === null || v > 1e-6));
+/** @type {(table: RippleTable) => number} */
+export const started = table =>
+  table.depths.findIndex((_, d) => table.values[d].some(v => v === null || (v ?? 0) > 1e-6));
 
 // take(row, column): on click, besides pinning; chosen: the framed cell; told: the status bar's content.
-/** @type {(table: any, o: any) => HTMLElement} */
+/** @type {(table: RippleTable, o: RippleOptions) => HTMLElement} */
 export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
@@ -96,7 +102,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   const room = groups.length ? (groups[0].to - groups[0].from) * cw : 1;
   const apart = Math.ceil((widest([groups.at(-1)?.layer ?? ''], 0.875) + 4 * u) / room); // of many layers, some
   for (const { layer, from, to } of groups)
-    if ((grouped || !flat) && layer % apart === 0)
+    if ((grouped || !flat) && Number(layer) % apart === 0)
       svg.append(
         s('path.bracket', { d: `M${lw + from * cw + 4 * u} ${lh - 26 * u}H${lw + to * cw - 4 * u}` }),
         s(
@@ -163,6 +169,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
     note: note ?? 'How far each vector moved, as a fraction of its length.',
   }));
 }
+/** @type {(table: RippleTable, row: number, column: number, scale: Scale) => Reading} */
 export const reading = (table, r, c, scale) => ({
   at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`],
   path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`,

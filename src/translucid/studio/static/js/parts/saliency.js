@@ -1,21 +1,23 @@
 // Saliency as bars under the sentence: gradient × input of each input token for the output at one position. On demand;
 // it follows the pin.
-import { h, icon } from '../dom.js';
+import { byId, h, icon } from '../dom.js';
 import { css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { address, settle } from '../route.js';
 import { notice, word } from '../readout.js';
 
+/** @type {Record<string, string>} */
 const AT = { target_tokens: 'tgt', next_tokens: 'tgt', tags: 'src', masked_tokens: 'src' }; // where answers stand
 
 // Add a button beside the sentence; the result removes everything again.
+/** @type {(run: Run, model: Model) => () => void} */
 export function saliency(run, model) {
-  const sentence = document.getElementById('sentence');
+  const sentence = byId('sentence');
   const chips = [...sentence.querySelectorAll('.token')];
   const edit = sentence.querySelector('.rewrite');
   if (!chips.length || !edit) return () => {};
-  const side = AT[model.outputs];
+  const side = AT[model.outputs ?? ''];
   let on = address().params.get('saliency') === 'on';
   let turn = 0;
   const what = h('span');
@@ -32,6 +34,7 @@ export function saliency(run, model) {
   );
   edit.before(button);
   // A word of a translation is shown at the row that writes it; it is read one row later.
+  /** @type {(found: Saliency, key: string) => number | undefined} */
   const counted = (found, key) => {
     const [of, place] = key.split(':');
     const later = of === 'tgt' && run.tokens.source.length ? 1 : 0;
@@ -46,14 +49,14 @@ export function saliency(run, model) {
     button.setAttribute('aria-pressed', String(on));
     if (!on) return clear();
     const found = await api
-      .saliency(run.run, (side && link.pinned(side)) ?? 0)
+      .saliency(run.run, (side ? link.pinned(side) : null) ?? 0)
       .catch(error => notice(api.refusal(error)));
     if (mine !== turn) return;
     clear();
     if (!found) return;
     what.append(' for ', word(found.word));
     for (const chip of chips) {
-      const value = counted(found, chip.dataset.key);
+      const value = counted(found, chip.dataset.key ?? '');
       if (value === undefined) {
         chip.append(h('span.counted.unread')); // not read yet at this position; all stand in one line
         continue;

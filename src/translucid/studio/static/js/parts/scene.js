@@ -1,5 +1,5 @@
 // The picture of Flow: strands through panes. Panes are at the back, numbers on canvas, words and frames in front.
-import { h, s, special, unit, widest, short, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
+import { h, s, special, unit, widest, short, lastOf, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
 import { canvas, css, figure, fixed, planeMap, rgb, textOn, cssVariable, tile } from '../ink.js';
 import * as link from '../link.js';
 import { across, drawn, faint, letDown, strongest, topOfEach } from './attention_lines.js';
@@ -16,6 +16,7 @@ const BEHIND = 120; // of all words, on canvas
 const GATHERED = 16; // strands of its memory
 
 // data: { bands (with their heights), end, tiles, weights (see slices.js), selected, width, height, said }
+/** @type {(data: SceneData) => { root: HTMLElement; hits: Hit[]; columns: LabelColumn[] }} */
 export function scene(data) {
   const u = unit();
   const W = data.width;
@@ -40,14 +41,29 @@ export function scene(data) {
       ),
     ),
   );
-  const pen = { u, W, H, back, front, ctx, data, notes: new Set(), hits: [], columns: [], pooled: 1 };
   const wide = Math.max(...data.bands.map(band => widest(band.words, 1.125, { most: 16 })), 30 * u);
   const many = Math.max(...data.bands.flatMap(band => band.ids.map(id => String(id).length)), 0);
-  pen.xWord = Math.max(70 * u, wide);
-  pen.xId = pen.xWord + (many ? 10 * u + many * 8.6 * u : 0);
-  pen.x0 = pen.xId + 12 * u;
+  const xWord = Math.max(70 * u, wide);
+  const xId = xWord + (many ? 10 * u + many * 8.6 * u : 0);
   const patterns = data.bands.flatMap(band => band.panes).filter(pane => data.weights.has(pane.at)).length;
-  pen.most = Math.floor(CURVES / Math.max(1, patterns));
+  /** @type {ScenePen} */
+  const pen = {
+    u,
+    W,
+    H,
+    back,
+    front,
+    ctx,
+    data,
+    notes: new Set(),
+    hits: [],
+    columns: [],
+    pooled: 1,
+    xWord,
+    xId,
+    x0: xId + 12 * u,
+    most: Math.floor(CURVES / Math.max(1, patterns)),
+  };
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
     const room = last ? outputRoom(pen) : 44 * u;
@@ -55,18 +71,19 @@ export function scene(data) {
       u,
       roomy: W / u > 1000,
     });
-    band.right = band.columns ? Math.min(W - room, band.panes.at(-1).x + band.panes.at(-1).w + 40 * u) : W - room;
+    const end = lastOf(band.panes);
+    band.right = band.columns ? Math.min(W - room, end.x + end.w + 40 * u) : W - room;
     (band.columns ? numbers : strands)(pen, band);
   }
-  if (data.bands.length === 2) memory(pen, ...data.bands);
-  outputs(pen, data.bands.at(-1));
+  if (data.bands.length === 2) memory(pen, data.bands[0], data.bands[1]);
+  outputs(pen, lastOf(data.bands));
   const told = notesOf(pen);
   if (told) front.append(s('text.note', { x: 0, y: H - 6 * u }, told));
   withTable(root, 'The parts, in the order of the data', () => ({
     corner: 'part',
     columns: ['name in the trace', 'size'],
     rows: pen.hits.map(({ pane }) => [
-      pane.say,
+      pane.say ?? '',
       pane.at,
       (pane.points.find(point => point.at === pane.at)?.shape ?? []).join(' × '),
     ]),
@@ -75,6 +92,7 @@ export function scene(data) {
   return { root, hits: pen.hits, columns: pen.columns };
 }
 // A highlighted word without a label hides its neighbours' labels.
+/** @type {(columns: LabelColumn[]) => void} */
 export function makeRoom(columns) {
   for (const { every, texts } of columns) {
     const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
@@ -84,9 +102,10 @@ export function makeRoom(columns) {
   }
 }
 
+/** @type {(pen: ScenePen, band: Band) => void} */
 function strands(pen, band) {
   const { u, front, back, ctx, data } = pen;
-  const through = band.panes.findLast(pane => pane.kind !== 'vector');
+  const through = band.panes.findLast(pane => pane.kind !== 'vector') ?? lastOf(band.panes);
   const stop = band === data.bands.at(-1) && data.end?.kind !== 'class' ? band.right - 4 * u : through.x + through.w;
   band.stop = stop;
   front.append(s('text.title', { x: 0, y: band.y - (PAD + 9) * u }, band.side === 'encoder' ? 'Encoder' : 'Decoder'));
@@ -153,11 +172,11 @@ function strands(pen, band) {
   for (const pane of band.panes) fill(pen, band, pane, frames);
   frames.forEach((d, i) => d && front.append(markRow(s('path.frame', { d }), band, i)));
   if (band.long) {
-    const tiles = band.panes.map(pane => pane.inner ?? pane.out);
+    const tiles = band.panes.flatMap(pane => pane.inner ?? pane.out ?? []);
     floats(
       pen,
       band,
-      tiles.filter(inner => inner && inner.y === undefined),
+      tiles.filter(inner => inner.y === undefined),
     );
   }
   brackets(pen, band);
@@ -173,10 +192,13 @@ function strands(pen, band) {
   ctx.globalAlpha = 1;
 }
 // The number of words outside the window.
+/** @type {(pen: ScenePen, band: Band) => void} */
 function bounds({ front, notes, u, xId }, band) {
   const n = band.words.length;
   const last = band.first + band.rows;
+  /** @type {(y: number) => SVGElement} */
   const line = y => s('path.bracket.windowedge', { d: `M0 ${y}H${band.stop}` });
+  /** @type {(from: number, to: number, y: number, room: number) => SVGElement | string} */
   const told = (from, to, y, room) =>
     room >= 18 * u
       ? s('text.id.quietly', { x: xId, y, ...LEFT_OF }, from === to ? String(from) : `${from} … ${to}`)
@@ -193,12 +215,16 @@ function bounds({ front, notes, u, xId }, band) {
     `tokens ${band.first} to ${last - 1} of ${n}, the others compressed${band.each > 1 ? ` by ${band.each}` : ''}`,
   );
 }
+/** @type {Record<number, string>} */
 const ENDINGS = { 1: 'st', 2: 'nd', 3: 'rd' };
+/** @type {(n: number) => string} */
 const nth = n => `${n}${Math.floor((n % 100) / 10) === 1 ? 'th' : (ENDINGS[n % 10] ?? 'th')}`;
 
 // The thickness is the norm of the vector at the last point where it is known.
+/** @type {(pen: ScenePen, band: Band) => void} */
 function threads(pen, band) {
   const { ctx, u, data } = pen;
+  /** @type {(number[] | null)[]} */
   const norms = [];
   let most = 0;
   for (const pane of band.panes) {
@@ -213,6 +239,7 @@ function threads(pen, band) {
     const y = yRow(band, i);
     let x = pen.x0 - 4 * u;
     let thick = Math.min(1.2 * u, band.pitch * 0.3);
+    /** @type {(to: number) => void} */
     const draw = to => {
       ctx.lineWidth = thick;
       ctx.beginPath();
@@ -229,12 +256,14 @@ function threads(pen, band) {
         ctx.globalAlpha = 1;
       }
       x = Math.min(pane.kind === 'vector' ? pane.x : pane.x + pane.w, band.stop);
-      if (norms[k]) thick = Math.min(band.pitch * 0.34, (0.7 + (3 * norms[k][i]) / most) * u);
+      const norm = norms[k]?.[i];
+      if (norm !== undefined) thick = Math.min(band.pitch * 0.34, (0.7 + (3 * norm) / most) * u);
     });
     if (x < band.stop) draw(band.stop);
   }
 }
 
+/** @type {(pen: ScenePen, band: Band, pane: Pane) => void} */
 function glass(pen, band, pane) {
   const { back, front, u, data } = pen;
   const plate = pane.kind === 'plate';
@@ -280,6 +309,7 @@ function glass(pen, band, pane) {
   for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
   pen.hits.push({ part, pane, band });
 }
+/** @type {(pen: ScenePen, band: Band, pane: Pane, frames: string[]) => void} */
 function fill(pen, band, pane, frames) {
   const { ctx, data, u } = pen;
   const held = data.tiles.get(pane.at);
@@ -287,32 +317,35 @@ function fill(pen, band, pane, frames) {
   if (pane.kind === 'self' || pane.kind === 'cross') {
     let right = pane.x + pane.w - 5 * u;
     const out = pane.result && data.tiles.get(pane.result.at);
-    if (out && pane.w > 92 * u) {
+    if (pane.result && out && pane.w > 92 * u) {
       const width = Math.min(34 * u, pane.w * 0.2);
       pane.out = { at: pane.result.at, x: right - width, width };
       paint(pen, band, out, { x: right - width, width }, frames);
       right -= width + 3 * u;
     }
     pane.wires = right;
-    if (pane.kind === 'self' && data.weights.has(pane.at)) selfAttention(pen, band, pane);
+    const weights = data.weights.get(pane.at);
+    if (pane.kind === 'self' && weights) selfAttention(pen, band, pane, weights);
     return;
   }
   if (!held) return;
   const inset = pane.among === 'group' ? 8 * u : pane.kind === 'plate' ? 2.5 * u : pane.kind === 'thin' ? 2 * u : 3 * u;
-  pane.inner = { x: pane.x + inset, width: pane.w - 2 * inset };
+  const room = { x: pane.x + inset, width: pane.w - 2 * inset };
+  pane.inner = room;
+  const { scale } = held;
   if (pane.kind === 'vector') {
-    pane.inner.y = pane.top + pane.tall / 2 - pitch / 2;
-    tile(ctx, held.rows, { ...pane.inner, pitch, height: Math.min(rowH, pane.tall), scale: held.scale });
+    const y = pane.top + pane.tall / 2 - pitch / 2;
+    pane.inner = { ...room, y };
+    tile(ctx, held.rows, { ...room, y, pitch, height: Math.min(rowH, pane.tall), scale });
   } else if (pane.kind === 'plate') {
-    tile(ctx, held.rows, { ...pane.inner, y: band.y0, pitch, height: rowH, scale: held.scale, alpha: 0.34 });
-    if (held.far) press(ctx, held.far, band, { ...pane.inner, scale: held.scale, alpha: 0.34 });
-  } else paint(pen, band, held, pane.inner, frames);
-  pen.pooled = Math.max(
-    pen.pooled,
-    held.step * Math.ceil(held.rows[0].length / Math.max(1, Math.floor(pane.inner.width / 3))),
-  );
-  if (pane.wire) wires(pen, band, pane);
+    tile(ctx, held.rows, { ...room, y: band.y0, pitch, height: rowH, scale, alpha: 0.34 });
+    if (held.far) press(ctx, held.far, band, { ...room, scale, alpha: 0.34 });
+  } else paint(pen, band, held, room, frames);
+  const cells = Math.max(1, Math.floor(room.width / 3));
+  pen.pooled = Math.max(pen.pooled, held.step * Math.ceil(held.rows[0].length / cells));
+  if (pane.wire) wires(pen, band, pane, pane.wire);
 }
+/** @type {(pen: ScenePen, band: Band, held: Tile, room: TileRoom, frames: string[]) => void} */
 function paint({ ctx }, band, held, { x, width }, frames) {
   tile(ctx, held.rows, { x, y: band.y0, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
   if (held.far) press(ctx, held.far, band, { x, width, scale: held.scale });
@@ -322,7 +355,8 @@ function paint({ ctx }, band, held, { x, width }, frames) {
   }
 }
 // The wire between the strands of a recurrent layer: the state passes from word to word.
-function wires({ ctx, u }, band, pane) {
+/** @type {(pen: ScenePen, band: Band, pane: Pane, way: number) => void} */
+function wires({ ctx, u }, band, pane, way) {
   const x = pane.x + pane.w / 2;
   const free = band.pitch - band.rowH;
   const head = Math.min(3.5 * u, free * 0.3);
@@ -331,7 +365,7 @@ function wires({ ctx, u }, band, pane) {
   for (let i = 0; i < band.rows - 1; i++) {
     const a = yRow(band, i) + band.rowH / 2;
     const b = yRow(band, i + 1) - band.rowH / 2;
-    const [from, to] = pane.wire > 0 ? [a, b] : [b, a];
+    const [from, to] = way > 0 ? [a, b] : [b, a];
     ctx.beginPath();
     ctx.moveTo(x, from);
     ctx.lineTo(x, to);
@@ -339,24 +373,28 @@ function wires({ ctx, u }, band, pane) {
     if (free > 6 * u) {
       ctx.beginPath();
       ctx.moveTo(x, to);
-      ctx.lineTo(x - head, to - pane.wire * head * 1.3);
-      ctx.lineTo(x + head, to - pane.wire * head * 1.3);
+      ctx.lineTo(x - head, to - way * head * 1.3);
+      ctx.lineTo(x + head, to - way * head * 1.3);
       ctx.fill();
     }
   }
 }
+/** @type {(pen: ScenePen, weights: Numbers[], shown: number) => Lines} */
 function chosen(pen, weights, shown) {
   const found = strongest(weights, pen.most);
   if (found.left) pen.notes.add(`the strongest ${shown.toLocaleString('en')} lines`);
   return found;
 }
+/** @type {(band: Band, from: number, to: number) => number} */
 const among = (band, from, to) => Math.min(band.words.length - 1, (from + to - 1) / 2);
+/** @type {(band: Band, held: { first?: number; stepRows: number }) => Along} */
 const yQueries =
   (band, { first = 0, stepRows }) =>
   i =>
     yWord(band, among(band, first + i * stepRows, first + (i + 1) * stepRows));
 // curve(held): the shape of the lines. In a long text, each word of the window has its lines; the strongest of all
 // others are behind them.
+/** @type {(pen: ScenePen, band: Band, held: Weights, curve: (held: Averaged) => Curve, keys: Band) => void} */
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
@@ -371,15 +409,16 @@ function lines(pen, band, held, curve, keys) {
     }),
   );
 }
-function selfAttention(pen, band, pane) {
+/** @type {(pen: ScenePen, band: Band, pane: Pane, weights: Weights) => void} */
+function selfAttention(pen, band, pane, weights) {
   lines(
     pen,
     band,
-    pen.data.weights.get(pane.at),
+    weights,
     held =>
       across({
         xa: pane.x + 5 * pen.u,
-        xb: pane.wires,
+        xb: pane.wires ?? pane.x + pane.w,
         yQuery: yQueries(band, held),
         yKey: k => yWord(band, among(band, ...held.keys[k])),
       }),
@@ -387,9 +426,10 @@ function selfAttention(pen, band, pane) {
   );
 }
 // Strands from the encoder to each pane with cross-attention.
+/** @type {(pen: ScenePen, source: Band, target: Band) => void} */
 function memory(pen, source, target) {
   const { u, back, data } = pen;
-  const from = source.panes.at(-1);
+  const from = lastOf(source.panes);
   const n = source.words.length;
   const lane = Math.min(3.25 * u, (36 * u) / n);
   const R = Math.min(5 * u, Math.max(2 * u, lane * 4));
@@ -397,7 +437,9 @@ function memory(pen, source, target) {
     const top = target.y - PAD * u;
     const first = source.y + source.tall + 15 * u;
     const span = (pane.wires ?? pane.x + pane.w) - pane.x;
+    /** @type {(word: number) => number} */
     const tick = word => pane.x + span * (0.06 + (0.6 * (word + 0.5)) / n);
+    /** @type {(word: number) => string} */
     const way = word => {
       const y = yWord(source, word);
       const vx = from.x + from.w + 7 * u + word * lane;
@@ -439,13 +481,14 @@ function memory(pen, source, target) {
           letDown({
             tick: k => tick(among(source, ...each.keys[k])),
             top,
-            right: pane.wires,
+            right: pane.x + span,
             yQuery: yQueries(target, each),
           }),
         source,
       );
   }
 }
+/** @type {(pen: ScenePen, band: Band) => void} */
 function brackets({ front, u }, band) {
   const above = band.side === 'encoder' || band.key === 'src';
   const y = above ? band.y - (PAD + 29) * u : band.y + band.tall + (PAD + 9) * u;
@@ -453,7 +496,7 @@ function brackets({ front, u }, band) {
   for (const group of new Set(band.panes.map(pane => pane.group).filter(Boolean))) {
     const mine = band.panes.filter(pane => pane.group === group);
     const x = mine[0].x - 3 * u;
-    const w = mine.at(-1).x + mine.at(-1).w + 3 * u - x;
+    const w = lastOf(mine).x + lastOf(mine).w + 3 * u - x;
     front.append(
       s('path.bracket', { d: `M${x} ${y} v${sign * 6 * u} h${w} v${-sign * 6 * u}` }),
       s('text.halo', { x: x + w / 2, y: y + sign * 6 * u, ...ABOVE, ...RIGHT_OF }, group),
@@ -463,6 +506,7 @@ function brackets({ front, u }, band) {
 
 // A model of numbers: one column per layer. A neuron is a cell with its number; if there are two inputs, it is a map of
 // its values over the plane as well, with a dot at the inputs.
+/** @type {(pen: ScenePen, band: Band) => void} */
 function numbers(pen, band) {
   const { u, front, back, ctx, data } = pen;
   const tall = Math.min(band.tall, 600 * u);
@@ -473,7 +517,7 @@ function numbers(pen, band) {
     const y = ys[i];
     front.append(
       link.mark(s('text.word', { x: pen.xWord, y: y - 10 * u, ...LEFT_OF }, word), `src:${i}`),
-      s('text.num', { x: pen.xWord, y: y + 10 * u, ...LEFT_OF }, band.given[i] ?? ''),
+      s('text.num', { x: pen.xWord, y: y + 10 * u, ...LEFT_OF }, band.given?.[i] ?? ''),
     );
   });
   for (const pane of band.panes) {
@@ -484,16 +528,18 @@ function numbers(pen, band) {
     const maps = data.maps?.grids[pane.at];
     const share = tall / values.length;
     const side = maps ? Math.min(pane.w - 8 * u, share - (BAR + 12) * u, MAP * u) : 0;
-    const mapped = side >= LEAST_MAP * u;
+    const mapped = maps !== undefined && side >= LEAST_MAP * u;
     const step = mapped ? Math.min(share, side + (BAR + 22) * u) : Math.min(44 * u, share);
     const y0 = band.y + (tall - step * values.length) / 2;
     const width = mapped ? side : pane.w - 8 * u;
-    pane.inner = { x: pane.x + (pane.w - width) / 2, width, y: y0, pitch: step };
+    const room = { x: pane.x + (pane.w - width) / 2, width, y: y0, pitch: step };
+    pane.inner = room;
     const high = mapped ? BAR * u : Math.max(2, step - 2 * u);
+    /** @type {(i: number) => number} */
     const middle = i => y0 + (i + 0.5) * step + (mapped ? side / 2 : 0); // of its number
     values.forEach((value, i) => {
-      tile(ctx, [[value]], { ...pane.inner, y: middle(i) - high / 2, pitch: high, height: high, scale: held.scale });
-      if (mapped) mapOf(pen, maps[i], { x: pane.inner.x, y: middle(i) - high / 2 - side, side }, band.given);
+      tile(ctx, [[value]], { ...room, y: middle(i) - high / 2, pitch: high, height: high, scale: held.scale });
+      if (mapped) mapOf(pen, maps[i], { x: room.x, y: middle(i) - high / 2 - side, side }, band.given ?? []);
       if (high < 18 * u || width < 48 * u) return;
       figure(ctx, fixed(value), pane.x + pane.w / 2, middle(i) + u, {
         size: 14 * u,
@@ -512,6 +558,7 @@ function numbers(pen, band) {
 const MAP = 150; // units, the largest map of a neuron
 const LEAST_MAP = 26;
 const BAR = 20; // of the number below it
+/** @type {(pen: ScenePen, grid: number[][], place: { x: number; y: number; side: number }, given: string[]) => void} */
 function mapOf({ ctx, front, data, u }, grid, { x, y, side }, given) {
   const most = grid.flat().reduce((found, value) => Math.max(found, Math.abs(value)), 0) || 1;
   ctx.imageSmoothingEnabled = true;
@@ -522,20 +569,24 @@ function mapOf({ ctx, front, data, u }, grid, { x, y, side }, given) {
     side,
     side,
   );
-  const [a, b] = given.map((value, k) => (Number(value) - data.maps.low[k]) / (data.maps.high[k] - data.maps.low[k]));
+  const { low = [], high = [] } = data.maps ?? {};
+  const [a, b] = given.map((value, k) => (Number(value) - low[k]) / (high[k] - low[k]));
   if (a >= 0 && a <= 1 && b >= 0 && b <= 1)
     front.append(s('circle.input', { cx: x + a * side, cy: y + (1 - b) * side, r: 3.5 * u }));
 }
 // Numbers on the lines if they are few: near the neuron that a line leads to, where they do not overlap.
 const NUMBERED = 24;
+/** @type {(weights: DrawnWeight[], u: number) => SVGElement[]} */
 function weightNumbers(weights, u) {
   if (weights.length > NUMBERED) return [];
+  /** @type {[x: number, y: number, half: number][]} */
   const taken = [];
   return weights.flatMap(({ ends: [x1, y1, x2, y2], value }) => {
     const text = fixed(value);
     const half = (text.length * 8.6 * u) / 2 + 2 * u;
     for (const share of [0.66, 0.5, 0.34, 0.8, 0.22]) {
       const [x, y] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+      /** @type {(place: [x: number, y: number, half: number]) => boolean} */
       const meets = ([a, b, w]) => Math.abs(a - x) < w + half && Math.abs(b - y) < 17 * u;
       if (x - half < x1 || x + half > x2 || taken.some(meets)) continue;
       taken.push([x, y, half]);
@@ -545,6 +596,7 @@ function weightNumbers(weights, u) {
   });
 }
 
+/** @type {(pen: ScenePen) => string} */
 function notesOf(pen) {
   const said = [...pen.notes];
   if (pen.pooled > 1) said.unshift(`each cell is the largest of up to ${pen.pooled} values`);
@@ -556,12 +608,16 @@ const WEIGHTS = 300; // lines between two columns
 
 // The connections of a network of numbers: a line per weight if they are few. inputs: their names and positions, {
 // names, x, ys }; panes: columns that are drawn already; known: the weights of small layers by scope.
+/** @type {(inputs: Inputs, panes: Pane[], known?: Model['edges']) => Connections} */
 function connections(inputs, panes, known = {}) {
-  const [plain, weights] = [[], []];
-  let from = { ...inputs, scope: null };
+  /** @type {SVGElement[]} */
+  const plain = [];
+  /** @type {DrawnWeight[]} */
+  const weights = [];
+  let from = { ...inputs, scope: '' };
   for (const pane of panes) {
-    const { x, width, y, pitch } = pane.inner;
-    const ys = range(pane.size).map(i => y + (i + 0.5) * pitch);
+    const { x = 0, width = 0, y = 0, pitch = 0 } = pane.inner ?? {};
+    const ys = range(pane.size ?? 0).map(i => y + (i + 0.5) * pitch);
     const each = pane.scope === 'standardise' || pane.scope === from.scope; // value by value, without weights
     const names = each ? from.names : ys.map((_, j) => `${pane.label}${ys.length > 1 ? `, neuron ${j}` : ''}`);
     const held = each ? null : known[pane.scope];

@@ -1,6 +1,6 @@
 // Gates and states: one row for each, one cell per word; and lines of units over the words.
 import { walks } from '../keyboard.js';
-import { h, s, special, unit, short, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
+import { h, s, setAttributes, special, unit, short, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
 import { canvas, css, figure, fixed, textOn, num, cssVariable } from '../ink.js';
 import * as link from '../link.js';
 import { readout } from '../readout.js';
@@ -12,28 +12,32 @@ export const TITLE = 30; // a group's heading, in units
 
 // groups: [{ title, note, chosen, rows: [{ name, letter, values, scale, gate }] }]
 // o: words, keys, labelWidth, labelHeight, slant, pitchX, pitchY, read(group, row, i), onpick(group)
+/** @type {(groups: StripGroup[], o: StripOptions) => HTMLElement} */
 export function strips(groups, o) {
   const u = unit();
   const lw = o.labelWidth * u;
   const lh = o.labelHeight * u;
   const n = o.words.length;
   const W = lw + n * o.pitchX;
+  /** @type {StripLine[]} */
   const lines = []; // every row of every group, with its height on the page
   let y = lh;
-  groups.forEach((group, g) => {
-    group.top = y;
+  const placed = groups.map((each, g) => {
+    const group = { ...each, top: y };
     y += TITLE * u;
     group.rows.forEach(row => {
       lines.push({ g, group, row, y: y + o.pitchY / 2 });
       y += o.pitchY;
     });
+    return group;
   });
   const H = y + 4 * u;
+  const size = { u, lw, lh, n, H };
   const { el, ctx } = canvas(W, H);
   const svg = s('svg', { width: W, height: H });
-  for (const line of lines) beads(ctx, line, o, { u, lw });
-  const words = labels(svg, o, { u, lw, lh });
-  groups.forEach((group, g) => svg.append(heading(group, g, o, u)));
+  for (const line of lines) beads(ctx, line, o, size);
+  const words = labels(svg, o, size);
+  placed.forEach((group, g) => svg.append(heading(group, g, o, u)));
   for (const { row, y: at } of lines)
     svg.append(
       link.mark(
@@ -42,13 +46,14 @@ export function strips(groups, o) {
       ),
     );
   const box = h('div.heat.strips', { style: `width:${W}px;height:${H}px` }, el, svg);
-  pointed(box, svg, words, lines, o, { u, lw, lh, n, H });
+  pointed(svg, words, lines, o, size);
   return withTable(box, o.title, () => ({
     corner: 'gate or state',
     columns: o.words,
     rows: lines.map(({ group, row }) => [groups.length > 1 ? `${group.title} ${row.name}` : row.name, ...row.values]),
   }));
 }
+/** @type {(group: StripGroup & { top: number }, g: number, o: StripOptions, u: number) => SVGElement} */
 const heading = (group, g, o, u) =>
   s(
     'g.groupname',
@@ -60,6 +65,7 @@ const heading = (group, g, o, u) =>
     ),
   );
 
+/** @type {(ctx: CanvasRenderingContext2D, line: StripLine, o: StripOptions, size: StripSize) => void} */
 function beads(ctx, { row, y }, o, { u, lw }) {
   const wide = Math.min(o.pitchX - Math.min(6 * u, o.pitchX * 0.2), 54 * u);
   const high = Math.min(o.pitchY - 6 * u, 26 * u);
@@ -90,6 +96,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
     }
   });
 }
+/** @type {(svg: SVGSVGElement, o: StripOptions, size: StripSize) => SVGElement[]} */
 function labels(svg, o, { u, lw, lh }) {
   const found = o.words.map((word, i) => {
     const x = lw + (i + 0.5) * o.pitchX;
@@ -110,7 +117,8 @@ function labels(svg, o, { u, lw, lh }) {
   svg.append(...found);
   return found;
 }
-function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
+/** @type {(svg: SVGSVGElement, words: SVGElement[], lines: StripLine[], o: StripOptions, size: StripSize) => void} */
+function pointed(svg, words, lines, o, { u, lw, lh, n, H }) {
   const bands = [...new Set(lines.map(line => line.group))].map(group =>
     s('rect.band.lit', {
       y: group.top + TITLE * u - u,
@@ -121,22 +129,21 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
   );
   const ring = s('rect.cell.crossed', { width: o.pitchX, height: o.pitchY - 2 * u, rx: 6 * u });
   const every = o.slant ? Math.ceil((26 * u) / o.pitchX) : 1;
+  /** @type {Step2D | null} */
   let at = null;
   const frame = () => {
     const { row: i } = link.cellOfKeys(link.looked(), o.keys, []);
     for (const band of bands) {
       band.style.display = i === null ? 'none' : '';
-      if (i !== null) band.setAttribute('x', lw + i * o.pitchX);
+      if (i !== null) setAttributes(band, { x: lw + i * o.pitchX });
     }
     ring.style.display = at ? '' : 'none';
-    if (at) {
-      ring.setAttribute('x', lw + at[1] * o.pitchX);
-      ring.setAttribute('y', lines[at[0]].y - o.pitchY / 2 + u);
-    }
+    if (at) setAttributes(ring, { x: lw + at[1] * o.pitchX, y: lines[at[0]].y - o.pitchY / 2 + u });
     if (every > 1) words.forEach((text, j) => text.classList.toggle('away', !isLabelled(j, every, i)));
   };
   svg.append(...bands, ring);
-  walks(svg, {
+  /** @type {Walk<Step2D>} */
+  const way = {
     name: o.title,
     kind: 'gates',
     hint: 'arrow keys move between cells, Enter pins the token',
@@ -160,11 +167,13 @@ function pointed(box, svg, words, lines, o, { u, lw, lh, n, H }) {
       readout();
     },
     take: ([, i]) => link.pin([o.keys[i]]),
-  });
-  link.follow(box, frame);
+  };
+  walks(svg, way);
+  link.follow(svg, frame);
 }
 
 // All units as thin lines over the words, the selected one on top.
+/** @type {(all: number[][], o: UnitLinesOptions) => HTMLElement} */
 export function unitLines(all, o) {
   // all: rows (words) of numbers (units)
   const u = unit();
@@ -174,7 +183,9 @@ export function unitLines(all, o) {
   const H = o.height;
   const most = Math.max(1e-6, ...all.map(row => Math.max(...row.map(Math.abs))));
   const { el, ctx } = canvas(W, H);
+  /** @type {(i: number) => number} */
   const x = i => lw + (i + 0.5) * o.pitchX;
+  /** @type {(v: number) => number} */
   const y = v => H / 2 - (v / most) * (H / 2 - 8 * u);
   const step = Math.max(1, Math.ceil(all[0].length / 200));
   ctx.strokeStyle = cssVariable('--strand');
@@ -197,8 +208,9 @@ export function unitLines(all, o) {
       ),
     ),
   );
-  if (o.chosen !== null) {
-    const line = o.values ?? all.map(row => row[o.chosen]);
+  const { chosen } = o;
+  const line = o.values ?? (chosen === null ? [] : all.map(row => row[chosen]));
+  if (chosen !== null) {
     svg.append(
       s('path.unitline', { d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
       ...(n <= 60 ? line : []).map((v, i) =>
@@ -209,12 +221,10 @@ export function unitLines(all, o) {
   return withTable(h('div.heat', { style: `width:${W}px;height:${H}px` }, el, svg), o.title, () => ({
     corner: 'unit',
     columns: o.words,
-    rows:
-      o.chosen === null
-        ? all[0].map((_, k) => [String(k), ...all.map(row => row[k])])
-        : [[String(o.chosen), ...(o.values ?? all.map(row => row[o.chosen]))]],
+    rows: chosen === null ? all[0].map((_, k) => [String(k), ...all.map(row => row[k])]) : [[String(chosen), ...line]],
     note: o.rounded ?? '',
   }));
 }
 // In four characters, which fit into a cell.
+/** @type {(v: number) => string} */
 const narrow = v => (Math.abs(v) < 1 ? fixed(v).replace('0.', '.') : fixed(v, fixed(v).length > 4 ? 1 : 2));

@@ -5,6 +5,7 @@ import * as link from '../link.js';
 import { address, go } from '../route.js';
 import { notice } from '../readout.js';
 
+/** @type {Record<string, string>} */
 export const KINDS = {
   heads: 'Heads',
   layers: 'Layers',
@@ -22,17 +23,21 @@ export const KINDS = {
   ngrams: 'N-gram features',
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> name and place
+/** @type {(name: string) => { what: string; where: string }} */
 export function titled(name) {
-  const [, plain, note] = /^(.*?)(?: \(([^)]*)\))?$/.exec(name);
+  const [, plain, note] = name.match(/^(.*?)(?: \(([^)]*)\))?$/) ?? [name, name];
   const cut = plain.lastIndexOf(', ');
   const what = cut < 0 ? plain : plain.slice(cut + 2);
   const where = [cut < 0 ? '' : plain.slice(0, cut), note ?? ''].filter(Boolean).join(': ');
   return { what: what[0].toUpperCase() + what.slice(1), where };
 }
 // Some switches name a part and are on by default; others name a change, "forget gate = 0", and are off by default.
+/** @type {(name: string) => boolean} */
 export const isChange = name => /=| is silent\b| looks | starts /.test(name);
+/** @type {(delta: number) => string} */
 export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
 
+/** @type {(delta: number | null | undefined, most?: number) => HTMLElement} */
 export function badge(delta, most = 1) {
   // undefined: not measured yet, null: being measured
   if (delta === undefined) return h('span.badge.none', { 'aria-hidden': 'true' });
@@ -45,6 +50,7 @@ export function badge(delta, most = 1) {
     h('span.track', h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })),
   );
 }
+/** @type {(each: Switch, o: SwitchLook & { onclick: () => unknown }) => HTMLElement} */
 export function knob(each, { off, delta, most, onclick }) {
   const { what, where } = titled(each.name);
   return link.mark(
@@ -65,10 +71,12 @@ export function knob(each, { off, delta, most, onclick }) {
   );
 }
 // The heads of one part: a row per layer, a toggle per head, filled by its effect.
+/** @type {(part: string, heads: Switch[], o: HeadLook) => HTMLElement} */
 export function headToggles(part, heads, { off, delta, most, onclick }) {
   const layers = [...new Set(heads.map(each => each.layer))];
-  const count = Math.max(...heads.map(each => each.head)) + 1;
+  const count = Math.max(...heads.map(each => each.head ?? 0)) + 1;
   const columns = Math.ceil(count / Math.ceil(count / 9)); // lines of equal length
+  /** @type {(each: Switch) => HTMLElement} */
   const cell = each => {
     const d = delta(each);
     const known = typeof d === 'number';
@@ -107,16 +115,23 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
 }
 
 // ---- open What-if with the selected part switched off
+/** @type {(model: Model, at: string, head: number | null) => string | null} */
 function switchFor(model, at, head) {
   const keys = model.switches.map(each => each.key);
   const scope = at.slice(0, at.lastIndexOf('.'));
-  const wanted = [head === null ? null : `${scope}.head.${head}`, scope, scope.replace(/_residual(\.norm)?$/, ''), at];
+  const wanted = [
+    ...(head === null ? [] : [`${scope}.head.${head}`]),
+    scope,
+    scope.replace(/_residual(\.norm)?$/, ''),
+    at,
+  ];
   return (
     wanted.find(key => keys.includes(key)) ??
     keys.filter(key => at.startsWith(`${key}.`)).sort((a, b) => b.length - a.length)[0] ??
     null
   );
 }
+/** @type {(model: Model, at: string, head?: number | null) => void} */
 export function turnOff(model, at, head = null) {
   const key = switchFor(model, at, head);
   if (key === null) {

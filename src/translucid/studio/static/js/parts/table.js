@@ -73,7 +73,7 @@ const lines = ({ corner = '', columns, rows }) =>
     )
     .join('\n');
 // Rows of numbers with names at both sides.
-/** @type {(rows: Name[] | null, columns: Name[] | null, values: number[][], corner?: string) => Table} */
+/** @type {(rows: Names, columns: Names, values: number[][], corner?: string) => Table} */
 export const grid = (rows, columns, values, corner) => ({
   corner,
   columns: columns ?? values[0].map((_, j) => String(j)),

@@ -1,5 +1,5 @@
 // The tree of a beam search. Thick branches are likely, the best path is green, pruned ones are dotted.
-import { h, s, special, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
+import { h, s, lastOf, special, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
 import { UNIT_SCALE, num } from '../ink.js';
 import * as link from '../link.js';
 import { readout, word as said } from '../readout.js';
@@ -9,6 +9,7 @@ import { withTable } from './table.js';
 
 // Branches below the limit are not drawn; the first limit that leaves enough room is used.
 const LIMITS = [0.03, 0.05, 0.1, 0.2, 0.4, 2];
+/** @type {Record<string, string>} */
 const FATES = {
   followed: 'kept for some steps, then pruned',
   ended: 'ended',
@@ -18,32 +19,41 @@ const FATES = {
   stopped: 'stopped',
 };
 
+/** @type {(nodes: TreeNode[]) => Branch[]} */
 function grown(nodes) {
   // nodes with their parents, and whether they lead to a text that was found
+  /** @type {Branch[]} */
   const all = nodes.map(node => ({
     ...node,
     p: Math.exp(node.token_log_prob),
     step: node.length,
     kids: [],
     kept: false,
+    up: null,
   }));
   for (const node of all) {
     node.up = node.parent === null ? null : all[node.parent];
     node.up?.kids.push(node);
   }
-  for (const leaf of all) if (leaf.place) for (let node = leaf; node; node = node.up) node.kept = true;
+  for (const leaf of all) if (leaf.place) for (const node of lineage(leaf)) node.kept = true;
   all[0].kept = true;
   return all;
 }
+/** @type {(all: Branch[], limit: number, extra: number | null) => { shown: Branch[]; hidden: number }} */
 function drawn(all, limit, extra) {
   const shown = new Set();
   for (const node of all)
     if (!node.up || (shown.has(node.up) && (node.kept || node.p >= limit || node.number === extra))) shown.add(node);
   return { shown: [...shown], hidden: all.length - shown.size };
 }
+// A node and those that lead to it, the last first.
+/** @type {(node: Branch) => Branch[]} */
+const lineage = node => (node.up ? [node, ...lineage(node.up)] : [node]);
 // The best child continues in its parent's lane.
+/** @type {(shown: Branch[]) => Map<Branch, Branch[]>} */
 function sorted(shown) {
   const there = new Set(shown);
+  /** @type {(node: Branch) => number} */
   const order = node => (node.chosen ? 4 : 0) + (node.kept ? 2 : 0) + (node.fate === 'followed' ? 1 : 0);
   return new Map(
     shown.map(node => [
@@ -53,23 +63,31 @@ function sorted(shown) {
   );
 }
 // A branch uses the free lane nearest to its parent's, late branches first.
+/** @type {(tree: { shown: Branch[]; kids: Map<Branch, Branch[]> }) => LanesOfTree} */
 function lanes({ shown, kids }) {
+  /** @type {Map<number, [from: number, to: number][]>} */
   const used = new Map();
+  /** @type {Map<Branch, number>} */
   const lane = new Map();
+  /** @type {(node: Branch) => Branch[]} */
+  const kidsOf = node => kids.get(node) ?? [];
+  /** @type {(k: number, a: number, b: number) => boolean} */
   const free = (k, a, b) => !(used.get(k) ?? []).some(([x, y]) => a < y && b > x);
+  /** @type {(node: Branch) => Branch[]} */
   const chain = node => {
     const out = [node];
-    for (let kid = kids.get(node)[0]; kid; kid = kids.get(kid)[0]) out.push(kid);
+    for (let kid = kidsOf(node).at(0); kid; kid = kidsOf(kid).at(0)) out.push(kid);
     return out;
   };
+  /** @type {(first: Branch, k: number) => void} */
   const place = (first, k) => {
     const line = chain(first);
     const from = first.up?.step ?? 0;
-    used.set(k, [...(used.get(k) ?? []), [from + 0.05, line.at(-1).step + 0.35]]);
+    used.set(k, [...(used.get(k) ?? []), [from + 0.05, lastOf(line).step + 0.35]]);
     for (const node of line) lane.set(node, k);
     for (const node of [...line].reverse())
-      for (const kid of kids.get(node).slice(1)) {
-        const end = chain(kid).at(-1).step;
+      for (const kid of kidsOf(node).slice(1)) {
+        const end = lastOf(chain(kid)).step;
         let d = 1;
         while (!free(k + d, node.step + 0.05, end + 0.35)) d = d > 0 ? -d : 1 - d;
         place(kid, k + d);
@@ -80,14 +98,15 @@ function lanes({ shown, kids }) {
   return { lane, low: Math.min(...all), high: Math.max(...all) };
 }
 
+/** @type {(nodes: TreeNode[], number: number | null) => TreeNode[]} */
 export const path = (nodes, number) => {
   const out = [];
-  for (let node = nodes[number]; node && node.parent !== null; node = nodes[node.parent]) out.unshift(node);
+  for (let at = number; at !== null && nodes[at].parent !== null; at = nodes[at].parent) out.unshift(nodes[at]);
   return out;
 };
 
+/** @type {(data: Decoded['tree'], o: TreeOptions) => TreePicture} */
 export function tree(data, o) {
-  // o: { width, height, step, chosen, upto, from, keyOf, onstep, onnode }
   const u = unit();
   const all = grown(data.nodes);
   const head = 26 * u;
@@ -96,32 +115,32 @@ export function tree(data, o) {
   const first = o.start ?? '<s>';
   const left = Math.max(40 * u, widest([first], 1) + 10 * u);
   const right = 34 * u;
-  let limit;
-  let found;
-  let laid;
-  let cut;
-  let shown;
-  let xw;
-  let steps;
-  for (limit of LIMITS) {
-    found = drawn(all, limit, o.chosen);
-    steps = Math.max(...found.shown.map(node => node.step));
+  /** @param {number} limit */
+  const laidOut = limit => {
+    const found = drawn(all, limit, o.chosen);
+    const steps = Math.max(...found.shown.map(node => node.step));
     const labels = found.shown.slice(1).map(node => node.label);
     const wide = Math.max(56 * u, Math.min(120 * u, widest(labels, 0.875) + 14 * u));
-    cut = stepsShown(steps, (o.width - left - right) / wide - 0.3, o.step, o.from);
-    xw = Math.min(140 * u, (o.width - left - right) / (cut.to - cut.from + 0.3));
-    shown = within(found.shown, cut);
-    laid = lanes({ shown, kids: sorted(shown) });
-    if ((o.height - head - extra - 4 * u) / (laid.high - laid.low + 1) >= least) break;
-  }
+    const cut = stepsShown(steps, (o.width - left - right) / wide - 0.3, o.step, o.from);
+    const xw = Math.min(140 * u, (o.width - left - right) / (cut.to - cut.from + 0.3));
+    const shown = within(found.shown, cut);
+    const placed = lanes({ shown, kids: sorted(shown) });
+    const fits = (o.height - head - extra - 4 * u) / (placed.high - placed.low + 1) >= least;
+    return { limit, found, steps, cut, xw, shown, placed, fits };
+  };
+  let laid = laidOut(LIMITS[0]);
+  for (const limit of LIMITS.slice(1)) if (!laid.fits) laid = laidOut(limit);
+  const { found, steps, cut, xw, shown } = laid;
   const { hidden } = found;
   const kids = sorted(found.shown);
-  const { lane, low, high } = laid;
+  const { lane, low, high } = laid.placed;
   const count = high - low + 1;
   const laneH = Math.max(least, Math.min(54 * u, (o.height - head - extra - 4 * u) / count));
   const H = Math.max(o.height, head + extra + count * laneH + 4 * u);
   const W = o.width;
+  /** @type {(t: number) => number} */
   const X = t => left + (t - cut.from) * xw;
+  /** @type {(k: number) => number} */
   const Y = k => head + (k - low + 0.68) * laneH + (k > 0 ? extra : 0); // the winner has room for its numbers
   const svg = s('svg', { width: W, height: H });
   const marks = new Map();
@@ -160,11 +179,13 @@ export function tree(data, o) {
       cut.from ? '…' : first,
     ),
   );
+  /** @type {(node: Branch) => number} */
   const rank = node => (node.chosen ? 2 : node.kept ? 1 : 0);
   for (const node of shown.slice(1).sort((a, b) => rank(a) - rank(b)))
     if (node.step > cut.from && (!o.upto || node.step <= o.upto)) {
-      marks.set(node, branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node).length }));
-      svg.append(marks.get(node));
+      const mark = branch(node, { ...o, u, X, Y, xw, lane, end: !kids.get(node)?.length });
+      marks.set(node, mark);
+      svg.append(mark);
     }
   walked(svg, `Search tree: ${steps} steps, ${shown.length - 1} branches shown, ${hidden} hidden`, marks, {
     ...o,
@@ -177,12 +198,13 @@ export function tree(data, o) {
     .map(node => [
       node.label,
       String(node.step),
-      node.up.up ? node.up.label : first,
+      node.up?.up ? node.up.label : first,
       node.p,
       node.token_log_prob,
       node.score,
       node.place ? `text ${node.place}` : (FATES[node.fate] ?? node.fate),
     ]);
+  /** @type {() => Table} */
   const told = () => ({
     corner: 'token',
     columns: ['step', 'after', 'probability', 'log p', 'log p so far', 'outcome'],
@@ -191,7 +213,7 @@ export function tree(data, o) {
   });
   return {
     el: withTable(h('div.treebox', { style: `width:${W}px;height:${H}px` }, svg), 'The search tree', told),
-    limit,
+    limit: laid.limit,
     hidden,
     cut,
     steps,
@@ -199,38 +221,46 @@ export function tree(data, o) {
 }
 
 // Left and right along a strand, up and down to the branches of the same step.
+/** @type {(svg: SVGSVGElement, name: string, marks: Map<Branch, SVGElement>, o: TreeOptions & Lanes) => void} */
 function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
   const all = [...marks.keys()];
-  const beside = node => all.filter(each => each.step === node.step).sort((a, b) => lane.get(a) - lane.get(b));
+  /** @type {(node: Branch) => Branch[]} */
+  const beside = node =>
+    all.filter(each => each.step === node.step).sort((a, b) => (lane.get(a) ?? 0) - (lane.get(b) ?? 0));
+  /** @type {(node: Branch, down: number, across: number) => Branch | null | undefined} */
   const next = (node, down, across) =>
-    across > 0 ? kids.get(node)[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down];
-  let last = null;
+    across > 0 ? kids.get(node)?.[0] : across < 0 ? node.up : beside(node)[beside(node).indexOf(node) + down];
+  /** @type {SVGElement | undefined} */
+  let last;
   const leave = () => {
     last?.classList.remove('looked');
-    last = null;
+    last = undefined;
     link.hover([]);
     readout();
   };
-  walks(svg, {
+  /** @type {Walk<Branch>} */
+  const way = {
     name,
     leave,
     take: onnode,
     start: () =>
       all.find(node => node.number === chosen) ?? all.find(node => node.chosen && node.step === step) ?? all[0],
-    step: (node, ...way) => {
-      const to = next(node, ...way);
-      return marks.has(to) ? to : node;
+    step: (node, down, across) => {
+      const to = next(node, down, across);
+      return to && marks.has(to) ? to : node;
     },
     look: node => {
       last?.classList.remove('looked');
       last = marks.get(node);
-      last.classList.add('looked');
-      last.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+      last?.classList.add('looked');
+      last?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
       link.hover(keyOf(node));
       readout(told(node));
     },
-  });
+  };
+  walks(svg, way);
 }
+/** @type {(node: Branch) => Reading} */
 const told = node => ({
   at: [
     `step ${node.step}: `,
@@ -243,10 +273,11 @@ const told = node => ({
   digits: 4,
 });
 
+/** @type {(node: Branch, o: BranchLook) => SVGElement} */
 function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyOf, onnode }) {
-  const a = lane.get(node.up);
-  const b = lane.get(node);
-  const xa = X(node.up.step);
+  const b = lane.get(node) ?? 0;
+  const a = (node.up && lane.get(node.up)) ?? b;
+  const xa = X(node.up?.step ?? 0);
   const xb = X(node.step);
   const ya = Y(a);
   const yb = Y(b);
@@ -347,6 +378,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
 
 // ---- a tree that is longer than the window shows the steps around the selected one (from + 1 to `to`); the window
 // moves only if the step is outside.
+/** @type {(all: number, most: number, step: number, before?: number | null) => { from: number; to: number }} */
 function stepsShown(all, most, step, before = null) {
   const room = Math.max(1, Math.min(all, Math.floor(most)));
   const kept = before !== null && step > before && step <= before + room;
@@ -354,14 +386,16 @@ function stepsShown(all, most, step, before = null) {
   return { from, to: from + room };
 }
 // The nodes within the window and the paths that lead to them, parents first.
+/** @type {(nodes: Branch[], cut: { from: number; to: number }) => Branch[]} */
 function within(nodes, { from, to }) {
   const leads = new Set();
-  for (const node of nodes)
-    if (node.step > from && node.step <= to) for (let up = node; up && !leads.has(up); up = up.up) leads.add(up);
+  for (const node of nodes) if (node.step > from && node.step <= to) for (const up of lineage(node)) leads.add(up);
   return nodes.filter(node => leads.has(node) || !node.up);
 }
 // The hidden steps; a click shows the next of them.
+/** @type {(cut: { from: number; to: number }, all: number, open: (step: number) => unknown) => HTMLElement[]} */
 export function folded({ from, to }, all, open) {
+  /** @type {(count: number, side: string, at: number) => HTMLElement | null} */
   const few = (count, side, at) =>
     count
       ? h(
@@ -372,5 +406,5 @@ export function folded({ from, to }, all, open) {
       : null;
   if (to - from >= all) return [];
   const shown = `${to - from} of ${all} steps shown`;
-  return [h('span', shown), few(from, 'earlier', from), few(all - to, 'later', to + 1)].filter(Boolean);
+  return [h('span', shown), few(from, 'earlier', from), few(all - to, 'later', to + 1)].filter(each => each !== null);
 }

@@ -2,19 +2,23 @@
 import { s } from '../dom.js';
 import { at, clear, colour, ink, parted, px, segment } from './paint.js';
 
-const SIDES = ['Top', 'Right', 'Bottom', 'Left'];
-const CORNERS = ['TopLeft', 'TopRight', 'BottomRight', 'BottomLeft'];
+const SIDES = ['top', 'right', 'bottom', 'left'];
+const CORNERS = ['top-left', 'top-right', 'bottom-right', 'bottom-left'];
+/** @type {(style: string, wide: number) => string | null} */
 const dashes = (style, wide) => ({ dashed: at(3 * wide, 2 * wide), dotted: at(0.01, 2 * wide) })[style] ?? null;
+/** @type {(style: string) => string | null} */
 const round = style => (style === 'dotted' ? 'round' : null);
 
+/** @type {(style: CSSStyleDeclaration, box: Box) => number[]} */
 function radii(style, { width, height }) {
   const most = Math.min(width, height) / 2;
   return CORNERS.map(corner => {
-    const given = style[`border${corner}Radius`].split(' ')[0];
+    const given = style.getPropertyValue(`border-${corner}-radius`).split(' ')[0];
     return Math.max(0, Math.min(most, given.endsWith('%') ? (px(given) * Math.min(width, height)) / 100 : px(given)));
   });
 }
 // A rounded rectangle, grown by `by` (or shrunk).
+/** @type {(box: Box, corners: number[], by: number, attrs: Attributes) => SVGElement | null} */
 function shape({ x, y, width, height }, corners, by, attrs) {
   const [w, t] = [width + 2 * by, height + 2 * by];
   const [l, o] = [x - by, y - by];
@@ -23,6 +27,7 @@ function shape({ x, y, width, height }, corners, by, attrs) {
   if (r.every(each => each === r[0]))
     return s('rect', { x: at(l), y: at(o), width: at(w), height: at(t), rx: r[0] ? at(r[0]) : null, ...attrs });
   const [a, b, c, d] = r;
+  /** @type {(size: number, to: string) => string} */
   const arc = (size, to) => `A${at(size, size)} 0 0 1 ${to}`;
   return s('path', {
     d: [
@@ -36,6 +41,7 @@ function shape({ x, y, width, height }, corners, by, attrs) {
 }
 
 // ---- background
+/** @type {(style: CSSStyleDeclaration, box: Box, corners: number[], kept: Kept) => MaybeShape[]} */
 function ground(style, box, corners, { named }) {
   const made = [];
   if (!clear(style.backgroundColor)) made.push(shape(box, corners, 0, ink('fill', style.backgroundColor)));
@@ -49,19 +55,24 @@ function ground(style, box, corners, { named }) {
   }
   return made;
 }
+/** @type {(first: string, rest: string[]) => SVGElement} */
 function ramp(first, rest) {
   const turned = /deg$/.test(first);
-  const stops = (turned ? rest : [first, ...rest]).map(stop => /^(.*?)(?: ([\d.]+)%)?$/.exec(stop));
+  const stops = (turned ? rest : [first, ...rest]).map(stop => stop.match(/^(.*?)(?: ([\d.]+)%)?$/) ?? [stop, stop]);
   const across = turned ? { x1: 0, y1: 0, x2: 1, y2: 0 } : { x1: 0, y1: 0, x2: 0, y2: 1 }; // 90deg, or down
   return s(
     'linearGradient',
     across,
     stops.map(([, paint, place], i) =>
-      s('stop', { offset: at(place === undefined ? i / (stops.length - 1) : place / 100), ...ink('stop', paint) }),
+      s('stop', {
+        offset: at(place === undefined ? i / (stops.length - 1) : Number(place) / 100),
+        ...ink('stop', paint),
+      }),
     ),
   );
 }
 // A diagonal band of colour: a part of a formula that is struck out.
+/** @type {(corner: string[], stops: string[], box: Box) => SVGElement | null} */
 function struck(corner, stops, { x, y, width, height }) {
   const paint = stops.map(stop => /^(rgba?\([^)]*\)|#\w+|[\w-]+)/.exec(stop)?.[1]).find(each => each && !clear(each));
   const wide = Math.abs(px(/calc\(50% [-+] ([\d.]+)px\)/.exec(stops.join())?.[1])) * 2 || 2;
@@ -75,12 +86,14 @@ function struck(corner, stops, { x, y, width, height }) {
 }
 
 // ---- borders
+/** @type {(style: CSSStyleDeclaration, box: Box, corners: number[]) => MaybeShape[]} */
 function border(style, box, corners) {
-  const sides = SIDES.map(side => ({
-    wide: style[`border${side}Style`] === 'none' ? 0 : px(style[`border${side}Width`]),
-    kind: style[`border${side}Style`],
-    paint: style[`border${side}Color`],
-  }));
+  const sides = SIDES.map(side => {
+    const [kind, wide, paint] = ['style', 'width', 'color'].map(name =>
+      style.getPropertyValue(`border-${side}-${name}`),
+    );
+    return { wide: kind === 'none' ? 0 : px(wide), kind, paint };
+  });
   const seen = sides.map(each => each.wide > 0 && each.kind !== 'hidden' && !clear(each.paint));
   if (!seen.some(Boolean)) return [];
   const [first] = sides;
@@ -115,8 +128,11 @@ function border(style, box, corners) {
   );
 }
 // Rings only: few programs draw soft shadows.
+/** @type {(style: CSSStyleDeclaration, box: Box, corners: number[]) => { outer: MaybeShape[]; inner: MaybeShape[] }} */
 function rings(style, box, corners) {
+  /** @type {MaybeShape[]} */
   const outer = [];
+  /** @type {MaybeShape[]} */
   const inner = [];
   for (const each of style.boxShadow === 'none' ? [] : parted(style.boxShadow).reverse()) {
     const [, paint, x, y, blur, wide, inset] =
@@ -132,6 +148,7 @@ function rings(style, box, corners) {
   }
   return { outer, inner };
 }
+/** @type {(el: Element | null, style: CSSStyleDeclaration, box: Box, corners: number[]) => MaybeShape[]} */
 function outline(el, style, box, corners) {
   const wide = px(style.outlineWidth);
   // focus rings are not part of the picture
@@ -151,6 +168,7 @@ function outline(el, style, box, corners) {
   ];
 }
 // Edges are on whole pixels, as on the page.
+/** @type {(box: Box) => Box} */
 function snapped({ x, y, width, height }) {
   const [left, top] = [Math.round(x), Math.round(y)];
   return {
@@ -160,6 +178,7 @@ function snapped({ x, y, width, height }) {
     height: Math.max(Math.round(y + height) - top, 1),
   };
 }
+/** @type {(el: Element | null, style: CSSStyleDeclaration, box: Box, kept: Kept) => SVGElement[]} */
 export function drawBox(el, style, given, kept) {
   // el: null for ::before and ::after
   if (!given.width || !given.height) return [];
@@ -172,10 +191,11 @@ export function drawBox(el, style, given, kept) {
     ...inner,
     ...border(style, box, corners),
     ...outline(el, style, box, corners),
-  ].filter(Boolean);
+  ].filter(each => each !== null);
 }
 
 // ---- native controls
+/** @type {(el: FormField, style: CSSStyleDeclaration, box: Box) => SVGElement[]} */
 export function control(el, style, box) {
   if (el.tagName === 'SELECT') {
     const x = box.x + box.width - 12;
@@ -189,9 +209,10 @@ export function control(el, style, box) {
       }),
     ];
   }
-  if (el.type === 'range') return slider(el, style, box);
+  if (el instanceof HTMLInputElement && el.type === 'range') return slider(el, style, box);
   return [];
 }
+/** @type {(el: HTMLInputElement, style: CSSStyleDeclaration, box: Box) => SVGElement[]} */
 function slider(el, style, { x, y, width, height }) {
   const done = (Number(el.value) - Number(el.min)) / (Number(el.max) - Number(el.min) || 1);
   const r = 8;

@@ -1,28 +1,35 @@
 // SVG with its styles inlined, and canvas as an image with its numbers as text.
-import { s } from '../dom.js';
+import { penOf, s } from '../dom.js';
 import { paintedOn } from '../ink.js';
 import { at, clear, colour, face, font, ink, measure, px } from './paint.js';
 import { ruled } from './text.js';
 
 const SHAPES = new Set(['path', 'rect', 'circle', 'line', 'ellipse', 'polygon', 'polyline']);
 const OWN = 'd x y width height cx cy r rx ry x1 y1 x2 y2 points transform dx'.split(' ');
+/** @type {(text: string) => string} */
 const single = text => text.replace(/\s+/g, ' ');
-const short = value => value.replace(/-?\d+\.\d{3,}/g, number => String(Math.round(number * 100) / 100));
+/** @type {(value: string | null) => string} */
+const short = value =>
+  (value ?? '').replace(/-?\d+\.\d{3,}/g, number => String(Math.round(Number(number) * 100) / 100));
 
+/** @type {(el: Element) => Attributes} */
 function own(el) {
   return Object.fromEntries(
     OWN.filter(name => el.hasAttribute(name)).map(name => [name, short(el.getAttribute(name))]),
   );
 }
+/** @type {(name: 'fill' | 'stroke', value: string, opacity: string, gradients?: Gradients) => Attributes} */
 function paint(name, value, opacity, gradients) {
   const url = /url\("?#([^")]+)"?\)/.exec(value)?.[1];
-  if (url) return { [name]: gradients(url) };
+  if (url && gradients) return { [name]: gradients(url) };
   if (value === 'none' || clear(value)) return { [name]: 'none' };
   const { hex, alpha } = colour(value);
   const seen = alpha * px(opacity);
   return { [name]: hex, [`${name}-opacity`]: seen < 1 ? at(seen) : null };
 }
+/** @type {(attrs: Attributes) => boolean} */
 const hollow = attrs => attrs.fill === 'none' && (attrs.stroke ?? 'none') === 'none';
+/** @type {(style: CSSStyleDeclaration, gradients?: Gradients) => Attributes} */
 function lines(style, gradients) {
   if (style.stroke === 'none' || !px(style.strokeWidth)) return {};
   const dash = style.strokeDasharray;
@@ -36,8 +43,10 @@ function lines(style, gradients) {
 }
 
 // ---- nested SVG
+/** @type {(svg: SVGSVGElement, given: { see: See; named: Kept['named'] }) => SVGElement[]} */
 export function drawSvg(svg, { see, named }) {
   const known = new Map();
+  /** @type {(id: string) => string} */
   const gradients = id => {
     if (!known.has(id)) {
       const from = svg.querySelector(`#${CSS.escape(id)}`);
@@ -58,7 +67,7 @@ export function drawSvg(svg, { see, named }) {
     }
     return known.get(id);
   };
-  const { a, b, c, d, e, f } = svg.getScreenCTM();
+  const { a, b, c, d, e, f } = svg.getScreenCTM() ?? new DOMMatrix();
   const made = s('g', {
     transform:
       a === 1 && d === 1 && !b && !c
@@ -68,6 +77,7 @@ export function drawSvg(svg, { see, named }) {
   made.append(...[...svg.children].flatMap(each => element(each, { see, gradients })));
   return made.childNodes.length ? [made] : [];
 }
+/** @type {(el: Element, given: { see: See; gradients: Gradients }) => SVGElement[]} */
 function element(el, given) {
   const style = getComputedStyle(el);
   if (
@@ -97,8 +107,9 @@ function element(el, given) {
   return hollow(attrs) ? [] : [s(/** @type {any} */ (el.localName), attrs)];
 }
 // Text on the alphabetic baseline: few programs support others, or paint-order.
+/** @type {(el: SVGElement, style: CSSStyleDeclaration, faint: string | null) => SVGElement[]} */
 function lettered(el, style, faint) {
-  if (!el.textContent.trim()) return [];
+  if (!(el instanceof SVGTextElement) || !el.textContent.trim()) return [];
   const { up, down } = measure(style);
   const central = style.dominantBaseline === 'central' ? (up - down) / 2 : 0;
   const dy = el.getAttribute('dy') ?? '';
@@ -109,11 +120,13 @@ function lettered(el, style, faint) {
     'text-anchor': style.textAnchor === 'start' ? null : style.textAnchor,
     opacity: faint,
     ...font(style),
+    'xml:space': el.children.length ? 'preserve' : null, // older readers drop spaces where a piece begins or ends
   };
+  /** @type {(plain: boolean) => Content[]} */
   const pieces = plain =>
-    inRow(el).map(([each, text]) => (each.nodeType === Node.TEXT_NODE || plain ? text : piece(each, text, style)));
-  if (el.children.length) attrs['xml:space'] = 'preserve'; // older readers drop spaces where a piece begins or ends
+    inRow(el).map(([each, text]) => (each instanceof Element && !plain ? piece(each, text, style) : text));
   const made = s('text', { ...attrs, ...paint('fill', style.fill, style.fillOpacity) }, pieces(false));
+  /** @type {SVGElement[]} */
   const found = [made];
   if (style.stroke !== 'none' && !clear(style.stroke) && px(style.strokeWidth))
     found.unshift(s('text', { ...attrs, fill: 'none', ...lines(style), 'aria-hidden': 'true' }, pieces(true)));
@@ -121,15 +134,17 @@ function lettered(el, style, faint) {
   return found;
 }
 // Its pieces with collapsed spaces, as on the page.
+/** @type {(el: Element) => [Node, string][]} */
 function inRow(el) {
   let ended = true;
   return [...el.childNodes].map(each => {
-    const text = single(each.textContent);
+    const text = single(each.textContent ?? '');
     const shown = ended ? text.trimStart() : text;
     if (shown) ended = shown.endsWith(' ');
     return [each, shown];
   });
 }
+/** @type {(el: Element, text: string, above: CSSStyleDeclaration) => SVGElement} */
 function piece(el, text, above) {
   const style = getComputedStyle(el);
   const own_ = font(style);
@@ -145,6 +160,7 @@ function piece(el, text, above) {
   );
   return s('tspan', { ...moved, ...attrs, ...fill }, text);
 }
+/** @type {(el: SVGTextElement, style: CSSStyleDeclaration, lower: number) => SVGElement[]} */
 function under(el, style, lower) {
   const { x, width } = el.getBBox();
   const line = px(el.getAttribute('y')) + lower;
@@ -154,6 +170,7 @@ function under(el, style, lower) {
 }
 
 // ---- canvas
+/** @type {(canvas: HTMLCanvasElement, style: CSSStyleDeclaration, box: Box) => SVGElement[]} */
 export function drawCanvas(canvas, style, box) {
   if (!canvas.width || !canvas.height) return [];
   const inner = {
@@ -175,6 +192,7 @@ export function drawCanvas(canvas, style, box) {
   return [image, ...figures.map(each => figure(each, inner))];
 }
 // Single-pixel cells are enlarged so that no program blurs them; numbers are removed, since they follow as text.
+/** @type {(canvas: HTMLCanvasElement, style: CSSStyleDeclaration, box: Box, figures: Figure[], k: number) => string} */
 function pixels(canvas, style, { width, height }, figures, k) {
   const times =
     style.imageRendering === 'pixelated'
@@ -182,7 +200,7 @@ function pixels(canvas, style, { width, height }, figures, k) {
       : 1;
   if (times === 1 && !figures.length) return canvas.toDataURL();
   const copy = document.createElement('canvas');
-  const ctx = copy.getContext('2d');
+  const ctx = penOf(copy);
   copy.width = canvas.width * times;
   copy.height = canvas.height * times;
   ctx.imageSmoothingEnabled = false;
@@ -195,7 +213,8 @@ function pixels(canvas, style, { width, height }, figures, k) {
   }
   return copy.toDataURL();
 }
-const pen = document.createElement('canvas').getContext('2d');
+const pen = penOf(document.createElement('canvas'));
+/** @type {(figure: Figure) => { up: number; down: number; wide: number; line: number }} */
 function extent({ text, size, weight, family }) {
   // from the middle of the line; `line` is the baseline
   pen.font = `${weight} ${size}px ${family}`;
@@ -204,6 +223,7 @@ function extent({ text, size, weight, family }) {
   pen.textBaseline = 'alphabetic';
   return { up, down, wide, line: pen.measureText(text).actualBoundingBoxAscent - up };
 }
+/** @type {(each: Figure, box: Box) => SVGElement} */
 function figure(each, box) {
   const { text, x, y, fill, alpha, size, weight, family } = each;
   return s(

@@ -8,6 +8,7 @@ const INVISIBLE = /^[\s\u2061-\u2064\u200b]*$/;
 const PLAIN = /^[\p{L}\p{N}.,]+$/u;
 const LETTER = /^\p{L}$/u;
 
+/** @type {(math: Element, copying: Copying) => SVGElement[]} */
 export function drawMath(math, { see, kept }) {
   return [...math.querySelectorAll('*')].flatMap(el => {
     const style = getComputedStyle(el);
@@ -16,11 +17,13 @@ export function drawMath(math, { see, kept }) {
     return [...drawBox(el, style, box, kept), ...mark(el, style, box)];
   });
 }
+/** @type {(el: Element, style: CSSStyleDeclaration, box: DOMRect) => SVGElement[]} */
 function mark(el, style, box) {
   if (el.localName === 'mfrac') return bar(el, style, box);
   if (el.localName === 'msqrt' || el.localName === 'mroot') return root(el, style, box);
   return el.children.length || INVISIBLE.test(el.textContent) ? [] : leaf(el, style, box);
 }
+/** @type {(el: Element, style: CSSStyleDeclaration, box: DOMRect) => SVGElement[]} */
 function leaf(el, style, ink_) {
   const range = new Range();
   range.selectNodeContents(el);
@@ -47,6 +50,7 @@ function leaf(el, style, ink_) {
   }
   return [textAt(text, middle, lineOf(box, style), style, attrs)];
 }
+/** @type {(el: Element, style: CSSStyleDeclaration, box: Box) => SVGElement[]} */
 function bar(el, style, { x, width }) {
   const [over, under] = [...el.children].map(each => each.getBoundingClientRect());
   const y = (over.bottom + under.top) / 2;
@@ -57,8 +61,9 @@ function bar(el, style, { x, width }) {
     }),
   ];
 }
+/** @type {(el: Element, style: CSSStyleDeclaration, box: DOMRect) => SVGElement[]} */
 function root(el, style, { x, y, width, bottom }) {
-  const inner = el.firstElementChild.getBoundingClientRect();
+  const inner = el.children[0].getBoundingClientRect();
   const wide = Math.max(1, px(style.fontSize) / 18);
   const foot = inner.x - x;
   const top = y + wide / 2;

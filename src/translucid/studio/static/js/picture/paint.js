@@ -1,16 +1,21 @@
 // Colours and fonts that any program supports, and clips.
-import { s } from '../dom.js';
+import { penOf, s } from '../dom.js';
 
-const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+const pen = penOf(document.createElement('canvas'), { willReadFrequently: true });
+/** @type {(value: number) => string} */
 const round = value => String(Math.round(value * 100) / 100);
-export const px = value => parseFloat(value) || 0;
+/** @type {(value: string | null | undefined) => number} */
+export const px = value => parseFloat(value ?? '') || 0;
+/** @type {(...values: number[]) => string} */
 export const at = (...values) => values.map(round).join(' ');
 
 // ---- colours: computed colours may be in oklab, which only browsers support
+/** @type {Map<string, { hex: string; alpha: number }>} */
 const colours = new Map();
+/** @type {(value: string) => { hex: string; alpha: number }} */
 export function colour(value) {
-  // { hex, alpha }
-  if (!colours.has(value)) {
+  let found = colours.get(value);
+  if (!found) {
     pen.canvas.width = pen.canvas.height = 1;
     pen.clearRect(0, 0, 1, 1);
     pen.fillStyle = '#000';
@@ -21,17 +26,20 @@ export function colour(value) {
     const exact = given
       ? [...given.slice(1, 4).map(Number), given[4] === undefined ? 1 : Number(given[4])]
       : [r, g, b, Math.round(a / 2.55) / 100];
-    colours.set(value, {
+    found = {
       hex: `#${exact
         .slice(0, 3)
         .map(part => part.toString(16).padStart(2, '0'))
         .join('')}`,
       alpha: exact[3],
-    });
+    };
+    colours.set(value, found);
   }
-  return colours.get(value);
+  return found;
 }
+/** @type {(value: string) => boolean} */
 export const clear = value => colour(value).alpha === 0;
+/** @type {(name: 'fill' | 'stroke' | 'stop', value: string) => Attributes} */
 export function ink(name, value) {
   // name: fill, stroke or stop
   const { hex, alpha } = colour(value);
@@ -42,6 +50,7 @@ export function ink(name, value) {
 // ---- fonts: the font that the browser uses, then similar ones that are common. Programs differ in their "serif", so
 // the actual font is named, with others of the same widths.
 const GENERIC = /^(serif|sans-serif|monospace|system-ui)$/;
+/** @type {Map<string, string>} */
 const faces = new Map();
 const KNOWN = [
   ['Liberation Serif', 'Times New Roman', 'Tinos'],
@@ -71,31 +80,38 @@ const KNOWN = [
 ];
 const BOOK = '"STIX Two Text", "Latin Modern Roman", "Cambria", "Times New Roman", serif';
 const MATHS = '"STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", serif';
+/** @type {(family: string) => number} */
 const wide = family => {
   pen.font = `40px ${family}`;
   return pen.measureText('mwWil0QΣ∑').width;
 };
+/** @type {(name: string) => boolean} */
 const here = name => ['serif', 'monospace'].some(other => wide(`${name}, ${other}`) !== wide(other));
+/** @type {(generic: string) => string[]} */
 const taken = generic => {
   const found = KNOWN.map(names => names.filter(name => here(`"${name}"`))).findIndex(names =>
     names.some(name => wide(`"${name}"`) === wide(generic)),
   );
   return found < 0 ? [] : KNOWN[found];
 };
+/** @type {(families: string) => string} */
 export function face(families) {
-  if (!faces.has(families)) {
+  let found = faces.get(families);
+  if (!found) {
     const names = families.split(/,\s*/);
     if (names.includes('math')) return maths();
-    const last = names.at(-1);
+    const last = names[names.length - 1];
     const kind = GENERIC.test(last) ? last : 'serif';
     const first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
-    const found = GENERIC.test(first) ? taken(first) : [first.replaceAll('"', '')];
-    faces.set(families, [...found.map(name => (/\s/.test(name) ? `'${name}'` : name)), kind].join(', '));
+    const chosen = GENERIC.test(first) ? taken(first) : [first.replaceAll('"', '')];
+    found = [...chosen.map(name => (/\s/.test(name) ? `'${name}'` : name)), kind].join(', ');
+    faces.set(families, found);
   }
-  return faces.get(families);
+  return found;
 }
 export const book = () => face(BOOK);
 export const maths = () => face(MATHS);
+/** @type {(style: CSSStyleDeclaration, family?: string) => Record<string, string | null>} */
 export function font(style, family = face(style.fontFamily)) {
   return {
     'font-family': family,
@@ -105,26 +121,33 @@ export function font(style, family = face(style.fontFamily)) {
     'letter-spacing': px(style.letterSpacing) ? round(px(style.letterSpacing)) : null,
   };
 }
+/** @type {Map<string, { up: number; down: number }>} */
 const sizes = new Map();
+/** @type {(style: CSSStyleDeclaration) => { up: number; down: number }} */
 export function measure(style) {
   // the ascent and descent of the font
   const said = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  if (!sizes.has(said)) {
+  let found = sizes.get(said);
+  if (!found) {
     pen.font = said;
     const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText('x');
-    sizes.set(said, { up, down });
+    found = { up, down };
+    sizes.set(said, found);
   }
-  return sizes.get(said);
+  return found;
 }
+/** @type {(text: string, style: CSSStyleDeclaration) => number} */
 export function width(text, style) {
   pen.font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   return pen.measureText(text).width + px(style.letterSpacing) * text.length;
 }
 
+/** @type {(x1: number, y1: number, x2: number, y2: number, attributes: Attributes) => SVGElement} */
 export const segment = (x1, y1, x2, y2, attributes) =>
   s('line', { x1: at(x1), y1: at(y1), x2: at(x2), y2: at(y2), ...attributes });
 
 // ---- clips and gradients, each with its own id
+/** @type {() => Kept} */
 export function store() {
   const defs = s('defs');
   let count = 0;
@@ -138,6 +161,7 @@ export function store() {
   };
 }
 // The computed "linear-gradient(90deg, rgb(1, 2, 3), …)"; stops are equally spaced.
+/** @type {(list: string) => string[]} */
 export function parted(list) {
   // at commas, but not at those inside brackets
   const found = [''];

@@ -2,8 +2,11 @@
 import { s } from '../dom.js';
 import { at, clear, colour, font, ink, measure, px, width, segment } from './paint.js';
 
+/** @type {Record<string, string>} */
 const ANCHOR = { right: 'end', end: 'end', center: 'middle' };
+/** @type {(box: DOMRect, wide: number) => DOMRect} */
 const asWide = ({ x, y, height }, wide) => DOMRect.fromRect({ x, y, width: wide, height });
+/** @type {(node: Text, from: number, to: number) => Range} */
 const span = (node, from, to) => {
   const range = new Range();
   range.setStart(node, from);
@@ -12,19 +15,22 @@ const span = (node, from, to) => {
 };
 
 // The lines of a text node: [{ text, box }].
+/** @type {(node: Text, style: CSSStyleDeclaration) => TextLine[]} */
 function linesOf(node, style) {
   const given = node.data;
   const kept = style.whiteSpace.startsWith('pre');
   const from = kept ? 0 : given.search(/\S/);
   const to = kept ? given.length : given.trimEnd().length;
   if (from < 0 || to <= from) return [];
+  /** @type {(text: string) => string} */
   const tidy = text => (kept ? text : text.replace(/\s+/g, ' '));
   const boxes = span(node, from, to).getClientRects();
   if (boxes.length === 1) return [{ text: tidy(given.slice(from, to)), box: boxes[0] }];
+  /** @type {TextLine[]} */
   const lines = [];
   for (let i = from; i < to; ) {
     // by character, which may be two code units long
-    const letter = String.fromCodePoint(given.codePointAt(i));
+    const [letter] = given.slice(i, i + 2);
     const box = span(node, i, i + letter.length).getClientRects()[0];
     i += letter.length;
     if (!box || (!box.width && /\s/.test(letter))) continue;
@@ -36,6 +42,7 @@ function linesOf(node, style) {
   }
   return lines.map(line => trimmed(line, tidy, style)).filter(line => line.text);
 }
+/** @type {(line: TextLine, tidy: (text: string) => string, style: CSSStyleDeclaration) => TextLine} */
 function trimmed({ text, box }, tidy, style) {
   const short = tidy(text).trimEnd();
   const lost = text.length - text.trimEnd().length;
@@ -45,11 +52,12 @@ function trimmed({ text, box }, tidy, style) {
   };
 }
 // Text that does not fit ends in an ellipsis, as on the page.
+/** @type {(node: Text, line: TextLine, style: CSSStyleDeclaration) => TextLine} */
 function dotted(node, line, style) {
   let box = node.parentElement;
   while (box && getComputedStyle(box).display.startsWith('inline')) box = box.parentElement;
   const own = box && getComputedStyle(box);
-  if (own?.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
+  if (!box || own?.textOverflow !== 'ellipsis' || own.overflowX === 'visible') return line;
   const edge = box.getBoundingClientRect().right - px(own.paddingRight) - px(own.borderRightWidth) - line.box.x;
   if (line.box.width <= edge + 1) return line;
   let text = line.text;
@@ -59,15 +67,18 @@ function dotted(node, line, style) {
     box: asWide(line.box, edge),
   };
 }
+/** @type {(text: string, x: number, y: number, style: CSSStyleDeclaration, attrs?: Attributes) => SVGElement} */
 export function textAt(text, x, y, style, attrs = {}) {
   return s('text', { x: at(x), y: at(y), ...ink('fill', style.color), ...font(style), ...attrs }, text);
 }
+/** @type {(box: Box, style: CSSStyleDeclaration) => number} */
 export const lineOf = (box, style) => {
   const { up, down } = measure(style);
   return box.y + (box.height * up) / (up + down);
 };
 
 // ---- underline and strike-through, of the element and of its ancestors
+/** @type {(el: Element | null, top: Element | null) => CSSStyleDeclaration[]} */
 function decorations(el, top) {
   const found = [];
   for (let each = el; each && each !== top; each = each.parentElement) {
@@ -77,6 +88,7 @@ function decorations(el, top) {
   }
   return found;
 }
+/** @type {(decoration: CSSStyleDeclaration, x0: number, x1: number, line: number, size: number) => SVGElement[]} */
 export function ruled(decoration, x0, x1, line, size) {
   const given = decoration.textDecorationThickness;
   const wide = given.endsWith('px') ? px(given) : Math.max(1, size / 14);
@@ -92,6 +104,7 @@ export function ruled(decoration, x0, x1, line, size) {
     });
   });
 }
+/** @type {(node: Text, style: CSSStyleDeclaration, copying: Copying) => SVGElement[]} */
 export function drawText(node, style, { see, top }) {
   if (clear(style.color)) return [];
   const decorated = decorations(node.parentElement, top);
@@ -110,8 +123,9 @@ export function drawText(node, style, { see, top }) {
 }
 
 // ---- text without a text node: controls, ::before and ::after, list markers
+/** @type {(el: FormField, style: CSSStyleDeclaration, box: Box) => SVGElement[]} */
 export function fieldText(el, style, box) {
-  const text = el.tagName === 'SELECT' ? (el.selectedOptions[0]?.label ?? '') : el.value;
+  const text = el instanceof HTMLSelectElement ? (el.selectedOptions[0]?.label ?? '') : el.value;
   if (!text || /^(range|checkbox|radio)$/.test(el.type)) return [];
   const { up, down } = measure(style);
   const extra = el.tagName === 'SELECT' ? 4 : 0; // its own, inside the padding
@@ -124,6 +138,7 @@ export function fieldText(el, style, box) {
     ),
   ];
 }
+/** @type {(el: Element, style: CSSStyleDeclaration, firstLine: number | null) => SVGElement[]} */
 export function marker(el, style, firstLine) {
   if (style.display !== 'list-item' || style.listStyleType === 'none' || !firstLine) return [];
   const { left } = el.getBoundingClientRect();
@@ -138,7 +153,7 @@ export function marker(el, style, firstLine) {
         ...ink('fill', own.color),
       }),
     ];
-  const place = [...el.parentElement.children].filter(each => each.tagName === 'LI').indexOf(el) + 1;
+  const place = [...(el.parentElement?.children ?? [])].filter(each => each.tagName === 'LI').indexOf(el) + 1;
   return [
     textAt(`${place}.`, left - width(' ', own), firstLine, own, { 'text-anchor': 'end', fill: colour(own.color).hex }),
   ];

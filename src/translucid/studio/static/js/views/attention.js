@@ -1,6 +1,6 @@
 import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
-import { attentionKind, isRecurrent } from '../anatomy.js';
+import { attentionKind, isRecurrent, pointAt } from '../anatomy.js';
 import { h, m, unit, widest, range, short } from '../dom.js';
 import { UNIT_SCALE, brief, firstWeight, fixed, num } from '../ink.js';
 import * as api from '../api.js';
@@ -18,6 +18,7 @@ import { clearFor } from '../motion.js';
 import { rollTo } from '../parts/rolling.js';
 import { looksAt, rowName } from '../parts/token.js';
 
+/** @type {Record<string, AttentionKind>} */
 const KINDS = {
   encoder: { name: 'Encoder self', rows: 'source', cols: 'source', rowSide: 'src', colSide: 'src' },
   decoder: { name: 'Decoder self', note: 'causal', rows: 'target', cols: 'target', rowSide: 'tgt', colSide: 'tgt' },
@@ -34,8 +35,11 @@ const EXACT = 4096; // maximum numbers sent in full precision
 const WHOLE = 512; // longest side sent without pooling
 const NUMBERS = 24; // up to this many words, cells show their numbers
 const LENS_LETTERS = 5; // of a word beside the lens
+/** @type {(text: string, attrs?: Attributes) => MathMLElement} */
 const mi = (text, attrs) => m('mi', attrs, text);
+/** @type {(text: string) => MathMLElement} */
 const mo = text => m('mo', text);
+/** @type {Record<string, (recurrent: boolean, turned: boolean) => MathMLElement>} */
 const PIECES = {
   scores: (recurrent, turned) =>
     recurrent
@@ -81,6 +85,7 @@ export const attention = {
   },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, run, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const kinds = kindsOf(points);
@@ -91,15 +96,17 @@ async function drawView(stage, { model, run, params, signal }) {
   const flows = h('div.flows');
   stage.append(h('div.columns.attn', left, mid, right));
   let turn = 0;
-  let now = null;
+  /** @type {DrawnHead} */
+  let now;
   const about = link.steady();
   const pictures = Object.fromEntries(
     Object.entries(kinds).map(([kind, names]) => {
-      const { shape } = points.get(names[0]);
+      const { shape } = pointAt(points, names[0]);
       return [kind, headPictures(run, kind, names, shape.length === 3 ? shape[0] : 1)];
     }),
   );
 
+  /** @type {(changes: Partial<HeadChoice>, focus?: string) => Promise<void>} */
   const change = (changes, focus) => {
     Object.assign(at, changes);
     settle({
@@ -112,16 +119,19 @@ async function drawView(stage, { model, run, params, signal }) {
     return draw(focus);
   };
 
-  let drawing = null; // the current request, which has priority over layers that are not visible
+  /** @type {Promise<void>} */
+  let drawing; // the current request, which has priority over layers that are not visible
+  /** @type {(focus?: string) => Promise<void>} */
   function draw(focus) {
     drawing = redraw(focus);
     return drawing;
   }
+  /** @type {(focus?: string) => Promise<void>} */
   async function redraw(focus) {
     const mine = ++turn;
     const found = await fetchHead(run, points, at, pictures[at.kind]);
     if (mine !== turn) return;
-    now = found;
+    now = { ...found, lens: h('div.lens'), sum: h('div.sum'), needsLens: false };
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
@@ -182,7 +192,6 @@ async function drawView(stage, { model, run, params, signal }) {
           }),
         ),
       );
-    now.lens = h('div.lens');
     left.append(
       h(
         'div.facts',
@@ -201,13 +210,14 @@ async function drawView(stage, { model, run, params, signal }) {
     paintHeads();
   }
   function paintHeads() {
-    left.querySelector('.headgrid')?.paint();
+    left.querySelector('.headgrid')?.paint?.();
     const { names, missing } = now.small;
     left
       .querySelector('.gridname .of')
       ?.replaceChildren(missing ? `: ${names.length - missing} of ${names.length} layers so far` : '');
   }
   // For a long text, load the other layers one by one while the view and the kind stay the same.
+  /** @type {HeadPictures | null} */
   let filling = null;
   async function fill() {
     const { small } = now;
@@ -238,6 +248,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const flat = (W - lw * u) / cols.length;
     const lean = headRoom(cols, flat, 1.125);
     const over = lean.slant ? Math.max(0, widest(cols.slice(-2), 1.125, { most: 14 }) * 0.74 - flat / 2) + 4 * u : 0;
+    /** @type {(v: number) => number} */
     const step = v => (v >= 8 * u ? Math.floor(v) : Math.floor(v * 16) / 16);
     const cw = step(Math.min((W - lw * u - over) / cols.length, 120 * u));
     const ch = step(Math.min((H - lean.labelHeight * u) / rows.length, 62 * u));
@@ -261,7 +272,7 @@ async function drawView(stage, { model, run, params, signal }) {
       ...numbers,
       fade: moment === 'weights' ? 0.1 : undefined,
       read: reads,
-      hatched: now.unseen ? (i, j) => now.unseen(i, j) : undefined,
+      hatched: now.unseen ?? undefined,
       table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
@@ -271,7 +282,7 @@ async function drawView(stage, { model, run, params, signal }) {
   async function exactTable() {
     // a large picture has rounded numbers; the table requests them in full precision
     const state = now;
-    const shown = Math.min(40, points.get(`${state.scope}.${state.point}`).shape.at(-2));
+    const shown = Math.min(40, pointAt(points, `${state.scope}.${state.point}`).shape.at(-2) ?? 1);
     const lead = state.indexed ? [state.head] : [];
     const kind = KINDS[at.kind];
     const rows = await Promise.all(
@@ -290,6 +301,7 @@ async function drawView(stage, { model, run, params, signal }) {
   }
   // The moments of this attention, and what is missing in it: [name, reason].
   const momentsHere = () => MOMENTS.filter(([, point]) => points.has(`${now.scope}.${point}`)).map(([id]) => id);
+  /** @type {(id: string) => [string, string] | null} */
   const missing = id =>
     id === 'masked' && !now.hasMask
       ? ['no mask', 'No mask here: every token can be attended to']
@@ -320,21 +332,26 @@ async function drawView(stage, { model, run, params, signal }) {
       }),
     );
   }
+  /** @type {(i: number | string, j: number | string) => string} */
   const path = (i, j) =>
     now.head === null
       ? `${now.scope}.pattern[:, ${i}, ${j}].mean()`
       : `${now.scope}.${now.point}[${now.indexed ? `${now.head}, ` : ''}${i}, ${j}]`;
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
   // One number of the trace; a cell of the picture may represent several in a very long text.
+  /** @type {(q: number, k: number) => Content[]} */
   const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
+  /** @type {(q: number, k: number, value: number | undefined) => Reading} */
   const exactly = (q, k, value) => ({
     at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', word(tokens()[1][k] ?? '·')],
     path: path(q, k),
     value,
     scale: now.scale,
   });
+  /** @type {(i: number, j: number) => Reading} */
   const reads = (i, j) => {
     const { step, values } = now;
+    /** @type {(n: number, each: number, most: number) => string | number} */
     const span = (n, each, most) => (each > 1 ? `${n * each}:${Math.min(most, (n + 1) * each)}` : n);
     const [Q, K] = tokens().map(list => list.length);
     return {
@@ -351,9 +368,9 @@ async function drawView(stage, { model, run, params, signal }) {
   };
 
   // ---- right: the same head as ribbons, and the sum behind the pinned or hovered cell
+  /** @type {(isStale: () => boolean) => Promise<void>} */
   async function drawRight(isStale) {
     const kind = KINDS[at.kind];
-    now.sum = h('div.sum');
     right.append(
       panelHead(
         [kind.name, kind.note, now.head === null || now.indexed ? `layer ${now.layer}` : null]
@@ -396,22 +413,25 @@ async function drawView(stage, { model, run, params, signal }) {
         colKeys: now.colKeys,
         width: right.clientWidth - 36 * u,
         height: Math.max(150 * u, high - long),
-        exactly: now.coarse ? row : null,
+        exactly: now.coarse ? row : undefined,
       }),
     );
   }
   // The cell that the keys select: they determine the row, the column or both; the rest is where the weight
   // is largest.
+  /** @type {(wanted: string[]) => Step2D} */
   function meant(wanted) {
-    const { row: i, col: j, exact: both } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
+    const { row: i, col: j, exact } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
-    if (both) return [i, j];
+    if (exact && i !== null && j !== null) return [i, j];
     if (i !== null) return [i, best(w[i])];
     if (j !== null) return [best(w.map(each => each[j])), j];
     return firstWeight(w) ?? [0, best(w[0])];
   }
   // Some numbers of the head, or of the mean of all heads, in full precision.
+  /** @type {(state: ShownHead, point: string, ...places: (number | string)[]) => Promise<number[]>} */
   async function part(state, point, ...places) {
+    /** @type {(...index: (number | string)[]) => Promise<Frame>} */
     const ask = (...index) => api.tensor(run.run, `${state.scope}.${point}`, { index: index.join(','), as: 'f32' });
     const { heads } = state.small;
     if (!state.indexed) return (await ask(...places)).row();
@@ -423,6 +443,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const size = all.length / heads;
     return range(size).map(k => range(heads).reduce((sum, n) => sum + all[n * size + k], 0) / heads);
   }
+  /** @type {(q: number) => Promise<ExactRow>} */
   async function row(q) {
     // one word with all its weights
     const state = now;
@@ -437,6 +458,7 @@ async function drawView(stage, { model, run, params, signal }) {
     };
   }
   // The number that the keys select, in the picture (i, j) and in the trace (q, k).
+  /** @type {(wanted: string[]) => Promise<Record<'i' | 'j' | 'q' | 'k', number>>} */
   async function cellOf(wanted) {
     const [i, j] = meant(wanted);
     const both = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
@@ -448,6 +470,7 @@ async function drawView(stage, { model, run, params, signal }) {
         : link.wordInRow(both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
     return { i, j, q, k };
   }
+  /** @type {(wanted: string[]) => Promise<void>} */
   async function work(wanted) {
     if (wanted !== about()) return; // the selection has changed in the meantime
     const state = now;
@@ -469,6 +492,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (!hover.length) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
     const index = [...(state.indexed && state.head !== null ? [state.head] : []), q, k];
     const where = addressOf(`${state.scope}.${state.point}`, index, index);
+    /** @type {(...made: (() => HTMLElement)[]) => void} */
     const show = (...made) => {
       // Unchanged nodes stay: one that is replaced under the pointer loses the click.
       if (state.sum.dataset.of === where) return;
@@ -507,6 +531,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 3 * u <= room / each) ?? 3;
     return { n, labels, size: Math.min(Math.floor(room / n), 48 * u) };
   }
+  /** @type {(q: number, k: number, hovering: boolean) => Promise<void>} */
   async function lens(q, k, hovering) {
     if (!now.needsLens || !at.numbers) {
       now.lens.replaceChildren();
@@ -520,12 +545,14 @@ async function drawView(stage, { model, run, params, signal }) {
     const { n, labels, size } = state.around;
     const [rows, cols] = tokens();
     const kind = KINDS[at.kind];
+    /** @type {(place: number, most: number) => number} */
     const from = (place, most) => Math.max(0, Math.min(most - n, place - (n - 1) / 2));
     const q0 = from(q, rows.length);
     const k0 = from(k, cols.length);
     const high = Math.min(n, rows.length);
     const wide = Math.min(n, cols.length);
     const cut = [`${q0}:${q0 + high}`, `${k0}:${k0 + wide}`];
+    /** @type {(flat: number[]) => number[][]} */
     const table = flat => range(high).map(r => flat.slice(r * wide, (r + 1) * wide));
     const values = state.coarse
       ? table(await part(state, state.point, ...cut))
@@ -533,6 +560,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const hidden =
       state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
     if (state !== now || (hovering && !link.state.hover.length)) return;
+    /** @type {(list: string[], first: number, count: number) => string[]} */
     const words = (list, first, count) => list.slice(first, first + count).map(each => short(each, LENS_LETTERS));
     const over = words(cols, k0, wide);
     link.forget(state.lens);
@@ -571,7 +599,9 @@ async function drawView(stage, { model, run, params, signal }) {
     const { heads } = now.small;
     const layers = now.small.names.length;
     const moments = momentsHere().filter(id => !missing(id));
+    /** @type {(v: number, n: number) => number} */
     const round = (v, n) => (v + n) % n;
+    /** @type {(by: number) => Promise<void>} */
     const turnHead = by => change({ head: round((at.head ?? (by > 0 ? -1 : 0)) + by, heads) });
     if (event.key === '[' || event.key === ']') turnHead(event.key === ']' ? 1 : -1);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
@@ -589,36 +619,42 @@ async function drawView(stage, { model, run, params, signal }) {
 }
 
 // ---- the kinds of attention, and the initial selection
+/** @type {(points: Points) => Record<string, string[]>} */
 function kindsOf(points) {
   const patterns = [...points.keys()].filter(name => name.endsWith('.pattern'));
   const named = Object.keys(KINDS).map(kind => [kind, patterns.filter(name => attentionKind(name) === kind)]);
   return Object.fromEntries(named.filter(([, names]) => names.length));
 }
+/** @type {(params: URLSearchParams, kinds: Record<string, string[]>) => HeadChoice} */
 function startAt(params, kinds) {
   const named = Object.entries(kinds)
     .flatMap(([each, names]) => names.map((name, layer) => ({ kind: each, layer, name })))
     .find(({ name }) => params.get('at')?.startsWith(name.slice(0, -'pattern'.length)));
-  const kind = kinds[params.get('kind')]
-    ? params.get('kind')
-    : (named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]));
+  const asked = params.get('kind');
+  const kind =
+    asked !== null && Object.hasOwn(kinds, asked)
+      ? asked
+      : (named?.kind ?? (kinds.cross ? 'cross' : Object.keys(kinds)[0]));
+  /** @type {(key: string, or: number) => number} */
   const whole = (key, or) => (/^\d+$/.test(params.get(key) ?? '') ? Number(params.get(key)) : or);
   return {
     kind,
-    layer: whole('layer', params.get('kind') ? kinds[kind].length - 1 : (named?.layer ?? kinds[kind].length - 1)),
+    layer: whole('layer', asked ? kinds[kind].length - 1 : (named?.layer ?? kinds[kind].length - 1)),
     head: params.get('head') === 'mean' ? null : whole('head', 0),
-    moment: MOMENTS.some(([id]) => id === params.get('moment')) ? params.get('moment') : 'weights',
+    moment: MOMENTS.map(([id]) => id).find(id => id === params.get('moment')) ?? 'weights',
     numbers: params.get('numbers') !== 'off',
   };
 }
 
 // ---- the numbers of one head
+/** @type {(run: Run, points: Points, at: HeadChoice, small: HeadPictures) => Promise<ShownHead>} */
 async function fetchHead(run, points, at, small) {
   const kind = KINDS[at.kind];
   const { heads } = small;
   const layer = Math.min(at.layer, small.names.length - 1);
   await small.ask(layer);
   const scope = small.names[layer].slice(0, -'.pattern'.length);
-  const shape = points.get(`${scope}.pattern`).shape;
+  const { shape } = pointAt(points, `${scope}.pattern`);
   const indexed = shape.length === 3;
   const head = at.head === null && heads > 1 ? null : Math.min(at.head ?? 0, heads - 1);
   const has = MOMENTS.filter(([, name]) => points.has(`${scope}.${name}`));
@@ -627,7 +663,7 @@ async function fetchHead(run, points, at, small) {
     head === null || !has.some(([id]) => id === at.moment) || (at.moment === 'masked' && !hasMask)
       ? 'weights'
       : at.moment;
-  const point = has.find(([id]) => id === moment)[1];
+  const point = has.find(([id]) => id === moment)?.[1] ?? 'pattern';
   const [Q, K] = shape.slice(-2);
   const hidden =
     hasMask && point === 'pattern' && Math.max(Q, K) <= WHOLE
@@ -647,7 +683,9 @@ async function fetchHead(run, points, at, small) {
   );
   const weights = head === null ? meanOfHeads(frames[0]) : frames[0].table();
   const values = point === 'pattern' ? weights : frames[1].table();
+  /** @type {[number, number]} */
   const step = [Math.ceil(Q / weights.length), Math.ceil(K / weights[0].length)];
+  /** @type {(list: keyof Tokens, n: number, by: number) => string[]} */
   const words = (list, n, by) => range(n).map(i => run.tokens[list][i * by] ?? '·');
   const most = Math.max(
     1e-6,
@@ -680,6 +718,7 @@ async function fetchHead(run, points, at, small) {
     colKeys: range(weights[0].length).map(j => `${kind.colSide}:${j * step[1]}`),
   };
 }
+/** @type {(run: Run, points: Points, scope: string, head: number) => Promise<boolean>} */
 async function masks(run, points, scope, head) {
   // a pooled picture shows whether anything is masked
   if (!points.has(`${scope}.masked`)) return false;
@@ -698,10 +737,14 @@ const meanOf = () =>
       m('msub', mi('A'), mi('h')),
     ),
   );
+/** @type {(table: number[][]) => number} */
 const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
+/** @type {(row: Numbers) => number} */
 const best = row => row.indexOf(Math.max(...row));
+/** @type {(weights: number[][]) => number} */
 const entropy = weights =>
   weights.reduce((sum, row) => sum - row.reduce((e, p) => e + (p > 0 ? p * Math.log2(p) : 0), 0), 0) / weights.length;
+/** @type {(each: number[], looks: Content[]) => HTMLElement} */
 function meanSum(each, looks) {
   const told = each.slice(0, 8).map((weight, n) => [`head ${n}`, num(weight, 4), '']);
   const heads = each.length;
@@ -716,6 +759,7 @@ function meanSum(each, looks) {
   );
 }
 // Digits and font size of numbers that fit into the cells, if any.
+/** @type {(values: number[][], width: number, u: number, size: number) => { digits?: number; fontSize?: number }} */
 function fitting(values, width, u, size) {
   for (const [digits, fontSize] of [
     [2, size],

@@ -2,11 +2,11 @@
 import { attentionKind } from '../anatomy.js';
 import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
 import { choice, modelSelect } from '../parts/controls.js';
-import { h, unit, widest, mean, range } from '../dom.js';
+import { append, h, unit, widest, mean, range } from '../dom.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, word } from '../readout.js';
-import { toModel } from '../readable.js';
+import { isOpened, numbersOf, otherModel, sharesOf, toModel, wordsOf } from '../readable.js';
 import { go, settle, anything } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { pairs } from '../parts/pairs.js';
@@ -15,12 +15,21 @@ import { shifts } from '../parts/bars.js';
 import { grid, headed } from '../parts/table.js';
 import { keepFocus } from '../keyboard.js';
 
+/** @type {Record<string, string>} */
 const KINDS = {
   cross: 'cross-attention',
   encoder: 'encoder attention',
   decoder: 'decoder attention',
   gates: 'gates',
   vectors: 'last vectors',
+};
+/** @type {Record<string, string>} */
+const HEADINGS = {
+  target_tokens: 'What each generates',
+  tags: 'The tag of each word',
+  next_tokens: 'The next token each predicts',
+  masked_tokens: 'The likeliest token at each position',
+  values: 'The values',
 };
 const LONG = 96; // words; beyond, neighbours share a cell
 const LOW = 320; // units of height of a picture in a narrow window
@@ -41,16 +50,16 @@ export const compare = {
   linkParts: { with: anything, pic: anything },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { all, model, run, params }) {
-  const other =
-    all.find(each => each.m === params.get('with') && each.m !== model.m) ??
-    all.find(each => each.m !== model.m && each.task === model.task) ??
-    all.find(each => each.m !== model.m);
-  const others = all.filter(each => each.m !== model.m);
+  const opened = all.filter(isOpened);
+  const others = opened.filter(each => each.m !== model.m);
+  const other = otherModel(model, others, params.get('with'));
+  if (!other) return;
   const box = h('div.cmp');
   const pair = h('div.cmptop');
   stage.append(box);
-  const headA = pick('A', 'solid', model, all, to =>
+  const headA = pick('A', 'solid', model, opened, to =>
     toModel('compare', model, to, { m: to.m, with: to.m === other.m ? model.m : other.m }),
   );
   const headB = pick('B', 'dashed', other, others, to => go('compare', { with: to.m }));
@@ -71,7 +80,8 @@ async function drawView(stage, { all, model, run, params }) {
     );
   // what A generates
   const first = params.get('target') === null ? run : await api.run({ m: model.m, text: run.text });
-  pair.append(
+  append(
+    pair,
     h('div', { class: `answers${model.task === other.task ? '' : ' alone'}` }, answers(model, first, other, second)),
     await losses(model, first, other, second),
     adapters(model, run),
@@ -80,6 +90,7 @@ async function drawView(stage, { all, model, run, params }) {
   );
   await pictures(box, { model, run, other, second, params });
 }
+/** @type {(letter: string, line: string, model: Model, all: Model[], onpick: (to: Model) => unknown) => HTMLElement} */
 function pick(letter, line, model, all, onpick) {
   return h(
     'label',
@@ -89,66 +100,67 @@ function pick(letter, line, model, all, onpick) {
     h('span.quiet', `${model.family}, ${model.parameters.toLocaleString('en')} weights`),
   );
 }
+/** @type {(text: string) => HTMLElement} */
 const told = text => h('p.cannot', { role: 'note' }, text);
 
 // ---- their outputs
+/** @type {(model: OpenedModel, run: Run, other: OpenedModel, second: Run) => Content[]} */
 function answers(model, run, other, second) {
+  /** @type {(which: OpenedModel, each: Run) => Said[]} */
   const says = (which, each) =>
     which.outputs === 'label'
-      ? null
+      ? []
       : which.outputs === 'values'
-        ? each.answer.map(v => ({ word: num(v, 4), probability: null }))
+        ? numbersOf(each).map(v => ({ word: num(v, 4), probability: null }))
         : which.outputs === 'target_tokens'
           ? each.tokens.follows.slice(0, -1).map(w => ({ word: w, probability: null }))
-          : each.answer.map(w => ({ word: w.trim() || w, probability: null }));
+          : wordsOf(each).map(w => ({ word: w.trim() || w, probability: null }));
   const a = says(model, run);
   const b = says(other, second);
+  /** @type {(which: OpenedModel, each: Run, letter: string) => HTMLElement} */
   const alone = (which, each, letter) =>
     h(
       'div',
       h('h3', `${letter}: ${which.name}`),
-      which.outputs === 'label' ? labels(each.answer) : paired(which, says(which, each), null, { labels: [letter] }),
+      which.outputs === 'label' ? labels(sharesOf(each)) : paired(which, says(which, each), null, { labels: [letter] }),
     );
   if (model.task !== other.task) return [alone(model, run, 'A'), alone(other, second, 'B')];
   if (model.outputs !== 'label') {
-    const reads =
-      { tags: run.tokens.source, masked_tokens: run.tokens.source, next_tokens: run.tokens.target }[model.outputs] ??
-      null;
+    const tagged = ['tags', 'masked_tokens'].includes(model.outputs);
+    const { source, target } = run.tokens;
+    const reads = tagged ? source : model.outputs === 'next_tokens' ? target : null;
     const fits = !reads || a.length === b.length;
     return [
       h(
         'h3',
-        {
-          target_tokens: 'What each generates',
-          tags: 'The tag of each word',
-          next_tokens: 'The next token each predicts',
-          masked_tokens: 'The likeliest token at each position',
-          values: 'The values',
-        }[model.outputs],
+        HEADINGS[model.outputs],
         h('span.of', a.length === b.length && a.every((w, i) => w.word === b[i].word) ? ': the same' : ''),
       ),
       paired(model, a, b, {
         reads: fits ? reads : null,
-        labels: ['A', 'B', { tags: 'word', masked_tokens: 'token' }[model.outputs] ?? 'after'],
+        labels: ['A', 'B', model.outputs === 'tags' ? 'word' : tagged ? 'token' : 'after'],
         dashed: true,
         // a value of an embedding has no token
         keyOf: model.outputs === 'values' ? null : i => `${run.tokens.target.length ? 'tgt' : 'src'}:${i}`,
       }),
     ];
   }
-  const shared = Object.keys(run.answer).filter(label => label in second.answer);
+  const [before, now] = [sharesOf(run), sharesOf(second)];
+  const shared = Object.keys(before).filter(label => label in now);
   if (!shared.length)
     return [told('The two models have different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
   return [
     h('h3', 'The answer', h('span.of', ': A is the outline, B the fill; the number is B − A')),
-    shifts(shared.map(label => ({ word: label, before: run.answer[label], now: second.answer[label] }))),
+    shifts(shared.map(label => ({ word: label, before: before[label], now: now[label] }))),
   ];
 }
 // The first values of an embedding, which has hundreds, and a button for the others.
+/** @type {(model: Model, one: Said[], two: Said[] | null, options: PairOptions) => HTMLElement} */
 function paired(model, one, two, options) {
   const length = Math.max(one.length, two?.length ?? 0);
   if (model.outputs !== 'values' || length <= MANY) return pairs(one, two, options);
   const box = h('div');
+  /** @type {(count: number) => void} */
   const draw = count => {
     link.forget(box);
     box.replaceChildren(
@@ -160,19 +172,20 @@ function paired(model, one, two, options) {
           {
             onclick: () => {
               draw(count < length ? length : MANY);
-              box.querySelector('button').focus({ preventScroll: true });
+              box.querySelector('button')?.focus({ preventScroll: true });
             },
           },
           count < length ? `Show all ${length}` : `Show the first ${MANY}`,
         ),
       ),
-      pairs(one.slice(0, count), two?.slice(0, count), options),
+      pairs(one.slice(0, count), two?.slice(0, count) ?? null, options),
     );
     link.paint();
   };
   draw(MANY);
   return box;
 }
+/** @type {(answer: Record<string, number>) => HTMLElement} */
 const labels = answer =>
   h(
     'div',
@@ -180,6 +193,7 @@ const labels = answer =>
   );
 
 // ---- losses on each other's text: nats per token, or for the whole text if the tokens differ
+/** @type {(model: OpenedModel, run: Run, other: OpenedModel, second: Run) => Promise<HTMLElement>} */
 async function losses(model, run, other, second) {
   if (model.task !== other.task || run.loss === null)
     return h(
@@ -200,6 +214,7 @@ async function losses(model, run, other, second) {
       api.run({ m: other.m, text: run.text, target: run.target }),
       api.run({ m: model.m, text: run.text, target: second.target }),
     ]);
+    /** @type {[string, Run, Run][]} */
     const rows = [
       ['A’s text', run, crossA],
       ['B’s text', crossB, second],
@@ -208,9 +223,12 @@ async function losses(model, run, other, second) {
   }
   return lossTable([['the text', run, second]], true);
 }
+/** @type {(rows: [string, Run, Run][], same: boolean) => HTMLElement} */
 function lossTable(rows, same) {
+  /** @type {(each: Run) => number} */
   const per = each => each.tokens.follows.filter(w => w !== '?').length;
-  const whole = each => each.loss * per(each);
+  /** @type {(each: Run) => number} */
+  const whole = each => (each.loss ?? NaN) * per(each);
   const differ = rows.some(([, a, b]) => per(a) !== per(b));
   return h(
     'div.lossbox',
@@ -222,7 +240,7 @@ function lossTable(rows, same) {
         h(
           'tr',
           h('td', same && rows.length > 1 ? 'their text' : name),
-          [a, b].map(each => h('td.r.n', num(differ ? whole(each) : each.loss, 4))),
+          [a, b].map(each => h('td.r.n', num(differ ? whole(each) : (each.loss ?? NaN), 4))),
         ),
       ),
     ),
@@ -231,6 +249,7 @@ function lossTable(rows, same) {
 }
 
 // ---- what LoRA adapters add, compared with their frozen layers
+/** @type {(model: Model, run: Run) => Content} */
 function adapters(model, run) {
   if (!run.adapters?.length) return '';
   const most = Math.max(...run.adapters.map(each => each.ratio), 1e-9);
@@ -243,6 +262,7 @@ function adapters(model, run) {
   );
 }
 // A table whose last column has a bar beside each number.
+/** @type {(kind: string, title: string, head: string[], rows: ComparedRow[], most: number) => HTMLElement} */
 function lengths(kind, title, head, rows, most) {
   return h(
     'div',
@@ -268,6 +288,7 @@ function lengths(kind, title, head, rows, most) {
 }
 
 // ---- the difference from the model it was tuned from, layer by layer
+/** @type {(model: Model, run: Run, other: Model, second: Run) => Promise<Content>} */
 async function depths(model, run, other, second) {
   if (!model.tuned && !other.tuned) return '';
   const rows = (await api.diff(run.run, second.run)).depths ?? [];
@@ -277,12 +298,13 @@ async function depths(model, run, other, second) {
     'depths',
     'How far fine-tuning moved the vectors of this text, layer by layer',
     ['depth', 'cosine', '‖A − B‖ / ‖A‖'],
-    rows.map(each => [each.depth, [num(each.cosine, 4)], each.relative ?? 0]),
+    rows.map(each => [each.depth, [num(each.cosine ?? NaN, 4)], each.relative ?? 0]),
     most,
   );
 }
 
 // ---- the same picture twice, with shared hover
+/** @type {(box: HTMLElement, o: Compared & { second: Run; params: URLSearchParams }) => Promise<void>} */
 async function pictures(box, { model, run, other, second, params }) {
   // both read A's translation, so the rows are the same
   const b =
@@ -299,13 +321,14 @@ async function pictures(box, { model, run, other, second, params }) {
     box.append(told('These two models have no kind of picture in common.'));
     return;
   }
-  let kind = kinds.includes(params.get('pic')) ? params.get('pic') : kinds[0];
+  let kind = kinds.find(each => each === params.get('pic')) ?? kinds[0];
   const chooser = h('div');
   const named = kinds.map(each => [each, KINDS[each]]);
   const note = h('span.quiet', { style: 'font-size:var(--t1)' });
   box.append(h('div.cmpkinds', chooser, note), holder);
   const draw = async () => {
     const back = keepFocus(chooser);
+    /** @type {(each: string) => void} */
     const choose = each => {
       kind = each;
       settle({ pic: kind });
@@ -348,19 +371,21 @@ async function pictures(box, { model, run, other, second, params }) {
             .filter(Number.isFinite),
         ),
       };
-    const shown = [['A', 'solid', one, run], ...(gap ? [['B − A', 'gap', gap, null]] : []), ['B', 'dashed', two, b]];
-    holder.replaceChildren(
-      ...shown.map(([name, line]) =>
-        figure(name, line, line === 'gap' ? '' : line === 'solid' ? model.name : other.name),
-      ),
-    );
-    shown.forEach(([name, , each], i) => holder.children[i].append(drawn(each, holder, shown.length, name)));
+    const shown = [
+      { name: 'A', line: 'solid', of: model.name, data: one },
+      ...(gap ? [{ name: 'B − A', line: 'gap', of: '', data: gap }] : []),
+      { name: 'B', line: 'dashed', of: other.name, data: two },
+    ];
+    holder.replaceChildren(...shown.map(({ name, line, of }) => figure(name, line, of)));
+    shown.forEach(({ name, data }, i) => holder.children[i].append(drawn(data, holder, shown.length, name)));
     rest({ at: ['select a cell to highlight it in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }
 // The functions of two inputs, their difference between them.
-const inPlane = run => run.tokens.features.length === 2 && run.answer.length === 1;
+/** @type {(run: Run) => boolean} */
+const inPlane = run => run.tokens.features.length === 2 && numbersOf(run).length === 1;
+/** @type {(holder: HTMLElement, model: Model, other: Model, run: Run) => Promise<void>} */
 async function planes(holder, model, other, run) {
   const { ticks, grids } = await api.planes(model.m, other.m);
   const point = run.text
@@ -371,22 +396,19 @@ async function planes(holder, model, other, run) {
   const classes = model.plane && other.plane; // their outputs mean 0 or 1
   const all = grids.flat(2);
   const centre = classes ? 0.5 : (Math.min(...all) + Math.max(...all)) / 2;
+  /** @type {(values: number[], from: number) => number} */
   const most = (values, from) => Math.max(1e-9, ...values.map(value => Math.abs(value - from)));
   const scale = { kind: 'div', max: classes ? 1.1 : most(all, centre) };
   const same = { ticks, point, scale, centre, level: classes ? 0.5 : null };
+  const difference = { ...same, grid: gap, centre: 0, level: null, scale: { kind: 'div', max: most(gap.flat(), 0) } };
   const shown = [
-    ['A', 'solid', model.name, { ...same, grid: grids[0] }],
-    [
-      'B − A',
-      'gap',
-      '',
-      { ...same, grid: gap, centre: 0, level: null, scale: { kind: 'div', max: most(gap.flat(), 0) } },
-    ],
-    ['B', 'dashed', other.name, { ...same, grid: grids[1] }],
+    { name: 'A', line: 'solid', of: model.name, data: { ...same, grid: grids[0] } },
+    { name: 'B − A', line: 'gap', of: '', data: difference },
+    { name: 'B', line: 'dashed', of: other.name, data: { ...same, grid: grids[1] } },
   ];
-  holder.replaceChildren(...shown.map(([name, line, of]) => figure(name, line, of)));
+  holder.replaceChildren(...shown.map(({ name, line, of }) => figure(name, line, of)));
   const { width, height } = roomOf(holder, shown.length);
-  shown.forEach(([name, , of, data], i) =>
+  shown.forEach(({ name, of, data }, i) =>
     holder.children[i].append(planePicture({ name: of || name, ...data }, Math.min(width, height))),
   );
   rest({
@@ -398,8 +420,10 @@ async function planes(holder, model, other, run) {
     path: 'output',
   });
 }
+/** @type {(name: string, line: string, of: string) => HTMLElement} */
 const figure = (name, line, of) =>
   h('figure', { class: `cmppic ${line}` }, h('figcaption', h('b', name), of && ` ${of}`));
+/** @type {(holder: HTMLElement, count: number) => Size} */
 function roomOf(holder, count) {
   const u = unit();
   const below = getComputedStyle(holder).flexDirection === 'column'; // in a narrow window one is below the other
@@ -408,6 +432,7 @@ function roomOf(holder, count) {
     height: below ? LOW * u : holder.clientHeight - 30 * u,
   };
 }
+/** @type {(data: ComparedTable, holder: HTMLElement, count: number, name: string) => HTMLElement} */
 function drawn(data, holder, count, name) {
   const u = unit();
   const { width, height } = roomOf(holder, count);
@@ -446,25 +471,31 @@ function drawn(data, holder, count, name) {
     }),
   );
 }
+/** @type {(run: Run) => string[]} */
 function kindsOf(run) {
   const found = ['cross', 'encoder', 'decoder'].filter(kind => patternsOf(run, kind).length);
   if (gatesOf(run).length) found.push('gates');
   if (lastOf(run)) found.push('vectors');
   return found;
 }
+/** @type {(run: Run, kind: string) => Point[]} */
 const patternsOf = (run, kind) =>
   run.points.filter(point => point.at.endsWith('.pattern') && attentionKind(point.at) === kind);
 // Few numbers are sent in full precision, many are rounded.
 const EXACT = 4096;
+/** @type {(points: Point[]) => boolean} */
 const few = points => points.length <= 64 && points.every(point => point.shape.reduce((a, b) => a * b, 1) <= EXACT);
+/** @type {(run: Run, points: Point[]) => Promise<Frame[]>} */
 function fetched(run, points) {
   const names = points.map(point => point.at);
   return api.tensors(run.run, names, few(points) ? { as: 'f32' } : { as: 'u8', pool: 512 });
 }
+/** @type {(run: Run) => Point[]} */
 const gatesOf = run =>
   run.points.filter(
     point => /\.(\w+_gate)$/.test(point.at) && !point.at.includes('decoder') && point.shape.length === 2,
   );
+/** @type {(run: Run) => Point | undefined} */
 function lastOf(run) {
   const side = run.tokens.target.length ? 'decoder' : 'encoder';
   return run.points
@@ -476,10 +507,13 @@ function lastOf(run) {
     )
     .at(-1);
 }
+/** @type {<T>(list: T[]) => T[]} */
 const cut = list => list.slice(0, MOST);
+/** @type {(run: Run, kind: string) => Promise<ComparedTable>} */
 async function table(run, kind) {
   const { source, target, follows } = run.tokens;
   const steps = target.map((w, i) => (follows[i] === undefined ? w : [`${w} → `, follows[i]]));
+  /** @type {(w: Name) => string} */
   const flat = w => (Array.isArray(w) ? w.join('') : w);
   if (kind === 'gates') return gates(run);
   if (kind === 'vectors') return vectors(run);
@@ -499,7 +533,9 @@ async function table(run, kind) {
   const queries = kind === 'encoder' ? source : steps;
   const keys = kind === 'decoder' ? target : source;
   const each = pooled ? Math.ceil(longest / 40) : 1;
+  /** @type {(r: number) => Name} */
   const query = r => queries[pooled ? Math.floor((r * queries.length) / nQ) : r] ?? String(r);
+  /** @type {(c: number) => string} */
   const key = c => keys[pooled ? Math.floor((c * keys.length) / nK) : c] ?? String(c);
   return {
     values: rows.map(r => cols.map(c => mean(all.map(head => head[r][c])))),
@@ -522,16 +558,19 @@ async function table(run, kind) {
   };
 }
 // Every head separately; the leading axes are layers, heads, or none.
+/** @type {(frame: Frame) => number[][][]} */
 function tablesOf(frame) {
   const lead = frame.shape.slice(0, -2);
-  const index = i =>
-    lead.reduceRight(([left, found], size) => [Math.floor(left / size), [left % size, ...found]], [i, []])[1];
+  /** @type {(i: number) => number[]} */
+  const index = i => lead.map((size, axis) => Math.floor(i / lead.slice(axis + 1).reduce((a, b) => a * b, 1)) % size);
   return range(lead.reduce((a, b) => a * b, 1)).map(i => frame.table(...index(i)));
 }
+/** @type {(run: Run) => Promise<ComparedTable>} */
 async function gates(run) {
   const points = gatesOf(run);
   const found = await fetched(run, points);
   const words = cut(run.tokens.source.length ? run.tokens.source : run.tokens.target);
+  /** @type {(at: string) => string} */
   const name = at =>
     at
       .replace(/^(encoder|decoder)\./, '')
@@ -549,11 +588,14 @@ async function gates(run) {
     note: 'each gate, mean over its units',
   };
 }
+/** @type {(run: Run) => Promise<ComparedTable>} */
 async function vectors(run) {
   const point = lastOf(run);
+  if (!point) throw new Error('a model without vectors was asked for them');
   const [frame] = await fetched(run, [point]);
   const words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source);
   const wide = Math.min(24, frame.shape[1]);
+  /** @type {(row: number[]) => number[]} */
   const squeeze = row => range(wide).map(k => row[loudest(row, ...block(row.length, wide, k))]);
   return {
     values: words.map((_, i) => squeeze(frame.row(i))),

@@ -1,7 +1,7 @@
 // Data: the model's own texts by loss, and for a unit or a head the texts with its extreme values and the features it
 // responds to.
 import { panelHead, field } from '../parts/controls.js';
-import { h, nearestIndex } from '../dom.js';
+import { fill, h, nearestIndex } from '../dom.js';
 import { num, signed } from '../ink.js';
 import * as api from '../api.js';
 import { rest } from '../readout.js';
@@ -16,6 +16,7 @@ const QUICK = 5e6; // parameters of a model that reads its texts without being a
 const FIRST = ['feedforward.activated', '.hidden', '.mixed', '.output'];
 
 // Points with a value per unit and token; for heads, the norms of their vectors.
+/** @type {(point: Point) => boolean} */
 const hasUnits = ({ axes }) =>
   axes.filter(axis => ALONG.includes(axis)).length === 1 &&
   axes.length === 2 + axes.filter(axis => HEADS.includes(axis)).length;
@@ -31,6 +32,7 @@ export const data = {
   },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, run, params }) {
   const points = run.points.filter(hasUnits);
   const chosen = points.find(point => point.at === params.get('at')) ?? first(points);
@@ -44,9 +46,11 @@ async function drawView(stage, { model, run, params }) {
       h('aside.panel', { tabindex: 0, 'aria-label': 'One unit' }, card),
     ),
   );
+  /** @type {(text: string) => void} */
   const open = text => go('flow', { text, target: null, at: null, unit: null, pin: null });
   // Repeat the request until all texts are read or the user stops; each answer has the progress.
-  async function survey(box, key, ask, draw, noun) {
+  /** @type {<F extends Survey>(box: HTMLElement, o: SurveyOptions<F>) => Promise<void>} */
+  async function survey(box, { key, ask, draw, noun }) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span.quiet');
     const stop = h('button.edit', { onclick: () => stopped.add(key) }, 'Stop');
@@ -67,35 +71,38 @@ async function drawView(stage, { model, run, params }) {
       box.replaceChildren(h('p.quiet', { role: 'status' }, api.refusal(error)));
     }
   }
+  /** @type {(label: string, onclick: () => unknown) => HTMLElement} */
   const button = (label, onclick) => h('button.edit', { onclick }, label);
   // unasked: begin without a click.
-  const offer = (unasked, box, label, key, ask, draw, noun, ...before) => {
+  /** @type {<F extends Survey>(unasked: boolean, box: HTMLElement, o: SurveyOptions<F>) => void} */
+  const offer = (unasked, box, o) => {
     const start = () => {
-      begun.add(key);
-      stopped.delete(key);
-      survey(box, key, ask, draw, noun);
+      begun.add(o.key);
+      stopped.delete(o.key);
+      survey(box, o);
     };
-    if (begun.has(key) || (unasked && !stopped.has(key))) start();
-    else box.replaceChildren(...before, button(label, start));
+    if (begun.has(o.key) || (unasked && !stopped.has(o.key))) start();
+    else fill(box, o.before, button(o.label, start));
   };
 
   const quick = model.parameters < QUICK;
   // ---- texts by loss
   const losses = `${model.m} losses`;
   function begin() {
-    offer(
-      quick && model.task !== 'regress', // whose answers are numbers without a probability
-      list,
-      'Measure losses',
-      losses,
-      () => api.hardest(model.m),
-      drawTexts,
-      'texts',
-      h('p.quiet', 'Reads up to 200 texts of its test data (or validation data) with their reference answers.'),
-    );
+    const unasked = quick && model.task !== 'regress'; // whose answers are numbers without a probability
+    offer(unasked, list, {
+      label: 'Measure losses',
+      key: losses,
+      ask: () => api.hardest(model.m),
+      draw: drawTexts,
+      noun: 'texts',
+      before: h('p.quiet', 'Reads up to 200 texts of its test data (or validation data) with their reference answers.'),
+    });
   }
+  /** @type {(found: Hardest) => HTMLElement[]} */
   function drawTexts(found) {
-    if (!found.texts)
+    const { texts } = found;
+    if (!texts)
       return [
         h('p.quiet', `${found.done} of ${found.of} texts were read.`),
         button('Continue', () => {
@@ -103,10 +110,10 @@ async function drawView(stage, { model, run, params }) {
           begin();
         }),
       ];
-    if (!found.texts.length) return [h('p.quiet', `There are no reference answers in ${found.from}.`)];
+    if (!texts.length) return [h('p.quiet', `There are no reference answers in ${found.from}.`)];
     const table = h(
       'ol.hardest',
-      found.texts.map(({ text, target, loss, answer }) =>
+      texts.map(({ text, target, loss, answer }) =>
         h(
           'li',
           h('span.n', { title: 'nats per target' }, num(loss, 3)),
@@ -114,18 +121,23 @@ async function drawView(stage, { model, run, params }) {
           target === null ? '' : h('span.gold', h('span.quiet', 'right '), target),
           answer === null
             ? ''
-            : h('span', { class: answer.startsWith(target) ? 'gold' : 'said' }, h('span.quiet', 'said '), answer),
+            : h(
+                'span',
+                { class: target !== null && answer.startsWith(target) ? 'gold' : 'said' },
+                h('span.quiet', 'said '),
+                answer,
+              ),
         ),
       ),
     );
     const path = `${model.name}: loss in nats per target, ${found.from}`;
-    rest({ at: ['the text with the highest loss'], path, value: found.texts[0].loss });
+    rest({ at: ['the text with the highest loss'], path, value: texts[0].loss });
     return [
-      h('p.quiet', `${found.texts.length} of ${found.of} texts of ${found.from}, highest loss first.`),
+      h('p.quiet', `${texts.length} of ${found.of} texts of ${found.from}, highest loss first.`),
       withTable(table, 'The texts with the highest loss', () => ({
         corner: 'text',
         columns: ['loss', 'right', 'said'],
-        rows: found.texts.map(each => [each.text, each.loss, each.target ?? '', each.answer ?? '']),
+        rows: texts.map(each => [each.text, each.loss, each.target ?? '', each.answer ?? '']),
       })),
     ];
   }
@@ -134,14 +146,16 @@ async function drawView(stage, { model, run, params }) {
   const moved = h('div.moved');
   const follows = h('div.follows');
   function drawCard() {
-    if (!points.length) {
+    const point = points.find(each => each.at === state.at);
+    if (!point) {
       card.replaceChildren(h('p.quiet', 'This model reads numbers, so there are no texts to rank by unit.'));
       return;
     }
-    const { axes, shape } = points.find(point => point.at === state.at);
+    const { axes, shape } = point;
     const byHead = axes.some(axis => HEADS.includes(axis));
-    const units = byHead ? shape[axes.findIndex(axis => HEADS.includes(axis))] : shape.at(-1);
+    const units = shape[byHead ? axes.findIndex(axis => HEADS.includes(axis)) : shape.length - 1];
     state.unit = Math.min(state.unit, units - 1);
+    /** @type {(changes: { at?: string; unit?: number }) => void} */
     const take = changes => {
       Object.assign(state, changes);
       settle({ at: state.at, unit: state.unit });
@@ -150,7 +164,7 @@ async function drawView(stage, { model, run, params }) {
     const names = h(
       'datalist',
       { id: 'pointnames' },
-      points.map(point => h('option', { value: point.at })),
+      points.map(each => h('option', { value: each.at })),
     );
     card.replaceChildren(
       panelHead(byHead ? 'A head' : 'A unit', `${byHead ? 'Head' : 'Unit'} ${state.unit}`),
@@ -162,7 +176,7 @@ async function drawView(stage, { model, run, params }) {
           value: state.at,
           onchange: event => {
             const at = event.target.value.trim();
-            const near = points.find(point => point.at === at) ?? points.find(point => point.at.includes(at));
+            const near = points.find(each => each.at === at) ?? points.find(each => each.at.includes(at));
             take({ at: near?.at ?? state.at });
           },
         }),
@@ -182,25 +196,22 @@ async function drawView(stage, { model, run, params }) {
       follows,
     );
     const { at, unit } = state;
-    offer(
-      quick,
-      moved,
-      'Texts with its largest and smallest values',
-      `${model.m} units`,
-      () => api.unit(model.m, at, unit),
-      drawMoved,
-      'texts',
-    );
-    offer(
-      false,
-      follows,
-      'What it responds to',
-      `${model.m} labels`,
-      () => api.labels(model.m, at),
-      drawLabels,
-      'sentences',
-    );
+    offer(quick, moved, {
+      label: 'Texts with its largest and smallest values',
+      key: `${model.m} units`,
+      ask: () => api.unit(model.m, at, unit),
+      draw: drawMoved,
+      noun: 'texts',
+    });
+    offer(false, follows, {
+      label: 'What it responds to',
+      key: `${model.m} labels`,
+      ask: () => api.labels(model.m, at),
+      draw: drawLabels,
+      noun: 'sentences',
+    });
   }
+  /** @type {(extreme: Extreme) => HTMLElement} */
   const marked = ({ value, text, tokens, place }) =>
     h(
       'li',
@@ -211,7 +222,9 @@ async function drawView(stage, { model, run, params }) {
         tokens.map((token, i) => [i === place ? h('mark', token) : token, ' ']),
       ),
     );
+  /** @type {(found: UnitSurvey) => HTMLElement[]} */
   function drawMoved(found) {
+    /** @type {(title: string, rows: Extreme[]) => HTMLElement[]} */
     const part = (title, rows) => [h('h3', title), h('ol.extremes', rows.map(marked))];
     return [
       ...part('Largest', found.largest),
@@ -219,10 +232,14 @@ async function drawView(stage, { model, run, params }) {
       h('p.tail', `Of ${found.done} texts of ${found.from}; one token per text.`),
     ];
   }
+  /** @type {(found: LabelSurvey) => HTMLElement[]} */
   function drawLabels(found) {
-    if (!found.of_unit) return [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)];
-    const own = found.labels.find(label => label.unit === state.unit);
+    const { of_unit: ofUnit, labels = [], control = NaN } = found;
+    if (!ofUnit) return [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)];
+    const own = labels.find(label => label.unit === state.unit);
+    /** @type {(label: { feature: string; auc: number }) => string} */
     const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (low there)' : ''}`;
+    /** @type {(unit: number) => void} */
     const take = unit => {
       Object.assign(state, { unit });
       settle({ at: state.at, unit });
@@ -235,17 +252,17 @@ async function drawView(stage, { model, run, params }) {
         { class: own ? 'label' : 'quiet' },
         own
           ? `It responds to ${told(own)}, measured on ${found.of} sentences.`
-          : `It responds to none of the measured features; the best is ${told(found.of_unit[state.unit][0])}.`,
+          : `It responds to none of the measured features; the best is ${told(ofUnit[state.unit][0])}.`,
       ),
       h(
         'p.tail',
-        `A label needs an AUC of 0.9 (or 0.1) and more than ${num(found.control, 2)}, the best of all ` +
-          `${found.of_unit.length} units with shifted labels. ` +
-          (found.labels.length ? `${found.labels.length} of the units have one:` : 'No unit has one.'),
+        `A label needs an AUC of 0.9 (or 0.1) and more than ${num(control, 2)}, the best of all ` +
+          `${ofUnit.length} units with shifted labels. ` +
+          (labels.length ? `${labels.length} of the units have one:` : 'No unit has one.'),
       ),
       h(
         'ul.labels',
-        found.labels
+        labels
           .slice(0, 24)
           .map(label => h('li', h('button', { onclick: () => take(label.unit) }, `${label.unit}: ${told(label)}`))),
       ),
@@ -255,6 +272,7 @@ async function drawView(stage, { model, run, params }) {
   drawCard();
   rest({ at: ['many texts'], path: `${model.name}: no texts read yet` });
 }
+/** @type {(points: Point[]) => Point | undefined} */
 const first = points => {
   for (const end of FIRST) {
     const found = points.find(point => point.at.endsWith(end));

@@ -1,7 +1,7 @@
 // Decode: the tree of the search, the likeliest words of a step, and what follows when another word is forced.
 import { choice, panelHead } from '../parts/controls.js';
-import { h, icon } from '../dom.js';
-import { UNIT_SCALE, css, num } from '../ink.js';
+import { h, icon, nearestIndex } from '../dom.js';
+import { UNIT_SCALE, counted, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { readout, rest, word } from '../readout.js';
@@ -15,6 +15,7 @@ import { rolling } from '../parts/rolling.js';
 import { keepFocus, walks, onKeys } from '../keyboard.js';
 
 const SIZES = [1, 2, 3, 4, 6, 8].map(n => [n, String(n), { title: n === 1 ? 'greedy' : `beam size ${n}` }]);
+/** @type {(n: number) => void} */
 const searchWith = n => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null });
 const PACE = 650;
 const MANY = 12; // steps that fit beside one another
@@ -52,16 +53,20 @@ export const decode = {
   },
 };
 
-async function drawView(stage, { model, run, params, signal }) {
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
+async function drawView(stage, shown) {
+  const { model, run, params, signal } = shown;
   if (params.get('mode') === 'sample') return sample(stage, { run, params, signal });
   const beams = Math.min(8, Math.max(1, Number(params.get('beam_size')) || 4));
   const begin = params.get('force') ?? '';
+  /** @type {(size: number, more?: { max_length?: number }) => Promise<Decoded>} */
   const ask = (size, more) => api.decode(run.run, { beam_size: size, ...(begin ? { begin } : {}), ...more });
   const besides = () => Promise.all([ask(1), begin ? api.decode(run.run, { beam_size: beams }) : null]);
+  /** @type {(found: Decoded, more: Partial<SearchShown>) => Promise<AbortController>} */
   const show = (found, more) => {
     const until = new AbortController(); // the view is left, or another search takes its place
     signal.addEventListener('abort', () => until.abort());
-    return searched(stage, { model, run, beams, begin, params, found, until, ...more });
+    return searched(stage, { ...shown, beams, begin, found, until, ...more });
   };
   const forced = begin ? begin.split('.').length : 0;
   if (model.outputs === 'target_tokens' || model.parameters <= LARGE) {
@@ -88,14 +93,14 @@ async function drawView(stage, { model, run, params, signal }) {
   later().catch(error => stage.querySelector('.searching')?.replaceChildren(api.refusal(error)));
 }
 
-async function searched(
-  stage,
-  { model, run, params, beams, begin, found, greedy = null, free = null, soFar, late, until },
-) {
+/** @type {(stage: HTMLElement, shown: SearchShown) => Promise<AbortController>} */
+async function searched(stage, shown) {
+  const { model, run, params, beams, begin, found, soFar, late, until } = shown;
   const nodes = found.tree.nodes;
   const forced = begin ? begin.split('.').map(Number) : [];
   const winner = nodes.filter(node => node.chosen && node.parent !== null);
   const last = winner.length;
+  /** @type {SearchState} */
   const state = {
     step: Math.min(last, Math.max(1, Number(params.get('step')) || forced.length || unsure(winner))),
     node: nodes[Number(params.get('node'))]?.parent != null ? Number(params.get('node')) : null,
@@ -106,7 +111,7 @@ async function searched(
   };
   if (state.node !== null) state.step = nodes[state.node].length;
 
-  const listed = texts(model, run, found, greedy, free, beams);
+  const listed = texts(shown);
   const box = h('div.tree.scene');
   const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The selected step' });
   const hidden = h('span.setting.hiding');
@@ -179,6 +184,7 @@ async function searched(
   const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
   const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
   const rows = same < 0 ? winner.length : same + 1;
+  /** @type {(node: TreeNode) => string[]} */
   const keyOf = node =>
     model.outputs === 'target_tokens' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
 
@@ -225,6 +231,7 @@ async function searched(
   }
   // All steps of the best path in one request; other steps one by one.
   const told = winner.slice(0, -1).map(node => node.token);
+  /** @type {(tokens: number[]) => Promise<OneStep>} */
   const after = tokens =>
     tokens.every((token, i) => token === told[i])
       ? api.step(run.run, tokens.length, { k: LIKELY, tokens: told })
@@ -238,7 +245,8 @@ async function searched(
     if (step !== state.step || branch !== state.node) return;
     state.choices = list;
     state.row ??= list.ids.findIndex(id => id !== node.token);
-    const seen = list.looks ? looks(list.looks) : null;
+    const { looks: attended } = list;
+    const seen = attended ? looks(attended) : null;
     const k = list.ids.indexOf(node.token);
     const off = state.node !== null;
     // the row of the run that reads this prefix, if there is one
@@ -276,14 +284,10 @@ async function searched(
         },
         told: { at: [` at step ${step}`], row, inRun },
       }),
-      ...(seen
+      ...(seen && attended
         ? [
             h('hr.rule'),
-            h(
-              'h3',
-              'Attends to',
-              h('span.of', ` mean of ${list.looks.at.length} layer${list.looks.at.length > 1 ? 's' : ''}, all heads`),
-            ),
+            h('h3', 'Attends to', h('span.of', ` mean of ${counted(attended.at.length, 'layer')}, all heads`)),
             seen.el,
             seen.note ? h('p.tail', seen.note) : '',
           ]
@@ -295,32 +299,40 @@ async function searched(
         ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
       ]),
     );
-    const tell = bar =>
-      readout({
-        at: ['attends to ', word(list.looks.words[bar.dataset.i])],
-        path: `mean of ${list.looks.at.join(', ')}`,
-        value: list.looks.weights[bar.dataset.i],
-        scale: UNIT_SCALE,
-      });
-    for (const bar of seen?.el.children ?? [])
-      link.alive(bar, [seen.keys[bar.dataset.i]], { over: () => tell(bar), out: () => readout() });
-    if (seen)
-      walks(seen.el, {
-        name: 'What this step attends to',
-        start: () => seen.el.firstChild,
-        step: (bar, _, by) => (by > 0 ? bar.nextSibling : by < 0 ? bar.previousSibling : null) ?? bar,
-        look: bar => {
-          link.hover([seen.keys[bar.dataset.i]]);
-          tell(bar);
-        },
-        leave: () => {
-          link.hover([]);
-          readout();
-        },
-        take: bar => link.pin([seen.keys[bar.dataset.i]]),
-      });
+    if (seen && attended) lookable(seen, attended);
     link.paint();
   }
+  // The attention weights of a step: the status bar shows the one that is pointed at.
+  /** @type {(seen: ReturnType<typeof looks>, attended: Looks) => void} */
+  function lookable({ el, keys }, { at, words, weights = [] }) {
+    const bars = [...el.querySelectorAll('div')].map(bar => ({ bar, i: Number(bar.dataset.i) }));
+    /** @type {(i: number) => void} */
+    const tell = i =>
+      readout({
+        at: ['attends to ', word(words[i])],
+        path: `mean of ${at.join(', ')}`,
+        value: weights[i],
+        scale: UNIT_SCALE,
+      });
+    for (const { bar, i } of bars) link.alive(bar, [keys[i]], { over: () => tell(i), out: () => readout() });
+    /** @type {Walk<number>} */
+    const way = {
+      name: 'What this step attends to',
+      start: () => 0,
+      step: (k, _, across) => nearestIndex(k + across, bars.length),
+      look: k => {
+        link.hover([keys[bars[k].i]]);
+        tell(bars[k].i);
+      },
+      leave: () => {
+        link.hover([]);
+        readout();
+      },
+      take: k => link.pin([keys[bars[k].i]]),
+    };
+    walks(el, way);
+  }
+  /** @type {(step: number, node?: number | null) => Promise<void>} */
   function choose(step, node = null) {
     Object.assign(state, { step, node, row: null });
     if (node === null) state.step = Math.min(last, step);
@@ -328,10 +340,12 @@ async function searched(
     drawTree();
     return drawStep();
   }
+  /** @type {(by: number) => void} */
   const move = by => {
     stop();
     choose(Math.min(last, Math.max(1, state.step + by)));
   };
+  /** @type {(id: number) => void} */
   function force(id) {
     stop();
     go('decode', { force: [...prefix().map(each => each.token), id].join('.'), step: state.step, node: null });
@@ -339,6 +353,7 @@ async function searched(
   function undo() {
     if (forced.length) go('decode', { force: null, node: null, step: Math.min(state.step, forced.length) });
   }
+  /** @type {(playing: boolean) => void} */
   function shownAs(playing) {
     play.classList.toggle('on', playing);
     play.title = playing ? 'Pause (Space)' : 'Play (Space)';
@@ -368,42 +383,48 @@ async function searched(
       ArrowRight: () => move(1),
       ArrowUp: () => point(-1),
       ArrowDown: () => point(1),
-      f: () => state.choices && force(state.choices.ids[state.row]),
+      f: () => state.choices && force(state.choices.ids[state.row ?? 0]),
       Backspace: undo,
-      ' ': event.target.closest?.('button') ? null : toggle,
+      ' ': event.target?.closest?.('button') ? null : toggle,
     }[event.key];
     if (act) {
       event.preventDefault();
       act();
     }
   });
+  /** @type {(by: number) => void} */
   function point(by) {
-    state.row = Math.min(state.choices.ids.length - 1, Math.max(0, state.row + by));
+    if (!state.choices) return;
+    state.row = nearestIndex((state.row ?? 0) + by, state.choices.ids.length);
     drawStep();
   }
   until.signal.addEventListener('abort', () => clearInterval(state.playing));
   drawTree();
   await drawStep();
   late?.().then(
-    ([one, two]) => listed.replaceWith(texts(model, run, found, one, two, beams)),
+    ([one, two]) => listed.replaceWith(texts({ ...shown, greedy: one, free: two })),
     () => {}, // what was found stands there without them
   );
   return until;
 }
 
 // The initial step: where the best path was least certain.
+/** @type {(winner: TreeNode[]) => number} */
 const unsure = winner =>
   1 + winner.reduce((least, node, i) => (node.token_log_prob < winner[least].token_log_prob ? i : least), 0);
 
 // Which text is the translation.
+/** @type {(same: boolean, greedy: boolean) => string} */
 const whose = (same, greedy) =>
   (same
     ? '1 is the translation that the page shows above.'
     : '1 is the best text of this search; the page shows a different translation above.') +
   (greedy ? ' Greedy takes the likeliest token at each step, for comparison.' : '');
 // The texts found, the greedy one, and the best one before a word was forced; differences are underlined.
-function texts(model, run, found, greedy, free, beams) {
+/** @type {(shown: SearchShown) => HTMLElement} */
+function texts({ model, run, found, greedy, free, beams }) {
   const best = found.texts[0];
+  /** @type {(text: FoundText) => string[]} */
   const written = text =>
     text.pieces
       .filter(piece => piece !== '</s>')
@@ -414,6 +435,7 @@ function texts(model, run, found, greedy, free, beams) {
             : piece.replaceAll('\n', '⏎').replaceAll('\t', '⇥')
           : piece.trim(),
       );
+  /** @type {(rank: string, text: FoundText, kind: string | null) => HTMLElement} */
   const row = (rank, text, kind) =>
     h(
       'tr',
@@ -458,6 +480,6 @@ function texts(model, run, found, greedy, free, beams) {
       ],
       [found.texts.map((text, i) => row(String(i + 1), text, i ? null : 'first')), others],
     ),
-    model.outputs === 'target_tokens' && h('p.tail', whose(best.text === run.target, others[0])),
+    model.outputs === 'target_tokens' && h('p.tail', whose(best.text === run.target, others[0] !== null)),
   );
 }

@@ -1,12 +1,12 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { choice } from '../parts/controls.js';
-import { h, unit, range } from '../dom.js';
+import { append, byId, h, lastOf, setAttributes, unit, range } from '../dom.js';
 import { UNIT_SCALE, scaleOf, block, cellsIn, firstWeight, loudest, under } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
 import { rest, readout, word } from '../readout.js';
 import { settle, link as hrefTo, anything } from '../route.js';
-import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, title } from '../anatomy.js';
+import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, pointAt, title } from '../anatomy.js';
 import { scene, makeRoom } from '../parts/scene.js';
 import { heights, isNear, windowOf, wordAt, yRow } from '../parts/layout.js';
 import { clearFor, runOnce } from '../motion.js';
@@ -15,6 +15,7 @@ import { inspector } from '../parts/inspector.js';
 import { credit } from '../parts/credit.js';
 import { addressOf, terms } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
+import { numbersOf, sharesOf, wordsOf } from '../readable.js';
 import { turnOff } from '../parts/switch.js';
 import { rollTo, rolling } from '../parts/rolling.js';
 import { keepFocus, onKeys } from '../keyboard.js';
@@ -53,10 +54,12 @@ export const flow = {
   linkParts: { member: anything, saliency: anything },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
-  const given = points.has(params.get('at')) ? params.get('at') : null;
+  const given = run.points.map(point => point.at).find(at => at === params.get('at')) ?? null;
   const member = given ? memberOf(given) : Math.max(0, Number(params.get('member')) || 0);
+  /** @type {FlowState} */
   const state = {
     at: given ?? first(run, member),
     head: Math.max(0, Number(params.get('head')) || 0),
@@ -70,7 +73,22 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   const box = h('div.scene', { 'aria-label': 'Flow' });
   const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'Selected part' });
   stage.append(h('div.split', rolling(box, 'the picture', { falls: true }), panel));
-  const view = { model, run, catalogue, points, state, box, panel, focus: null, turn: 0, columns: [] };
+  /** @type {FlowView} */
+  const view = {
+    model,
+    run,
+    catalogue,
+    points,
+    state,
+    box,
+    panel,
+    focus: null,
+    turn: 0,
+    panelTurn: 0,
+    columns: [],
+    hits: [],
+    bands: [],
+  };
   const off = link.onChange(what => {
     box.classList.toggle('focused', link.looked().length > 0);
     makeRoom(view.columns);
@@ -84,8 +102,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   onKeys(signal, event => {
     if (!box.isConnected) return;
     const way = { '[': -1, ']': 1 }[event.key];
-    const heads = points.get(state.at).axes[0]?.endsWith('heads') ? points.get(state.at).shape[0] : 0;
-    const aside = event.target.closest?.('.part,.heat,a,button,dialog');
+    const { axes, shape } = pointAt(points, state.at);
+    const heads = axes[0]?.endsWith('heads') ? shape[0] : 0;
+    const aside = event.target?.closest?.('.part,.heat,a,button,dialog');
     if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
     else if (event.key === 'Enter' && !aside) goIn(state);
     else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented)
@@ -97,7 +116,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     }
   });
   box.addEventListener('dblclick', event => {
-    if (event.target.closest?.('.part')) goIn(state);
+    if (event.target?.closest?.('.part')) goIn(state);
   });
   signal.addEventListener('abort', () => {
     off();
@@ -108,11 +127,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   signal.addEventListener('abort', saliency(run, model));
 }
 // Move the window to the pin and restore the focus.
+/** @type {(view: FlowView) => void} */
 function follow(view) {
-  if (!view.bands?.some(band => band.long && windowOf(band) !== band.first)) return;
+  if (!view.bands.some(band => band.long && windowOf(band) !== band.first)) return;
   view.focus ??= view.hits.find(({ part }) => part === document.activeElement)?.pane.at ?? null;
   drawScene(view);
 }
+/** @type {(text: string | null) => Opened} */
 const readLayers = text =>
   Object.fromEntries(
     (text ?? '')
@@ -123,12 +144,15 @@ const readLayers = text =>
         return [side, Number(layer)];
       }),
   );
+/** @type {(opened: Opened) => string | null} */
 const writeLayers = opened =>
   Object.entries(opened)
     .map(([side, layer]) => `${side}.${layer}`)
     .join(',') || null;
 // The default selection: the last attention, or the last state.
+/** @type {(at: string) => number} */
 const memberOf = at => Number(at.match(/^members\.(\d+)\./)?.[1] ?? 0);
+/** @type {(run: Run, member: number) => string} */
 function first(run, member) {
   const names = run.points.map(point => point.at).filter(at => memberOf(at) === member);
   return (
@@ -136,11 +160,12 @@ function first(run, member) {
     names.findLast(at => at.endsWith('.pattern')) ??
     names.findLast(at => /(lstm|gru|rnn)\.hidden$/.test(at)) ??
     names.findLast(at => at.endsWith('.activation')) ??
-    names.at(-1)
+    lastOf(names)
   );
 }
 
 // ---------------------------------------------------------------- the scene
+/** @type {(view: FlowView) => Promise<void>} */
 async function drawScene(view) {
   const { run, model, state, box } = view;
   const body = anatomy(run, model, state);
@@ -177,7 +202,7 @@ async function drawScene(view) {
   view.columns = columns;
   view.hits = hits;
   const turned = clearFor(box);
-  box.append(root, ...(body.members > 1 ? [members(view, body.members)] : []));
+  append(box, root, body.members > 1 && members(view, body.members));
   enliven(view, hits, data);
   box.classList.toggle('focused', link.state.pins.length > 0);
   link.paint();
@@ -188,18 +213,22 @@ async function drawScene(view) {
     bands.map(band => ({ svg: /** @type {SVGElement} */ (root.lastChild), ...strandsOf(band) })),
   );
 }
+/** @type {(bands: Band[], end: Anatomy['end']) => number} */
 const least = (bands, end) =>
   bands[0].columns
     ? 136 + bands[0].panes.length * COLUMN + (end ? 88 : 0)
     : LEAST + (bands.some(band => band.panes.some(pane => pane.among === 'group')) ? GROUPS : 0);
 // The strands of a band as one path, and the length of each.
+/** @type {(band: Band) => { d: string; length: number }} */
 function strandsOf(band) {
   const { x } = band.panes[0];
   const rows = band.columns ? [band.y + band.tall / 2] : range(band.rows).map(i => yRow(band, i));
   return { d: rows.map(y => `M${x} ${y}H${band.stop}`).join(''), length: band.stop - x };
 }
+/** @type {(view: FlowView, count: number) => HTMLElement} */
 function members(view, count) {
   // an ensemble shows one of its networks at a time
+  /** @type {(i: number) => void} */
   const choose = i => {
     const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
     view.state.member = i;
@@ -210,6 +239,7 @@ function members(view, count) {
   const all = range(count).map(i => [i, String(i)]);
   return choice('Member', all, view.state.member, choose, { kind: 'pick.members', label: 'member' });
 }
+/** @type {(pane: Pane) => string} */
 const said = pane => {
   const { place, name } = title(pane.scope);
   return pane.kind === 'plate'
@@ -218,14 +248,14 @@ const said = pane => {
       ? `${place}, ${pane.label}`
       : `${place}, ${name.toLowerCase()}`;
 };
-/** @type {(view: any, body: Anatomy) => Promise<any>} */
+/** @type {(view: FlowView, body: Anatomy) => Promise<Outcome>} */
 async function answers({ run, model }, { end, bands }) {
-  const band = bands.at(-1);
+  const band = lastOf(bands);
   const n = band.words.length;
-  if (!end || end.kind === 'number')
-    return { numbers: Array.isArray(run.answer) ? run.answer.map(Number).filter(Number.isFinite) : [] };
-  if (end.kind === 'class') return { classes: run.answer, pooled: await shares(run, model, n) };
-  const found = { words: Array.isArray(run.answer) ? [...run.answer] : [], shares: [], ids: [] };
+  if (!end || end.kind === 'number') return { numbers: numbersOf(run) };
+  if (end.kind === 'class') return { classes: sharesOf(run), pooled: await shares(run, model, n) };
+  /** @type {Required<Pick<Outcome, 'words' | 'shares' | 'ids'>>} */
+  const found = { words: wordsOf(run), shares: [], ids: [] };
   // For a long text, those of the window; a saved session does not contain every word.
   const { steps } = await (band.long
     ? api.steps(run.run, { k: 1, positions: `${band.first}:${band.first + band.rows}` }).catch(() => ({ steps: [] }))
@@ -237,6 +267,7 @@ async function answers({ run, model }, { end, bands }) {
   }
   return found;
 }
+/** @type {(run: Run, model: Model, n: number) => Promise<number[]>} */
 async function shares(run, model, n) {
   // the share of each word in the pooled vector
   const at = run.points.find(point => point.at.endsWith('head.pool_pattern'));
@@ -246,6 +277,7 @@ async function shares(run, model, n) {
 }
 
 // ---------------------------------------------------------------- interaction with the panes
+/** @type {(view: FlowView, hits: Hit[], data: SceneData) => void} */
 function enliven(view, hits, data) {
   const { state } = view;
   hits.forEach((hit, k) => {
@@ -268,7 +300,7 @@ function enliven(view, hits, data) {
       }
     });
     part.addEventListener('focus', () => {
-      for (const each of hits) each.part.setAttribute('tabindex', each === hit ? 0 : -1);
+      for (const each of hits) setAttributes(each.part, { tabindex: each === hit ? 0 : -1 });
       readout(resting(pane));
     });
     part.addEventListener('blur', () => readout());
@@ -279,36 +311,43 @@ function enliven(view, hits, data) {
     });
   });
   const held = hits.find(hit => hit.pane.at === (view.focus ?? state.at)) ?? hits[0];
-  held?.part.setAttribute('tabindex', 0);
+  held?.part.setAttribute('tabindex', '0');
   if (view.focus !== null) held?.part.focus({ preventScroll: true });
   view.focus = null;
 }
+// Where the numbers of a pane are: in the rows of its band, if it has none of its own.
+/** @type {(room: TileRoom, band: Band) => Place} */
+const placeOf = ({ x, width, y, pitch }, band) => ({ x, width, y: y ?? band.y0, pitch: pitch ?? band.pitch });
 // A click selects the row under the pointer.
+/** @type {(view: FlowView, data: SceneData, pane: Pane, band: Band, event: MouseEvent) => void} */
 function pickRow(view, data, pane, band, event) {
-  const r = view.box.firstChild.getBoundingClientRect();
+  const r = view.box.children[0].getBoundingClientRect();
   const y = event.clientY - r.top;
   const inRows = event.detail && y >= band.y && (band.long || y <= band.y0 + band.rows * band.pitch);
   if (band.columns) {
     const held = inRows && data.tiles.get(pane.at);
     const rows = held ? held.rows[0].map(value => [value]) : null;
-    const place = rows && { ...pane.inner, y: pane.inner.y ?? band.y0, pitch: pane.inner.pitch ?? band.pitch };
-    const found = rows && under(rows, place, event.clientX - r.left, y);
-    return pick(view, pane.at, found && view.points.get(pane.at).shape.length ? [found.row] : null);
+    const found = rows && pane.inner && under(rows, placeOf(pane.inner, band), event.clientX - r.left, y);
+    return pick(view, pane.at, found && pointAt(view.points, pane.at).shape.length ? [found.row] : null);
   }
   const key = `${band.key}:${wordAt(band, y)}`;
   view.state.at = pane.at;
   if (inRows && pane.kind !== 'vector' && String(link.state.pins) !== key) link.pin([key]);
   return pick(view, pane.at);
 }
+/** @type {(hits: Hit[], hit: Hit) => Hit | undefined} */
 function across(hits, { pane, band }) {
   // the nearest pane of the other band
   const others = hits.filter(hit => hit.band !== band);
+  /** @type {(hit: Hit) => number} */
   const distance = hit => Math.abs(hit.pane.x + hit.pane.w / 2 - pane.x - pane.w / 2);
   return others.sort((a, b) => distance(a) - distance(b))[0];
 }
+/** @type {(pane: Pane) => Reading} */
 const resting = pane => ({ at: [pane.say], path: pane.at, value: undefined });
+/** @type {(view: FlowView, data: SceneData, pane: Pane, band: Band, event: MouseEvent) => void} */
 function pointed(view, data, pane, band, event) {
-  const r = view.box.firstChild.getBoundingClientRect();
+  const r = view.box.children[0].getBoundingClientRect();
   const x = event.clientX - r.left;
   const y = event.clientY - r.top;
   const out = pane.out && x >= pane.out.x ? pane.out : null;
@@ -322,26 +361,26 @@ function pointed(view, data, pane, band, event) {
   const pattern = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
   if (pattern) return looksMost(view, data, pane, band, pattern, row);
-  if (!held || !place_)
+  if (!held || !place_) {
+    const { words = [], shares: probabilities = [], ids = [] } = data.said;
     return readout(
-      pane.kind === 'end' && Number.isFinite(data.said.shares?.[row])
+      pane.kind === 'end' && Number.isFinite(probabilities[row])
         ? {
-            at: [word(band.words[row]), ` → `, word(data.said.words[row])],
-            path: `softmax ${pane.at}[${row}, ${data.said.ids[row]}]`,
-            value: data.said.shares[row],
+            at: [word(band.words[row]), ` → `, word(words[row])],
+            path: `softmax ${pane.at}[${row}, ${ids[row]}]`,
+            value: probabilities[row],
             scale: UNIT_SCALE,
           }
         : resting(pane),
     );
-  const shape = view.points.get(at).shape;
-  if (!alone && held.far && !isNear(band, row)) return readout(ofMany(view, pane, band, at, held, place_, row, x));
+  }
+  const point = pointAt(view.points, at);
+  const { shape } = point;
+  const b = Math.floor(row / band.each);
+  if (!alone && held.far && !isNear(band, row))
+    return readout(ofMany(pane, band, point, held.far[b], { b, place: place_, x, scale: held.scale }));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
-  const found = under(
-    rows,
-    { x: place_.x, y: place_.y ?? band.y0, width: place_.width, pitch: place_.pitch ?? band.pitch },
-    x,
-    y,
-  );
+  const found = under(rows, placeOf(place_, band), x, y);
   const [from, to] = columnsOf(found, held, shape);
   const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row];
   const few = band.columns || (shape.length === 1 && !alone) ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
@@ -367,33 +406,30 @@ function pointed(view, data, pane, band, event) {
       const exact = (
         await api.tensor(view.run.run, at, {
           index: lead.join(',') || undefined,
-          as: shape.at(-1) <= EXACT ? 'f32' : 'f16',
+          as: lastOf(shape) <= EXACT ? 'f32' : 'f16',
         })
       ).row();
       const column = loud(exact, from, to);
       return { path: `${at}[${[...lead, column].join(', ')}]`, value: exact[column] };
     });
 }
+/** @type {(found: Under, held: Tile, shape: number[]) => [number, number]} */
 const columnsOf = ({ from, to }, held, shape) => [from * held.step, Math.min(shape.at(-1) ?? 1, to * held.step)];
+/** @type {(view: FlowView, told: Reading, ask: () => Promise<Partial<Reading>>) => void} */
 function soon(view, told, ask) {
   // shown unless the pointer has moved on
   view.soon = setTimeout(async () => {
     const exact = await ask().catch(() => null);
-    if (
-      exact &&
-      view.box.isConnected &&
-      document.getElementById('readout').querySelector('.path')?.textContent === told.path
-    )
+    if (exact && view.box.isConnected && byId('readout').querySelector('.path')?.textContent === told.path)
       readout({ ...told, digits: 3, ...exact });
   }, 90);
 }
-const wordsOf = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
-function ofMany(view, pane, band, at, held, place, row, x) {
-  // a compressed row
-  const b = Math.floor(row / band.each);
-  const values = held.far[b];
+/** @type {(from: number, to: number) => string} */
+const wordsBetween = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}` : `word ${from}`);
+// A number in a compressed row, which represents many.
+/** @type {(pane: Pane, band: Band, point: Point, values: number[], cell: PressedCell) => Reading} */
+function ofMany(pane, band, { at, shape }, values, { b, place, x, scale }) {
   const cells = cellsIn(values.length, place.width);
-  const shape = view.points.get(at).shape;
   const [a, z] = block(
     values.length,
     cells,
@@ -405,33 +441,37 @@ function ofMany(view, pane, band, at, held, place, row, x) {
   const to = Math.min(shape[1] ?? 1, z * each);
   const last = Math.min(band.words.length, (b + 1) * band.each);
   return {
-    at: [pane.say, `: ${wordsOf(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`],
+    at: [pane.say, `: ${wordsBetween(b * band.each, last)}, largest of ${(last - b * band.each) * (to - from)}`],
     path: `${at}[${b * band.each}:${last}${shape.length > 1 ? `, ${from}:${to}` : ''}]`,
     value: values[column],
-    scale: held.scale,
+    scale,
     digits: 2,
   };
 }
+/** @type {(run: Run, band: Band, i: number) => Content} */
 const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : word(band.words[i]));
 // Over attention: what the word under the pointer attends to most, averaged over heads.
+/** @type {(view: FlowView, data: SceneData, pane: Pane, band: Band, held: Weights, row: number) => void} */
 function looksMost(view, data, pane, band, held, row) {
   const to = pane.kind === 'cross' ? data.bands[0] : band;
-  const many = view.points.get(pane.at).axes.length === 3;
-  const near = !held.far || isNear(band, row);
-  const { rows, stepRows, keys } = near ? held : held.far;
-  const start = near ? held.first : 0;
+  const many = pointAt(view.points, pane.at).axes.length === 3;
+  const far = isNear(band, row) ? null : held.far;
+  const { rows, stepRows, keys } = far ?? held;
+  const start = far ? 0 : held.first;
   const i = Math.min(rows.length - 1, Math.floor((row - start) / stepRows));
   const j = loud(rows[i]);
   const from = start + i * stepRows;
   const last = Math.min(band.words.length, from + stepRows);
+  /** @type {(a: number, b: number) => string | number} */
   const span = (a, b) => (b - a > 1 ? `${a}:${b}` : a);
+  /** @type {(query: number | string, key: number | string) => string} */
   const name = (query, key) => (many ? `${pane.at}[:, ${query}, ${key}].mean()` : `${pane.at}[${query}, ${key}]`);
   const end = many ? ', mean of the heads' : '';
   const told = {
     at: [
-      stepRows > 1 ? wordsOf(from, last) : asking(view.run, band, from),
+      stepRows > 1 ? wordsBetween(from, last) : asking(view.run, band, from),
       ' attends most to ',
-      keys[j][1] - keys[j][0] > 1 ? wordsOf(...keys[j]) : word(to.words[keys[j][0]]),
+      keys[j][1] - keys[j][0] > 1 ? wordsBetween(...keys[j]) : word(to.words[keys[j][0]]),
       end,
     ],
     path: name(span(from, last), span(...keys[j])),
@@ -459,6 +499,7 @@ function looksMost(view, data, pane, band, held, row) {
       };
     });
 }
+/** @type {(view: FlowView, at: string, i?: number[] | null) => void} */
 function pick(view, at, i = null) {
   view.state.at = at;
   view.state.i = i;
@@ -467,15 +508,16 @@ function pick(view, at, i = null) {
   drawScene(view);
   drawPanel(view);
 }
+/** @type {(view: FlowView, plate: Pane) => void} */
 function openLayer(view, plate) {
   const { state } = view;
   const same = state.at.replace(/layers\.\d+/, `layers.${plate.layer}`);
   const inside = plate.points.filter(point => layerOf(point.at) === plate.layer);
-  state.opened = { ...state.opened, [plate.side]: plate.layer };
+  state.opened = { ...state.opened, [plate.side]: plate.layer ?? undefined };
   state.at =
     state.at.includes(`${plate.side}.`) && view.points.has(same)
       ? same
-      : (inside.find(point => point.at.endsWith('.pattern')) ?? inside.findLast(byRows)).at;
+      : (inside.find(point => point.at.endsWith('.pattern')) ?? inside.findLast(byRows) ?? inside[0]).at;
   state.i = null;
   view.focus = state.at;
   settle({ layer: writeLayers(state.opened), at: state.at, i: null });
@@ -484,31 +526,35 @@ function openLayer(view, plate) {
 }
 
 // ---------------------------------------------------------------- the inspector
+/** @type {(view: FlowView) => Promise<void>} */
 async function drawPanel(view) {
   const { run, state, panel, points, catalogue } = view;
   const at = state.at;
-  const point = points.get(at);
+  const point = pointAt(points, at);
   const scope = scopeOf(at);
-  view.panelTurn = (view.panelTurn ?? 0) + 1;
+  view.panelTurn += 1;
   const turn = view.panelTurn;
   const { place, name } = title(scope);
   const side = at.match(/(?:^|\.)(encoder|decoder)\./)?.[1] ?? (run.tokens.target.length ? 'decoder' : 'encoder');
   const own = side === 'decoder' ? 'tgt' : 'src';
   const words = { src: run.tokens.source, tgt: run.tokens.target };
   const back = /(cross_attention|alignment)\./.test(at) ? 'src' : own;
+  /** @type {(axis: string) => 'src' | 'tgt' | null} */
   const sideOf = axis => (axis === 'keys' ? back : axis === 'length' || axis === 'queries' ? own : null);
   const axes = [...point.axes];
   const shape = [...point.shape];
+  /** @type {{ index: number } | null} */
   let lead = null;
+  const leadSide = shape.length > 2 ? sideOf(axes[0]) : null;
   if (shape.length > 2) {
-    const pinned = sideOf(axes[0]) && link.pinned(sideOf(axes[0]));
+    const pinned = leadSide && link.pinned(leadSide);
     lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : (state.i?.[0] ?? pinned ?? 0)) };
   }
   const inner = shape.slice(lead ? 1 : 0);
   const innerAxes = axes.slice(lead ? 1 : 0);
   const size = inner.slice(-2).reduce((a, b) => a * b, 1);
-  const cut = { index: lead ? String(lead.index) : undefined };
-  if (inner.length > 2) cut.index = `${lead.index},0`;
+  const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
+  const cut = { index: before.length ? before.join(',') : undefined };
   const exact = size <= EXACT;
   const long = Math.max(run.tokens.source.length, run.tokens.target.length) > LONG;
   const frame = await api.tensor(run.run, at, exact ? { ...cut, as: 'f32' } : { ...cut, pool: long ? FEWER : ROWS });
@@ -522,33 +568,38 @@ async function drawPanel(view) {
         : [frame.row()];
   const rowSide = sideOf(innerAxes[0]);
   const colSide = inner.length === 2 ? sideOf(innerAxes[1]) : null;
-  const step = values && inner.length > 1 ? Math.ceil(inner.at(-2) / values.length) : 1;
-  const colStep = values ? Math.ceil(inner.at(-1) / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
+  const count = inner.at(-2) ?? 1; // of rows
+  const wide = inner.at(-1) ?? 1; // numbers in a row
+  const step = values && inner.length > 1 ? Math.ceil(count / values.length) : 1;
+  const colStep = values ? Math.ceil(wide / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? UNIT_SCALE : scaleOf({ scale: frame.scale, hi: peak(values) });
-  const before = [...(lead ? [lead.index] : []), ...(inner.length > 2 ? [0] : [])];
   // A row of the map may represent several words: the pinned one if it is among them, otherwise the first.
   const held_ = rowSide ? link.pinned(rowSide) : null;
+  /** @type {(i: number) => number} */
   const rowOf = i =>
-    state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i.at(-2) / step) === i
-      ? state.i.at(-2)
+    state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i[shape.length - 2] / step) === i
+      ? state.i[shape.length - 2]
       : held_ !== null && Math.floor(held_ / step) === i
         ? held_
         : i * step;
+  /** @type {(i: number, column: number) => number[]} */
   const address = (i, column) => [
     ...before,
     ...(inner.length === 0 ? [] : inner.length === 1 ? [onRows ? i : column] : [rowOf(i), column]),
   ];
   // A cell that represents several numbers shows the largest; its row is requested in full precision.
-  const exactly = async (i, j, wide = false) => {
-    if (colStep === 1) return wide ? loud(values[i]) : j;
+  /** @type {(i: number, j: number, largest?: boolean) => Promise<number>} */
+  const exactly = async (i, j, largest = false) => {
+    if (!values || colStep === 1) return values && largest ? loud(values[i]) : j;
     const row = (
       await api.tensor(run.run, at, {
         index: inner.length > 1 ? [...before, rowOf(i)].join(',') : undefined,
-        as: inner.at(-1) <= EXACT ? 'f32' : 'f16',
+        as: wide <= EXACT ? 'f32' : 'f16',
       })
     ).row();
-    return wide ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
+    return largest ? loud(row) : loud(row, j * colStep, Math.min(row.length, (j + 1) * colStep));
   };
+  /** @type {number[]} */
   let index = [];
   let pi = 0;
   let pj = 0;
@@ -574,14 +625,14 @@ async function drawPanel(view) {
         ? 0
         : Math.min(
             values.length - 1,
-            Math.floor((kept ? kept.at(inner.length === 1 ? -1 : -2) : (pinned ?? strongest())) / step),
+            Math.floor((kept ? kept[kept.length - Math.min(2, inner.length)] : (pinned ?? strongest())) / step),
           );
     const open =
       colSide && frame.scale === 'unit' && step * colStep === 1 && !kept && pinned === null && among === null;
     const start = open ? firstWeight(values) : null;
     if (start) [pi] = start;
     const column =
-      inner.length === 1 && onRows ? 0 : kept ? kept.at(-1) : (among ?? start?.[1] ?? (await exactly(pi, 0, true)));
+      inner.length === 1 && onRows ? 0 : kept ? lastOf(kept) : (among ?? start?.[1] ?? (await exactly(pi, 0, true)));
     index = kept ?? address(pi, column);
     pj = Math.floor(column / colStep);
   }
@@ -590,36 +641,42 @@ async function drawPanel(view) {
       ? await likeliest(run, shape.length > 1 ? rowOf(pi) : 0, long).catch(() => null)
       : null;
   const opened = await api.terms(run.run, addressOf(at, index, shape)).catch(() => null);
-  const inUnits = view.model.standardised && at === run.output ? run.answer[index.at(-1)] : undefined;
+  const inUnits = view.model.standardised && at === run.output ? numbersOf(run)[lastOf(index)] : undefined;
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const attends = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
+  /** @type {(which: 'src' | 'tgt' | null, i: number) => Content} */
   const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
+  /** @type {(i: number) => Content} */
   const asker = i => (rowSide === 'tgt' ? rowName(run, 'target', i) : who(rowSide, i));
+  /** @type {(i: number, each: number, n: number) => string | number} */
   const some = (i, each, n) => (each > 1 ? `${i * each}:${Math.min(n, (i + 1) * each)}` : i * each);
+  /** @type {(which: 'src' | 'tgt', i: number, each: number) => Content} */
   const whose = (which, i, each) =>
-    each > 1 ? wordsOf(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
+    each > 1 ? wordsBetween(i * each, Math.min(words[which].length, (i + 1) * each)) : who(which, i);
+  /** @type {(i: number, j: number, of?: number) => Reading} */
   const read = (i, j, of = 1) => {
     // a cell may represent several numbers
-    const count = of * colStep * step;
-    const last = some(j, colStep, inner.at(-1));
-    const places = inner.length > 1 ? [some(i, step, inner.at(-2)), last] : [onRows ? i : last];
+    const numbers = of * colStep * step;
+    const last = some(j, colStep, wide);
+    const places = inner.length > 1 ? [some(i, step, count), last] : [onRows ? i : last];
     return {
       at: [
         ...(colSide
-          ? [step > 1 ? whose(rowSide, i, step) : asker(i), attends, whose(colSide, j, colStep)]
+          ? [rowSide && step > 1 ? whose(rowSide, i, step) : asker(i), attends, whose(colSide, j, colStep)]
           : [name, ...(rowSide ? [': ', whose(rowSide, i, step)] : [])]),
-        count > 1 ? `, largest of ${count}` : '',
+        numbers > 1 ? `, largest of ${numbers}` : '',
       ],
       path: `${at}[${[...before, ...places].join(', ')}]`,
-      value: values[i][j],
+      value: values?.[i][j],
       scale,
       digits: exact ? 3 : 2,
     };
   };
+  /** @type {() => Reading} */
   const here = () => ({
     at: colSide
-      ? [asker(index.at(-2)), attends, who(colSide, index.at(-1))]
-      : [name, ...(rowSide ? [': ', who(rowSide, index.at(inner.length > 1 ? -2 : -1))] : [])],
+      ? [asker(index[index.length - 2]), attends, who(colSide, lastOf(index))]
+      : [name, ...(rowSide ? [': ', who(rowSide, index[index.length - Math.min(2, inner.length)])] : [])],
     scale,
   });
   const stem = at.slice(0, at.indexOf(side) + side.length);
@@ -634,6 +691,7 @@ async function drawPanel(view) {
           )
           .map(each => ({ ...each, far: each.at.slice(stem.length + 1) }))
       : [];
+  /** @type {(places: number[]) => void} */
   const choose = places => {
     state.i = places;
     settle({ i: places.join(',') });
@@ -645,9 +703,9 @@ async function drawPanel(view) {
       run,
       {
         position: shape.length > 1 ? index[0] : 0,
-        output: index.at(-1),
+        output: lastOf(index),
         transformer: view.model.family === 'transformer' && at === 'head.logits',
-        word: likely.words[likely.ids.indexOf(index.at(-1))],
+        word: likely.words[likely.ids.indexOf(lastOf(index))],
       },
       (part, head) => {
         const to = points.has(`${part}.pattern`) ? `${part}.pattern` : `${part}.output`;
@@ -669,23 +727,22 @@ async function drawPanel(view) {
       lead,
       leads: shape[0],
       leadAxis: axes[0],
-      leadNames: lead && sideOf(axes[0]) ? words[sideOf(axes[0])] : null,
+      leadNames: leadSide && words[leadSide],
       values,
       scale,
-      rows: rowSide
-        ? values.map((_, i) => words[rowSide][i * step] ?? String(i))
-        : values && values.length > 1
-          ? values.map((_, i) => String(i))
+      rows:
+        values && (rowSide || values.length > 1)
+          ? values.map((_, i) => (rowSide && words[rowSide][i * step]) ?? String(i))
           : null,
       rowNames:
-        colSide && rowSide === 'tgt'
+        values && colSide && rowSide === 'tgt'
           ? values.map((_, i) => [words.tgt[i * step], ' → ', run.tokens.follows[i * step] ?? ''])
           : null,
       names: !rowSide,
-      cols: colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
+      cols: values && colSide ? values[0].map((_, j) => words[colSide][j * colStep] ?? String(j)) : null,
       wordOf: keys => {
         const key = keys.find(each => each.startsWith(`${rowSide}:`));
-        return key && words[rowSide][Number(key.split(':')[1])];
+        return key && rowSide ? words[rowSide][Number(key.split(':')[1])] : undefined;
       },
       rowKey: rowSide ? i => `${rowSide}:${i * step}` : null,
       colKey: colSide ? j => `${colSide}:${j * colStep}` : null,
@@ -699,7 +756,7 @@ async function drawPanel(view) {
         rows: likely.words.map((text, i) => ({
           word: text,
           p: likely.probabilities[i],
-          on: likely.ids[i] === index.at(-1),
+          on: likely.ids[i] === lastOf(index),
         })),
         rest: likely.rest,
         others: likely.others,
@@ -751,12 +808,15 @@ async function drawPanel(view) {
   });
 }
 // Requested together with what the output panes show.
+/** @type {(run: Run, n: number, long: boolean) => Promise<OneStep>} */
 const likeliest = (run, n, long) => api.step(run.run, n, long ? { k: LIKELY, positions: api.only(n) } : { k: LIKELY });
 // The first rows behind a pooled picture, in full precision.
+/** @type {(run: Run, at: string, before: number[], inner: number[], words: string[] | null) => Promise<Table>} */
 async function exactTable(run, at, before, inner, words) {
-  const count = inner.length > 1 ? inner.at(-2) : 1;
+  const count = inner.at(-2) ?? 1;
   const shown = Math.min(count, 24);
-  const as = inner.at(-1) <= EXACT ? 'f32' : 'f16';
+  const as = lastOf(inner) <= EXACT ? 'f32' : 'f16';
+  /** @type {(i: number) => Promise<number[]>} */
   const row = async i =>
     (
       await api.tensor(run.run, at, { index: (inner.length > 1 ? [...before, i] : before).join(',') || undefined, as })
@@ -772,19 +832,23 @@ async function exactTable(run, at, before, inner, words) {
       .join(' '),
   };
 }
+/** @type {(row: Numbers, from?: number, to?: number) => number} */
 const loud = (row, from = 0, to = row.length) => {
   let best = from;
   for (let j = from; j < to; j++)
     if (Number.isFinite(row[j]) && (!Number.isFinite(row[best]) || Math.abs(row[j]) > Math.abs(row[best]))) best = j;
   return best;
 };
+/** @type {(values: number[][] | null) => number} */
 const peak = values =>
   (values ?? []).flat().reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) ||
   1;
+/** @type {(state: FlowState) => void} */
 function goIn(state) {
   const next = onward(state.at, state);
   if (next) location.hash = next.href;
 }
+/** @type {(view: FlowView, by: number) => void} */
 function nextLayer(view, by) {
   const { state, points } = view;
   const at = layerOf(scopeOf(state.at));
@@ -798,6 +862,7 @@ function nextLayer(view, by) {
   pick(view, name);
   view.focus = null;
 }
+/** @type {(at: string, state: FlowState) => { href: string; text: string } | null} */
 function onward(at, state) {
   if (/(attention|alignment)\.pattern$/.test(at))
     return { href: hrefTo('attention', { at, head: state.head || null }), text: 'All heads, step by step: Attention' };

@@ -32,6 +32,7 @@ export const lesson = {
   ],
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, context) {
   const { model, run } = context;
   const listed = await api.lessons();
@@ -48,6 +49,7 @@ async function drawView(stage, context) {
   );
   rest({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
 }
+/** @type {(each: Lesson, model: Model) => HTMLElement} */
 function tour(each, model) {
   const count = countApplying(each.steps);
   const first = each.steps.findIndex(applies);
@@ -89,6 +91,7 @@ const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 const ROWS = 30; // of the picture; for a longer text, the page shows an overview
 let seen = false; // what was drawn in once need not be again
 
+/** @type {(context: Shown, listed: ListedLesson[]) => Promise<HTMLElement>} */
 async function start(context, listed) {
   const stations = listed.filter(each => each.start && each.id !== 'opening');
   // a saved session may lack this number
@@ -109,10 +112,11 @@ async function start(context, listed) {
     ],
   );
 }
+/** @type {(each: ListedLesson, number: number) => HTMLElement} */
 function station(each, number) {
   const done = doneIn(each.id);
   const over = isFinished(each.id);
-  const tasks = `${counted(each.tasks, 'task')}${done ? `, ${done} done` : ''}`;
+  const tasks = `${counted(each.tasks ?? 0, 'task')}${done ? `, ${done} done` : ''}`;
   const href = stationAt(each);
   const card = h(
     'a',
@@ -136,14 +140,17 @@ function station(each, number) {
 }
 
 // The formula of the number, softmax over the scaled scores of its row, and its symbols.
+/** @type {(text: string) => MathMLElement} */
 const mi = text => m('mi', text);
+/** @type {(text: string) => MathMLElement} */
 const mo = text => m('mo', text);
 function softmax() {
   const exp = () => m('mrow', mi('exp'), mo('('), mi('s'), mo(')'));
   return m('math.softmax', mi('a'), mo('='), m('mfrac', { displaystyle: true }, exp(), m('mrow', mo('∑'), exp())));
 }
+/** @type {(run: Run, at: string, score: number) => HTMLElement} */
 function signs(run, at, score) {
-  const width = run.points.find(each => each.at === at.replace('pattern', 'query')).shape.at(-1);
+  const width = run.points.find(each => each.at === at.replace('pattern', 'query'))?.shape.at(-1) ?? 1;
   const dot = m('mfrac', m('mrow', mi('q'), mo('·'), mi('k')), m('msqrt', m('mn', String(width))));
   const means = [
     [
@@ -165,6 +172,7 @@ function signs(run, at, score) {
     means.map(([sign, meaning]) => [h('dt', m('math', sign)), h('dd', meaning)]),
   );
 }
+/** @type {(shown: Shown) => Promise<HTMLElement | null>} */
 async function opening({ model, run }) {
   const [step] = (await api.lesson(run.run, 'opening')).steps;
   if (!applies(step) || Math.max(run.tokens.source.length, run.tokens.target.length) > ROWS) return null;
@@ -174,7 +182,7 @@ async function opening({ model, run }) {
       ? meanOfHeads(await api.tensor(run.run, chosen.at, { as: 'f16' }))
       : (await api.tensor(run.run, chosen.at, { index: chosen.head, as: 'f16' })).table();
   const [q, k] = step.pin.map(key => Number(key.split(':')[1]));
-  const score = step.do.find(piece => piece.value !== undefined)?.value;
+  const score = step.do.find(piece => piece.value !== undefined)?.value ?? undefined;
   const read = run.unknown.source.includes(k) ? [run.tokens.source[k], '<unk>'] : [run.tokens.source[k]];
   const moves = !seen && !calm();
   seen = true;
@@ -200,12 +208,13 @@ async function opening({ model, run }) {
     skip.remove();
   }
   if (moves) {
-    box.addEventListener('animationend', event => event.target.matches('.tells :is(.signs, .says)') && still());
+    box.addEventListener('animationend', event => event.target?.matches?.('.tells :is(.signs, .says)') && still());
     box.addEventListener('pointerdown', still, { once: true });
   }
   return box;
 }
 // For a model without such a number: the text, the answer, and what can be seen.
+/** @type {(shown: Shown) => HTMLElement} */
 const overview = ({ model, run, ways }) =>
   h(
     'section.panel.overview',
@@ -218,6 +227,7 @@ const overview = ({ model, run, ways }) =>
     ),
   );
 // Source on the left, target on the right, a ribbon for every visible weight.
+/** @type {(weights: number[][], tokens: Tokens, q: number, k: number) => HTMLElement} */
 function drawn(weights, tokens, q, k) {
   const u = unit();
   const source = tokens.source;
@@ -230,6 +240,7 @@ function drawn(weights, tokens, q, k) {
   const wide = Math.max(130 * u, half - left - right);
   const W = left + wide + right;
   const H = pitch * rows;
+  /** @type {(i: number) => number} */
   const y = i => (i + 0.5) * pitch;
   const paths = weights.flatMap((row, i) =>
     row.map((weight, j) => {
@@ -245,6 +256,7 @@ function drawn(weights, tokens, q, k) {
       return path;
     }),
   );
+  /** @type {(text: string, x: number, i: number, anchor: string, told: boolean) => SVGElement} */
   const word = (text, x, i, anchor, told) =>
     s('text', { class: told ? 'found' : null, x, y: y(i) + 6 * u, 'text-anchor': anchor }, text);
   const svg = s(

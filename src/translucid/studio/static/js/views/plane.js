@@ -18,23 +18,30 @@ const BETWEEN = 90; // ms
 const LOW = -0.5;
 const HIGH = 1.5;
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 export async function plane(stage, { model, params, signal }) {
-  const { kind } = model.plane;
+  if (!model.plane) return;
+  const { kind, problem: first } = model.plane;
+  /** @type {(name: string) => number | null} */
   const given = name => (/^\d{1,3}$/.test(params.get(name) ?? '') ? Number(params.get(name)) : null);
   const state = {
-    problem: Object.hasOwn(PROBLEMS, params.get('problem')) ? params.get('problem') : model.plane.problem,
+    problem: Object.keys(PROBLEMS).find(key => key === params.get('problem')) ?? first,
     step: given('step') ?? 0,
     seed: given('seed'),
   };
-  let now = null;
+  /** @type {Plane} */
+  let now;
+  /** @type {ReturnType<typeof setTimeout> | 0} */
   let timer = 0;
   let turn = 0;
   const picture = h('div.planebox');
   const panel = h('aside.panel.planepanel', { 'aria-label': 'Training', tabindex: 0 });
   stage.append(h('div.plane', picture, panel));
 
+  /** @type {(step: number) => Promise<Plane>} */
   const ask = step =>
     api.plane(kind, { problem: state.problem, step, ...(state.seed === null ? {} : { seed: state.seed }) });
+  /** @type {(step: number) => Promise<void>} */
   async function show(step) {
     const mine = ++turn;
     const found = await ask(Math.min(step, now?.last ?? step));
@@ -57,6 +64,7 @@ export async function plane(stage, { model, params, signal }) {
     stop();
     draw();
   }
+  /** @type {(changes: { step?: number; seed?: number; problem?: string }) => Promise<void>} */
   const go = changes => {
     stop();
     Object.assign(state, changes);
@@ -85,6 +93,7 @@ export async function plane(stage, { model, params, signal }) {
   }
   const isNarrow = () => document.documentElement.clientWidth < 860 * unit();
   const room = () => (isNarrow() ? 440 * unit() : stage.clientHeight - 8 * unit());
+  /** @type {(act: string, name: Content, onclick: () => unknown, more?: Attributes) => HTMLElement} */
   const button = (act, name, onclick, more = {}) => h('button.edit', { 'data-act': act, onclick, ...more }, name);
   function controls() {
     const running = timer !== 0;
@@ -130,6 +139,7 @@ export async function plane(stage, { model, params, signal }) {
       weights(),
     ].filter(Boolean);
   }
+  /** @type {(name: string, value: string) => Content[]} */
   const fact = (name, value) => [h('dt', name), h('dd.n', value)];
   const descent = () =>
     'Each step moves all weights against the gradient of the loss, half the mean squared error. ' +
@@ -161,11 +171,14 @@ export async function plane(stage, { model, params, signal }) {
 
 // The network: a map of the plane at each neuron, and its weights as lines. The large plane is the map of the output.
 const NETWORK = 270; // units
+/** @type {(now: Plane, width: number, height: number) => HTMLElement} */
 function network(now, width, height) {
   const u = unit();
   const side = Math.min(46 * u, height / Math.max(2, now.hidden.length) - 14 * u);
   const [x0, x1] = [28 * u, width * 0.58];
+  /** @type {(n: number, k: number) => number} */
   const spread = (n, k) => (height / n) * (k + 0.5);
+  /** @type {(Neuron & { map: number[][] })[]} */
   const inputs = [0, 1].map(k => ({ name: `x${k + 1}`, x: x0, y: spread(2, k), map: slope(k) }));
   const neurons = now.hidden.map((map, k) => ({
     name: `neuron ${k}`,
@@ -174,6 +187,7 @@ function network(now, width, height) {
     map,
     told: sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]),
   }));
+  /** @type {(from: Neuron, to: Neuron, value: number, path: string) => WeightLine} */
   const line = (from, to, value, path) => ({
     d: `M${from.x + side} ${from.y}L${to.x} ${to.y}`,
     value,
@@ -216,17 +230,23 @@ function network(now, width, height) {
     s('svg', { width, height, role: 'group', 'aria-label': 'The network' }, edges(lines), frames, names),
   );
 }
+/** @type {(value: number) => number[]} */
 const shade = value => rgb(value, { kind: 'div', max: 1 });
+/** @type {(weights: number[], bias: number) => string} */
 const sumOf = ([a, b], c) => `tanh(${num(a)} x1 ${plus(b)} x2 ${plus(c)})`;
+/** @type {(value: number) => string} */
 const plus = value => `${value < 0 ? '−' : '+'} ${num(Math.abs(value))}`;
 // An input as a map: its own value, from −1 to 1 over the plane.
+/** @type {(k: number) => number[][]} */
 const slope = k => range(9).map(j => range(9).map(i => ((k ? j : i) / 8) * 2 - 1));
 
 // The output as colours over the plane, the points, and the line where the output is one half.
+/** @type {(now: Plane, size: number) => HTMLElement} */
 function drawn(now, size) {
   const u = unit();
   const edge = 30 * u;
   const side = Math.max(120, size - 2 * edge);
+  /** @type {(value: number) => number} */
   const place = value => ((value - LOW) / (HIGH - LOW)) * side;
   const { el, ctx } = canvas(side, side);
   ground(now, ctx, side, place);
@@ -276,7 +296,9 @@ function drawn(now, size) {
   }));
 }
 // The output as colours: on a grid for an MLP, on both sides of the line for a perceptron.
+/** @type {(value: number) => number[]} */
 const colour = value => rgb(Math.max(-0.5, Math.min(0.5, value - 0.5)), { kind: 'div', max: 1.1 });
+/** @type {(now: Plane, ctx: CanvasRenderingContext2D, side: number, place: (value: number) => number) => void} */
 function ground(now, ctx, side, place) {
   if (now.kind === 'perceptron') {
     ctx.fillStyle = `rgb(${colour(0).join(' ')})`;
@@ -290,9 +312,11 @@ function ground(now, ctx, side, place) {
   ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
+/** @type {(weights: Plane['weights']) => Corner[]} */
 function halfPlane({ weight: [w1, w2], bias }) {
-  /** @type {(place: number[]) => number} */
+  /** @type {(corner: Corner) => number} */
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
+  /** @type {Corner[]} */
   const square = [
     [LOW, LOW],
     [HIGH, LOW],
@@ -303,15 +327,18 @@ function halfPlane({ weight: [w1, w2], bias }) {
     const to = square[(k + 1) % 4];
     const [v, w] = [sum(from), sum(to)];
     const f = v / (v - w);
+    /** @type {Corner[]} */
     const cut = v > 0 !== w > 0 ? [[from[0] + f * (to[0] - from[0]), from[1] + f * (to[1] - from[1]), 'cut']] : [];
     return v > 0 ? [from, ...cut] : cut;
   });
 }
+/** @type {(weights: Plane['weights']) => number[][][]} */
 function straight(weights) {
-  const ends = halfPlane(weights).filter(corner => corner.length > 2);
+  const ends = halfPlane(weights).flatMap(([x, y, cut]) => (cut ? [[x, y]] : []));
   return ends.length === 2 ? [ends] : [];
 }
 // The weights of a perceptron are perpendicular to its line.
+/** @type {(now: Plane, place: (value: number) => number, side: number, u: number) => SVGElement | null} */
 function arrow(now, place, side, u) {
   const w = now.weights.weight;
   if (now.kind !== 'perceptron' || !w || Math.hypot(...w) === 0) return null;
@@ -321,6 +348,7 @@ function arrow(now, place, side, u) {
   const [c, d] = [a + (0.35 * w[0]) / long, b + (0.35 * w[1]) / long];
   const back = Math.atan2(-(d - b), c - a);
   const [x, y] = [place(c), side - place(d)];
+  /** @type {(turn: number) => string} */
   const barb = turn => `M${x} ${y}L${x - 9 * u * Math.cos(back + turn)} ${y - 9 * u * Math.sin(back + turn)}`;
   return s('path.weightarrow', { d: `M${place(a)} ${side - place(b)}L${x} ${y}${barb(0.5)}${barb(-0.5)}` });
 }

@@ -1,6 +1,6 @@
 // Practice: an exercise, a field for the answer, and a verdict that names the step that went wrong.
 import { select, field } from '../parts/controls.js';
-import { h, formula } from '../dom.js';
+import { fill, h, formula } from '../dom.js';
 import * as api from '../api.js';
 import { rest } from '../readout.js';
 import { settle } from '../route.js';
@@ -30,9 +30,10 @@ const score = { asked: 0, solved: 0, first: 0 };
 let topics = [];
 // The exercise on the page. It continues after a redraw, such as for a different window size.
 // at: the step that is asked, or null for the last one only.
-/** @type {any} */
-let now = null;
+/** @type {PracticeState} */
+let now;
 let turn = 0; // counts the exercises that were requested
+/** @type {(exercise: Exercise) => PracticeState} */
 const begin = exercise => ({
   exercise,
   at: null,
@@ -47,12 +48,16 @@ const begin = exercise => ({
 });
 
 // softmax.3: topic and seed
+/** @type {(value: string | null) => { topic: string; seed: number } | null} */
 function named(value) {
   const [, topic, seed] = /^([\w-]+)\.(\d{1,9})$/.exec(value ?? '') ?? [];
   return topic && (!topics.length || topics.some(({ name }) => name === topic)) ? { topic, seed: Number(seed) } : null;
 }
+/** @type {(written: Written) => Content[]} */
 const mixed = written => written.map(part => (typeof part === 'string' ? part : formula(part.math, false)));
+/** @type {(markup: string | undefined) => Content} */
 const displayed = markup => markup && h('div.formula', formula(markup, false));
+/** @type {(rows: Written[][]) => HTMLElement} */
 const table = ([head, ...rows]) =>
   h(
     'div.formula',
@@ -77,6 +82,7 @@ const table = ([head, ...rows]) =>
     ),
   );
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { params }) {
   const box = h('div.practice');
   stage.append(box);
@@ -98,6 +104,7 @@ async function drawView(stage, { params }) {
   }
 }
 // Show the exercise of a topic with this seed.
+/** @type {(box: HTMLElement, topic: string, seed: number, focus?: boolean) => Promise<void>} */
 async function showExercise(box, topic, seed, focus = false) {
   turn += 1;
   const mine = turn;
@@ -112,11 +119,13 @@ async function showExercise(box, topic, seed, focus = false) {
   focus ? input.focus() : back();
 }
 
+/** @type {(box: HTMLElement) => HTMLInputElement} */
 function drawExercise(box) {
   const { exercise } = now;
   const { steps, topic, seed } = exercise;
   const asked = () => now.at ?? steps.length - 1;
   const next = () => showExercise(box, topic, seed + 1, true).catch(failed);
+  /** @type {(error: unknown) => void} */
   const failed = error => say(api.refusal(error), 'unread');
 
   const question = h('label', { for: 'answer' });
@@ -136,6 +145,7 @@ function drawExercise(box) {
   });
   const verdict = h('p.verdict', { id: 'verdict', role: 'status', 'aria-live': 'polite' });
   const check = h('button.begin', { type: 'submit' }, 'Check');
+  /** @type {(name: string, onclick: () => unknown) => HTMLButtonElement} */
   const button = (name, onclick) => h('button.edit', { type: 'button', onclick }, name);
   const hint = button('Hint', giveHint);
   const byStep = button('Step by step', stepByStep);
@@ -168,7 +178,7 @@ function drawExercise(box) {
       h(
         'div.given',
         exercise.given.map(each =>
-          each.table ? h('div', h('p', mixed(each.title)), table(each.table)) : displayed(each.formula),
+          each.table ? h('div', h('p', mixed(each.title ?? [])), table(each.table)) : displayed(each.formula),
         ),
       ),
       h('p', mixed(exercise.task)),
@@ -185,7 +195,7 @@ function drawExercise(box) {
   function update() {
     const step = steps[asked()];
     const stepwise = now.at !== null;
-    question.replaceChildren(stepwise ? `Step ${now.at + 1} of ${steps.length}: ` : 'Find ', ...mixed(step.ask));
+    fill(question, now.at === null ? 'Find ' : `Step ${now.at + 1} of ${steps.length}: `, mixed(step.ask));
     entry.textContent = `Enter ${step.entry}.`;
     input.value = now.typed;
     input.readOnly = now.over;
@@ -196,7 +206,7 @@ function drawExercise(box) {
     solve.disabled = now.solution !== null;
     const { right, content } = now.verdict ?? {};
     verdict.className = `verdict ${right ?? ''}`;
-    verdict.replaceChildren(...(content ?? []));
+    fill(verdict, content ?? []);
     right === 'wrong' || right === 'unread'
       ? input.setAttribute('aria-invalid', 'true')
       : input.removeAttribute('aria-invalid');
@@ -210,11 +220,13 @@ function drawExercise(box) {
       : '';
     worked.replaceChildren(...(now.solution ? [drawSolution(now.solution)] : []));
   }
+  /** @type {(content: Content, right: PracticeVerdict) => void} */
   function say(content, right) {
     now.verdict = { right, content: [content].flat() };
     update();
     verdict.scrollIntoView({ block: 'nearest' });
   }
+  /** @type {(i: number) => HTMLElement} */
   function drawHint(i) {
     return h('li', `Step ${i + 1} of ${steps.length}: `, mixed(steps[i].ask), displayed(steps[i].formula));
   }
@@ -225,6 +237,7 @@ function drawExercise(box) {
   }
 
   // ---- what the user does
+  /** @type {(mistake: number) => void} */
   function count(mistake) {
     if (!now.counted) score.asked += 1;
     now.counted = true;
@@ -232,7 +245,8 @@ function drawExercise(box) {
   }
   function giveHint() {
     count(1);
-    now.hints.push(nextHint());
+    const i = nextHint();
+    if (i !== null) now.hints.push(i);
     update();
   }
   function stepByStep() {
@@ -242,12 +256,14 @@ function drawExercise(box) {
     input.focus();
   }
   // The result of the step is known: continue with the next one.
+  /** @type {(result: string) => void} */
   function advance(result) {
     if (now.at === null || now.at === steps.length - 1) now.over = true;
     if (now.at === null) return;
     now.results.push(result);
     if (!now.over) Object.assign(now, { at: now.at + 1, typed: '' });
   }
+  /** @type {(event: Event) => Promise<unknown>} */
   async function submit(event) {
     event.preventDefault();
     const mine = now;

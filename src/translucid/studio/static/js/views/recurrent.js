@@ -1,8 +1,8 @@
 // Recurrent: the gates at each word, the units that change most, and one step worked out.
 import { choice, panelHead } from '../parts/controls.js';
 import { arrowsMove, onKeys } from '../keyboard.js';
-import { entryAt, isRecurrent } from '../anatomy.js';
-import { h, unit, range } from '../dom.js';
+import { entryAt, isRecurrent, pointAt } from '../anatomy.js';
+import { fill, h, unit, range } from '../dom.js';
 import { UNIT_SCALE, canvas, css, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
@@ -36,6 +36,7 @@ const ROWS = {
     ['hidden', 'hidden', 'h'],
   ],
 };
+const CELLS = /** @type {const} */ (['lstm', 'gru', 'rnn']);
 const EXACT = 4096;
 const LISTED = 24;
 
@@ -59,6 +60,7 @@ export const recurrent = {
   ],
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, run, catalogue, params, signal }) {
   const points = new Map(run.points.map(point => [point.at, point]));
   const scopes = scopesOf(points);
@@ -68,14 +70,17 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   const right = h('aside.panel', { tabindex: 0, 'aria-label': 'One step as a sum' });
   stage.append(h('div.columns.rec', left, mid, right));
   let turn = 0;
-  let now = null;
+  /** @type {DrawnLayer} */
+  let now;
   const about = link.steady();
+  /** @type {(changes: Partial<UnitChoice>, focus?: string) => Promise<void>} */
   const change = (changes, focus) => {
     Object.assign(at, changes);
     settle({ at: scopes[at.scope].scope, unit: at.unit });
     return draw(focus);
   };
 
+  /** @type {(focus?: string) => Promise<void>} */
   async function draw(focus) {
     const mine = ++turn;
     const here = scopes[at.scope];
@@ -86,11 +91,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     if (at.unit !== null && at.unit >= data.units) at.unit = null;
     const own = at.unit === null ? null : await ownValues(run, here, data, at.unit);
     if (mine !== turn) return;
-    now = { here, group, loaded, data, chosen, own, side: here.side === 'encoder' ? 'src' : 'tgt' };
-    now.words = range(data.words).map(i => run.tokens[here.side === 'encoder' ? 'source' : 'target'][i] ?? '·');
-    now.keys = range(data.words).map(i => `${now.side}:${i}`);
-    now.memory = data.byPoint.cell ?? data.byPoint.hidden;
-    now.order = byChange(now.memory);
+    const side = here.side === 'encoder' ? 'src' : 'tgt';
+    const words = range(data.words).map(i => run.tokens[here.side === 'encoder' ? 'source' : 'target'][i] ?? '·');
+    const keys = words.map((_, i) => `${side}:${i}`);
+    const memory = data.byPoint.cell ?? data.byPoint.hidden;
+    now = { here, group, loaded, data, chosen, own, side, words, keys, memory, order: byChange(memory) };
     link.clear(left, right);
     const turned = clearFor(mid);
     drawLeft();
@@ -113,8 +118,8 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
     );
     const told = now.order.slice(0, LISTED);
-    if (at.unit !== null && !told.some(each => each.unit === at.unit))
-      told.push(now.order.find(each => each.unit === at.unit));
+    const own = now.order.find(each => each.unit === at.unit);
+    if (own && !told.includes(own)) told.push(own);
     const list = h(
       'div.units',
       { role: 'group', 'aria-label': 'Units, sorted by total change' },
@@ -226,6 +231,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const one = `Unit ${at.unit}${now.group.length > 1 ? '; the other direction: all units' : ''}`;
     return `${at.unit === null ? every : one}.${gates ? ' Tick: below .1 or above .9.' : ''}`;
   }
+  /** @type {(g: number, row: StripRow, i: number) => Reading} */
   function reads(g, row, i) {
     const each = now.group[g];
     const one = g === now.chosen && at.unit !== null;
@@ -246,13 +252,16 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const begun = now.here.side === 'decoder' && run.points.some(point => point.at.includes('decoder.bridge.'));
     return range(n).filter(i => begun || n === 1 || i !== first);
   }
+  /** @type {(values: number[]) => number} */
   const leastAt = values => remembering().reduce((a, b) => (values[b] < values[a] ? b : a));
   // A summary: which gate opened at which word.
   function saying() {
     const rows = Object.fromEntries(rowsOf(now.data, at.unit, now.own).map(row => [row.point, row.values]));
     const places = remembering();
+    /** @type {(values: number[], among?: number[]) => number} */
     const largest = (values, among = range(now.words.length)) =>
       among.reduce((a, b) => (values[b] > values[a] ? b : a));
+    /** @type {(text: string, point: string, letter: string, i: number) => Content[]} */
     const told = (text, point, letter, i) => [
       text,
       ' at ‘',
@@ -291,19 +300,21 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const i = placeOf();
     const rows = rowsOf(now.data, at.unit, now.own);
     const memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
-    if (!link.state.hover.length) rest(reads(now.chosen, memory, i));
+    if (memory && !link.state.hover.length) rest(reads(now.chosen, memory, i));
     const head = panelHead(now.here.full, [
       at.unit === null ? 'All units' : `Unit ${at.unit}`,
       ' at ',
       word(now.words[i]),
       now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : '',
     ]);
-    const sums = at.unit === null ? means(rows, i) : await steps(i);
+    const sums = at.unit === null ? means(rows, i) : await steps(i, at.unit);
     if (state !== now || i !== placeOf() || state.shown === i) return;
     state.shown = i; // what stands there already stays: a node that is replaced under the pointer loses the click
-    right.replaceChildren(head, ...sums);
+    fill(right, head, sums);
   }
+  /** @type {(point: string) => HTMLElement | null} */
   const formulaOf = point => definition(entryAt(catalogue, points, `${now.here.scope}.${point}`));
+  /** @type {(rows: StripRow[], i: number) => Content[]} */
   function means(rows, i) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
     return [
@@ -320,6 +331,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     ];
   }
   // How many units have a gate that is nearly open or closed at this word.
+  /** @type {(rows: StripRow[], i: number) => HTMLElement} */
   function share(rows, i) {
     const gates = rows.filter(row => row.gate);
     return h(
@@ -337,21 +349,23 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
     );
   }
-  async function steps(i) {
+  /** @type {(i: number, k: number) => Promise<Content[]>} */
+  async function steps(i, k) {
     const states = now.here.cell === 'lstm' ? ['cell', 'hidden'] : ['hidden'];
-    const k = at.unit;
     const opened = await Promise.all(
       states.map(point => api.terms(run.run, addressOf(`${now.here.scope}.${point}`, [i, k], [i, k]))),
     );
-    return opened.flatMap((one, p) => [p ? h('hr.rule') : null, terms(run, one)].filter(Boolean));
+    return opened.map((one, p) => [p ? h('hr.rule') : null, terms(run, one)]);
   }
 
   await draw();
   link.onLooked(signal, about, () => work().catch(() => {}));
   onKeys(signal, event => {
     if (event.defaultPrevented) return;
+    /** @type {(v: number, n: number) => number} */
     const round = (v, n) => (v + n) % n;
     const units = now.order.map(each => each.unit);
+    /** @type {(by: number) => Promise<void>} */
     const unitBy = by =>
       change({
         unit: units[
@@ -376,13 +390,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
 }
 
 // ---- the layers
+/** @type {(points: Points) => RecurrentScope[]} */
 function scopesOf(points) {
   return [...points.keys()]
     .filter(name => /\.(lstm|gru|rnn)\.hidden$/.test(name))
     .map(name => {
       const scope = name.slice(0, -'.hidden'.length);
       const parts = scope.split('.');
-      const cell = parts.at(-1);
+      const cell = CELLS.find(each => each === parts.at(-1)) ?? 'rnn';
       const side = parts.includes('decoder') ? 'decoder' : 'encoder';
       const number = Number(parts[parts.lastIndexOf('layers') + 1]);
       const backward = parts.includes('backward');
@@ -400,6 +415,7 @@ function scopesOf(points) {
       };
     });
 }
+/** @type {(params: URLSearchParams, scopes: RecurrentScope[]) => UnitChoice} */
 function startAt(params, scopes) {
   const named = scopes.findIndex(
     ({ scope }) => params.get('at')?.startsWith(`${scope}.`) || params.get('at') === scope,
@@ -409,9 +425,10 @@ function startAt(params, scopes) {
     unit: /^\d+$/.test(params.get('unit') ?? '') ? Number(params.get('unit')) : null,
   };
 }
+/** @type {(run: Run, points: Points, where: RecurrentScope) => Promise<RecurrentValues>} */
 async function load(run, points, { scope, cell }) {
   const wanted = ROWS[cell].filter(([point]) => points.has(`${scope}.${point}`));
-  const [words, units] = points.get(`${scope}.hidden`).shape;
+  const [words, units] = pointAt(points, `${scope}.hidden`).shape;
   const coarse = words * units > EXACT;
   const frames = await api.tensors(
     run.run,
@@ -426,6 +443,7 @@ async function load(run, points, { scope, cell }) {
     byPoint: Object.fromEntries(wanted.map(([point], k) => [point, frames[k].table()])),
   };
 }
+/** @type {(run: Run, where: RecurrentScope, data: RecurrentValues, k: number) => Promise<Record<string, number[]>>} */
 async function ownValues(run, { scope }, data, k) {
   // one unit, in full precision
   if (!data.coarse)
@@ -437,11 +455,12 @@ async function ownValues(run, { scope }, data, k) {
   );
   return Object.fromEntries(data.rows.map(([point], p) => [point, frames[p].row()]));
 }
+/** @type {(data: RecurrentValues, k: number | null, own: Record<string, number[]> | null) => StripRow[]} */
 function rowsOf(data, k, own) {
   return data.rows.map(([point, name, letter]) => {
     const gate = point.endsWith('_gate');
     const values =
-      k !== null
+      k !== null && own
         ? own[point]
         : data.byPoint[point].map(row =>
             gate
@@ -459,6 +478,7 @@ function rowsOf(data, k, own) {
     };
   });
 }
+/** @type {(table: number[][]) => { unit: number; change: number }[]} */
 const byChange = table =>
   range(table[0].length)
     .map(k => ({
@@ -466,6 +486,7 @@ const byChange = table =>
       change: table.reduce((sum, row, i) => (i ? sum + Math.abs(row[k] - table[i - 1][k]) : sum), 0),
     }))
     .sort((a, b) => b.change - a.change);
+/** @type {(table: number[][], k: number) => HTMLCanvasElement} */
 function mini(table, k) {
   const { el, ctx } = canvas(64, 8);
   const values = table.map(row => row[k]);

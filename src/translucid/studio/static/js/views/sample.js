@@ -21,10 +21,12 @@ const DIALS = [
 export const dialsInLink = Object.fromEntries(
   DIALS.map(({ key, min, max }) => [key, key === 'seed' ? anything : between(min, max)]),
 );
+/** @type {(dial: Dial, text: string | null) => number} */
 const inRange = (dial, text) => {
   const value = text === null || text === '' ? dial.idle : Number(text);
   return Number.isFinite(value) ? Math.min(dial.max, Math.max(dial.min, value)) : dial.idle;
 };
+/** @type {(dial: Dial, value: number) => string} */
 const said = (dial, value) =>
   dial.key === 'top_k' && value === 0
     ? 'all'
@@ -33,19 +35,24 @@ const said = (dial, value) =>
       : String(Number(value.toFixed(2)));
 
 // The two ways to generate: search and sampling.
+/** @type {(mode: string) => HTMLElement} */
 export const modes = mode =>
   choice('Sampling settings', ['search', 'sample'], mode, each =>
     go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
   );
 
+/** @type {(stage: HTMLElement, shown: Pick<Shown, 'run' | 'params' | 'signal'>) => Promise<void>} */
 export async function sample(stage, { run, params, signal }) {
+  /** @type {{ values: number[]; step: number; found: Draws | null }} */
   const state = {
     values: DIALS.map(dial => inRange(dial, params.get(dial.key))),
     step: Number(params.get('step')) || 1,
+    found: null,
   };
   const texts = h('div.drawn', { 'aria-live': 'polite' });
   const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'The selected step' });
   stage.append(h('div.split', h('div.dec', h('div.controls', modes('sample')), dials(), texts), panel));
+  /** @type {(i: number) => string} */
   const plain = i => String(Number(state.values[i].toFixed(2)));
   const asked = () => {
     const given = DIALS.map((dial, i) => [dial.key, state.values[i] === dial.idle ? undefined : plain(i)]);
@@ -60,7 +67,7 @@ export async function sample(stage, { run, params, signal }) {
         return h(
           'label',
           h('span', dial.name),
-          slider(null, [dial.min, dial.max, dial.step], state.values[i], {
+          slider('', [dial.min, dial.max, dial.step], state.values[i], {
             text: said(dial, state.values[i]),
             oninput: event => {
               state.values[i] = Number(event.target.value);
@@ -77,20 +84,25 @@ export async function sample(stage, { run, params, signal }) {
   async function draw() {
     const given = asked();
     settle({ ...Object.fromEntries(DIALS.map(({ key }) => [key, given[key] ?? null])), step: state.step });
-    const found = await api.draws(run.run, given).catch(error => /** @type {any} */ ({ error: error.message }));
-    if (!stage.isConnected) return;
-    if (found.error) {
-      texts.replaceChildren(h('p.quiet', found.error));
-      panel.replaceChildren();
+    let found;
+    try {
+      found = await api.draws(run.run, given);
+    } catch (error) {
+      const why = api.refusal(error);
+      if (stage.isConnected) {
+        texts.replaceChildren(h('p.quiet', why));
+        panel.replaceChildren();
+      }
       return;
     }
+    if (!stage.isConnected) return;
     state.found = found;
     state.step = Math.min(found.steps.length, Math.max(1, state.step));
-    show();
+    show(found);
   }
   const drawSoon = latest(draw);
-  function show() {
-    const { found } = state;
+  /** @type {(found: Draws) => void} */
+  function show(found) {
     const step = found.steps[state.step - 1];
     texts.replaceChildren(
       h('h3', 'The first text, token by token'),
@@ -106,8 +118,8 @@ export async function sample(stage, { run, params, signal }) {
               onclick: () => {
                 state.step = i + 1;
                 settle({ step: state.step });
-                show();
-                texts.querySelector('[aria-pressed="true"]').focus();
+                show(found);
+                texts.querySelector('[aria-pressed="true"]')?.focus();
               },
             },
             each.word,
@@ -164,7 +176,7 @@ export async function sample(stage, { run, params, signal }) {
     event.preventDefault();
     state.step = Math.min(state.found.steps.length, Math.max(1, state.step + by));
     settle({ step: state.step });
-    show();
+    show(state.found);
   });
   await draw();
 }

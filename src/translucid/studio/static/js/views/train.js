@@ -1,7 +1,7 @@
 // Train: curves, gradient norms by layer, and the model's answer to one text at each saved step.
 import { slider } from '../parts/controls.js';
 import { plane } from './plane.js';
-import { h, icon, special, unit, widest, range } from '../dom.js';
+import { h, icon, lastOf, special, unit, widest, range } from '../dom.js';
 import { num, packed, pixelCanvas, shade } from '../ink.js';
 import * as api from '../api.js';
 import { settle, anything } from '../route.js';
@@ -12,6 +12,7 @@ import { norms } from '../parts/norms.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 
 const CALM = 5000; // ms between two words of the resting read-out
+/** @type {Record<string, string>} */
 const NAMES = { bleu: 'BLEU', span_f1: 'span F1', r_squared: 'R²' };
 
 /** @type {View} */
@@ -33,6 +34,7 @@ export const train = {
   linkParts: { problem: anything },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, params, signal }) {
   const said = h('p.say');
   const aside = h('p.kicker', { role: 'status' });
@@ -43,21 +45,27 @@ async function drawView(stage, { model, params, signal }) {
   const root = h('div.split.training', h('div.left', h('div.status', h('div', said, aside), hold), charts, film), side);
   stage.append(root);
   hold.hidden = true;
+  /** @type {ReturnType<typeof layout> | null} */
   let parts = null;
   /** @type {{ at: number } | null} */
   let paused = null;
   let chosen = params.get('step') === null ? null : Number(params.get('step'));
   let asked = 0;
   let drawn = '';
-  let big = null;
+  const big = h('div.bigtile');
   let looking = false;
   let rested = -Infinity;
+  /** @type {Map<number, Frame>} */
   const tables = new Map();
+  /** @type {Map<number, Frame>} */
   const exact = new Map(); // step -> a small frame, for the film; and with all its digits
+  /** @type {Map<Frame, number>} */
+  const tops = new Map(); // the largest magnitude of each
   const trail = follow(model.m, changed);
   const { data } = trail;
+  /** @type {(event: KeyboardEvent) => void} */
   const press = event => {
-    if (event.key === ' ' && event.target.contains(stage)) {
+    if (event.key === ' ' && event.target instanceof Node && event.target.contains(stage)) {
       event.preventDefault();
       pause();
     }
@@ -69,6 +77,7 @@ async function drawView(stage, { model, params, signal }) {
     signal.addEventListener('abort', ready);
   });
 
+  /** @type {(what: string) => void} */
   function changed(what) {
     if (!data.about) {
       if (what === 'lost') trail.first?.();
@@ -86,7 +95,7 @@ async function drawView(stage, { model, params, signal }) {
     if (!paused && (what !== 'lost' || !parts)) show();
     if (paused) {
       const more = last(data) - paused.at;
-      hold.lastChild.textContent = more > 0 ? `Continue (${more.toLocaleString('en')} new steps)` : 'Continue';
+      hold.replaceChildren(icon('play'), more > 0 ? `Continue (${more.toLocaleString('en')} new steps)` : 'Continue');
     }
     trail.first?.();
   }
@@ -105,12 +114,12 @@ async function drawView(stage, { model, params, signal }) {
   }
 
   // ---- the charts
-  function layout() {
-    film.hidden = !data.about.recorded;
+  /** @param {About} about */
+  function layout(about) {
+    film.hidden = !about.recorded;
     const u = unit();
     const W = charts.clientWidth;
     const H = charts.clientHeight;
-    const { about } = data;
     const gap = 20 * u;
     const top = Math.max(120 * u, H * (about.layers.length > 1 ? 0.5 : 0.72));
     const small = W < 520 * u; // the loss has a row of its own
@@ -118,7 +127,7 @@ async function drawView(stage, { model, params, signal }) {
     const narrow = small ? (W - gap) / 2 : (W - 2 * gap) * 0.25;
     const metric = NAMES[about.metric] ?? (about.metric || 'score').replaceAll('_', ' ');
     const at = { oncursor: cursor, onpick: near };
-    parts = {
+    const made = {
       loss: curve({
         ...at,
         title: 'Loss',
@@ -156,10 +165,13 @@ async function drawView(stage, { model, params, signal }) {
         height: Math.max((about.layers.length > 1 ? 180 : 110) * u, H - top - 8 * u),
       }),
     };
-    charts.replaceChildren(h('div.row', parts.loss.el, parts.score.el, parts.rate.el), parts.norms.el);
+    charts.replaceChildren(h('div.row', made.loss.el, made.score.el, made.rate.el), made.norms.el);
+    return made;
   }
   function show() {
-    if (!parts) layout();
+    const { about } = data;
+    if (!about) return;
+    parts ??= layout(about);
     const from = 0;
     const to = Math.max(1, last(data));
     const each = { from, to };
@@ -167,7 +179,7 @@ async function drawView(stage, { model, params, signal }) {
     parts.score.draw({ ...each, points: data.valid.map(([step, value]) => [step, value]) });
     parts.rate.draw({ ...each, points: data.points.map(p => [p[0], p[4]]) });
     parts.norms.draw({ ...each, columns: data.norms });
-    probes();
+    probes(about);
     const final = data.points.at(-1);
     // do not hurry a screen reader that reads the status bar
     if (looking || performance.now() - rested < CALM) return;
@@ -176,34 +188,37 @@ async function drawView(stage, { model, params, signal }) {
       final
         ? {
             at: `loss at step ${final[0].toLocaleString('en')}`,
-            path: data.about.recorded ? 'studio/steps.jsonl' : 'metrics.jsonl',
+            path: about.recorded ? 'studio/steps.jsonl' : 'metrics.jsonl',
             value: final[1],
           }
         : null,
     );
   }
+  /** @type {(step: number | null) => void} */
   function cursor(step) {
     looking = step !== null;
-    for (const part of Object.values(parts)) part.cursor(step);
+    for (const part of Object.values(parts ?? {})) part.cursor(step);
   }
 
   // ---- the probes
   function current() {
     return data.probes.reduce((found, each, i) => (chosen === null || each[0] <= chosen ? i : found), 0);
   }
+  /** @type {(step: number) => void} */
   function near(step) {
     if (data.probes.length)
       choose(
         data.probes.reduce((best, each) => (Math.abs(each[0] - step) < Math.abs(best[0] - step) ? each : best))[0],
       );
   }
+  /** @type {(step: number | null) => void} */
   function choose(step) {
-    chosen = step === data.probes.at(-1)[0] ? null : step; // the newest stays the newest
+    chosen = step === data.probes.at(-1)?.[0] ? null : step; // the newest stays the newest
     settle({ step: chosen });
-    probes();
+    if (data.about) probes(data.about);
   }
-  function probes() {
-    const { about } = data;
+  /** @type {(about: About) => void} */
+  function probes(about) {
     if (!data.probes.length) {
       if (drawn !== 'none')
         side.replaceChildren(
@@ -217,19 +232,19 @@ async function drawView(stage, { model, params, signal }) {
         );
       drawn = 'none';
       film.replaceChildren();
-      for (const part of Object.values(parts)) part.pick(null);
+      for (const part of Object.values(parts ?? {})) part.pick(null);
       return;
     }
     const i = current();
     const [step] = data.probes[i];
     const now = `${step} ${data.probes.length}`;
-    for (const part of Object.values(parts)) part.pick(step);
+    for (const part of Object.values(parts ?? {})) part.pick(step);
     if (now === drawn) return;
     drawn = now;
-    strip(i, one(i));
+    strip(i, one(about, i));
   }
-  function one(i) {
-    const { about } = data;
+  /** @type {(about: About, i: number) => () => void} */
+  function one(about, i) {
     const [step, answer] = data.probes[i];
     const before = data.probes[i - 1]?.[1];
     const turn = ++asked;
@@ -238,7 +253,6 @@ async function drawView(stage, { model, params, signal }) {
       oninput: event => choose(data.probes[Number(event.target.value)][0]),
     });
     const focused = side.querySelector('input[type="range"]:focus') !== null;
-    if (!big) big = h('div.bigtile');
     side.replaceChildren(
       h('header', h('h3', 'One text during training'), h('p.asked.word', about.probe)),
       h('div.scrub', slide, h('span.n', `step ${step.toLocaleString('en')}`)),
@@ -260,14 +274,16 @@ async function drawView(stage, { model, params, signal }) {
           if (turn === asked) big.replaceChildren(h('p.quiet', error.message));
         });
     return () => {
-      if (turn === asked && exact.has(step)) picture(exact.get(step));
+      const now = exact.get(step);
+      if (turn === asked && now) picture(now);
     }; // the scale may have changed
   }
+  /** @type {(frame: Frame) => void} */
   function picture(frame) {
     const u = unit();
     const W = side.clientWidth - 58 * u;
     const [rows, cols] = frame.shape;
-    const labels = frame.rows.map(name => name.split(' → ').at(-1));
+    const labels = frame.rows.map(name => lastOf(name.split(' → ')));
     const lw = Math.min(
       W * 0.4,
       Math.max(widest(labels, 0.875, { most: 16 }), widest(labels.filter(special), 0.875, { family: 'mono' })) / u + 14,
@@ -310,11 +326,13 @@ async function drawView(stage, { model, params, signal }) {
     );
   }
   // One colour scale for all probes, up to the largest value so far, rounded to tenths for attention.
+  /** @type {(frame: Frame) => Scale} */
   function common(frame) {
     const most = Math.max(
       ...[...tables.values(), frame].map(each => {
-        each.top ??= each.row().reduce((a, b) => Math.max(a, Math.abs(b) || 0), 0);
-        return each.top;
+        const top = tops.get(each) ?? each.row().reduce((a, b) => Math.max(a, Math.abs(b) || 0), 0);
+        tops.set(each, top);
+        return top;
       }),
     );
     return {
@@ -323,6 +341,7 @@ async function drawView(stage, { model, params, signal }) {
     };
   }
   // ---- the film strip: thumbnails of the probes, as many as fit
+  /** @type {(i: number, redraw?: () => void) => Promise<void>} */
   async function strip(i, redraw) {
     const u = unit();
     const size = 60 * u;
@@ -372,6 +391,7 @@ async function drawView(stage, { model, params, signal }) {
   }
 }
 
+/** @type {(frame: Frame | undefined, scaled: (frame: Frame) => Scale) => HTMLCanvasElement} */
 function thumb(frame, scaled) {
   if (!frame) return h('canvas');
   const [rows, cols] = frame.shape;
@@ -385,17 +405,22 @@ function thumb(frame, scaled) {
   });
 }
 // The answer; words that were not there before are marked.
+/** @type {(answer: ProbeAnswer, before: ProbeAnswer | undefined) => HTMLElement} */
 function spoken(answer, before) {
   if (typeof answer === 'string')
     return words(answer.split(/\s+/).filter(Boolean), typeof before === 'string' ? before.split(/\s+/) : null);
-  if (Array.isArray(answer) && Array.isArray(answer[0]))
-    return h(
-      'div.tagged',
-      answer.map(([word, tag], i) =>
-        h('span', { class: before && before[i]?.[1] !== tag ? 'new' : null }, h('span.word', word), h('span.n', tag)),
-      ),
-    );
-  if (Array.isArray(answer)) return h('p.n', answer.map(value => amount(value)).join('  '));
+  if (Array.isArray(answer)) {
+    const tagged = answer.filter(each => Array.isArray(each));
+    const tags = Array.isArray(before) ? before.map(each => (Array.isArray(each) ? each[1] : '')) : null;
+    return tagged.length
+      ? h(
+          'div.tagged',
+          tagged.map(([word, tag], i) =>
+            h('span', { class: tags && tags[i] !== tag ? 'new' : null }, h('span.word', word), h('span.n', tag)),
+          ),
+        )
+      : h('p.n', answer.map(value => amount(Number(value))).join('  '));
+  }
   if (answer && typeof answer === 'object') {
     const rows = Object.entries(answer).sort((a, b) => b[1] - a[1]);
     return h(
@@ -415,6 +440,7 @@ function spoken(answer, before) {
   }
   return h('p.quiet', 'nothing');
 }
+/** @type {(list: string[], before: string[] | null) => HTMLElement} */
 const words = (list, before) =>
   h(
     'p.word',

@@ -1,7 +1,7 @@
 // What-if: switch parts off or swap a word; see the new output, the difference, and where it starts.
 import { choice, panelHead } from '../parts/controls.js';
 import { entryAt, entryOf } from '../anatomy.js';
-import { formula, h, mean } from '../dom.js';
+import { fill, formula, h, lastOf, mean } from '../dom.js';
 import { counted, num } from '../ink.js';
 import * as api from '../api.js';
 import * as link from '../link.js';
@@ -21,6 +21,8 @@ const ORDERS = [
   [false, 'by part'],
   [true, 'by effect'],
 ];
+/** @type {Record<string, string>} */
+const DISTRIBUTIONS = { label: 'labels', tags: 'tags', masked_tokens: 'tokens' };
 const SHOWN = 8; // parts with the largest effects
 const QUICK = 5e6; // parameters of a model whose switches are measured at once
 const FEW = 300; // and their number
@@ -28,10 +30,12 @@ const SHORT = 64; // tokens of a text for which they are
 const FULL = 0.2; // minimum full scale, so that small effects are not drawn as large ones
 const measured = new Map(); // run and switch -> Δ; a run never changes
 // Words and punctuation; a mask such as [MASK] is one word.
+/** @type {(text: string, mask?: string) => RegExpExecArray[]} */
 const pieces = (text, mask) => {
   const whole = mask ? `${mask.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}|` : '';
   return [...text.matchAll(new RegExp(`${whole}[\\p{L}\\p{N}_'’-]+|[^\\s\\p{L}\\p{N}]`, 'gu'))];
 };
+/** @type {(text: string) => RegExpExecArray[]} */
 const numbers = text => [...text.matchAll(/[^\s,]+/g)];
 
 /** @type {View} */
@@ -66,6 +70,7 @@ export const whatif = {
   },
 };
 
+/** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
 async function drawView(stage, { model, run, catalogue, params, signal }) {
   const known = new Map(model.switches.map(each => [each.key, each]));
   const points = new Map(run.points.map(point => [point.at, point]));
@@ -97,7 +102,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           model.outputs === 'values'
             ? 'Δ is the mean absolute difference of the outputs.'
             : `Δ is the mean total variation between the two distributions of ${
-                { label: 'labels', tags: 'tags', masked_tokens: 'tokens' }[model.outputs] ?? 'next tokens'
+                DISTRIBUTIONS[model.outputs] ?? 'next tokens'
               }: 0 is identical, 1 is disjoint.`,
         ),
       ),
@@ -105,11 +110,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       panel,
     ),
   );
+  /** @type {PatchMap | null} */
   let patches = null; // the map below the answers, and its card
   const numeric = run.tokens.features.length > 0;
   const words = numeric ? numbers(run.text) : pieces(run.text, model.mask);
+  /** @type {(each: Switch) => number | undefined} */
   const delta = each => measured.get(`${run.run}|${each.key}`);
   const most = () => (model.outputs === 'values' ? Math.max(1e-9, ...model.switches.map(each => delta(each) ?? 0)) : 1);
+  /** @type {(each: Switch) => SwitchLook & { onclick: () => unknown }} */
   const options = each => ({
     off: state.off.has(each.key),
     delta: delta(each),
@@ -197,12 +205,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     if (!isChanged()) drawTrained();
   }
   const isChanged = () => state.off.size > 0 || state.swap !== null || state.instead !== null;
+  /** @type {(key: string, found: Effect | Difference) => void} */
   function keep(key, found) {
     measured.set(
       `${run.run}|${key}`,
       found.gap ?? (found.variation ? mean(found.variation.map(each => each ?? 1)) : undefined),
     );
   } // no number: the two runs have no positions in common
+  /** @type {(each: Switch) => void} */
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     state.strength.delete(each.key);
@@ -210,10 +220,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     drawList();
     refresh();
   }
+  const switchedOff = () => [...state.off].flatMap(key => known.get(key) ?? []);
   // The changes as the server and links write them: KEY@50 is a head at half its strength.
   const offKeys = () =>
     [...state.off].map(key => (state.strength.get(key) ? `${key}@${state.strength.get(key)}` : key));
+  /** @type {(each: Switch) => string} */
   const reduced = each => (state.strength.get(each.key) ? `at ${state.strength.get(each.key)} %` : 'off');
+  /** @type {(key: string, percent: number) => void} */
   function weaken(key, percent) {
     state.strength.set(key, percent);
     settle({ off: offKeys().join(',') });
@@ -224,14 +237,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const back = keepFocus(changeList);
     changeList.hidden = state.off.size === 0;
     changeList.replaceChildren(
-      changes(
-        [...state.off].map(key => known.get(key)),
-        state.strength,
-        { toggle, weaken, run, name: state.name, rename },
-      ),
+      changes(switchedOff(), state.strength, { toggle, weaken, run, name: state.name, rename }),
     );
     back();
   }
+  /** @type {(name: string) => void} */
   function rename(name) {
     state.name = name;
     settle({ named: name.trim() || null });
@@ -246,12 +256,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     drawList();
     refresh();
   }
+  /** @type {(at: number, word: string) => void} */
   function swap(at, word) {
     state.swap = word.trim() && word.trim() !== words[at][0] ? [at, word.trim()] : null;
     state.instead = null;
     settle({ swap: state.swap ? state.swap.join(':') : null, instead: null });
     refresh();
   }
+  /** @type {(text: string) => void} */
   function replaceText(text) {
     state.swap = null;
     state.instead = text.trim() && text.trim() !== run.text ? text.trim() : null;
@@ -269,6 +281,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   }
   async function refresh() {
     const turn = ++state.turn;
+    /** @type {Question} */
     const asked = { m: model.m, text: changedText() };
     if (run.target !== null) asked.target = run.target;
     if (state.off.size) asked.off = offKeys();
@@ -307,7 +320,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
             class: now ? 'swapped' : null,
             title: numeric ? 'Change this number' : 'Swap this word',
             'aria-label': `swap ${each[0]}`,
-            onclick: event => type(event.currentTarget, i, now ?? each[0]),
+            onclick: event => type(event.target.closest('button'), i, now ?? each[0]),
           },
           now ? [h('s', each[0]), ' ', now] : each[0],
         );
@@ -329,11 +342,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       {
         class: `instead${state.instead ? ' swapped' : ''}`,
         title: 'Compare with a different sentence with the same number of tokens',
-        onclick: event => typed(event.currentTarget, 'another sentence', state.instead ?? run.text, replaceText),
+        onclick: event =>
+          typed(event.target.closest('button'), 'another sentence', state.instead ?? run.text, replaceText),
       },
       state.instead ? ['→ ', state.instead] : '… or use a different sentence',
     );
+  /** @type {(button: HTMLElement | null, at: number, word: string) => void} */
   const type = (button, at, word) => typed(button, `instead of ${words[at][0]}`, word, text => swap(at, text));
+  /** @type {(button: HTMLElement | null, name: string, value: string, use: (text: string) => void) => void} */
   function typed(button, name, value, use) {
     const field = h('input', {
       type: 'text',
@@ -343,11 +359,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       size: Math.min(60, Math.max(4, value.length)),
     });
     let done = false;
+    /** @type {(take: boolean, back?: boolean) => void} */
     const end = (take, back = true) => {
       if (done) return;
       done = true;
-      field.replaceWith(button);
-      if (back) button.focus();
+      field.replaceWith(button ?? '');
+      if (back) button?.focus();
       if (take) use(field.value);
     };
     field.addEventListener('keydown', event => {
@@ -356,10 +373,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       end(event.key === 'Enter');
     });
     field.addEventListener('blur', () => end(false, false));
-    button.replaceWith(field);
+    button?.replaceWith(field);
     field.focus();
     field.select();
   }
+  /** @type {(found: Difference, changed: boolean, other: Run) => void} */
   function drawMid(found, changed, other) {
     const back = keepFocus(mid);
     const turned = clearFor(mid);
@@ -368,6 +386,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     turned();
   }
   // What the changed model generates; the rows above read the old translation.
+  /** @type {(...runs: Run[]) => HTMLElement} */
   function freely(...runs) {
     const line = h('div.freely', h('p.quiet', 'searching …'));
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
@@ -391,6 +410,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     );
     return line;
   }
+  /** @type {(found: Difference, changed: boolean, other: Run) => void} */
   function fillMid(found, changed, other) {
     const tagged = ['tags', 'masked_tokens'].includes(model.outputs); // an answer to each token that is read
     const reads = tagged ? run.tokens.source : model.outputs === 'next_tokens' ? run.tokens.target : null;
@@ -431,7 +451,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
 
   // ---- without changes: the parts with the largest effects
   function drawTrained() {
-    const largest = model.switches.filter(each => delta(each) > 0).sort((a, b) => delta(b) - delta(a));
+    const largest = model.switches
+      .map(each => ({ each, effect: delta(each) ?? 0 }))
+      .filter(({ effect }) => effect > 0)
+      .sort((a, b) => b.effect - a.effect);
     panel.replaceChildren(
       h('header', h('h2', 'As trained')),
       h(
@@ -446,16 +469,18 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         'ul.labels',
         largest
           .slice(0, SHOWN)
-          .map(each =>
-            h('li', h('button', { onclick: () => toggle(each) }, each.name, h('span.n', ` Δ ${said(delta(each))}`))),
+          .map(({ each, effect }) =>
+            h('li', h('button', { onclick: () => toggle(each) }, each.name, h('span.n', ` Δ ${said(effect)}`))),
           ),
       ),
     );
   }
 
   // ---- the formula with the part struck, and the answer that changed most
+  /** @type {(found: Difference, changed: boolean, other: Run, turn: number) => Promise<void>} */
   async function drawPanel(found, changed, other, turn) {
-    const chosen = [...state.off].map(key => known.get(key));
+    const chosen = switchedOff();
+    /** @type {Content[]} */
     const head = [];
     const back = () => h('button.edit.restore', { title: 'Undo all changes (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
@@ -483,10 +508,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           chosen.map(each => h('li', state.strength.get(each.key) ? `${each.name}: ${reduced(each)}` : each.name)),
         ),
       );
+    /** @type {(...text: Content[]) => void} */
     const line = (...text) => head.push(h('header.row', h('p', text), chosen.length ? '' : back()));
     if (state.swap) line('Swapped: ', h('s.word', words[state.swap[0]]?.[0] ?? ''), ' → ', h('b.word', state.swap[1]));
     if (state.instead) line('Different sentence: ', h('b.word', state.instead));
     if (!changed) return drawTrained();
+    /** @type {Content[][]} */
     const rows = [];
     const v = found.variation?.map(each => each ?? 1);
     const differ = found.says[0].filter((each, i) => each.word !== found.says[1][i]?.word).length;
@@ -496,12 +523,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
       );
       if (turn !== state.turn) return;
-      const of = (likely, name, id) => likely[name][likely.ids.indexOf(id)];
+      /** @type {(likely: OneStep, id: number) => number} */
+      const shareOf = (likely, id) => likely.probabilities[likely.ids.indexOf(id)] ?? 0;
       const ids = [...new Set([...a.ids.slice(0, 6), ...b.ids.slice(0, 6)])]
         .map(id => ({
-          word: of(a, 'words', id) ?? of(b, 'words', id),
-          before: of(a, 'probabilities', id) ?? 0,
-          now: of(b, 'probabilities', id) ?? 0,
+          word: a.words[a.ids.indexOf(id)] ?? b.words[b.ids.indexOf(id)],
+          before: shareOf(a, id),
+          now: shareOf(b, id),
         }))
         .sort((x, y) => Math.max(y.before, y.now) - Math.max(x.before, x.now))
         .slice(0, 5);
@@ -532,9 +560,10 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     } else if (found.gap !== undefined) rows.push(['mean difference Δ', num(found.gap, 4), '', true]);
     if (found.loss[0] !== null)
       rows.push(['loss', `${num(found.loss[0], 3)} → ${found.loss[1] === null ? 'NaN' : num(found.loss[1], 3)}`]);
-    panel.replaceChildren(
-      patches?.card ?? '',
-      ...head,
+    fill(
+      panel,
+      patches?.card,
+      head,
       h('hr.rule'),
       sumTable(rows),
       v ? h('p.tail', inWords(mean(v))) : '',
@@ -550,14 +579,16 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         : '',
     );
   }
+  /** @type {(each: Switch) => HTMLElement[]} */
   function struck(each) {
+    /** @type {(at: string, i: number) => boolean} */
     const alike = (at, i) =>
       each.points.findIndex((other, j) => entryOf(other) === entryOf(at) && each.sets[j] === each.sets[i]) === i;
     return each.points
-      .map((at, i) => [at, i])
-      .filter(([at, i]) => alike(at, i))
+      .map((at, i) => ({ at, i }))
+      .filter(({ at, i }) => alike(at, i))
       .slice(0, 2)
-      .map(([at, i]) => {
+      .map(({ at, i }) => {
         const told = entryAt(catalogue, points, at);
         const math = told?.formula ? formula(told.formula) : null;
         const symbol = told?.symbol ? formula(told.symbol, false) : entryOf(at);
@@ -592,6 +623,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   if (isQuick) measureAll();
 }
 // Δ in plain words.
+/** @type {[below: number, words: string][]} */
 const WORDS = [
   [1e-6, 'nothing changed'],
   [0.005, 'practically nothing changed'],
@@ -599,7 +631,9 @@ const WORDS = [
   [0.3, 'the probabilities changed clearly'],
   [Infinity, 'the probabilities changed strongly'],
 ];
-const inWords = delta => `Δ ${num(delta, 3)}: ${WORDS.find(([below]) => delta < below)[1]}.`;
+/** @type {(delta: number) => string} */
+const inWords = delta => `Δ ${num(delta, 3)}: ${(WORDS.find(([below]) => delta < below) ?? lastOf(WORDS))[1]}.`;
+/** @type {(text: string | null) => [number, string] | null} */
 function swapOf(text) {
   // 2:cat
   const found = /^(\d+):(.+)$/.exec(text ?? '');
