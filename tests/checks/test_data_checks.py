@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.records import Labelled, Pair, TableRow, Tagged, Text
 from translucid.runs.checks import data
 from translucid.runs.checks.data import of_labels
 from translucid.tasks.classify import Classify
@@ -23,7 +23,7 @@ TAGGED = [
 
 
 TASK_OF = {
-    Pair: "translate", Labelled: "classify", Tagged: "tag", Text: "language", Numbers: "regress"
+    Pair: "translate", Labelled: "classify", Tagged: "tag", Text: "language", TableRow: "regress"
 }  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def found(parts: dict[str, Sequence[Any]], name: str) -> Finding:
         {"train": TAGGED[:15], "test": TAGGED[15:]},
         {"train": [Text(f"one line of text number {n}", n) for n in range(9)]},
         {"train": [Text("" if n % 2 else f"line {n}", n) for n in range(9)]},  # kept on purpose
-        {"train": [Numbers((-1.0,), (1.0,), 1)], "valid": [Numbers((-2.0,), (1.0,), 1)]},
+        {"train": [TableRow((-1.0,), (1.0,), 1)], "valid": [TableRow((-2.0,), (1.0,), 1)]},
     ],
 )
 def test_clean_data_passes(parts: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def test_facts() -> None:
     assert measured.lengths["target"].least == 2
     assert data.facts_of(TEXTS).labels == {"bad": 30, "good": 30}
     assert data.facts_of(TAGGED).labels == {"B-PER": 20, "I-PER": 20, "O": 20}
-    assert data.facts_of([Numbers((1.0,), (2.0,), 1)]).lines() == []
+    assert data.facts_of([TableRow((1.0,), (2.0,), 1)]).lines() == []
 
 
 def test_unseen_words_are_counted_by_side() -> None:

@@ -10,7 +10,7 @@ import pytest
 from translucid.core.errors import InputError
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_labelled, read_numbers, read_tagged, read_text
-from translucid.data.records import Labelled, Numbers, Tagged, Text
+from translucid.data.records import Labelled, TableRow, Tagged, Text
 
 FEATURES = {
     "text": {"dtype": "string", "_type": "Value"},
@@ -52,7 +52,7 @@ def test_parquet(arrow: Any, tmp_path: Path) -> None:
     assert next(read_text(path)) == Text("fine", 1)
     numbers = tmp_path / "n.parquet"
     parquet.write_table(arrow.table({"x": [1, 2], "y": [0.5, 1.5]}), numbers)
-    assert list(read_numbers(numbers)) == [Numbers((1.0,), (0.5,), 1), Numbers((2.0,), (1.5,), 2)]
+    assert list(read_numbers(numbers)) == [TableRow((1,), (0.5,), 1), TableRow((2,), (1.5,), 2)]
 
 
 def test_a_saved_dataset(arrow: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from translucid.data.readers.dialect import Delimiter
 from translucid.data.readers.loading import Loading
 from translucid.data.readers.read import read_labelled, read_numbers, read_pairs, read_text
 from translucid.data.readers.tables import TableRule
-from translucid.data.records import Labelled, Numbers, Pair
+from translucid.data.records import Labelled, Pair, TableRow
 
 Make = Callable[[str, str | bytes], Path]
 CHARACTERS: dict[Delimiter, str] = {",": ",", ";": ";", "tab": "\t", "pipe": "|"}
@@ -144,7 +144,7 @@ def test_the_report_names_the_columns_with_an_example(make: Make) -> None:
     assert loading.columns == {"label": "stars", "text": "review"}
     numbers = Loading()
     assert list(read_numbers(make("b.csv", "a,b,y\n1,2,3\n"), loading=numbers)) == [
-        Numbers((1.0, 2.0), (3.0,), 2)
+        TableRow(("1", "2"), (3.0,), 2)
     ]
     assert numbers.columns == {"input": ("a", "b"), "output": ("y",)}
     assert "inputs = column 1 ('a'), column 2 ('b'); outputs = column 3 ('y')" in numbers.notes[-1]
@@ -161,7 +161,7 @@ def test_columns_of_the_training_data_come_before_usual_names(make: Make) -> Non
     assert usual == Labelled("fine", "5", 2)
     swapped = make("c.csv", "y,b,a\n3,2,1\n")
     loading = Loading(expected={"input": ("a", "b"), "output": ("y",)})
-    assert list(read_numbers(swapped, loading=loading)) == [Numbers((1.0, 2.0), (3.0,), 2)]
+    assert list(read_numbers(swapped, loading=loading)) == [TableRow(("1", "2"), (3.0,), 2)]
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
@@ -272,7 +272,7 @@ def test_a_short_first_row_over_long_texts_is_refused(make: Make) -> None:
 
 def test_a_header_of_numbers_is_recognised_by_its_words(make: Make) -> None:
     path = make("a.csv", "area,price\n1,2\n3,4\n")
-    assert [record.targets for record in read_numbers(path)] == [(2.0,), (4.0,)]
+    assert [record.outputs for record in read_numbers(path)] == [(2.0,), (4.0,)]
 
 
 # Missing labels

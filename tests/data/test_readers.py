@@ -21,7 +21,7 @@ from translucid.data.readers.read import (
     read_text,
 )
 from translucid.data.readers.tables import TableRule
-from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.records import Labelled, Pair, TableRow, Tagged, Text
 
 Make = Callable[[str, str | bytes], Path]
 
@@ -255,21 +255,40 @@ def test_tags_in_json_lines(make: Make) -> None:
 
 
 def test_numbers(make: Make) -> None:
-    points = [Numbers((1.0, 2.0), (3.5,), 1), Numbers((-1e-3, 0.0), (4.0,), 2)]
+    points = [TableRow(("1", "2"), (3.5,), 1), TableRow(("-1e-3", " 0"), (4.0,), 2)]
     path = make("a.csv", "1,2,3.5\n-1e-3, 0,4\n")
     assert list(read_numbers(path)) == points
-    path = make("b.csv", "a,b,y\n1,2,3.5\n\n-1e-3,0,4\n")
+    path = make("b.csv", "a,b,y\n1,2,3.5\n\n-1e-3, 0,4\n")
     loading = Loading()
     found = list(read_numbers(path, loading=loading))
-    assert [(p.inputs, p.targets) for p in found] == [(p.inputs, p.targets) for p in points]
+    assert [(p.inputs, p.outputs) for p in found] == [(p.inputs, p.outputs) for p in points]
     assert [p.line for p in found] == [2, 4]
     assert loading.left_out.get("empty", 0) == 1
-    assert next(read_numbers(path, inputs=["b"], targets=["a", 3])) == Numbers(
-        (2.0,), (1.0, 3.5), 2
+    assert next(read_numbers(path, inputs=["b"], targets=["a", 3])) == TableRow(
+        ("2",), (1.0, 3.5), 2
     )
-    assert next(read_numbers(path, targets=["a"])) == Numbers((2.0, 3.5), (1.0,), 2)
+    assert next(read_numbers(path, targets=["a"])) == TableRow(("2", "3.5"), (1.0,), 2)
     path = make("c.jsonl", '{"x": 1, "y": 2.5}\n')
-    assert next(read_numbers(path)) == Numbers((1.0,), (2.5,), 1)
+    assert next(read_numbers(path)) == TableRow((1,), (2.5,), 1)
+
+
+def test_outputs_in_other_notations_are_read_and_rows_without_one_are_left_out(make: Make) -> None:
+    """As in the columns of inputs."""
+    path = make("a.csv", 'x;y\n1;"2,5"\n2;\n3;"1.234,5"\n4;n/a\n')
+    loading = Loading()
+    assert [(r.line, r.outputs) for r in read_numbers(path, loading=loading)] == [
+        (2, (2.5,)), (4, (1234.5,))
+    ]  # fmt: skip
+    assert loading.lost == {"without an output": 2}
+    assert "decimal mark ','" in " ".join(loading.lines())
+    shares = make("b.csv", "x,y\n1,12 %\n2,3.5 %\n")
+    assert [r.outputs for r in read_numbers(shares)] == [(12.0,), (3.5,)]
+    thousands = make("c.csv", 'x,y\n1,"1,234"\n')
+    with pytest.raises(InputError, match=r"column 2 \('y'\).*decimals or thousands.*data.decimal"):
+        list(read_numbers(thousands))
+    assert [r.outputs for r in read_numbers(thousands, decimal=",")] == [(1.234,)]
+    bare = make("d.csv", "3,5;7,25\n4,5;8,25\n")  # no header: these are numbers
+    assert [r.outputs for r in read_numbers(bare)] == [(7.25,), (8.25,)]
 
 
 @given(st.lists(st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2), min_size=1))
@@ -278,7 +297,7 @@ def test_numbers_are_read_exactly(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "a.csv"
     path.write_text("".join(f"{x!r},{y!r}\n" for x, y in rows))
-    assert [(*p.inputs, *p.targets) for p in read_numbers(path)] == rows
+    assert [(float(p.inputs[0]), *p.outputs) for p in read_numbers(path)] == rows
 
 
 # Everything that is refused
@@ -331,15 +350,13 @@ BAD: dict[str, tuple[Read, str, str | bytes, dict[str, object], str]] = {
     "unknown format": (read_labelled, "a.txt", "1\tx\n",
         {}, r"a\.txt.*\.tsv, \.csv, \.jsonl.*data\.format"),
     "format without columns": (read_labelled, "a.conll", "1\tx\n", {}, r"'conll' has no columns"),
-    "nan": (read_numbers, "a.csv", "x,y\n1,2\n3,nan\n", {}, r"a\.csv:3: column 2 \('y'\) is 'nan'"),
-    "word among numbers": (read_numbers, "a.csv", "1,2\nthree,4\n",
-        {}, r"a\.csv:2: column 1 is 'three'"),
-    "empty cell": (read_numbers, "a.csv", "1,2\n3,\n", {}, r"a\.csv:2: column 2 is empty"),
+    "word among numbers": (read_numbers, "a.csv", "1,2\n3,four\n",
+        {}, r"a\.csv:2: column 2 is 'four'"),
     "infinite": (read_numbers, "a.csv", "1,1e999\n", {}, r"a\.csv:1: column 2 is '1e999'"),
     "underscore": (read_numbers, "a.csv", "1,1_000\n", {}, r"column 2 is '1_000'"),
-    "decimal comma": (read_numbers, "a.csv", '1,"2,5"\n', {}, r"column 2 is '2,5'.*point"),
+    "two notations": (read_numbers, "a.csv", '1,"2,5"\n2,2.5\n',
+        {}, r"column 2 has decimal points and decimal commas, such as '2,5' and '2.5'"),
     "true": (read_numbers, "a.jsonl", '{"x": 1, "y": true}\n', {}, r":1: column 'y' is True"),
-    "json nan": (read_numbers, "a.jsonl", '{"x": 1, "y": NaN}\n', {}, r":1: column 'y' is nan"),
     "no inputs": (read_numbers, "a.csv", "1\n2\n", {}, r"none is left for the inputs"),
     "missing target": (read_numbers, "a.csv", "x,y\n1,2\n",
         {"targets": ["z"]}, r"targets = 'z'.*'x', 'y'"),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from translucid.cli import app
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.trace import Trace
+from translucid.data.features import Columns
 from translucid.interop.export.exporting import export
 from translucid.interop.export.onnx import folder
 from translucid.interop.export.onnx.folder import OnnxOptions
@@ -173,10 +174,9 @@ def test_the_loop_of_the_docs_writes_our_greedy_text(
 def test_numbers_are_in_the_units_of_the_data(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(5, 5), outputs=1, residual=True, standardise=True))
-    statistics = {
-        "inputs": {"mean": [3.0, -40.0], "deviation": [2.0, 10.0]},
-        "targets": {"mean": [500.0], "deviation": [25.0]},
-    }
+    columns = Columns.numbers(("a", "b"), [3.0, -40.0], [2.0, 10.0])
+    targets = {"mean": [500.0], "deviation": [25.0]}
+    statistics = {"columns": columns.as_json(), "targets": targets}
     held = Bundle(network, "regress", statistics=statistics)
     export(held, "onnx", tmp_path / "out", options=OnnxOptions(traced=True, verify=True))
     x = [[1.0, -30.0], [4.0, -55.0]]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from translucid.core.errors import ConfigError, InputError
-from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.records import Labelled, Pair, TableRow, Tagged, Text
 from translucid.runs.checks.data import crossed
 from translucid.runs.recipe import split
 from translucid.runs.recipe.examples import Examples, load_examples
@@ -36,7 +36,7 @@ KINDS: dict[str, Sequence[Any]] = {
     "classify": labelled(["pos", "neg", "neg", "rare"] * 60),
     "tag": [Tagged(("Anna", f"w{n}"), ("O", "NV"[n % 2]), n) for n in range(200)],
     "translate": [Pair("a " * (n % 30) + str(n), f"b {n}", n) for n in range(200)],
-    "regress": [Numbers((float(n),), (n * 0.5,), n) for n in range(200)],
+    "regress": [TableRow((float(n),), (n * 0.5,), n) for n in range(200)],
     "language": [Text(f"line {n}", n) for n in range(200)],
 }
 
@@ -102,7 +102,7 @@ def test_classes_lengths_and_targets_are_held_out_in_proportion() -> None:
     pairs = [Pair(f"{n:04}" + pair.source, pair.target, n) for n, pair in enumerate(pairs)]
     _, held = split.stratified(pairs, 0)
     assert sum(len(pair.source) > 100 for pair in held) == 25
-    numbers = [Numbers((float(n),), (float(n * n),), n) for n in range(1000)]
+    numbers = [TableRow((float(n),), (float(n * n),), n) for n in range(1000)]
     _, points = split.stratified(numbers, 0)
     assert {point.line // 100 for point in points} == set(range(10))
 

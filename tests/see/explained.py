@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 import translucid as tl
+from translucid.data.features import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import LinearConfig, MLPConfig, Network, RecurrentConfig, TransformerConfig
 from translucid.tasks.base import Task
@@ -78,7 +79,7 @@ def regressor(target: str | None = "1 -1", **options: Any) -> Explained:
     config = MLPConfig(
         **({"inputs": 3, "outputs": 2, "hidden": (5,), "activation": "tanh"} | options)
     )
-    return _made(config, Regress(), "0.5 -2 1.5", target)
+    return _made(config, Regress(Columns.numbers(["x1", "x2", "x3"])), "0.5 -2 1.5", target)
 
 
 def _made(config: Any, task: Task[Any, Any], text: str, target: str | None = None) -> Explained:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from translucid.data.features import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import LinearConfig, MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.base import Network
@@ -38,7 +39,7 @@ def pair(task: str, family: str = "transformer", kind: str = "word", **keys: Any
         "language": Language(source),
         "classify": Classify(source, LABELS, characters=family == "linear"),
         "tag": Tag(source, TAGS, characters=family == "linear"),
-        "regress": Regress(),
+        "regress": Regress(Columns.numbers(["x1", "x2", "x3"])),
     }
     torch.manual_seed(0)
     if task == "regress":

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from translucid.core.errors import InputError, UnknownPointError
-from translucid.data.records import Labelled, Numbers, Pair, Tagged, Text
+from translucid.data.features import Columns
+from translucid.data.records import Labelled, Pair, TableRow, Tagged, Text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import GenerationConfig
 from translucid.models import (
@@ -79,8 +80,8 @@ def made(kind: str) -> Made:
             records = [Tagged(w, ["B-X", *["O"] * (len(w) - 1)], 1) for w in words]
         case _:
             network = build(MLPConfig(inputs=2, hidden=(4,)))
-            task = Regress()
-            records = [Numbers((x, x * x), (x,), 1) for x in (0.1, 0.7, -0.4)]
+            task = Regress(Columns.numbers(["x1", "x2"]))
+            records = [TableRow((x, x * x), (x,), 1) for x in (0.1, 0.7, -0.4)]
     return loud(network), task, [task.encode(record) for record in records]
 
 

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 import torch
 
+from translucid.data.features import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import MLPConfig, RecurrentConfig, TransformerConfig, build
 from translucid.models.summary import rows
@@ -81,7 +82,7 @@ def test_the_tokens_are_at_the_top_and_escaped() -> None:
 
 def test_a_row_of_numbers_has_no_words_and_no_picture() -> None:
     network = build(MLPConfig(inputs=2, hidden=(3, 5), outputs=1)).eval()
-    trace = read(network, Regress(), "1 2", "3")
+    trace = read(network, Regress(Columns.numbers(["x1", "x2"])), "1 2", "3")
     html = reading_html(trace)
     assert "<svg" not in html
     assert set(points(html)) == {re.sub(r"\.\d+\.", ".*.", name) for name in trace}

@@ -8,6 +8,7 @@ import torch
 from tests.see import small_readings as small
 
 from translucid.core.errors import InputError, UnknownPointError
+from translucid.data.features import Columns
 from translucid.models import MLPConfig, build
 from translucid.see.pictures import Bars, Heat
 from translucid.see.predictions import likeliest
@@ -163,7 +164,7 @@ def test_impossible_requests_are_refused() -> None:
         likeliest(reading, tokens=(3, 3))
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=2, hidden=(3,), outputs=1))
-    numbers = read(network, Regress(), "1, 2")
+    numbers = read(network, Regress(Columns.numbers(["x1", "x2"])), "1, 2")
     with pytest.raises(InputError, match=r"task regress.*numbers"):
         likeliest(numbers)
     voted = small.transformer("classify", ngram_features=7)

@@ -105,7 +105,7 @@ def test_classes_are_bars_with_their_names():
 
 
 def test_numbers_that_are_read_are_bars():
-    seen = reading("regress", "1 2.5, -3")
+    seen = reading("regress", "1 2.5 -3")
     name = seen.names("*.preactivation")[0]
     bars = seen.figure(name)
     assert isinstance(bars, Bars)

@@ -15,6 +15,7 @@ import torch
 import translucid as tl
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
+from translucid.data.features import Columns
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.models import LinearConfig, MLPConfig, RecurrentConfig, TransformerConfig
 from translucid.see.pictures import Grid, Heat
@@ -27,7 +28,8 @@ from translucid.tasks.choices import nth
 from translucid.tasks.classify import Classify
 from translucid.tasks.language import Language
 from translucid.tasks.outputs import Cell
-from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.regress import Regress
+from translucid.tasks.row_task import RowItem
 from translucid.tasks.tag import Tag
 from translucid.tasks.translate import Translate
 
@@ -95,7 +97,7 @@ def _made(name: str) -> Made:
             return config, Language(WORDS), "the dog sees", None
     assert name == "numbers"
     config = MLPConfig(inputs=2, hidden=(5, 5), outputs=2, residual=True, standardise=True)
-    return config, Regress(), "0.5, -1", "1 2"
+    return config, Regress(Columns.numbers(["x1", "x2"])), "0.5, -1", "1 2"
 
 
 NAMES = ["transformer", "rotary", "post-norm", "seq2seq", "rnn seq2seq", "ngrams", "gru",
@@ -363,7 +365,7 @@ def test_numbers_come_out_as_predicted() -> None:
     reading, _ = made("numbers")
     task = reading.task
     assert isinstance(task, Regress)
-    (outputs,) = task.predict(reading.network, [RegressItem((0.5, -1.0), (), 0)])
+    (outputs,) = task.predict(reading.network, [RowItem((0.5, -1.0))])
     first, last = (stage for _, stage in stages("numbers", "values"))
     assert [row.cells[0].value for row in first.rows] == [0.5, -1.0]
     assert [row.cells[0].value for row in last.rows] == pytest.approx(outputs, rel=1e-6)

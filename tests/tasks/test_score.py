@@ -7,7 +7,8 @@ import torch
 from tests.in_process import run
 from torch import Tensor, nn
 
-from translucid.data.records import Labelled, Numbers, Tagged
+from translucid.data.features import Columns
+from translucid.data.records import Labelled, TableRow, Tagged
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks.classify import Classify
 from translucid.tasks.regress import Regress
@@ -95,8 +96,8 @@ def test_every_task_that_answers_flags_it() -> None:
     sentence = Tagged(("a", "b", "c"), ("O", "B-X", "O"), 1)
     (words,) = tag.evaluate(Constant(1.0, 0.0, each_token=True), [tag.encode(sentence)]).warnings
     assert words == "the model predicts O for every word (3 words)"
-    regress = Regress()
-    rows = [Numbers((float(n),), (float(n),), n) for n in range(3)]
+    regress = Regress(Columns.numbers(["x"]))
+    rows = [TableRow((float(n),), (float(n),), n) for n in range(3)]
     (words,) = regress.evaluate(Constant(0.25), [regress.encode(row) for row in rows]).warnings
     assert words == "the model predicts 0.25 for every row (3 rows)"
 

@@ -19,7 +19,7 @@ from tests.runs.test_resume import after, same_runs
 
 import translucid as tl
 from translucid.core.errors import ConfigError, InputError, Interrupted
-from translucid.data.records import Header, LabelledRow
+from translucid.data.records import Header, TableRow
 from translucid.models import LinearConfig, LinearScores, MLPConfig, build
 from translucid.models.linear import CLASS_PENALTIES
 from translucid.runs.recipe import recipe
@@ -326,13 +326,13 @@ def test_a_changed_file_of_a_model_is_refused(trained: tuple[Path, str], tmp_pat
     assert "config.json is damaged or was changed" in done.stderr
 
 
-def records(count: int = 40) -> list[LabelledRow]:
+def records(count: int = 40) -> list[TableRow]:
     draw, header = random.Random("records"), Header("t.csv", ("a", "b"))
     rows = []
     for line in range(1, count + 1):
         a, b = draw.gauss(0, 1), draw.choice("xyz")
         label = "p" if a + (b == "x") + draw.gauss(0, 0.5) > 1 else "n"
-        rows.append(LabelledRow((a, b), label, line, header))
+        rows.append(TableRow((a, b), (label,), line, header))
     return rows
 
 
@@ -350,7 +350,7 @@ def test_class_weights_count_a_row_several_times() -> None:
     rows = records()
     plain, weighted = task(), task((1.0, 3.0))
     items = [plain.encode(row) for row in rows]
-    tripled = items + 2 * [item for item in items if item.label == 1]
+    tripled = items + 2 * [item for item in items if item.targets == (1,)]
     torch.manual_seed(0)
     network = build(MLPConfig(inputs=len(plain.columns.names), outputs=2, head="classify"))
     one, other = (

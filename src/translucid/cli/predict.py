@@ -230,8 +230,7 @@ def _open(held: "Model", inputs: Inputs) -> "InputRows":
     chosen = {role: getattr(data, f"{role}_column", None) for role in roles}
     chosen["input"] = data.input_columns
     loading = Loading(expected=held.data_columns)
-    mixed = held.task.notes_inputs and not held.task.vocabularies
-    return SOURCES[kind](file, roles, chosen, replace(data.rule, format=kind), loading, mixed=mixed)
+    return SOURCES[kind](file, roles, chosen, replace(data.rule, format=kind), loading)
 
 
 def _count(held: "Model", inputs: Inputs, out: Path | None) -> int | None:

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_args
 
 import numpy as np
@@ -51,6 +51,7 @@ class Choices:
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     decimal: Decimal | None = None
     standardise: bool = True
+    named: bool = False  # the user listed the input columns, so none of them is an identifier
 
 
 def learn(
@@ -68,6 +69,8 @@ def learn(
                 f"data.column_kinds: there is no input column {name!r}; the input columns are "
                 f"{', '.join(titles)}"
             )
+    if len(header) == 1:
+        choices = replace(choices, named=True)
     return Columns(
         [
             _Learner(column, [row[place] for row in rows], places, choices).learn()
@@ -124,7 +127,9 @@ class _Learner:
             return two
         numbers = sum(map(as_number, self.texts))
         codes = sum(CODE.fullmatch(text) is not None for text in self.texts)
-        dates = sum(any(moment(t, o) for o in ORDERS) for t in self.texts)
+        dates = 0
+        if numbers < len(self.texts):
+            dates = sum(any(moment(t, o) for o in ORDERS) for t in self.texts)
         if dates >= MOSTLY * len(self.texts):
             return self._date(None)
         if numbers >= MOSTLY * len(self.texts) and not codes:
@@ -138,12 +143,16 @@ class _Learner:
 
     def _numbers_rows(self) -> bool:
         """Whether the column numbers the rows. Its cells must be different integers, and there must
-        be enough of them. In addition, either they increase with few gaps, or the column has the
-        name of an identifier, such as id."""
+        be enough of them. In addition, either they count from 0 or 1 with few gaps, or the column
+        has the name of an identifier, such as id. A column that the user chose, or the only one, is
+        not an identifier."""
+        if self.choices.named:
+            return False
         values = [float(text) for text in self.texts if text.lstrip("-").isdigit()]
         if len(values) < max(len(self.texts), FEW_ROWS) or len(set(values)) < len(values):
             return False
-        counts = max(values) - min(values) < 2 * len(values) and values == sorted(values)
+        begins = min(values) in (0, 1) and max(values) < 2 * len(values)
+        counts = begins and values == sorted(values)
         return counts or IDENTIFIER.fullmatch(title(self.column)) is not None
 
     def _number(self) -> Any:

@@ -15,7 +15,7 @@ the training data has missing values, a further feature, `is missing`, is 1 for 
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -37,6 +37,9 @@ from translucid.data.readers.tables import Decimal
 
 Id = int | str  # a column: its name, or its number from 1 if it has none
 EXTREME = 1e15  # the largest number of deviations from the mean
+LARGEST = 3.4e38  # in 32-bit arithmetic
+MARGIN = 0.1  # of the range of the training data; numbers beyond it are unlike them
+MOST_LINES = 40  # of a report on columns
 
 
 def title(column: Id) -> str:
@@ -71,16 +74,21 @@ class _Column(Config):
         """A cell as text; None if its value is missing."""
         return text_of(cell)
 
+    def value(self, cell: object) -> object:
+        """The value in a cell: a text or, in a column of numbers, possibly a number; None if it is
+        missing."""
+        return self.text(cell)
+
     @property
     def typical(self) -> object:
         """A usual value of the column, for an example row."""
         raise NotImplementedError
 
-    def values(self, text: str) -> list[float]:
+    def values(self, given: Any) -> list[float]:
         """The features that represent a value. Raises ValueError if the value cannot be read."""
         raise NotImplementedError
 
-    def remark(self, text: str) -> str:
+    def remark(self, given: Any) -> str:
         """How a value differs from all training values, as a sentence; empty if it does not."""
         return ""
 
@@ -91,8 +99,8 @@ class NumberColumn(_Column):
     unit: str = ""
     mean: float
     deviation: float = Field(gt=0)
-    least: float
-    most: float
+    least: float | None = None  # of the training data; None if unknown
+    most: float | None = None
     standardised: bool = True
 
     @property
@@ -106,6 +114,8 @@ class NumberColumn(_Column):
     @property
     def summary(self) -> str:
         written = " with decimal commas" if self.decimal == "," else ""
+        if self.least is None or self.most is None:
+            return f"any number{written}"
         return f"{self.least:.6g} to {self.most:.6g}{self.unit and ' ' + self.unit}{written}"
 
     def text(self, cell: object) -> str | None:
@@ -116,27 +126,42 @@ class NumberColumn(_Column):
             return text
         return text.replace(".", self.decimal) + self.unit
 
-    def number(self, text: str) -> float:
-        value = Notation(self.decimal, self.unit).read(text)
+    def value(self, cell: object) -> object:
+        number = isinstance(cell, int | float) and not isinstance(cell, bool)
+        return cell if number and math.isfinite(cell) else self.text(cell)
+
+    def number(self, given: object) -> float:
+        if not isinstance(given, str):
+            return float(given)  # type: ignore[arg-type]
+        value = Notation(self.decimal, self.unit).read(given)
         if value is None:
             raise ValueError(f"a number is needed, such as {self.text(self.mean)}")
         return value
 
     def scaled(self, value: float) -> float:
+        if not self.standardised:
+            if abs(value) > LARGEST:
+                raise ValueError(f"the model computes with numbers up to {LARGEST:g}")
+            return value
         scaled = (value - self.mean) / self.deviation
         if abs(scaled) > EXTREME:
             raise ValueError(
-                f"the training data has numbers from {self.least:g} to {self.most:g}, which is too "
-                "different"
+                f"the training data has numbers around {self.mean:g}, which is too different"
+                if self.least is None
+                else f"the training data has numbers from {self.least:g} to {self.most:g}, which "
+                "is too different"
             )
-        return scaled if self.standardised else value
+        return scaled
 
-    def values(self, text: str) -> list[float]:
-        return [self.scaled(self.number(text))]
+    def values(self, given: object) -> list[float]:
+        return [self.scaled(self.number(given))]
 
-    def remark(self, text: str) -> str:
-        value = self.number(text)
-        if self.least <= value <= self.most:
+    def remark(self, given: object) -> str:
+        value = self.number(given)
+        if self.least is None or self.most is None:
+            return ""
+        margin = MARGIN * (self.most - self.least)
+        if self.least - margin <= value <= self.most + margin:
             return ""
         side, end = ("below", self.least) if value < self.least else ("above", self.most)
         return f"{title(self.column)} = {value:.6g} is {side} all training values ({end:.6g})"
@@ -293,6 +318,20 @@ class Columns:
                 "again"
             ) from None
 
+    @classmethod
+    def numbers(
+        cls, ids: Sequence[Id], means: Sequence[float] = (), deviations: Sequence[float] = ()
+    ) -> "Columns":
+        """Columns of numbers of which only the mean and deviation are known. Without these, the
+        network reads the numbers as they are."""
+        scale = zip(means or [0.0] * len(ids), deviations or [1.0] * len(ids), strict=True)
+        return cls(
+            [
+                NumberColumn(column=one, mean=mean, deviation=side, standardised=bool(means))
+                for one, (mean, side) in zip(ids, scale, strict=True)
+            ]
+        )
+
     def as_json(self) -> list[dict[str, Any]]:
         return [column.model_dump(mode="json") for column in self.columns]
 
@@ -304,6 +343,14 @@ class Columns:
     def ids(self) -> tuple[Id, ...]:
         """The names of the columns that the model reads; a number for a column without a name."""
         return tuple(column.column for column in self.used)
+
+    @cached_property
+    def scale(self) -> list[tuple[float, float]] | None:
+        """For each column, what is subtracted from its numbers, and by what they are then divided.
+        None if the model does not read only numbers that are never missing."""
+        if any(column.kind != "number" or column.missing for column in self.used):
+            return None
+        return [(c.mean, c.deviation) if c.standardised else (0.0, 1.0) for c in self.used]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -319,14 +366,25 @@ class Columns:
             header = self.ids if len(row) == len(self.ids) else every
             if len(row) != len(header):
                 raise InputError(
-                    f"{where}: {len(row)} cells, but this model reads {len(self.ids)}: "
-                    f"{', '.join(map(title, self.ids))}; leave a cell empty if its value is missing"
+                    f"{where}: {len(row)} cell{'s' * (len(row) != 1)}, but this model reads "
+                    f"{len(self.ids)}: {', '.join(map(title, self.ids))}; separate cells by commas "
+                    "or spaces, and leave a cell empty if its value is missing"
                 )
-        places = {column: place for place, column in enumerate(header)}
-        lacking = [title(column) for column in self.ids if column not in places]
-        if lacking:
-            raise InputError(f"{where}: the column {lacking[0]!r} is missing; the model reads it")
-        return [row[places[column]] for column in self.ids]
+        header = tuple(header)
+        if header not in self._places:
+            places = {column: place for place, column in enumerate(header)}
+            lacking = [title(column) for column in self.ids if column not in places]
+            if lacking:
+                raise InputError(
+                    f"{where}: the column {lacking[0]!r} is missing; the model reads it"
+                )
+            self._places[header] = [places[column] for column in self.ids]
+        return [row[place] for place in self._places[header]]
+
+    @cached_property
+    def _places(self) -> dict[tuple[Id, ...], list[int]]:
+        """By header, the places of the columns that the model reads."""
+        return {}
 
     def encode(
         self, row: Sequence[object], where: str, header: Sequence[Id] | None = None
@@ -338,45 +396,47 @@ class Columns:
         return features
 
     def _features(self, column: Any, cell: object, where: str) -> list[float]:
-        check_single(cell, f"{where}: {title(column.column)}")
-        text = column.text(cell)
+        if isinstance(cell, list | dict | bytes):
+            check_single(cell, f"{where}: {title(column.column)}")
+        value = column.value(cell)
         try:
-            values = [0.0] * len(column.own) if text is None else column.values(text)
+            values = [0.0] * len(column.own) if value is None else column.values(value)
         except ValueError as error:
             raise InputError(
-                f"{where}: {title(column.column)} is {text!r:.60}, but {error}; correct it, or "
+                f"{where}: {title(column.column)} is {value!r:.60}, but {error}; correct it, or "
                 "leave it empty if the value is missing"
             ) from None
-        if text is None and column.kind == "number" and not column.standardised:
+        if value is None and column.kind == "number" and not column.standardised:
             values = [column.mean]
-        return values + ([float(text is None)] if column.missing else [])
+        return values + ([float(value is None)] if column.missing else [])
 
     def remarks(self, row: Sequence[object], where: str = "the row") -> list[str]:
         """How a row differs from the training data: it has unknown categories, values out of range,
         or missing values in columns that had none."""
         remarks = []
         for column, cell in zip(self.used, self.cells_of(row, None, where), strict=True):
-            text = column.text(cell)
-            if text is not None:
-                remarks.append(column.remark(text))
+            value = column.value(cell)
+            if value is not None:
+                remarks.append(column.remark(value))
             elif not column.missing:
                 remarks.append(f"{title(column.column)} is missing, which no training row is")
         return [remark for remark in remarks if remark]
 
     def described(self, row: Sequence[object]) -> tuple[str, ...]:
-        """Labels of the features of a row: `age = 41`, `city=Bonn`."""
+        """Labels of the features of a row: `age = 41`, `city=Bonn`. A number that the network reads
+        as it is has only its name."""
         names: list[str] = []
         for column, cell in zip(self.used, self.cells_of(row, None, "the row"), strict=True):
             check_single(cell, title(column.column))
             text = column.text(cell) or "(missing)"
             first, *others = column.names
-            known = first == title(column.column) or column.kind == "date"
+            known = column.standardised if column.kind == "number" else column.kind == "date"
             names += [f"{first} = {text}" if known else first, *others]
         return tuple(names)
 
     def parse(self, line: str, where: str) -> list[str]:
         """Split a line into cells. They are separated by commas, tabs, semicolons or spaces."""
-        cells: list[str] = []
+        line, cells = line.strip(" "), list[str]()
         for mark in (",", "\t", ";", " "):
             cells = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
             if len(cells) in (len(self.ids), len(self.columns)):
@@ -385,7 +445,7 @@ class Columns:
         self.cells_of(cells, None, where)
         return cells
 
-    def line(self, row: Sequence[object], header: Sequence[Id]) -> str:
+    def line(self, row: Sequence[object], header: Sequence[Id] | None) -> str:
         """A row as one line that `parse` reads."""
         cells = self.cells_of(row, header, "the row")
         texts = [c.text(cell) or "" for c, cell in zip(self.used, cells, strict=True)]
@@ -393,19 +453,52 @@ class Columns:
         csv.writer(buffer, lineterminator="").writerow(texts)
         return buffer.getvalue()
 
+    def named(self, row: Sequence[object]) -> dict[str, object]:
+        """The cells of a row by column name, numbers as numbers; None if a value is missing."""
+        pairs = zip(self.used, self.cells_of(row, None, "the row"), strict=True)
+        values = ((column, column.value(cell)) for column, cell in pairs)
+        return {
+            str(column.column): column.number(value)
+            if column.kind == "number" and value is not None
+            else value
+            for column, value in values
+        }
+
     def example(self) -> str:
         """A row of usual values, as one line."""
         return self.line([column.typical for column in self.used], self.ids)
 
+    @property
+    def note(self) -> str:
+        """What the features of a row are; empty if they are the numbers as they are in the row."""
+        kinds, notes = {column.kind for column in self.used}, []
+        if "date" in kinds or any(c.kind == "number" and c.standardised for c in self.used):
+            what = " and ".join(f"{one}s" for one in ("number", "date") if one in kinds)
+            notes.append(
+                f"{what.capitalize()} are standardised: minus the mean of the training data, "
+                "divided by its standard deviation."
+            )
+        if kinds & {"category", "yes/no"}:
+            notes.append("Categories are 1 or 0.")
+        return " ".join(notes)
+
     def report(self) -> list[str]:
         """One line for each column: its kind, what was learned about it, and the number of missing
         values."""
-        lines = []
-        for column in self.columns:
+        lines, plain = [], self.columns
+        if len(self.columns) > MOST_LINES:  # numbers that are never missing need no line
+            plain = [column for column in self.columns if column.kind != "number" or column.missing]
+            lines.append(f"{len(self.columns) - len(plain):,} columns: number, never missing")
+        for column in plain:
             missing = f"; {column.missing:,} missing" if column.missing else ""
             kind = "ignored" if column.kind == "ignore" else column.kind
             lines.append(f"{title(column.column)}: {kind}, {column.summary}{missing}")
         return lines
+
+
+def number_scale(statistics: Mapping[str, Any]) -> list[tuple[float, float]] | None:
+    """The scale of the columns in a model's statistics; see `Columns.scale`."""
+    return Columns.read(statistics["columns"]).scale if "columns" in statistics else None
 
 
 def _first_mistake(error: Exception) -> str:

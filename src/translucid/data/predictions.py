@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
-from translucid.data.readers.cells import as_list, as_number, as_text
+from translucid.data.readers.cells import as_list, as_text
 from translucid.data.readers.columns import (
     USUAL,
     cell,
@@ -44,7 +44,7 @@ from translucid.data.readers.tables import (
     format_of,
 )
 
-NUMBERS = "input"  # the role of numeric input columns
+ROW = "input"  # the role of the input columns of rows
 Question = str | tuple[Any, ...]  # model input: a text, its words, or the cells of a row
 Columns = Mapping[str, Any]
 
@@ -75,7 +75,6 @@ class InputRows(ABC):
     columns: Mapping[str, Column | Sequence[Column] | None] = field(default_factory=dict)
     rule: TableRule = field(default_factory=TableRule)
     loading: Loading = field(default_factory=Loading)
-    mixed: bool = False  # the inputs of a row are cells of any kind, not only numbers
 
     def __post_init__(self) -> None:
         self.loading.file = self.file
@@ -133,8 +132,8 @@ class TableRows(InputRows):
                 yield InputRow(line, None, content)
                 continue
             cells = [cell(self.table, place, line, content) for place in places]
-            question = self._question(role, line, places, cells)
-            if first and role == NUMBERS:
+            question = self._question(role, line, cells)
+            if first and role == ROW:
                 note_rows(self.table, places, [], f"line {line} gives {question}", self.loading)
             elif first:
                 note_columns(self.table, {role: places[0]}, line, cells, self.loading)
@@ -143,17 +142,10 @@ class TableRows(InputRows):
         if first and self.table.names and self.table.width:
             yield InputRow(1, None, self.table.names)
 
-    def _question(
-        self, role: str, line: int, places: Sequence[int | str], cells: Sequence[object]
-    ) -> Question:
+    def _question(self, role: str, line: int, cells: Sequence[object]) -> Question:
         where = f"{self.file}:{line}: "
-        if role == NUMBERS and self.mixed:
+        if role == ROW:
             return tuple(cells)
-        if role == NUMBERS:
-            return tuple(
-                as_number(value, where + self.table.title(place))
-                for place, value in zip(places, cells, strict=True)
-            )
         where += role
         if role == "words":
             return tuple(as_text(word, where) for word in as_list(cells[0], where))
@@ -162,13 +154,13 @@ class TableRows(InputRows):
     def _open(self) -> tuple[Table, str, list[int | str]]:
         """Open the table. Return it with the first role in `roles` that it has a column for, and
         the columns of this role."""
-        if NUMBERS in self.roles:
-            columns = self.columns.get(NUMBERS) or ()
+        if ROW in self.roles:
+            columns = self.columns.get(ROW) or ()
             inputs = [columns] if isinstance(columns, int | str) else list(columns)
             table, places, _ = open_rows(
                 self.file, inputs or None, None, self.rule, self.loading, answered=False
             )
-            return table, NUMBERS, places
+            return table, ROW, places
         chosen = [role for role in self.roles if self._column(role) is not None]
         if not chosen and len(self.roles) > 1:
             # Only column names show which of several roles a table has.

@@ -183,13 +183,14 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledRow(Record):
-    """The input cells of a table row, and its class."""
+class TableRow(Record):
+    """The input cells of a table row, as they are in the file, and its outputs: its class, or
+    numbers."""
 
     sides: ClassVar[tuple[str, ...]] = ()
 
     inputs: tuple[Any, ...]
-    label: str
+    outputs: tuple[str, ...] | tuple[float, ...]
     line: int
     header: Header | None = field(default=None, compare=False, repr=False)
 
@@ -198,8 +199,16 @@ class LabelledRow(Record):
         return self.inputs
 
     @property
+    def label(self) -> str:
+        return str(self.outputs[0])
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        return (self.label,)
+        return tuple(output for output in self.outputs if isinstance(output, str))
+
+    @property
+    def stratum(self) -> Hashable:
+        return frozenset(self.labels) or float(self.outputs[0])
 
     @property
     def asked(self) -> str:
@@ -207,36 +216,6 @@ class LabelledRow(Record):
 
     @property
     def answer(self) -> str | None:
-        return self.label
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers(Record):
-    """The inputs and targets of one regression example. The inputs are numbers or, if the table
-    also has columns of other kinds, the cells as they are in the file."""
-
-    sides: ClassVar[tuple[str, ...]] = ()
-
-    inputs: tuple[Any, ...]
-    targets: tuple[float, ...]
-    line: int
-    header: Header | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        return self.inputs
-
-    @property
-    def stratum(self) -> Hashable:
-        return float(self.targets[0]) if self.targets else 0.0
-
-    @property
-    def asked(self) -> str:
-        values = (
-            f"{value:.6g}" if isinstance(value, float) else str(value) for value in self.inputs
+        return " ".join(
+            output if isinstance(output, str) else f"{output:.6g}" for output in self.outputs
         )
-        return " ".join(values)
-
-    @property
-    def answer(self) -> str | None:
-        return " ".join(f"{value:.6g}" for value in self.targets)

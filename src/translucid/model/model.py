@@ -195,8 +195,7 @@ class Model:
         if lines and len(lines) == len(inputs):
             return self.task.predict_lines(self.network, lines)
         task: Regress | Table = expect(self.task, "regress", "table")
-        named = self.data_columns.get("input", ())
-        items = [task.row_item(row, named, f"row {n}") for n, row in enumerate(inputs, start=1)]
+        items = [task.row_item(row, f"row {n}") for n, row in enumerate(inputs, start=1)]
         return list(task.predict(self.network, items))  # type: ignore[arg-type]
 
     def _questions(self, rows: list[dict[str, Any]]) -> list[Any]:

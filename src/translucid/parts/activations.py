@@ -84,7 +84,10 @@ def softmax(x: Tensor, trace: NoTrace = NO_TRACE) -> Tensor:
     if not x.shape[-1]:  # an empty source has no largest entry
         return x
     if not trace.wants("shift", "exponentials", "normaliser"):
-        return torch.softmax(x, dim=-1).masked_fill(x.amax(-1, keepdim=True) == -torch.inf, 0.0)
+        hidden = x.detach().amax(dim=-1, keepdim=True) == -torch.inf  # (..., 1)
+        if x.requires_grad:  # else the gradient of such a row would be NaN: 0 times its NaN
+            x = x.masked_fill(hidden, 0.0)
+        return torch.softmax(x, dim=-1).masked_fill(hidden, 0.0)
     shift = x.detach().amax(dim=-1, keepdim=True)  # (..., 1)
     shift = trace("shift", shift.masked_fill(shift == -torch.inf, 0.0))
     exponentials = trace("exponentials", torch.exp(x - shift))

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
+from translucid.data.features import Columns
 from translucid.models import Network, build
 from translucid.models.mlp import MLP, MLPConfig, Perceptron, PerceptronConfig
 from translucid.studio.query_values import clipped
 from translucid.tasks.base import Task
-from translucid.tasks.regress import Regress, RegressItem
+from translucid.tasks.regress import Regress
+from translucid.tasks.row_task import RowItem
 from translucid.training.optimizers import make_optimizer
 from translucid.training.state import random_state_kept
 
@@ -52,8 +54,8 @@ class Training:
     def __init__(self, kind: Kind, problem: str, seed: int = SEED) -> None:
         self.kind, self.problem, self.seed = kind, problem, seed
         rows = points(problem)
-        self.items = [RegressItem((row["x1"], row["x2"]), (row["y"],), 0) for row in rows]
-        self.task = Regress()
+        self.items = [RowItem((row["x1"], row["x2"]), (row["y"],)) for row in rows]
+        self.task = Regress(Columns.numbers(("x1", "x2")))
         self.batch = self.task.collate(self.items)
         with random_state_kept():
             torch.manual_seed(seed)
@@ -144,9 +146,10 @@ def outputs(models: Sequence[tuple[Task[Any, Any], Network]]) -> dict[str, Any]:
         for end, side in enumerate((min, max))
     )
     x1, x2 = (torch.linspace(low[axis], high[axis], FINE).tolist() for axis in (0, 1))
-    items = [RegressItem((first, second), (0.0,), 0) for second in x2 for first in x1]
     grids = []
     for task, network in models:
+        assert isinstance(task, Regress)
+        items = [task.row_item((first, second), "the plane") for second in x2 for first in x1]
         values = [float(f"{value:.5g}") for (value,) in task.predict(network, items)]
         grids.append([values[row : row + FINE] for row in range(0, len(values), FINE)])
     return {"ticks": [x1, x2], "grids": grids}
@@ -155,10 +158,14 @@ def outputs(models: Sequence[tuple[Task[Any, Any], Network]]) -> dict[str, Any]:
 def _area(task: Task[Any, Any], network: Network) -> tuple[list[float], list[float]]:
     """The lowest and the highest values of the two inputs."""
     sizes = [getattr(network.config, name, 1) for name in ("inputs", "outputs")]
-    if not isinstance(task, Regress) or sizes != [2, 1]:
-        raise InputError("only models with two inputs and one output can be drawn in the plane")
-    scale = task.input_scale
+    scale = task.columns.scale if isinstance(task, Regress) and sizes == [2, 1] else None
     if scale is None:
-        return [LOW, LOW], [HIGH, HIGH]
-    around = [*zip(scale.mean, scale.deviation, strict=True)]
-    return [mean - 2 * side for mean, side in around], [mean + 2 * side for mean, side in around]
+        raise InputError(
+            "only models with two inputs, both numbers, and one output can be drawn in the plane"
+        )
+    lows, highs = zip(
+        *((mean - 2 * side, mean + 2 * side) if (mean, side) != (0.0, 1.0) else (LOW, HIGH)
+          for mean, side in scale),
+        strict=True,
+    )  # fmt: skip
+    return [*lows], [*highs]

@@ -312,6 +312,14 @@ class Task(ABC, Generic[Record, Item]):
         """The columns of the training data that the model reads, by role."""
         return dict(columns)
 
+    @classmethod
+    def restore_statistics(
+        cls, statistics: dict[str, Any], inputs: int, columns: Mapping[str, Columns]
+    ) -> dict[str, Any]:
+        """Convert statistics that an earlier version stored to those that `measure` returns.
+        inputs: the number of the network's inputs. columns: those of the training data, by role."""
+        return statistics
+
     def reading_report(self) -> list[str]:
         """Lines on how each column of a table is read, printed before training."""
         return []

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.batching import pad_characters, spell
 from translucid.data.readers.loading import Loading
-from translucid.data.records import Labelled, LabelledRow
+from translucid.data.records import Labelled, TableRow
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.tasks import metrics
 from translucid.tasks.base import Score, Traits, toy_sentences
@@ -322,7 +322,7 @@ def majority(labels: Sequence[str], train: Sequence[int], held_out: Sequence[int
     return Baseline(f"always {label!r}", score)
 
 
-def label_balance(train: Sequence[Labelled] | Sequence[LabelledRow]) -> Finding:
+def label_balance(train: Sequence[Labelled] | Sequence[TableRow]) -> Finding:
     """Check how often each label occurs."""
     counts = Counter(record.label for record in train)
     shown = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(10))

@@ -205,9 +205,17 @@ def _load(folder: Path) -> Bundle:
         role: tuple(column) if isinstance(column, list) else column  # JSON has no tuples
         for role, column in described.columns.items()
     }
+    try:
+        statistics = TASKS[described.task].restore_statistics(
+            described.statistics, getattr(network.config, "inputs", None) or 0, columns
+        )
+    except (TypeError, KeyError) as error:
+        raise InputError(
+            f"{folder / CONFIG}: the statistics are damaged ({error}); copy the whole folder again"
+        ) from None
     opened = Bundle(
         network, described.task, tokenizers, tuple(described.labels), config["facts"],
-        described.decoding, described.data, described.statistics, columns,
+        described.decoding, described.data, statistics, columns,
     )  # fmt: skip
     _check_fits(opened, folder)
     return opened

@@ -1,7 +1,7 @@
 """Classification of table rows: one label for numbers, categories, dates and missing values."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from translucid.core.errors import ConfigError, InputError
 from translucid.data.features import Columns
 from translucid.data.readers.loading import Loading
-from translucid.data.records import LabelledRow
+from translucid.data.records import TableRow
 from translucid.tasks.base import Score, Traits
 from translucid.tasks.batch import IGNORE, Batch
 from translucid.tasks.choices import OneLabel
@@ -25,21 +25,12 @@ from translucid.tasks.label_scores import Label
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Outputs
 from translucid.tasks.registry import task
-from translucid.tasks.row_task import READ_NOTE, RowTask
+from translucid.tasks.row_task import RowItem, RowTask
 from translucid.tasks.score import Baseline, one_answer
-from translucid.tasks.words import Words
-
-
-@dataclass(frozen=True, slots=True)
-class TableItem:
-    features: tuple[float, ...]
-    label: int  # IGNORE if it is to be predicted
-    line: int
-    remarks: tuple[str, ...] = ()  # what is unlike the training data
 
 
 @task
-class Table(RowTask[LabelledRow, TableItem]):
+class Table(RowTask):
     """Classification of table rows, scored by accuracy, macro F1 and calibration."""
 
     name = "table"
@@ -74,9 +65,7 @@ class Table(RowTask[LabelledRow, TableItem]):
     )  # fmt: skip
 
     @classmethod
-    def read(
-        cls, files: Sequence[str], data: DataConfig, loading: Loading
-    ) -> Iterable[LabelledRow]:
+    def read(cls, files: Sequence[str], data: DataConfig, loading: Loading) -> Iterable[TableRow]:
         from translucid.data.readers import read  # on demand: only needed to read files
 
         return read.read_rows(
@@ -86,7 +75,7 @@ class Table(RowTask[LabelledRow, TableItem]):
         )  # fmt: skip
 
     @classmethod
-    def check_data(cls, parts: Mapping[str, Sequence[LabelledRow]]) -> list[Finding]:
+    def check_data(cls, parts: Mapping[str, Sequence[TableRow]]) -> list[Finding]:
         return [label_balance(parts["train"])]
 
     @classmethod
@@ -94,13 +83,9 @@ class Table(RowTask[LabelledRow, TableItem]):
         return {"inputs": 1, "outputs": 2, "head": "classify"}
 
     @classmethod
-    def network_sizes(cls, resources: Resources, train: Sequence[LabelledRow]) -> dict[str, Any]:
-        columns = Columns.read(resources.statistics["columns"])
-        return {"inputs": len(columns.names), "outputs": len(resources.labels), "head": "classify"}
-
-    @classmethod
-    def measure(cls, train: Sequence[LabelledRow], data: DataConfig) -> dict[str, Any]:
-        return {"columns": cls.learn_columns(train, data).as_json()}
+    def network_sizes(cls, resources: Resources, train: Sequence[TableRow]) -> dict[str, Any]:
+        labels = {"outputs": len(resources.labels), "head": "classify"}
+        return super().network_sizes(resources, train) | labels
 
     @classmethod
     def make(cls, resources: Resources) -> Self:
@@ -122,8 +107,7 @@ class Table(RowTask[LabelledRow, TableItem]):
     ) -> None:
         """class_weights: the weight of each label in the loss; if empty, all weights are 1.
         thresholds: by label, the probability from which the label is predicted."""
-        self.columns: Columns = columns
-        self.samples = (columns.example(),)
+        super().__init__(columns)
         self.labels, self.smoothing, self.class_weights = list(labels), smoothing, class_weights
         self.thresholds = dict(thresholds or {})
         for label in self.thresholds:
@@ -140,20 +124,13 @@ class Table(RowTask[LabelledRow, TableItem]):
 
     # ---- items and batches ----
 
-    def encode(self, record: LabelledRow) -> TableItem:
-        return TableItem(self.features_of(record), self._number[record.label], record.line)
+    def targets_of(self, record: TableRow) -> tuple[float, ...]:
+        return (self._number[record.label],)
 
-    def held_out_items(self, records: Sequence[LabelledRow], row: int) -> list[TableItem]:
-        return [replace(self.encode(one), remarks=self.remarks_of(one)) for one in records]
-
-    def targets(self, item: TableItem) -> int:
-        return int(item.label != IGNORE)
-
-    def collate(self, items: Sequence[TableItem]) -> Batch:
-        x = torch.tensor([item.features for item in items], dtype=torch.float32)
-        targets = torch.tensor([item.label for item in items])
+    def collate(self, items: Sequence[RowItem]) -> Batch:
+        targets = torch.tensor(list(map(_label, items)))
         lines = tuple(item.line for item in items)
-        return Batch({"x": x}, targets, sum(map(self.targets, items)), lines)
+        return Batch({"x": self.features(items)}, targets, sum(map(self.targets, items)), lines)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = model(**batch.inputs).float()
@@ -163,29 +140,10 @@ class Table(RowTask[LabelledRow, TableItem]):
             label_smoothing=self.smoothing,
         )  # fmt: skip
 
-    def check_item(self, item: TableItem, where: str, network: nn.Module) -> None:
-        wanted = getattr(network.config, "inputs", None)
-        if len(item.features) != wanted:
-            raise InputError(
-                f"{where}: {len(item.features)} features, but the network reads {wanted}; copy the "
-                "whole model again"
-            )
-
     # ---- predictions ----
 
-    def read_line(self, line: str, where: str, network: nn.Module) -> TableItem:
-        return self.row_item(line, (), where)
-
-    def row_item(self, row: Any, named: Any, where: str) -> TableItem:
-        """Convert a row to an item: a line, a list of cells, or a dict by column name."""
-        cells = self.row_of(row, where)
-        return TableItem(tuple(self.columns.encode(cells, where, self.columns.ids)), IGNORE, 0)
-
-    def check_question(self, question: Any, where: str, network: nn.Module) -> None:
-        self.check_item(self.row_item(question, (), where), where, network)
-
     def _rows(
-        self, model: nn.Module, items: Sequence[TableItem]
+        self, model: nn.Module, items: Sequence[RowItem]
     ) -> tuple[list[list[float]], list[float]]:
         """For each item, the probabilities of all labels and the loss of the correct one."""
 
@@ -208,7 +166,7 @@ class Table(RowTask[LabelledRow, TableItem]):
             return max((n for n in range(len(row)) if n != place), key=row.__getitem__)
         return max(range(len(row)), key=row.__getitem__)
 
-    def predict(self, model: nn.Module, items: Sequence[TableItem]) -> list[Label]:
+    def predict(self, model: nn.Module, items: Sequence[RowItem]) -> list[Label]:
         rows = self._rows(model, items)[0]
         return [Label(self.labels[n], row[n]) for row in rows for n in [self.choose(row)]]
 
@@ -231,7 +189,7 @@ class Table(RowTask[LabelledRow, TableItem]):
     ) -> list[dict[str, Any]]:
         """The label and its probability as table columns; with `probabilities`, also those of all
         other labels."""
-        items = [self.row_item(row, (), f"row {n}") for n, row in enumerate(questions, start=1)]
+        items = [self.row_item(row, f"row {n}") for n, row in enumerate(questions, start=1)]
         columns = []
         for row in self._rows(model, items)[0]:
             chosen = self.choose(row)
@@ -241,14 +199,14 @@ class Table(RowTask[LabelledRow, TableItem]):
         return columns
 
     def followed(self, model: nn.Module, text: str, target: str | None) -> dict[str, float]:
-        (row,), _ = self._rows(model, [self.row_item(text, (), "text")])
+        (row,), _ = self._rows(model, [self.row_item(text, "text")])
         return dict(zip(self.labels, row, strict=True))
 
     # ---- evaluation ----
 
-    def evaluate(self, model: nn.Module, items: Sequence[TableItem]) -> Score:
+    def evaluate(self, model: nn.Module, items: Sequence[RowItem]) -> Score:
         rows, losses = self._rows(model, items)
-        chosen, gold = list(map(self.choose, rows)), [item.label for item in items]
+        chosen, gold = list(map(self.choose, rows)), list(map(_label, items))
         predicted, wanted = ([self.labels[n] for n in places] for places in (chosen, gold))
         chances = [row[n] for row, n in zip(rows, chosen, strict=True)]
         report = ClassReport.of(self.labels, gold, chosen, chances)
@@ -268,8 +226,8 @@ class Table(RowTask[LabelledRow, TableItem]):
             report=report,
         )
 
-    def baseline(self, train: Sequence[TableItem], held_out: Sequence[TableItem]) -> Baseline:
-        return majority(self.labels, [i.label for i in train], [i.label for i in held_out])
+    def baseline(self, train: Sequence[RowItem], held_out: Sequence[RowItem]) -> Baseline:
+        return majority(self.labels, [*map(_label, train)], [*map(_label, held_out)])
 
     # ---- tracing and the studio ----
 
@@ -277,15 +235,16 @@ class Table(RowTask[LabelledRow, TableItem]):
         """Make an example from a row as text. target: its label."""
         if target is not None and target not in self.labels:
             raise InputError(f"label {target!r}: the model knows {', '.join(self.labels)}")
-        cells = self.row_of(text, "the text")
-        label = IGNORE if target is None else self._number[target]
-        item = replace(self.row_item(cells, (), "the text"), label=label)
-        words = Words(features=self.columns.described(cells), outputs=tuple(self.labels))
-        return Example(text, self.collate([item]), words, note=READ_NOTE)
+        targets = () if target is None else (self._number[target],)
+        return self.row_example(text, targets, self.labels)
 
     @property
     def outputs(self) -> Outputs:
         return OneLabel(self.labels)
+
+
+def _label(item: RowItem) -> int:
+    return int(item.targets[0]) if item.targets else IGNORE
 
 
 class WeightedTable(Table):

@@ -12,8 +12,6 @@ KINDS = {
 # Spellings of a missing value in tables.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "?")
 
-DIGITS = 15  # of a whole number that is exact as a float
-
 
 def as_text(value: object, where: str) -> str:
     """Return the value of a cell that must contain text. where: file, line and column, for the
@@ -73,17 +71,6 @@ def is_number(cell: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_plain_number(cell: object) -> bool:
-    """Whether `as_number` reads a cell without losing a digit, such as a leading zero."""
-    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
-        return False
-    text = str(cell)
-    if "_" in text or not is_number(text) or not math.isfinite(float(text)):
-        return False
-    digits = text.strip().lstrip("+-")
-    return not (digits.isdigit() and (len(digits) > DIGITS or digits[0] == "0" != digits))
 
 
 def _kind(value: object) -> str:

@@ -19,6 +19,7 @@ from translucid.data.readers.dialect import (
 )
 from translucid.data.readers.loading import Columns, Loading
 from translucid.data.readers.parquet import open_arrow
+from translucid.data.readers.quantities import as_number
 from translucid.data.readers.standard_input import at_once
 from translucid.data.readers.tables import (
     Column,
@@ -336,12 +337,12 @@ def open_rows(
 
     def is_header(row: Sequence[object], following: Following) -> bool:
         if named or role == "output":
-            return named or not any(is_number(c) for c in row)
+            return named or not any(map(_is_quantity, row))
         expected = {c for r in ("input", role) for c in _tuple(loading.expected.get(r, ()))}
         names = {str(cell).strip() for cell in row}
         if expected and all(isinstance(column, str) for column in expected):
             return bool(names & expected)
-        return not any(is_number(c) for c in row) and len(names) == len(row)
+        return not any(map(_is_quantity, row)) and len(names) == len(row)
 
     table = open_table(path, rule, loading, is_header)
     inputs = inputs or _expected(table, loading, "input")
@@ -364,6 +365,11 @@ def open_rows(
             "add input columns, or choose fewer targets"
         )
     return table, places_x, places_y
+
+
+def _is_quantity(cell: object) -> bool:
+    """Whether a cell contains a number in any notation, such as 3,5 or 12 %."""
+    return is_number(cell) or as_number(str(cell).strip())
 
 
 def _usual_or_last(table: Table, role: str) -> list[Column]:

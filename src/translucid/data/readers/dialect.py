@@ -36,7 +36,8 @@ def as_table(path: str | Path, rule: LineRule) -> str:
 
 def find_delimiter(first: str, following: Iterator[str]) -> str:
     """Detect the delimiter of a CSV file: a comma, unless only another character occurs equally
-    often in every line. `following` is read only if the first line is not sufficient."""
+    often in every line, or only another separates numbers, as in 3,5;7,25. `following` is read only
+    if the first line is not sufficient."""
     present = [character for character in CHARACTERS.values() if _count(first, character)]
     if present in ([], [","]):
         return ","
@@ -45,7 +46,13 @@ def find_delimiter(first: str, following: Iterator[str]) -> str:
         line for line in lines if line.count('"') % 2 == 0
     ]  # lines in which no quoted cell continues on the next line
     regular = [c for c in present if len({_count(line, c) for line in whole}) <= 1]
-    return (regular or [","])[0]
+    numbers = [c for c in regular if all(map(_is_number, first.split(c)))]
+    return (numbers or regular or [","])[0]
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal point or a decimal comma."""
+    return is_number(cell.replace(",", "."))
 
 
 def _count(line: str, character: str) -> int:

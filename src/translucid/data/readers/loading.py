@@ -10,15 +10,18 @@ from typing import Literal, TypeVar
 from translucid.core.errors import InputError, nearest
 from translucid.core.spelling import quoted
 from translucid.data.readers.cells import MISSING
-from translucid.data.records import Labelled, LabelledRow
+from translucid.data.records import Labelled, TableRow
 
-WithLabel = TypeVar("WithLabel", Labelled, LabelledRow)
+WithLabel = TypeVar("WithLabel", Labelled, TableRow)
 Columns = int | str | tuple[int | str, ...]
-Reason = Literal["empty", "no label", "too long", "comment", "range or empty node", "document mark"]
+Reason = Literal[
+    "empty", "no label", "no output", "too long", "comment", "range or empty node", "document mark"
+]  # fmt: skip
 
 _WORDS: dict[Reason, str] = {
     "empty": "empty, left out",
     "no label": "without a label, left out",
+    "no output": "without an output, left out",
     "too long": "with a line that is too long, left out",
     "comment": "comment lines, skipped",
     "range or empty node": "multiword ranges or empty nodes, skipped",

@@ -20,7 +20,9 @@ NUMBER: dict[Decimal, re.Pattern[str]] = {
     ".": re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+|\d{1,3}([ '’]\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
     ",": re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+|\d{1,3}([ '’]\d{3})+)?(,\d*)?([eE][+-]?\d+)?"),
 }
-CODE = re.compile(r"0\d+")  # a number with a leading zero, such as a postcode
+PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # most numbers, read quickly
+# A leading zero, as in a postcode, or more digits than a float holds: not a quantity.
+CODE = re.compile(r"0\d+|\d{16,}")
 PARTS: dict[Order, re.Pattern[str]] = {
     "ymd": re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})"),
     "dmy": re.compile(r"(?P<d>\d{1,2})([-/.])(?P<m>\d{1,2})\2(?P<y>\d{4})"),
@@ -74,12 +76,16 @@ class Notation:
     def read(self, text: str) -> float | None:
         """The number in a cell; None if the cell contains no number, or one with a different
         decimal mark or unit."""
+        if self.decimal == "." and not self.unit and PLAIN.fullmatch(text):
+            return float(text)
         bare, unit = unit_of(text)
         return number(bare, self.decimal) if unit == self.unit else None
 
 
 def as_number(text: str) -> bool:
     """Whether a cell is a number in any notation."""
+    if PLAIN.fullmatch(text):
+        return math.isfinite(float(text))
     bare, _ = unit_of(text)
     return any(number(bare, decimal) is not None for decimal in NUMBER)
 
@@ -87,6 +93,8 @@ def as_number(text: str) -> bool:
 def notation_of(texts: Sequence[str], decimal: Decimal | None) -> Notation:
     """The notation in which all cells of a column are numbers. Raises ValueError if there is none,
     or if several are possible."""
+    if decimal != "," and all(map(PLAIN.fullmatch, texts)):
+        return Notation()
     split = [unit_of(text) for text in texts]
     units = {unit: text for text, (_, unit) in zip(texts, split, strict=True)}
     if len(units) > 1:

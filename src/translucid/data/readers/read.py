@@ -10,19 +10,27 @@ from pathlib import Path
 from typing import Literal
 
 from translucid.core.errors import InputError
-from translucid.data.readers.cells import as_label, as_list, as_number, as_text
+from translucid.data.readers.cells import as_label, as_list, as_number, as_text, is_number
 from translucid.data.readers.columns import Places, cell, note_rows, open_rows, read_columns
 from translucid.data.readers.conll import read_conll
 from translucid.data.readers.lines import DEFAULT, LineRule, read_lines
 from translucid.data.readers.loading import AUTO, Loading, WithLabel, has_no_label, with_label
-from translucid.data.readers.tables import AUTOMATIC, Column, Table, TableRule, format_of
+from translucid.data.readers.quantities import as_number as in_any_notation
+from translucid.data.readers.quantities import notation_of, text_of
+from translucid.data.readers.tables import (
+    AUTOMATIC,
+    Column,
+    Decimal,
+    Table,
+    TableRule,
+    format_of,
+)
 from translucid.data.records import (
     Header,
     Labelled,
-    LabelledRow,
-    Numbers,
     Pair,
     SimilarPair,
+    TableRow,
     Tagged,
     Text,
 )
@@ -250,32 +258,6 @@ def read_tagged(
         yield Tagged(sentence, marks, line)
 
 
-def read_numbers(
-    path: str | Path,
-    *,
-    inputs: Sequence[Column] | None = None,
-    targets: Sequence[Column] | None = None,
-    ignored: Sequence[Column] = (),
-    mixed: bool = False,
-    rule: TableRule = AUTOMATIC,
-    loading: Loading | None = None,
-) -> Iterator[Numbers]:
-    """Read inputs and numeric targets for regression. By default, the last column is the target and
-    all others are inputs. The first line is a header if none of its cells is a number. mixed:
-    accept inputs of any kind and do not convert them; otherwise, an input that is not a number is
-    an error."""
-    loading = _begin(loading, path)
-    opened = open_rows(path, inputs, targets, rule, loading, ignored=ignored)
-    for line, x, targets_, header in _rows(path, opened, loading, "output"):
-        titles = [opened[0].title(place) for place in (*opened[1], *opened[2])]
-        where = [f"{path}:{line}: {title}" for title in titles]
-        read = tuple(
-            cell if mixed else as_number(cell, at) for cell, at in zip(x, where, strict=False)
-        )
-        y = tuple(as_number(cell, at) for cell, at in zip(targets_, where[len(x) :], strict=True))
-        yield Numbers(read, y, line, header)
-
-
 def read_rows(
     path: str | Path,
     *,
@@ -285,24 +267,80 @@ def read_rows(
     rule: TableRule = AUTOMATIC,
     missing: Collection[str] = AUTO,
     loading: Loading | None = None,
-) -> Iterator[LabelledRow]:
+) -> Iterator[TableRow]:
     """Read rows with labels. By default, the label is the column with a usual name, or else the
     last, and all others are inputs. missing: the labels that mean "no label", or AUTO for words
     such as n/a."""
     loading = _begin(loading, path)
     wanted = None if label is None else [label]
     opened = open_rows(path, inputs, wanted, rule, loading, role="label", ignored=ignored)
-    records: list[LabelledRow] = []
+    records: list[TableRow] = []
     for line, x, (answer,), header in _rows(path, opened, loading, "label"):
         if isinstance(answer, float) and answer.is_integer():
             answer = int(answer)
         if has_no_label(answer):
             loading.leave_out("no label", line)
         else:
-            records.append(LabelledRow(x, as_label(answer, f"{path}:{line}: label"), line, header))
-    loading.records = 0
+            named = (as_label(answer, f"{path}:{line}: label"),)
+            records.append(TableRow(x, named, line, header))
     question = "is data.label_column right? To predict a number, use the task regress"
     yield from _counted(records, missing, path, loading, question)
+
+
+def read_numbers(
+    path: str | Path,
+    *,
+    inputs: Sequence[Column] | None = None,
+    targets: Sequence[Column] | None = None,
+    ignored: Sequence[Column] = (),
+    decimal: Decimal | None = None,
+    rule: TableRule = AUTOMATIC,
+    loading: Loading | None = None,
+) -> Iterator[TableRow]:
+    """Read rows with numeric outputs. By default, the last column is the output and all others are
+    inputs. The first line is a header if none of its cells is a number. Rows without an output are
+    left out. decimal: the decimal mark of the outputs; default: detect it."""
+    loading = _begin(loading, path)
+    opened = open_rows(path, inputs, targets, rule, loading, ignored=ignored)
+    rows = []
+    for line, x, y, header in _rows(path, opened, loading, "output"):
+        if any(text_of(value) is None for value in y):
+            loading.leave_out("no output", line)
+        else:
+            rows.append((line, x, y, header))
+    titles = [opened[0].title(place) for place in opened[2]]
+    columns = [
+        _numbers(path, title, [(line, y[n]) for line, _, y, _ in rows], decimal, loading)
+        for n, title in enumerate(titles)
+    ]
+    for (line, x, _, header), numbers in zip(rows, zip(*columns, strict=True), strict=True):
+        loading.records += 1
+        yield TableRow(x, numbers, line, header)
+
+
+def _numbers(
+    path: str | Path,
+    title: str,
+    cells: Sequence[tuple[int, object]],
+    decimal: Decimal | None,
+    loading: Loading,
+) -> list[float]:
+    """The numbers in an output column, which are all written in the same notation. cells: with
+    their lines."""
+    if decimal != "," and all(is_number(value) and "_" not in str(value) for _, value in cells):
+        return [as_number(value, f"{path}:{line}: {title}") for line, value in cells]
+    for line, value in cells:
+        if not isinstance(value, str) or not in_any_notation(value.strip()):
+            as_number(value, f"{path}:{line}: {title}")  # which explains what is wrong
+    texts = [str(text_of(value)) for _, value in cells]
+    try:
+        notation = notation_of(texts, decimal)
+    except ValueError as error:
+        raise InputError(f"{path}: {title} {error}") from None
+    if notation.unit or notation.decimal == ",":
+        written = f"in {notation.unit}, " * bool(notation.unit)
+        loading.notes.append(f"{title}: numbers {written}with decimal mark {notation.decimal!r}")
+    return [value for text in texts if (value := notation.read(text)) is not None]
 
 
 def _counted(
@@ -339,7 +377,6 @@ def _rows(
             gives = f"line {line} gives {_shown(x)} and {_shown(y)}"
             note_rows(table, places_x, places_y, gives, loading, role)
             shown = True
-        loading.records += 1
         yield line, x, y, header
 
 

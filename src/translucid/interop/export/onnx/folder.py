@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import ConfigError, InputError
+from translucid.data.features import number_scale
 from translucid.data.tokenizers.files import TOKENIZER
 from translucid.interop.export.huggingface import labels_of, special_ids
 from translucid.interop.export.onnx.graph import INSTALL, OPSET, onnx_package
@@ -237,8 +238,9 @@ def _both(held: Bundle, folder: Path) -> tuple[Tensor, Tensor]:
 def _numbers(held: Bundle, network: MLP, folder: Path, x: Tensor) -> tuple[Tensor, Tensor]:
     """Outputs of an MLP and of its graph for the same inputs, in the units of the data."""
     read, written = x, held.statistics
-    if scale := written.get("inputs"):
-        read = (x - torch.tensor(scale["mean"])) / torch.tensor(scale["deviation"])
+    if pairs := number_scale(written):
+        mean, deviation = torch.tensor(pairs).T
+        read = (x - mean) / deviation
     ours = network(read)
     if scale := written.get("targets"):
         ours = ours * torch.tensor(scale["deviation"]) + torch.tensor(scale["mean"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from translucid.core.errors import InputError
+from translucid.data.features import number_scale
 from translucid.interop.export.onnx import recurrent, transformer
 from translucid.interop.export.onnx.graph import BATCH, KEYS, QUERIES, Graph
 from translucid.interop.export.onnx.recurrent import OnnxState
@@ -117,9 +118,9 @@ def _mlp(network: MLP, g: Graph, statistics: Mapping[str, Any]) -> Any:
     """The graph of an MLP, with inputs and outputs in the units of the data."""
     c = network.config
     x = g.input("x", "float32", (BATCH, c.inputs))
-    if scale := statistics.get("inputs"):
-        x = g.op("Sub", x, g.constant([float(mean) for mean in scale["mean"]]))
-        x = g.op("Div", x, g.constant([float(value) for value in scale["deviation"]]))
+    if scale := number_scale(statistics):
+        x = g.op("Sub", x, g.constant([mean for mean, _ in scale]))
+        x = g.op("Div", x, g.constant([deviation for _, deviation in scale]))
     if c.standardise:
         centred = g.op("Sub", x, g.weight("standardise.mean"))
         x = g.op("Div", centred, g.weight("standardise.deviation"))
