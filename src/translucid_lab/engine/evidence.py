@@ -206,7 +206,7 @@ class Evidence:
 
 def later(day: str, kept: Kept) -> str:
     """A remark if a rule was frozen after the measurement that it judges."""
-    if day <= kept.date[:10]:
+    if day.rstrip("Z") <= kept.date[: len(day.rstrip("Z"))]:  # a day, or a day and a time
         return ""
     return (
         f" That is later than the measurement ({kept.date[:10]}): the rule was changed when its "
