@@ -13,6 +13,7 @@ from translucid_lab.engine.experiment import (
     in_plain_words,
 )
 from translucid_lab.engine.fingerprints import fingerprint
+from translucid_lab.engine.intervals import BarComparison
 from translucid_lab.engine.results import Kept, Results
 from translucid_lab.engine.statistics import benjamini_hochberg
 from translucid_lab.engine.verdict import UNDECIDED, Finding, Verdict, compared
@@ -89,6 +90,7 @@ class Evidence:
                 f"The verdict holds down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
                 f"of {len(finding.comparisons)} comparisons are decided after Holm's correction."
             )
+        sentences += map(corrected, finding.comparisons)
         sentences += [self.repetition, self.other_machine, self.other_size]
         return [sentence for sentence in sentences if sentence]
 
@@ -202,6 +204,17 @@ class Evidence:
         """Whether a repetition gave a different verdict."""
         first = self.finding
         return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
+
+
+def corrected(made: BarComparison) -> str:
+    """A sentence on a comparison that only the correction leaves open; empty for others."""
+    if made.side != "across" or made.low <= made.bar <= made.high:
+        return ""
+    low, high = made.corrected
+    return (
+        f"Corrected, {made.value:.3g} [{made.low:.3g}, {made.high:.3g}] becomes [{low:.3g}, "
+        f"{high:.3g}], so it does not decide against {made.bar:.3g}."
+    )
 
 
 def later(day: str, kept: Kept) -> str:

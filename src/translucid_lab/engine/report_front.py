@@ -175,7 +175,8 @@ def _where(rows: Sequence[Evidence]) -> str:
     ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
     read = (
         "0.2 [0.1, 0.3] is a mean over the seeds (for accuracies, the median) with its 95 % "
-        "confidence interval. Intervals are not corrected for multiple comparisons; verdicts are."
+        "confidence interval. The comparisons of each claim also give the interval after Holm's "
+        "correction for multiple comparisons, which decides."
     )
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
