@@ -251,7 +251,10 @@ def test_rules_frozen_after_the_measurement_are_named(measured: list[Evidence]) 
             "2026-11-17T09:59Z": False, "2026-11-17T10:01Z": True}  # fmt: skip
     for day, known in days.items():
         kept = replace(row.kept, date="2026-11-17T10:00:00Z", frozen={"C48": day})
-        assert ("later than the measurement" in replace(row, kept=kept).rule_text) == known
+        changed = replace(row, kept=kept)
+        assert ("later than the measurement" in changed.rule_text) == known
+        assert ("when the numbers were known: C48." in page([changed])) == known
+        assert f"before new seeds were drawn: {1 - known}" in page([changed])
 
 
 def test_everything_is_escaped(measured: list[Evidence]) -> None:

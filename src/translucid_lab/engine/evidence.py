@@ -63,8 +63,14 @@ class Evidence:
         return kept.hashes.get(key) != fingerprint(made, key)
 
     @property
+    def frozen_first(self) -> bool | None:
+        """Whether the rule was frozen before the measurement; None if it was never frozen."""
+        day = self.kept.frozen.get(self.claim.key) if self.kept else None
+        return None if not day or self.kept is None else not later(day, self.kept)
+
+    @property
     def rule_text(self) -> str:
-        """A sentence with the hash of the rule that judged, and the day the rule was frozen."""
+        """A sentence with the hash of the rule that judged, and when the rule was frozen."""
         if self.kept is None:
             return ""
         if self.older_rule:

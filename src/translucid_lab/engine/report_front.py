@@ -191,7 +191,7 @@ def _confidence(rows: Sequence[Evidence]) -> str:
     counted = ", ".join(f"{count} {label}" for label, count in kinds.items())
     current = [row.finding for row in rows if row.finding and not row.older_rule]
     older = sum(row.older_rule for row in rows)
-    sentences = [f"Kinds of evidence: {counted}." if counted else ""]
+    sentences = [f"Kinds of evidence: {counted}." if counted else "", _frozen(rows)]
     sentences.append(expected_errors(current))
     if older:
         sentences.append(
@@ -200,6 +200,16 @@ def _confidence(rows: Sequence[Evidence]) -> str:
         )
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
     return f'<p class="ran" id="how-sure">{text}</p>' if text else ""
+
+
+def _frozen(rows: Sequence[Evidence]) -> str:
+    """A sentence on how many rules were frozen before the measurement, and which were not."""
+    first = sum(row.frozen_first is True for row in rows)
+    known = [row.claim.key for row in rows if row.frozen_first is False]
+    if not first and not known:
+        return ""
+    after = f"; when the numbers were known: {', '.join(known)}" if known else ""
+    return f"Rules frozen before new seeds were drawn: {first}{after}."
 
 
 def _wavering(rows: Sequence[Evidence]) -> str:
