@@ -146,9 +146,11 @@ def _judge_division(data: Sequence[Data]) -> Finding:
     fraction = {heads: fraction_of(sum(divided(run["back"][place]) for run in data), len(data))
              for place, heads in enumerate(HEADS) if heads > 1}  # fmt: skip
     return by_case(
-        {f"{heads} heads": clearly(interval.against(0.5), "above") for heads, interval in fraction.items()},
+        {f"{heads} heads": clearly(interval.against(0.5), "above")
+         for heads, interval in fraction.items()},
         "one head attends mostly to the near word and another to the far word in "
-        + " and ".join(f"{interval} of the nets with {heads} heads" for heads, interval in fraction.items())
+        + " and ".join(f"{interval} of the nets with {heads} heads"
+                       for heads, interval in fraction.items())
         + "; both words right: "
         + ", ".join(f"{heads} head{'s' * (heads > 1)} {median_of(values)}"
                     for heads, values in accuracy.items()),
