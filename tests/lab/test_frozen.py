@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench import lab_freeze
+from bench import lab_freeze, lab_judge
 
 from translucid_lab.claims import attention_scores, experiments, real_experiments
 from translucid_lab.engine import evidence, fingerprints, results
@@ -169,12 +169,28 @@ def test_rules_without_chance_need_no_level() -> None:
     assert Rule("", lambda data: Finding("supported", "by algebra")).finding([]).p is None
 
 
-def test_stored_numbers_are_judged_by_changed_rules_only(kept: results.Kept) -> None:
+def test_stored_numbers_are_judged_by_the_rules_of_now(kept: results.Kept) -> None:
     old = replace(kept, hashes={**kept.hashes, "C46": "of before"}, rules={**kept.rules, "C46": ""},
                   findings={key: Finding("undecided", "old") for key in kept.findings})  # fmt: skip
     now = old.judged_again(scale())
-    assert now.findings["C46"] == kept.findings["C46"]
-    assert now.findings["C47"] == old.findings["C47"]  # its rule is the same
+    assert now.findings == kept.findings
     assert (now.hashes, now.rules) == (kept.hashes, kept.rules)
     assert (now.date, now.data, now.code) == (kept.date, kept.data, kept.code)
     assert kept.judged_again(scale()) == kept
+
+
+def test_a_new_measurement_replaces_the_old_one_and_its_repetitions(
+    kept: results.Kept, tmp_path: Path
+) -> None:
+    other = replace(kept, experiment="own-token")
+    for file in (results.FILE, results.ELSEWHERE, results.AGAIN):
+        results.write(tmp_path, file, {"softmax-scale": kept, "own-token": other})
+    new = replace(kept, first_seed=5000)
+    results.write(tmp_path / "new", results.AGAIN, {"softmax-scale": new})
+    lab_judge.take(tmp_path, results.FILE, tmp_path / "new" / results.AGAIN)
+    assert results.read(tmp_path) == {"softmax-scale": new, "own-token": other}
+    for file in (results.ELSEWHERE, results.AGAIN):
+        assert results.read(tmp_path, file) == {"own-token": other}
+    lab_judge.take(tmp_path, results.AGAIN, tmp_path / "new" / results.AGAIN)  # a repetition
+    assert results.read(tmp_path)["softmax-scale"] == new
+    assert set(results.read(tmp_path, results.AGAIN)) == {"softmax-scale", "own-token"}

@@ -107,7 +107,8 @@ test_rules = rule_test(
             (stored(input_gate_open=1.0), "refuted"),
             (stored(other_candidate=0.1), "refuted"),
             (stored(other_input_gate=0.1), "refuted"),
-            (stored(input_gate_open=0.9, spread=0.09), "undecided"),
+            (stored(input_gate_open=0.98, spread=0.01), "supported"),  # by any amount
+            (stored(input_gate_open=0.98, spread=0.09), "undecided"),
             (stored(accuracy=0.5), "not tested"),
         ],
         "C30": [

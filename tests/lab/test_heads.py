@@ -16,6 +16,7 @@ from translucid_lab.claims.multi_head import (
     KINDS,
     MANY,
     NEAR,
+    divided,
     looking_back,
     pruning,
     relations,
@@ -32,6 +33,16 @@ def levels(one, four=0.99, between=0.6, single=0.3, spread=0.005, several=None):
         {"accuracy": [one + j, *([several] * 2 if several else [0.99 + j, four + j / 2])],
          "apart": [0.0, between + j, between + j], "single": {"other positions": single + j}}
         for j in around(0.0, spread)
+    ]  # fmt: skip
+
+
+def shared_out(two, four, learned=0.99):
+    """In how many of ten nets with two and with four heads each relation has a head."""
+    near, far = [0.0, 0.9, 0.0, 0.1], [0.0, 0.1, 0.0, 0.9]
+    return [
+        {"accuracy": [0.9, learned, learned],
+         "back": [[near], *([near, far if seed < count else near] for count in (two, four))]}
+        for seed in range(10)
     ]  # fmt: skip
 
 
@@ -97,14 +108,23 @@ test_rules = rule_test(
             (losses(0.05, 0.05, 0.05, spread=0.1), "undecided"),
         ],
         "C50": [
-            (levels(0.3), "supported"),
-            (levels(0.99), "refuted"),  # one head does as well
-            (levels(0.3, between=0.02), "refuted"),  # all heads look alike
-            (levels(0.3, four=0.5), "not tested"),  # not learned yet
-            (levels(0.97, spread=0.05, several=0.99), "undecided"),
+            (shared_out(10, 10), "supported"),
+            (shared_out(0, 0), "refuted"),
+            (shared_out(10, 0), "depends", "fails: 4 heads"),
+            (shared_out(6, 6), "undecided"),
+            (shared_out(10, 10, learned=0.5), "not tested"),
         ],
     }
 )
+
+
+def test_one_head_cannot_give_most_of_its_weight_to_two_words():
+    near, far, both = [0.1, 0.8, 0.0, 0.1], [0.2, 0.0, 0.2, 0.6], [0.0, 0.5, 0.0, 0.5]
+    assert divided([near, far])
+    assert divided([both, far, near])
+    assert not divided([near, near])
+    assert not divided([both])
+    assert not divided([near, both])
 
 
 # ---- the measuring ----

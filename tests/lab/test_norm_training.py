@@ -81,11 +81,12 @@ test_rules = rule_test(
         ],
         "C67": [
             (shaken(0.9), "supported"),
-            (shaken(0.25), "refuted"),
-            (shaken(0.25, 0.9, gentle_drift=0.01), "supported"),  # the hard one counts then
+            (shaken(0.25, 0.3), "refuted"),
+            (shaken(0.25), "depends", "fails: shaken gently"),  # and not how plain nets move
+            (shaken(0.25, gentle_drift=0.01), "depends"),
             (shaken(0.6, spread=0.2), "undecided"),
             (shaken(0.9, plain=0.1), "not tested"),  # batch norm is no faster
-            (shaken(0.9, gentle_drift=0.01, hard_drift=0.01), "not tested"),  # nothing was shaken
+            (shaken(0.9, gentle_drift=0.0, hard_drift=0.0), "not tested"),  # nothing was shaken
         ],
     }
 )
@@ -94,7 +95,7 @@ test_rules = rule_test(
 def test_c67_ignores_one_outlier_seed():
     data = shaken(0.25)
     data[3]["plain"]["drift"] = 50.0
-    assert judge("C67", data).verdict == "refuted"
+    assert judge("C67", data).verdict == "depends"
 
 
 @pytest.mark.thorough

@@ -65,7 +65,7 @@ test_rules = rule_test(
         "C74": [
             (costs(0.5, 0.9), "supported"),
             (costs(1.5, 1.2), "refuted"),
-            (costs(0.5, 0.9, worse=1.0), "refuted"),  # cheaper, but not as good
+            (costs(0.5, 0.9, worse=1.0), "supported"),  # the claim is about cost
             (costs(0.5, 1.2), "depends"),
             (costs(0.5, 1.0, spread=0.2), "undecided"),
         ],

@@ -247,9 +247,14 @@ def test_a_verdict_that_was_not_reproduced_is_on_no_list(measured: list[Evidence
 def test_rules_frozen_after_the_measurement_are_named(measured: list[Evidence]) -> None:
     (row,) = [row for row in measured if row.claim.key == "C48"]
     assert row.kept is not None
-    for day, known in (("2026-11-16", False), ("2026-11-17", False), ("2026-11-18", True)):
+    days = {"2026-11-16": False, "2026-11-17": False, "2026-11-18": True,
+            "2026-11-17T09:59Z": False, "2026-11-17T10:01Z": True}  # fmt: skip
+    for day, known in days.items():
         kept = replace(row.kept, date="2026-11-17T10:00:00Z", frozen={"C48": day})
-        assert ("later than the measurement" in replace(row, kept=kept).rule_text) == known
+        changed = replace(row, kept=kept)
+        assert ("later than the measurement" in changed.rule_text) == known
+        assert ("when the numbers were known: C48." in page([changed])) == known
+        assert f"before new seeds were drawn: {1 - known}" in page([changed])
 
 
 def test_everything_is_escaped(measured: list[Evidence]) -> None:

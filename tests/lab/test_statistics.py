@@ -157,7 +157,13 @@ def test_every_interval_has_its_nominal_coverage(seeds: int) -> None:
         bounds = np.array([clopper_pearson(k, seeds) for k in range(seeds + 1)])
         low, high = bounds[generator.binomial(seeds, p, RUNS)].T
         coverage[f"fraction {p}"] = held(low, high, p)
+    # differences of two skewed numbers, as C54 and C63 compare them: heavy tails on one side
+    skewed = generator.lognormal(0.0, 1.5, (2, RUNS, seeds))
+    gain = 4 * skewed[0] - skewed[1]
+    coverage["skewed pairs, median"] = held(*median_interval(gain)[1:], float(np.median(gain)))
+    coverage["skewed pairs, ratio"] = held(*t_interval(skewed[0] / skewed[1], "log")[1:], 1.0)
     assert min(coverage.values()) >= LEAST, coverage
+    assert held(*t_interval(gain)[1:], 3 * math.exp(1.5**2 / 2)) < 0.88  # why not the mean
 
 
 def test_the_simulation_finds_the_bootstrap_too_narrow() -> None:

@@ -14,8 +14,9 @@ def rows(**columns: list[float]) -> list[dict[str, float]]:
     ]
 
 
-def read(whole: float, half: float, bag: float) -> Rows:
-    return rows(**dict(zip(READERS, (around(whole), around(half, 0.02), around(bag)), strict=True)))
+def read(whole: float, first: float, second: float, bag: float = 0.5) -> Rows:
+    columns = around(whole), around(first, 0.02), around(second), around(bag)
+    return rows(**dict(zip(READERS, columns, strict=True)))
 
 
 def tagged(both: float, spread: float = 0.01, aligned: float = 1.0) -> Rows:
@@ -33,7 +34,8 @@ test_rules = rule_test(
         "C15": [
             (read(0.95, 0.7, 0.6), "supported"),
             (read(0.95, 0.9, 0.6), "refuted"),
-            (read(0.95, 0.7, 0.94), "refuted"),
+            (read(0.95, 0.7, 0.94), "refuted"),  # the second half is enough
+            (read(0.95, 0.7, 0.6, bag=0.95), "supported"),  # a bag holds the whole sentence
             (read(0.85, 0.75, 0.6), "undecided"),
             (read(0.6, 0.4, 0.3), "not tested"),
         ],
@@ -93,3 +95,4 @@ def test_each_system_has_the_same_targets() -> None:
 def test_half_a_sentence() -> None:
     row = torch.tensor([5, 6, 7, 8, 9, 0, 0])
     assert task_shapes.first_half(row).tolist() == [5, 6, 7, 0, 0, 0, 0]
+    assert task_shapes.second_half(row).tolist() == [7, 8, 9, 0, 0, 0, 0]

@@ -262,3 +262,28 @@ def test_all_must_hold_and_one_failure_refutes(
             assert name not in found.why
     if None in sides:
         assert "not clear: condition" in found.why
+
+
+def test_corrected_intervals_exclude_exactly_the_bars_that_are_decided() -> None:
+    """Whatever the estimate, the number of comparisons and the bars."""
+    generator = np.random.default_rng(0)
+    decided = 0
+    for _ in range(200):
+        intervals = [
+            mean_of(generator.normal(0.6, 1.0, 10).tolist()),
+            mean_of(generator.lognormal(0.5, 0.6, 10).tolist(), "log"),
+            median_of(generator.normal(1.0, 1.0, 12).tolist()),
+            fraction_of(int(generator.integers(0, 21)), 20),
+        ][: int(generator.integers(1, 5))]
+
+        def judge(data: object, intervals: list[Interval] = intervals) -> Finding:
+            for interval in intervals:
+                interval.against(0.5)
+            return Finding("undecided", "")
+
+        for made in Rule("", judge).finding([]).comparisons:
+            low, high = made.corrected
+            assert low <= made.low <= made.high <= high
+            assert (made.side == "across") == (low <= 0.5 <= high), made
+            decided += made.side != "across"
+    assert decided > 50

@@ -560,7 +560,7 @@ def test_splits_before_and_after_training_are_kept_apart(monkeypatch):
 
 def test_three_words_are_measured_on_the_sentences_of_the_claim(monkeypatch):
     monkeypatch.setattr(three_words, "train", lambda net, *_, **__: net.eval())
-    found = three_words._three_words(2, True)
+    found = three_words._three_words(2, True)["names depend on the subject"]
     nets = [three_words._three_net(2000 + number) for number in range(3)]
     maps = []
     for net in nets:

@@ -237,7 +237,7 @@ def _judge_writing(data: Sequence[Data]) -> Finding:
     )
     return decide(
         {
-            "an open gate lets other symbols in": clearly(loss.against(0.1), "above"),
+            "an open gate lets other symbols in": clearly(loss.against(0.0), "above"),
             "the answer follows the candidate": clearly(candidate.against(0.5), "above"),
             "and not the gate": clearly(gate.against(0.5), "above"),
         },
@@ -301,5 +301,8 @@ def _draw_store(data: Sequence[Data]) -> Bars:
 
 
 store_and_show = Experiment.described(
-    "store-and-show", _store_and_show, _draw_store, {"C29": _judge_writing, "C30": _judge_separate}
+    "store-and-show", _store_and_show, _draw_store, {"C30": _judge_separate}
+)
+input_gate = Experiment.described(
+    "input-gate", _store_and_show, _draw_store, {"C29": _judge_writing}
 )

@@ -11,13 +11,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.models import DecoderModel, ModelConfig, RecurrentConfig, TransformerConfig, build
+from translucid.models import (
+    DecoderModel,
+    ModelConfig,
+    NGramConfig,
+    NGramModel,
+    RecurrentConfig,
+    TransformerConfig,
+    build,
+)
 from translucid.parts import CellName
 from translucid.see import Axis, Bars, Lines
 from translucid_lab import Data, Experiment, Finding, Verdict, fit, random_rows
 from translucid_lab.claims.toyland_text import Sentences, sentences
 from translucid_lab.engine.intervals import clearly, difference_of, mean_of
-from translucid_lab.engine.verdict import column, decide
+from translucid_lab.engine.verdict import all_hold, column, decide
 
 BATCH, RATE = 32, 3e-3
 
@@ -118,18 +126,39 @@ vector_sizes = Experiment.described("vector-sizes", _widths, _draw_widths, {"C89
 
 SIZES = (60, 250, 1000, 4000)
 FAMILIES = ("LSTM", "Transformer")
+COUNTING = "n-grams"  # the family without a network
+ORDER = 3
 
 
 def _amounts(seed: int, quick: bool) -> Data:
-    """Best loss of each family on new text, by number of training sentences; the best step is
-    chosen on a different part of the new text."""
+    """Loss of each family on new text, by number of training sentences; for networks, the best step
+    is chosen on a different part of the new text."""
     steps, rounds = (30, 2) if quick else (120, 6)
     parts = range(seed * rounds, (seed + 1) * rounds)
-    measured: dict[str, Any] = {"sizes": list(SIZES[:2] if quick else SIZES)}
+    return by_amount([sentences(seed, size) for size in (SIZES[:2] if quick else SIZES)],
+                     seed, steps, parts)  # fmt: skip
+
+
+def by_amount(
+    amounts: Sequence[Sentences], seed: int, steps: int, part_seeds: Sequence[int]
+) -> dict[str, Any]:
+    """Loss of each family, for several amounts of text."""
+    measured: dict[str, Any] = {"sizes": [len(texts.train) for texts in amounts]}
     for family in FAMILIES:
-        measured[family] = [best_loss(sentences(seed, size), family, seed, steps, parts)
-                            for size in measured["sizes"]]  # fmt: skip
+        measured[family] = [best_loss(texts, family, seed, steps, part_seeds) for texts in amounts]
+    measured[COUNTING] = [counting_loss(texts) for texts in amounts]
     return measured
+
+
+@torch.no_grad()
+def counting_loss(texts: Sentences) -> float:
+    """Loss of interpolated n-grams on the half of the new text that networks are measured on."""
+    net = NGramModel(NGramConfig(shape="decoder", head="language", vocab=texts.vocab, order=ORDER))
+    ids, wanted = texts.train[:, :-1], texts.train[:, 1:]
+    net.fit([({"ids": ids, "mask": wanted != 0}, wanted)])
+    half = texts.new.split(len(texts.new) // 2)[1]
+    logits = net(half[:, :-1], half[:, :-1] != 0)
+    return float(F.cross_entropy(logits.flatten(0, 1), half[:, 1:].flatten(), ignore_index=0))
 
 
 def best_loss(
@@ -149,23 +178,30 @@ def best_loss(
 
 
 def _judge_amounts(data: Sequence[Data]) -> Finding:
-    places = range(len(data[0]["sizes"]))
-    gaps = [difference_of(column(data, "LSTM", at), column(data, "Transformer", at))
-            for at in places]  # fmt: skip
-    sides = [gap.against(0.0) for gap in gaps]
-    summary = ", ".join(f"{size}: {gap}" for size, gap in zip(data[0]["sizes"], gaps, strict=True))
-    why = f"loss of the LSTM less that of the Transformer, by sentences trained on: {summary}"
-    cross = "above" in sides and "below" in sides
-    verdict: Verdict = (
-        "supported" if cross else "refuted" if len(set(sides)) == 1 and "across" not in sides
-        else "undecided"
+    sizes = data[0]["sizes"]
+    others = (COUNTING, "Transformer")
+    gaps = {other: [difference_of(column(data, other, at), column(data, "LSTM", at))
+                    for at in range(len(sizes))] for other in others}  # fmt: skip
+    # Where the other family's loss is higher, the LSTM is better.
+    better = {other: [clearly(gap.against(0.0), "above") for gap in gaps[other]]
+              for other in others}  # fmt: skip
+    best = [all_hold(both) for both in zip(*better.values(), strict=True)]
+    smallest, largest = better[COUNTING][0], better["Transformer"][-1]
+    return decide(
+        {
+            "the LSTM is the best at some amount":
+                True if True in best else None if None in best else False,
+            "n-grams are better with the least text": None if smallest is None else not smallest,
+            "the Transformer is better with the most": None if largest is None else not largest,
+        },
+        f"by sentences trained on ({', '.join(map(str, sizes))}), loss above that of the LSTM: "
+        + "; ".join(f"{other} {', '.join(map(str, gaps[other]))}" for other in others),
     )  # fmt: skip
-    return Finding(verdict, why)
 
 
 def _draw_amounts(data: Sequence[Data]) -> Lines:
     sizes = tuple(map(str, data[0]["sizes"]))
-    series = {name: np.mean([run[name] for run in data], axis=0) for name in FAMILIES}
+    series = {name: np.mean([run[name] for run in data], axis=0) for name in (*FAMILIES, COUNTING)}
     return Lines("Loss on new text, by how much text there is", Axis("sentences", sizes),
                  "nats for each word", series)  # fmt: skip
 

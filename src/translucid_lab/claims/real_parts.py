@@ -1,4 +1,4 @@
-"""C52, C62, C75 on a pretrained LLaMA: heads and layers switched off, and its norms."""
+"""C52, C75 on a pretrained LLaMA: heads and layers switched off, and its norms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,14 +14,13 @@ from translucid.see import Axis, Lines, choose, switches, together
 from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.real_weights import stories, story_sentences
 from translucid_lab.claims.toyland_text import padded
-from translucid_lab.engine.intervals import clearly, mean_of, median_of
+from translucid_lab.engine.intervals import clearly, median_of
 from translucid_lab.engine.verdict import average, by_case, column, decide, has_learned
 
 SENTENCES = 120  # per seed: half to choose heads, half to measure
 ALLOWED = 0.05  # nats a token that removable heads may cost
 SPARE = 0.2  # of the heads
 HARM = 0.005  # nats a token gained by removing a harmful head
-PART = 0.25  # of the gain over token frequencies
 
 
 def _parts(seed: int, quick: bool) -> Data:
@@ -94,24 +93,6 @@ def _judge_heads(data: Sequence[Data]) -> Finding:
     )
 
 
-def _judge_layers(data: Sequence[Data]) -> Finding:
-    known = [run["frequency"] - run["whole"] for run in data]
-    cost = mean_of([float(np.median(run["layers"]) - run["whole"]) / max(gained, 1e-9)
-                    for run, gained in zip(data, known, strict=True)])  # fmt: skip
-    by_layer = ", ".join(
-        f"{at}: {mean_of([run['layers'][at] - run['whole'] for run in data]).mean:.2g}"
-        for at in range(len(data[0]["layers"]))
-    )
-    return decide(
-        {"the middle one costs less than a quarter": clearly(cost.against(PART), "below")},
-        f"leaving out one of {len(data[0]['layers'])} layers costs, in the median of the layers, "
-        f"{cost} of what the model knows above the frequency of tokens (nats a token, by layer: "
-        f"{by_layer})",
-        {"cost": cost.mean},
-        learned=_learned(data),
-    )
-
-
 def _learned(data: Sequence[Data]) -> dict[str, bool]:
     known = [run["frequency"] - run["whole"] for run in data]
     return {"a model that knows more than the frequency of tokens": has_learned(known, 0.5)}
@@ -149,5 +130,5 @@ parts = Experiment.described(
     "real-parts",
     _parts,
     _draw_parts,
-    {"C52": _judge_heads, "C62": _judge_layers, "C75": _judge_norms},
+    {"C52": _judge_heads, "C75": _judge_norms},
 )

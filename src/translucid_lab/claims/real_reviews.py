@@ -1,4 +1,5 @@
-"""C15 on real reviews: does sentiment need the whole sentence?
+"""Real reviews: does sentiment need the whole sentence (C15), and do networks with residual
+connections skip blocks that they do not need (C62)?
 
 Shapes: ids (texts, longest), padded with 0.
 """
@@ -7,18 +8,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from translucid.see import Bars
-from translucid_lab import Data, Experiment, Finding
+from translucid_lab import Data, Experiment, Finding, fit
+from translucid_lab.claims.block_contributions import DEPTHS, NETS, deletion
 from translucid_lab.claims.real_weights import lines
-from translucid_lab.claims.task_shapes import READERS, accuracies
+from translucid_lab.claims.small_nets import Deep, mean_square
+from translucid_lab.claims.task_shapes import READERS, accuracies, needs_whole
 from translucid_lab.claims.toyland_text import numbered
-from translucid_lab.engine.intervals import clearly, difference_of, median_of
-from translucid_lab.engine.verdict import column, decide, has_learned
+from translucid_lab.engine.verdict import column
 
 COMMON = 4000  # words in the vocabulary
 MAX_LENGTH = 30  # words of a review that are read
-MARGIN = 0.02
 
 
 def _reviews(seed: int, quick: bool) -> Data:
@@ -39,15 +41,7 @@ def _read(split: str) -> list[tuple[int, str]]:
 
 
 def _judge_reviews(data: Sequence[Data]) -> Finding:
-    whole = column(data, READERS[0])
-    leads = {other: difference_of(whole, column(data, other), "rank") for other in READERS[1:]}
-    return decide(
-        {f"better than the {other} by more than {MARGIN}": clearly(gain.against(MARGIN), "above")
-         for other, gain in leads.items()},
-        f"the whole sentence is right in {median_of(whole)}, ahead of "
-        + " and ".join(f"the {other} by {gain}" for other, gain in leads.items()),
-        learned={"judgments of whole sentences": has_learned(whole, 0.7)},
-    )  # fmt: skip
+    return needs_whole(data, 0.02, 0.7)
 
 
 def _draw_reviews(data: Sequence[Data]) -> Bars:
@@ -57,3 +51,42 @@ def _draw_reviews(data: Sequence[Data]) -> Bars:
 
 
 reviews = Experiment.described("real-reviews", _reviews, _draw_reviews, {"C15": _judge_reviews})
+
+
+FITTED, WORDS = 256, 500  # reviews to fit; most frequent words, which are counted
+
+
+def _blocks(seed: int, quick: bool) -> Data:
+    """Fit the sentiment of reviews, given how often each frequent word occurs, with networks of 12
+    and 36 blocks; then remove one block at a time. Each seed draws its own reviews."""
+    rows = _read("train")
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    chosen = [rows[at] for at in order[:FITTED].tolist()]
+    ids, words = numbered([text.split() for _, text in chosen], WORDS)
+    counts = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
+    x = (counts - counts.mean(dim=0)) / counts.std()
+    y = torch.tensor([[float(label)] for label, _ in chosen])
+    y = (y - y.mean()) / y.std()
+    steps = 80 if quick else 400
+    return {str(depth): {name: _costs(seed, name, depth, steps, x, y) for name in NETS}
+            for depth in (DEPTHS[:1] if quick else DEPTHS)}  # fmt: skip
+
+
+def _costs(
+    seed: int, name: str, depth: int, steps: int, x: Tensor, y: Tensor
+) -> dict[str, float | list[float]]:
+    """The loss of a trained network, and its increase without each block."""
+    torch.manual_seed(seed)
+    branch = depth**-0.5 if "small" in name else 1.0
+    net = Deep(inputs=x.shape[1], outputs=1, width=32, depth=depth, norm="layer",
+               residual=name != "plain", branch=branch)  # fmt: skip
+    fit(net, lambda: mean_square(net(x), y), steps=steps, learning_rate=2e-3)
+    with torch.no_grad():
+        whole = float(mean_square(net(x), y))
+        less = [float(mean_square(net(x, without=at), y)) for at in range(depth)]
+    return {"loss": whole, "cost": [value - whole for value in less]}
+
+
+blocks = Experiment.described(
+    "real-blocks", _blocks, deletion.draw, {"C62": deletion.claims["C62"].judge}
+)

@@ -12,6 +12,7 @@ from translucid_lab.claims.next_word_prediction import (
     WIDTHS,
     amount_of_text,
     best_loss,
+    by_amount,
     made,
     new_loss,
     one_target,
@@ -76,7 +77,26 @@ models = Experiment.described(
     vector_sizes.draw,
     {
         "C14": one_target.claims["C14"].judge,
-        "C25": amount_of_text.claims["C25"].judge,
         "C89": vector_sizes.claims["C89"].judge,
     },
+)
+
+
+AMOUNTS = (250, 2000, 16_000, 32_000)
+STEPS, PARTS = 300, 8
+
+
+def _amounts(seed: int, quick: bool) -> Data:
+    """Loss of an LSTM, a Transformer and n-grams on new text, by amount of training text, up to
+    640,000 words."""
+    ids = _table()
+    order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
+    new = ids[order[max(AMOUNTS) : max(AMOUNTS) + NEW]]
+    sizes, steps, parts = (AMOUNTS[:2], 20, 2) if quick else (AMOUNTS, STEPS, PARTS)
+    amounts = [Sentences(ids[order[:size]], new, COMMON + 2) for size in sizes]
+    return by_amount(amounts, seed, steps, range(seed * PARTS, seed * PARTS + parts))
+
+
+amounts = Experiment.described(
+    "real-amounts", _amounts, amount_of_text.draw, {"C25": amount_of_text.claims["C25"].judge}
 )

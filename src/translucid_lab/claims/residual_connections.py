@@ -12,11 +12,11 @@ from torch import nn
 from translucid.models import Layer, TransformerConfig, build
 from translucid.parts import NormName, Placement
 from translucid.see import Axis, Lines
-from translucid_lab import Data, Experiment, Finding, FitStep, fit
+from translucid_lab import Data, Experiment, Finding, FitStep, Interval, fit
 from translucid_lab.claims.small_nets import Deep, mean_square, smooth_target
 from translucid_lab.claims.toyland_text import next_words
-from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
-from translucid_lab.engine.verdict import average, by_case, column, has_learned
+from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of, ratio_of
+from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
 
 ORDERS: dict[str, tuple[NormName, Placement]] = {
     "post": ("layer", "post"),
@@ -26,7 +26,6 @@ ORDERS: dict[str, tuple[NormName, Placement]] = {
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 STARTS = (0.5, 3.0)  # factors on the layers' initial weights, at the middle rate
 SETTINGS = ("no warm-up", "warm-up", "other starts")
-NEED = 0.05  # nats
 
 
 def _order(seed: int, quick: bool) -> Data:
@@ -79,25 +78,35 @@ def _sensitivity(data: Sequence[Data], order: str, setting: str) -> list[float]:
 
 
 def _judge_order(data: Sequence[Data]) -> Finding:
-    better = {f"lower loss, {setting}": difference_of(_over(data, "post", setting),
-                                                      _over(data, "none", setting))
-              for setting in SETTINGS}  # fmt: skip
-    better |= {f"less sensitive to {name}": difference_of(_sensitivity(data, "post", setting),
-                                                          _sensitivity(data, "none", setting))
-               for name, setting in (("the rate", SETTINGS[0]),
-                                     ("the start", SETTINGS[2]))}  # fmt: skip
-    cases = {case: clearly(interval.against(0.0), "below") for case, interval in better.items()}
-    gain = {order: np.subtract(_over(data, order, "no warm-up"), _over(data, order, "warm-up"))
+    cases: dict[str, bool | None] = {}
+    parts: list[str] = []
+    # The start was varied without warm-up only.
+    for case, starts in (("no warm-up", True), ("warm-up", False)):
+        better = difference_of(_over(data, "post", case), _over(data, "none", case), "rank")
+        spread = {"learning rates": _spread(data, case)}
+        if starts:
+            spread["starts"] = _spread(data, "other starts")
+        cases[f"with {case}"] = all_hold((
+            clearly(better.against(0.0), "below"),
+            *(clearly(ratio.against(1.0), "below") for ratio in spread.values()),
+        ))  # fmt: skip
+        parts.append(
+            f"with {case}, the loss differs by {better} nats"
+            + "".join(f", its spread over {name} is {ratio} times as large"
+                      for name, ratio in spread.items())
+        )  # fmt: skip
+    gain = {order: median_of(np.subtract(_over(data, order, "no warm-up"),
+                                         _over(data, order, "warm-up")).tolist())
             for order in ORDERS}  # fmt: skip
-    more = difference_of(gain["post"].tolist(), gain["pre"].tolist())
-    cases["no more warm-up than pre-norm"] = clearly(more.against(NEED), "below")
     return by_case(
-        cases, "post-norm less no norm: "
-        + ", ".join(f"{case} {value}" for case, value in better.items())
-        + f"; warm-up gains post-norm {mean_of(gain['post'].tolist())} and pre-norm "
-        f"{mean_of(gain['pre'].tolist())}, {more} more",
-        "what is asked: the loss, how much rate and start matter, or warm-up", {"needs": more.mean},
+        cases, f"post-norm against no norm: {'; '.join(parts)}. Warm-up lowers the loss by "
+        f"{gain['post']} with post-norm, {gain['pre']} with pre-norm, {gain['none']} with no norm",
+        "warm-up",
     )  # fmt: skip
+
+
+def _spread(data: Sequence[Data], setting: str) -> Interval:
+    return ratio_of(_sensitivity(data, "post", setting), _sensitivity(data, "none", setting))
 
 
 def _draw_order(data: Sequence[Data]) -> Lines:

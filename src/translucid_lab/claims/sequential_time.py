@@ -8,104 +8,95 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translucid import Trace
 from translucid.models import DecoderModel, GenerationInputs
-from translucid.parts import Layout, Recurrent, SelfAttention
+from translucid.parts import CellName, Layout, Recurrent, SelfAttention
 from translucid.see import Axis, Lines
 from translucid_lab import Data, Experiment, Finding, Interval
 from translucid_lab.claims.next_word_prediction import made, recurrent, transformer
 from translucid_lab.engine.intervals import clearly, ratio_of
-from translucid_lab.engine.verdict import column, decide
+from translucid_lab.engine.verdict import average, by_case, column, decide, not_tested
 
-WIDTH = 64
-COUNTED = (16, 32, 64, 128)  # tokens: chains are counted
+TOKENS = (64, 256, 1024, 4096)
+LONG = TOKENS[1:]  # lengths that the rule uses
+CELLS: tuple[CellName, ...] = ("rnn", "lstm")
+TURNS = 4
+GPU_TEXTS = 8
 
 
-def _times(seed: int, quick: bool) -> Data:
-    """For each length, count the longest chain of dependent operations, and find the best time of
-    several forward and backward passes over one text. The networks take turns, on one core and on a
-    GPU if there is one. Timings differ between runs."""
-    lengths, turns = ((64, 256, 1024), 3) if quick else ((64, 256, 1024, 4096), 5)
+def _on_cpu(seed: int, quick: bool) -> Data:
+    """On one core, one text of width 64."""
+    return _times(seed, TOKENS[:3] if quick else TOKENS, "cpu", texts=1, width=64)
+
+
+def _on_gpu(seed: int, quick: bool) -> Data:
+    """On a GPU, several texts of width 256; no times without a GPU."""
+    if not torch.cuda.is_available():
+        return {"device": "", "lengths": list(TOKENS)}
+    return _times(seed, TOKENS, "cuda", texts=GPU_TEXTS, width=256)
+
+
+def _times(seed: int, lengths: Sequence[int], device: str, *, texts: int, width: int) -> Data:
+    """The best time of several passes forward and backward, for each network and length. The
+    networks take turns. Timings differ between runs."""
     torch.manual_seed(seed)
-    nets = {"RNN": Recurrent("rnn", WIDTH, WIDTH), "attention": SelfAttention(WIDTH, heads=4)}
-    operations = {name: [dependent_operations(net, length) for length in COUNTED]
-                  for name, net in nets.items()}  # fmt: skip
-    seconds: dict[str, dict[str, list[float]]] = {}
-    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        seconds[device] = {name: [] for name in nets}
-        for length in lengths:
-            x = torch.randn(1, length, WIDTH, device=device)
-            taken: dict[str, list[float]] = {name: [] for name in nets}
-            for _ in range(turns + 1):
-                for name, net in nets.items():
-                    taken[name].append(_seconds(net.to(device), x))
-            for name in nets:
-                seconds[device][name].append(min(taken[name][1:]))  # the first one warms up
-    return {"counted": list(COUNTED), "operations": operations, "lengths": list(lengths),
-            "seconds": seconds}  # fmt: skip
+    nets: dict[str, nn.Module] = {cell: Recurrent(cell, width, width) for cell in CELLS}
+    nets["attention"] = SelfAttention(width, heads=4)
+    seconds: dict[str, list[float]] = {name: [] for name in nets}
+    for length in lengths:
+        x = torch.randn(texts, length, width, device=device)
+        taken: dict[str, list[float]] = {name: [] for name in nets}
+        for _ in range(TURNS + 1):
+            for name, net in nets.items():
+                taken[name].append(_seconds(net.to(device), x))
+        for name in nets:
+            seconds[name].append(min(taken[name][1:]))  # the first one warms up
+    name = torch.cuda.get_device_name() if device == "cuda" else "one core"
+    return {"device": name, "lengths": list(lengths), **seconds}
 
 
 def _seconds(net: nn.Module, x: Tensor) -> float:
-    began = time.perf_counter()
+    # On a CPU, the time of this thread, which other load does not change.
+    clock = time.perf_counter if x.is_cuda else time.thread_time
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    began = clock()
     output = net(x)[0] if isinstance(net, Recurrent) else net(x, Layout())
     output.sum().backward()
     if x.is_cuda:
         torch.cuda.synchronize()
-    return time.perf_counter() - began
-
-
-def dependent_operations(net: nn.Module, length: int) -> int:
-    """Length of the longest chain of dependent operations, which cannot run in parallel. The
-    network is traced, so that it does not use fused kernels."""
-    x, trace = torch.randn(1, length, WIDTH), Trace("*")
-    output = net(x, trace=trace)[0] if isinstance(net, Recurrent) else net(x, Layout(), trace=trace)
-    chain: dict[Any, int] = {}
-    waiting: list[tuple[Any, bool]] = [(output.sum().grad_fn, False)]
-    while waiting:
-        node, seen = waiting.pop()
-        needed = [before for before, _ in node.next_functions if before is not None]
-        if seen:
-            chain[node] = 1 + max((chain[before] for before in needed), default=0)
-        elif node not in chain:
-            waiting += [(node, True), *((before, False) for before in needed)]
-    return chain[node]
+    return clock() - began
 
 
 def _judge_times(data: Sequence[Data]) -> Finding:
-    (first,) = data[:1]
-    counted, lengths = first["counted"], first["lengths"]
-    rnn, attention = (first["operations"][name] for name in ("RNN", "attention"))
-    grows = (rnn[-1] - rnn[0]) / (counted[-1] - counted[0])
-    times = {
-        device: ", ".join(f"{length}: {a / b:.2g}" for length, a, b in
-                          zip(lengths, seconds["RNN"], seconds["attention"], strict=True))
-        for device, seconds in first["seconds"].items()
-    }  # fmt: skip
-    return decide(
-        {
-            "an RNN does at least one after another for every token": grows >= 1,
-            "self-attention does as many at every length": len(set(attention)) == 1,
-        },
-        f"operations that need the one before, by length {', '.join(map(str, counted))}: RNN "
-        f"{', '.join(map(str, rnn))}, {grows:.3g} for every token; self-attention "
-        f"{', '.join(map(str, attention))}. What that takes in time depends on the machine: an RNN "
-        "against self-attention, by length, "
-        + "; ".join(f"on {device} {ratios}" for device, ratios in times.items()),
-        {"for every token": grows},
-    )
-
-
-def _draw_times(data: Sequence[Data]) -> Lines:
-    (first,) = data[:1]
-    return Lines(
-        "Operations that must wait for the one before",
-        Axis("tokens", tuple(map(str, first["counted"]))), "longest chain of operations",
-        {name: np.array(chain, dtype=float) for name, chain in first["operations"].items()},
-        logarithmic=True, note="one layer forward; no number of cores shortens a chain",
+    if not all(run["device"] for run in data):
+        return not_tested("no GPU here: nothing was timed", ["a GPU"])
+    cases: dict[str, bool | None] = {}
+    parts = []
+    for cell in CELLS:
+        for length in (length for length in data[0]["lengths"] if length in LONG):
+            at = data[0]["lengths"].index(length)
+            ratio = ratio_of(column(data, cell, at), column(data, "attention", at))
+            cases[f"{cell.upper()} at {length} tokens"] = clearly(ratio.against(1.0), "above")
+            parts.append(f"{cell.upper()} at {length} tokens {ratio}")
+    return by_case(
+        cases, f"on {data[0]['device']}, a pass forward and backward takes, times that of "
+        f"self-attention: {', '.join(parts)}", "the kind of RNN and the length",
     )  # fmt: skip
 
 
-times = Experiment.described("recurrence-time", _times, _draw_times, {"C23": _judge_times})
+def _draw_times(data: Sequence[Data]) -> Lines:
+    lengths = data[0]["lengths"]
+    timed = [run for run in data if run["device"]]
+    series = {name: average(timed, name).numpy() if timed else np.full(len(lengths), np.nan)
+              for name in (*CELLS, "attention")}  # fmt: skip
+    return Lines(
+        "A pass forward and backward", Axis("tokens", tuple(map(str, lengths))), "seconds", series,
+        logarithmic=True, note=f"on {data[0]['device']}" if timed else "no GPU here",
+    )  # fmt: skip
+
+
+times = Experiment.described("recurrence-time", _on_cpu, _draw_times, {"C23": _judge_times})
+gpu_times = Experiment.described("gpu-time", _on_gpu, _draw_times, {"C23": _judge_times})
 
 
 LENGTHS = (32, 128, 512)

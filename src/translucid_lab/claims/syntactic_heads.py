@@ -22,8 +22,8 @@ from translucid.see import Axis, Grid, Heat, choose, switches
 from translucid.tasks import IGNORE
 from translucid_lab import Data, Experiment, Finding, fit
 from translucid_lab.claims.attention_tasks import patterns
-from translucid_lab.engine.intervals import clearly, difference_of, mean_of, median_of
-from translucid_lab.engine.verdict import all_hold, by_case, column, has_learned
+from translucid_lab.engine.intervals import clearly, difference_of, median_of
+from translucid_lab.engine.verdict import all_hold, column, decide, has_learned
 
 WITHOUT_NUMBER = {"am": "be", "is": "be", "are": "be", "was": "were", "has": "have", "does": "do",
                   "goes": "go"}  # fmt: skip
@@ -229,31 +229,28 @@ def roles(data: Data) -> list[bool]:
 
 
 def _judge_links(data: Sequence[Data]) -> Finding:
-    cases: dict[str, bool | None] = {}
-    loss = mean_of(column(data, "loss"))
-    parts = [f"loss {loss} nats a word"]
-    for relation, name in zip(RELATIONS, ("verb and subject", "pronoun"), strict=True):
+    sides: dict[str, bool | None] = {}
+    parts = [f"loss {median_of(column(data, 'loss'))} nats a word"]
+    for relation, name in zip(RELATIONS, ("verb and subject", "pronoun and noun"), strict=True):
         fraction = [run[relation]["share"][run[relation]["best"]] for run in data]
         baseline = column(data, relation, "baseline")
         lost, elsewhere = (column(data, relation, key) for key in ("lost", "lost elsewhere"))
-        sides = (
+        more = difference_of(lost, elsewhere, "rank")
+        sides[name] = all_hold((
             clearly(difference_of(fraction, baseline, "rank").against(BEATS), "above"),
-            clearly(difference_of(lost, elsewhere).against(0.0), "above"),
-        )
-        cases[name] = all_hold(sides)
+            clearly(more.against(0.0), "above"),
+        ))  # fmt: skip
         parts.append(
             f"{name}: the best head meets {median_of(fraction)} of the links, a fixed offset "
-            f"{median_of(baseline)}; without it these words lose {mean_of(lost)} nats and others "
-            f"{mean_of(elsewhere)}"
+            f"{median_of(baseline)}; without it these words lose {more} nats more than others"
         )
     order = median_of([max(run["fixed"]) for run in data])
-    cases["word order"] = clearly(order.against(0.5), "above")
+    sides["word order"] = clearly(order.against(0.5), "above")
     heads_with_role = median_of([float(np.mean(roles(run))) for run in data])
-    cases["more than half of the heads"] = clearly(heads_with_role.against(0.5), "above")
     parts.append(f"the steadiest head looks at one distance at {order} of the words")
     parts.append(f"{heads_with_role} of all heads have one of these roles")
-    return by_case(
-        cases, "; ".join(parts), "the relation and the head",
+    return decide(
+        sides, "; ".join(parts),
         learned={"German words": has_learned(column(data, "loss"), LEARNED, below=True)},
     )  # fmt: skip
 

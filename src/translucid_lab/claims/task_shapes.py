@@ -42,7 +42,8 @@ def token_loss(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 LABELS = ("positive", "negative")  # without neutral sentences
-READERS = ("whole sentence", "first half", "bag of words")
+READERS = ("whole sentence", "first half", "second half", "bag of words")
+HALVES = READERS[1:3]
 
 
 def _judgments(seed: int, quick: bool) -> Data:
@@ -57,12 +58,13 @@ def _judgments(seed: int, quick: bool) -> Data:
 def accuracies(
     ids: Tensor, words: int, labels: Tensor, train: int, steps: int, seed: int
 ) -> dict[str, float]:
-    """Train three classifiers on the first `train` texts: one reads the whole text, one its first
-    half, one a bag of words. Return the accuracy of each on the other texts."""
-    halves = torch.stack([first_half(row) for row in ids])
+    """Train four classifiers on the first `train` texts: one reads the whole text, two its first or
+    second half, one a bag of words. Return the accuracy of each on the other texts."""
+    first = torch.stack([first_half(row) for row in ids])
+    second = torch.stack([second_half(row) for row in ids])
     bags = torch.stack([torch.bincount(row, minlength=words)[1:].float() for row in ids])
     measured = {}
-    for reader, x in zip(READERS, (ids, halves, bags), strict=True):
+    for reader, x in zip(READERS, (ids, first, second, bags), strict=True):
         torch.manual_seed(seed)
         net = bag(words - 1) if reader == "bag of words" else classifier(words)
         measured[reader] = accuracy(net, x, labels, train, steps, seed)
@@ -80,6 +82,13 @@ def first_half(row: Tensor) -> Tensor:
     kept = row.clone()
     kept[(int((row != 0).sum()) + 1) // 2 :] = 0
     return kept
+
+
+def second_half(row: Tensor) -> Tensor:
+    """The words after the first half, moved to the beginning of the row."""
+    length = int((row != 0).sum())
+    begin = length // 2
+    return F.pad(row[begin:length], (0, len(row) - length + begin))
 
 
 def classifier(words: int) -> nn.Module:
@@ -104,18 +113,21 @@ def accuracy(net: nn.Module, x: Tensor, labels: Tensor, train: int, steps: int, 
         return float((called(new).argmax(-1) == labels[new]).float().mean())
 
 
-def _judge_judgments(data: Sequence[Data]) -> Finding:
+def needs_whole(data: Sequence[Data], margin: float, learned: float) -> Finding:
+    """Whether a reader of the whole sentence is clearly better than readers of either half."""
     whole = column(data, READERS[0])
-    improvements = {
-        other: difference_of(whole, column(data, other), "rank") for other in READERS[1:]
-    }
-    sides = {f"better than the {other} by more than 0.1": clearly(gain.against(0.1), "above")
-             for other, gain in improvements.items()}  # fmt: skip
-    summary = " and ".join(f"the {other} by {gain}" for other, gain in improvements.items())
+    lead = {other: difference_of(whole, column(data, other), "rank") for other in READERS[1:]}
     return decide(
-        sides, f"the whole sentence is right in {median_of(whole)}, ahead of {summary}",
-        learned={"judgments of whole sentences": has_learned(whole, 0.8)},
+        {f"better than the {half} by more than {margin}": clearly(
+            lead[half].against(margin), "above") for half in HALVES},
+        f"the whole sentence is right in {median_of(whole)}, ahead of "
+        + ", ".join(f"the {other} by {gain}" for other, gain in lead.items()),
+        learned={"judgments of whole sentences": has_learned(whole, learned)},
     )  # fmt: skip
+
+
+def _judge_judgments(data: Sequence[Data]) -> Finding:
+    return needs_whole(data, 0.1, 0.8)
 
 
 def _draw_judgments(data: Sequence[Data]) -> Bars:

@@ -1,38 +1,66 @@
 """C59: attention in a sentence of three words, "I am Tom"."""
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from translucid.models import Network, TransformerConfig, build
-from translucid.see import Axis, Heat
+from translucid.see import Axis, Grid, Heat
 from translucid.tasks import IGNORE
 from translucid_lab import Data, Experiment, Finding
 from translucid_lab.claims.attention_tasks import Batch, patterns, right, train
 from translucid_lab.engine.intervals import clearly, fraction_of, median_of
-from translucid_lab.engine.verdict import average, column, decide, has_learned
+from translucid_lab.engine.verdict import all_hold, average, by_case, column, has_learned
 
-# Each subject with its form of "to be" and its possible names. The form narrows down the subject,
-# and the name depends on the subject alone, so that either link is useful.
+Sentence = tuple[str, str, str]
 MEN, WOMEN = ("Tom", "Max"), ("Anna", "Julia")
-SUBJECTS = {"I": ("am", MEN), "me": ("am", WOMEN), "he": ("is", MEN), "she": ("is", WOMEN)}
-SENTENCES = tuple((subject, verb, name) for subject, (verb, names) in SUBJECTS.items()
-                  for name in names)  # fmt: skip
-VOCABULARY = ("?", *sorted({word for sentence in SENTENCES for word in sentence}))
-FILLED = 0.7
+# The claim does not say what the words depend on. In each language, the verb narrows down the
+# subject, and the names that may follow depend on something else.
+LANGUAGES: dict[str, tuple[Sentence, ...]] = {
+    "names depend on the subject": tuple(
+        (subject, verb, name)
+        for subject, verb, names in (("I", "am", MEN), ("me", "am", WOMEN), ("he", "is", MEN),
+                                     ("she", "is", WOMEN))
+        for name in names
+    ),
+    "names depend on the verb": tuple(
+        (subject, verb, name)
+        for subject, verb, names in (("I", "am", MEN), ("I", "was", WOMEN), ("he", "is", MEN),
+                                     ("he", "was", WOMEN))
+        for name in names
+    ),
+    "names are free": tuple(
+        (subject, verb, name) for subject, verb in (("I", "am"), ("he", "is"))
+        for name in (*MEN, *WOMEN)
+    ),
+}  # fmt: skip
+WORDS = {word for sentences in LANGUAGES.values() for sentence in sentences for word in sentence}
+VOCABULARY = ("?", *sorted(WORDS))
+FILLED = 0.9  # of what the language allows
 LINKS = {"I → am": (0, 1), "name → I": (2, 0)}
-ASKED = tuple(sentence for sentence in SENTENCES if sentence[0] == "I")
 
 
 def numbers(sentences: Sequence[Sequence[str]]) -> Tensor:
     return torch.tensor([[VOCABULARY.index(word) for word in sentence] for sentence in sentences])
 
 
-def _hidden(rows: int, generator: torch.Generator) -> Batch:
+def possible(sentences: Sequence[Sentence]) -> float:
+    """The largest fraction of hidden words that can be filled in: one word for each context."""
+    contexts = {(place, sentence[:place] + sentence[place + 1 :])
+                for sentence in sentences for place in range(3)}  # fmt: skip
+    counts = [Counter(sentence[place] for sentence in sentences
+                      if sentence[:place] + sentence[place + 1 :] == rest)
+              for place, rest in contexts]  # fmt: skip
+    return sum(max(count.values()) for count in counts) / (3 * len(sentences))
+
+
+def _hidden(sentences: Sequence[Sentence], rows: int, generator: torch.Generator) -> Batch:
     """Sentences with one hidden word, which is the target."""
-    whole = numbers(SENTENCES)[torch.randint(len(SENTENCES), (rows,), generator=generator)]
+    whole = numbers(sentences)[torch.randint(len(sentences), (rows,), generator=generator)]
     hide = torch.randint(3, (rows, 1), generator=generator) == torch.arange(3)
     return whole.masked_fill(hide, 0), whole.masked_fill(~hide, IGNORE)
 
@@ -46,16 +74,21 @@ def _three_net(seed: int) -> Network:
 
 
 def _three_words(seed: int, quick: bool) -> Data:
-    """Train several small networks to fill in a hidden word, and find the strongest attention links
-    in "I am Tom"."""
+    """In each language, train several small networks to fill in a hidden word, and find the
+    strongest attention links in "I am Tom"."""
     nets, steps = (3, 50) if quick else (10, 300)
+    return {language: _links(sentences, seed, nets, steps)
+            for language, sentences in LANGUAGES.items()}  # fmt: skip
+
+
+def _links(sentences: Sequence[Sentence], seed: int, nets: int, steps: int) -> dict[str, Any]:
     maps, accuracy = [], []
-    fresh = _hidden(200, torch.Generator().manual_seed(seed + 1_000_000))
-    for number in range(nets):
-        net = train(_three_net(1000 * seed + number), lambda generator: _hidden(32, generator),
-                  1000 * seed + number, steps=steps, rate=1e-2)  # fmt: skip
+    fresh = _hidden(sentences, 200, torch.Generator().manual_seed(seed + 1_000_000))
+    for number in range(1000 * seed, 1000 * seed + nets):
+        net = train(_three_net(number), lambda generator: _hidden(sentences, 32, generator),
+                    number, steps=steps, rate=1e-2)  # fmt: skip
         accuracy.append(right(net, fresh))
-        maps.append(torch.stack([_looks(net, place) for place in range(3)]))
+        maps.append(torch.stack([_looks(net, sentences, place) for place in range(3)]))
     return {
         "accuracy": float(np.mean(accuracy)),
         "nets": nets,
@@ -65,9 +98,9 @@ def _three_words(seed: int, quick: bool) -> Data:
     }  # fmt: skip
 
 
-def _looks(net: Network, place: int) -> Tensor:
-    """Attention weights of the word at this position when it is hidden."""
-    hidden = numbers(ASKED)
+def _looks(net: Network, sentences: Sequence[Sentence], place: int) -> Tensor:
+    """Attention weights of the word at this position of "I am Tom" when it is hidden."""
+    hidden = numbers([sentence for sentence in sentences if sentence[:2] == ("I", "am")])
     hidden[:, place] = 0
     return patterns(net, hidden)[0][:, 0, place].mean(dim=0)
 
@@ -80,29 +113,41 @@ def strongest(pattern: Tensor, word: int, other: int) -> bool:
 
 
 def _judge_three_words(data: Sequence[Data]) -> Finding:
-    nets = data[0]["nets"] * len(data)
-    intervals = {
-        name: fraction_of(round(sum(run["links"][name] * run["nets"] for run in data)), nets)
-        for name in LINKS
-    }
-    summary = ", ".join(f"{name} in {value}" for name, value in intervals.items())
-    return decide(
-        {f"{name} in most nets": clearly(interval.against(0.5), "above")
-         for name, interval in intervals.items()},
-        f"strongest link to another word: {summary} of the nets (guessing: 0.5); hidden words "
-        f"filled in: {median_of(column(data, 'accuracy'))}",
-        learned={"hidden words": has_learned(column(data, "accuracy"), FILLED)},
+    cases: dict[str, bool | None] = {}
+    learned: dict[str, bool] = {}
+    parts = []
+    for language, sentences in LANGUAGES.items():
+        runs = [run[language] for run in data]
+        nets = sum(run["nets"] for run in runs)
+        fractions = {
+            name: fraction_of(round(sum(run["links"][name] * run["nets"] for run in runs)), nets)
+            for name in LINKS
+        }
+        cases[language] = all_hold(
+            clearly(interval.against(0.5), "above") for interval in fractions.values()
+        )
+        filled = column(runs, "accuracy")
+        learned[language] = has_learned(filled, FILLED * possible(sentences))
+        links = ", ".join(f"{name} in {interval}" for name, interval in fractions.items())
+        parts.append(f"where {language}, {links} (hidden words filled in: {median_of(filled)} of "
+                     f"{possible(sentences):.2f} possible)")  # fmt: skip
+    return by_case(
+        cases, f"strongest link to another word, as a fraction of the nets: {'; '.join(parts)}",
+        "what the words of the language depend on", learned=learned,
     )  # fmt: skip
 
 
-def _draw_three_words(data: Sequence[Data]) -> Heat:
-    values = average(data, "map").numpy()
-    return Heat(
-        "Who looks at whom in “I am Tom”", values, Axis("looks from", ("I", "am", "name")),
-        Axis("to", ("I", "am", "name")), "unit", frames=tuple(LINKS.values()),
-        texts=tuple(tuple(f"{value:.2f}" for value in row) for row in values),
-        note="mean of all nets, the word that looks hidden; frames: the links of the claim",
-    )  # fmt: skip
+def _draw_three_words(data: Sequence[Data]) -> Grid:
+    axes = Axis("looks from", ("I", "am", "name")), Axis("to", ("I", "am", "name"))
+    heats = []
+    for language in LANGUAGES:
+        values = average(data, language, "map").numpy()
+        texts = tuple(tuple(f"{value:.2f}" for value in row) for row in values)
+        heats.append(Heat(language.capitalize(), values, *axes, "unit", texts=texts,
+                          frames=tuple(LINKS.values())))  # fmt: skip
+    return Grid("Who looks at whom in “I am Tom”", tuple(heats), len(heats),
+                note="mean of all nets, the word that looks hidden; frames: the links of the claim"
+               )  # fmt: skip
 
 
 three_words = Experiment.described(

@@ -13,6 +13,7 @@ from translucid_lab.engine.experiment import (
     in_plain_words,
 )
 from translucid_lab.engine.fingerprints import fingerprint
+from translucid_lab.engine.intervals import BarComparison
 from translucid_lab.engine.results import Kept, Results
 from translucid_lab.engine.statistics import benjamini_hochberg
 from translucid_lab.engine.verdict import UNDECIDED, Finding, Verdict, compared
@@ -62,8 +63,14 @@ class Evidence:
         return kept.hashes.get(key) != fingerprint(made, key)
 
     @property
+    def frozen_first(self) -> bool | None:
+        """Whether the rule was frozen before the measurement; None if it was never frozen."""
+        day = self.kept.frozen.get(self.claim.key) if self.kept else None
+        return None if not day or self.kept is None else not later(day, self.kept)
+
+    @property
     def rule_text(self) -> str:
-        """A sentence with the hash of the rule that judged, and the day the rule was frozen."""
+        """A sentence with the hash of the rule that judged, and when the rule was frozen."""
         if self.kept is None:
             return ""
         if self.older_rule:
@@ -89,6 +96,7 @@ class Evidence:
                 f"The verdict holds down to a level of {max(finding.p, 1e-12):.2g}; {len(decided)} "
                 f"of {len(finding.comparisons)} comparisons are decided after Holm's correction."
             )
+        sentences += map(corrected, finding.comparisons)
         sentences += [self.repetition, self.other_machine, self.other_size]
         return [sentence for sentence in sentences if sentence]
 
@@ -204,9 +212,20 @@ class Evidence:
         return first is not None and any(one.verdict != first.verdict for one in self.repetitions)
 
 
+def corrected(made: BarComparison) -> str:
+    """A sentence on a comparison that only the correction leaves open; empty for others."""
+    if made.side != "across" or made.low <= made.bar <= made.high:
+        return ""
+    low, high = made.corrected
+    return (
+        f"Corrected, {made.value:.3g} [{made.low:.3g}, {made.high:.3g}] becomes [{low:.3g}, "
+        f"{high:.3g}], so it does not decide against {made.bar:.3g}."
+    )
+
+
 def later(day: str, kept: Kept) -> str:
     """A remark if a rule was frozen after the measurement that it judges."""
-    if day <= kept.date[:10]:
+    if day.rstrip("Z") <= kept.date[: len(day.rstrip("Z"))]:  # a day, or a day and a time
         return ""
     return (
         f" That is later than the measurement ({kept.date[:10]}): the rule was changed when its "

@@ -31,6 +31,7 @@ Side = Literal["above", "below", "across"]
 # Student's t on the numbers, their logarithms or their log odds; or the median, with rank tests.
 Method = Literal["t", "log", "logit", "rank"]
 LEVEL = 1 - CONFIDENCE
+Bounds = Callable[[float], tuple[float, float]]  # of an interval, by its confidence
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class BarComparison:
     adjusted: float  # p-value after Holm's correction over all comparisons of the claim
     side: Side
     values: tuple[float, ...] = ()  # one for each seed, in order
+    corrected: tuple[float, float] = (-math.inf, math.inf)  # the interval after Holm's correction
 
 
 class Family:
@@ -54,21 +56,26 @@ class Family:
     def __init__(self, level: float = LEVEL) -> None:
         self.level = level
         self.made: dict[tuple[float, float, float, float, str], BarComparison] = {}
+        self.bounds: dict[tuple[float, float, float, float, str], Bounds] = {}
         self.adjusted: dict[tuple[float, float, float, float, str], float] = {}
 
-    def side(self, comparison: BarComparison) -> Side:
+    def side(self, comparison: BarComparison, bounds: Bounds) -> Side:
         key = (comparison.value, comparison.low, comparison.high, comparison.bar, comparison.method)
         adjusted = max(self.adjusted.get(key, comparison.p), comparison.p)
         side = _side(comparison.value, comparison.bar, adjusted <= self.level)
-        self.made[key] = replace(comparison, adjusted=adjusted, side=side)
+        self.made[key], self.bounds[key] = replace(comparison, adjusted=adjusted, side=side), bounds
         return side
 
     def comparisons(self) -> tuple[BarComparison, ...]:
-        """All comparisons, corrected."""
+        """All comparisons, corrected. A corrected interval has the level that Holm's correction
+        leaves for its comparison, so it excludes the bar exactly if the comparison is decided."""
         return tuple(
-            replace(made, adjusted=p, side=_side(made.value, made.bar, p <= self.level))
-            for made, p in zip(self.made.values(), self.adjusted.values(), strict=True)
-        )
+            replace(
+                made, adjusted=p, side=_side(made.value, made.bar, p <= self.level),
+                corrected=self.bounds[key](1 - self.level * (made.p / p if p else 1.0)),
+            )
+            for (key, made), p in zip(self.made.items(), self.adjusted.values(), strict=True)
+        )  # fmt: skip
 
     def adjust(self) -> bool:
         """Correct the p-values of all comparisons so far. Return whether any comparison is new
@@ -107,6 +114,7 @@ class Interval:
     high: float
     method: str = field(default="bounds", compare=False)
     test: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
+    bounds: Bounds | None = field(default=None, compare=False, repr=False)
     values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     def p(self, bar: float) -> float:
@@ -121,9 +129,10 @@ class Interval:
         family = _family.get()
         if family is None:
             return side
-        return family.side(
-            BarComparison(self.mean, self.low, self.high, bar, self.method, p, p, side, self.values)
+        made = BarComparison(
+            self.mean, self.low, self.high, bar, self.method, p, p, side, self.values
         )
+        return family.side(made, self.bounds or (lambda confidence: (self.low, self.high)))
 
     def __str__(self) -> str:
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
@@ -156,8 +165,13 @@ def mean_of(values: Sequence[float], by: Method = "t") -> Interval:
             return sign_test([number - bar for number in numbers])
         return t_test(numbers, bar, scale)
 
-    mean, low, high = map(float, t_interval(np.array(numbers), scale))
-    return Interval(mean, low, high, "t" if by == "t" else f"t, {by}", test, tuple(numbers))
+    def bounds(confidence: float) -> tuple[float, float]:
+        _, low, high = map(float, t_interval(np.array(numbers), scale, confidence))
+        return low, high
+
+    mean = float(t_interval(np.array(numbers), scale)[0])
+    method = "t" if by == "t" else f"t, {by}"
+    return Interval(mean, *bounds(CONFIDENCE), method, test, bounds, tuple(numbers))
 
 
 def median_of(values: Sequence[float]) -> Interval:
@@ -166,10 +180,14 @@ def median_of(values: Sequence[float]) -> Interval:
     numbers = [float(value) for value in values]
     if not numbers or any(map(math.isnan, numbers)):
         return UNKNOWN
-    median, low, high = map(float, median_interval(np.array(numbers)))
+
+    def bounds(confidence: float) -> tuple[float, float]:
+        _, low, high = map(float, median_interval(np.array(numbers), confidence))
+        return low, high
+
     return Interval(
-        median, low, high, "rank",
-        lambda bar: sign_test([number - bar for number in numbers]), tuple(numbers),
+        float(np.median(numbers)), *bounds(CONFIDENCE), "rank",
+        lambda bar: sign_test([number - bar for number in numbers]), bounds, tuple(numbers),
     )  # fmt: skip
 
 
@@ -188,10 +206,10 @@ def fraction_of(successes: int, tries: int) -> Interval:
     """A fraction of successes, with the exact interval of Clopper and Pearson."""
     if not 0 <= successes <= tries or tries == 0:
         raise ValueError(f"{successes} of {tries} is not a fraction")
-    low, high = clopper_pearson(successes, tries)
     return Interval(
-        successes / tries, low, high, "binomial",
+        successes / tries, *clopper_pearson(successes, tries), "binomial",
         lambda bar: binomial_test(successes, tries, min(max(bar, 0.0), 1.0)),
+        lambda confidence: clopper_pearson(successes, tries, confidence),
     )  # fmt: skip
 
 

@@ -117,15 +117,17 @@ LEAST = 1e-12  # smallest p-value that is printed
 
 
 def dots(comparisons: Sequence[BarComparison]) -> str:
-    """One row per comparison, on its own scale: seeds as dots, the interval and the bar."""
+    """One row per comparison, on its own scale: seeds as dots, the interval (thick), the corrected
+    interval (thin) and the bar."""
     rows = "".join(_row(made) for made in comparisons)
     return f'<ul class="dots">{rows}</ul>'
 
 
 def _row(made: BarComparison) -> str:
     text = (
-        f"{made.value:.3g} [{made.low:.3g}, {made.high:.3g}] against {made.bar:.3g}: {made.side}, "
-        f"{_p(made.p)}, corrected {_p(made.adjusted)} ({made.method})"
+        f"{made.value:.3g} [{made.low:.3g}, {made.high:.3g}], corrected [{made.corrected[0]:.3g}, "
+        f"{made.corrected[1]:.3g}], against {made.bar:.3g}: {made.side}, {_p(made.p)}, corrected "
+        f"{_p(made.adjusted)} ({made.method})"
     )
     return f"<li>{_drawing(made, text)}<small>{escape(text)}</small></li>"
 
@@ -136,7 +138,8 @@ def _p(value: float) -> str:
 
 
 def _drawing(made: BarComparison, text: str) -> str:
-    marks = [value for value in (*made.values, made.low, made.high, made.bar) if np.isfinite(value)]
+    shown = (*made.values, made.low, made.high, made.bar, *made.corrected)
+    marks = [value for value in shown if np.isfinite(value)]
     low, high = min(marks), max(marks)
     scale = (WIDE - 2 * EDGE) / (high - low) if high > low else 0.0
 
@@ -151,8 +154,9 @@ def _drawing(made: BarComparison, text: str) -> str:
     )
     return (
         f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{escape(text)}">'
-        f'<path d="M{x(made.low)} {middle}H{x(made.high)}" stroke="currentColor" '
-        'stroke-width="1.5"/>'
+        f'<path d="M{x(made.corrected[0])} {middle}H{x(made.corrected[1])}" stroke="currentColor" '
+        f'stroke-width="1"/><path d="M{x(made.low)} {middle}H{x(made.high)}" stroke="currentColor" '
+        'stroke-width="3"/>'
         f'<path d="M{x(made.bar)} 2V{HIGH - 2}" stroke="currentColor" stroke-width="1.5" '
         f'stroke-dasharray="3 2"/>{seeds}</svg>'
     )

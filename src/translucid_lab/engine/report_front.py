@@ -175,7 +175,8 @@ def _where(rows: Sequence[Evidence]) -> str:
     ran = "; ".join(list(circumstances)[:4]) + ("; and others" if len(circumstances) > 4 else "")
     read = (
         "0.2 [0.1, 0.3] is a mean over the seeds (for accuracies, the median) with its 95 % "
-        "confidence interval. Intervals are not corrected for multiple comparisons; verdicts are."
+        "confidence interval. The comparisons of each claim also give the interval after Holm's "
+        "correction for multiple comparisons, which decides."
     )
     return f'<p class="ran">{escape(read)}<br>Measured {escape(ran)}.</p>' if circumstances else ""
 
@@ -190,7 +191,7 @@ def _confidence(rows: Sequence[Evidence]) -> str:
     counted = ", ".join(f"{count} {label}" for label, count in kinds.items())
     current = [row.finding for row in rows if row.finding and not row.older_rule]
     older = sum(row.older_rule for row in rows)
-    sentences = [f"Kinds of evidence: {counted}." if counted else ""]
+    sentences = [f"Kinds of evidence: {counted}." if counted else "", _frozen(rows)]
     sentences.append(expected_errors(current))
     if older:
         sentences.append(
@@ -199,6 +200,16 @@ def _confidence(rows: Sequence[Evidence]) -> str:
         )
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
     return f'<p class="ran" id="how-sure">{text}</p>' if text else ""
+
+
+def _frozen(rows: Sequence[Evidence]) -> str:
+    """A sentence on how many rules were frozen before the measurement, and which were not."""
+    first = sum(row.frozen_first is True for row in rows)
+    known = [row.claim.key for row in rows if row.frozen_first is False]
+    if not first and not known:
+        return ""
+    after = f"; when the numbers were known: {', '.join(known)}" if known else ""
+    return f"Rules frozen before new seeds were drawn: {first}{after}."
 
 
 def _wavering(rows: Sequence[Evidence]) -> str:

@@ -87,28 +87,13 @@ class Kept:
         )
 
     def judged_again(self, made: Experiment) -> "Kept":
-        """The same numbers, judged by the current rules. Verdicts whose rule has not changed stay
-        as they are."""
-        changed = [
-            key for key in self.findings
-            if key in made.claims and self.hashes.get(key) != fingerprint(made, key)
-        ]  # fmt: skip
-        if not changed:
-            return self
+        """The same numbers, judged by the current rules."""
         result = ExperimentResult(made, self.data, self.quick, self.seconds, self.first_seed)
         now = Kept.of(result)
-
-        def updated(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-            return {**ours, **{key: theirs[key] for key in changed}}
-
         return replace(
-            self,
-            rules=updated(self.rules, now.rules),
-            findings=updated(self.findings, now.findings),
-            labels=updated(self.labels, now.labels),
-            hashes=updated(self.hashes, now.hashes),
-            frozen=updated(self.frozen, {key: now.frozen.get(key, "") for key in changed}),
-        )
+            self, rules=now.rules, findings=now.findings, labels=now.labels, hashes=now.hashes,
+            frozen=now.frozen,
+        )  # fmt: skip
 
     @property
     def when(self) -> str:
@@ -196,7 +181,11 @@ def _kept(entry: dict[str, Any]) -> Kept:
 
 def _finding(entry: dict[str, Any]) -> Finding:
     made = entry.pop("comparisons", ())
-    comparisons = (BarComparison(**{**value, "values": tuple(value["values"])}) for value in made)
+    lists = ("values", "corrected")
+    comparisons = (
+        BarComparison(**{**value, **{name: tuple(value[name]) for name in lists if name in value}})
+        for value in made
+    )
     return Finding(comparisons=tuple(comparisons), **entry)
 
 
