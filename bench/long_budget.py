@@ -27,13 +27,16 @@ from typing import Any
 from budget import FILES, SETS, scores_of
 
 READY = " parameters on "  # in the log, after the plan
-# `translucid`, with all candidate sizes but one removed; the first argument is its number.
+# `translucid`, with one candidate size; the first argument is its number.
 ONE_SIZE = """
 import sys
+from dataclasses import replace
 from translucid.cli import program
 from translucid.runs import time_limit
-candidates, place = time_limit._up_to, int(sys.argv.pop(1))
-time_limit._up_to = lambda largest: candidates(largest)[place : place + 1]
+from translucid.runs.recipe.automatic_sizes import SIZES
+one = time_limit._up_to(SIZES[-1])[int(sys.argv.pop(1))]
+shape = dict(d_model=one.d_model, layers=one.layers, learning_rate=one.learning_rate)
+time_limit._up_to = lambda largest: [replace(largest, **shape)]
 program()
 """
 SHAPES = [(64, 1), (64, 2), (128, 2), (256, 3), (512, 4), (512, 6)]  # d_model and layers
