@@ -40,7 +40,7 @@ ENOUGH_STEPS = 300  # in this many steps
 SMALL_BATCH, LARGE_BATCH = 512, 2048  # tokens: measured on a CPU; none smaller is chosen
 MANY_STEPS, STEPS_PER_EPOCH = 800, 100  # a larger batch is worthwhile with this many
 FEW_EPOCHS = 6  # at most these: no dropout
-FEW_STEPS, FASTER = 3000, 2  # at most these: a learning rate that is higher by this factor
+SOME_EPOCHS, FASTER = 12, 2  # at most these: a learning rate that is higher by this factor
 TRIAL_TIME, SAMPLE_TIME = 0.01, 0.005  # of a trial, and of a sample of the evaluation
 CHECK_STEPS, CHECK_TIME = 20, 0.03  # to measure the chosen size: steps, and fraction of the time
 
@@ -165,13 +165,15 @@ class _Trial:
             seconds = per_step + batch * per_token
             return self._fitted(replace(size, batch_tokens=batch), seconds, first.evaluation)
 
-        chosen = fitted(size.batch_tokens)
-        while chosen.batch // 2 >= low and (
-            chosen.batch > self._epoch / STEPS_PER_EPOCH
-            or chosen.in_time < min(MANY_STEPS, chosen.steps)
-        ):
-            chosen = fitted(chosen.batch // 2)
-        return chosen
+        whole = fitted(size.batch_tokens)
+        if whole.in_time >= whole.steps:
+            return whole
+        batch = size.batch_tokens
+        while batch // 2 >= low:
+            if batch <= self._epoch / STEPS_PER_EPOCH and fitted(batch).in_time >= MANY_STEPS:
+                break
+            batch //= 2
+        return fitted(batch)
 
     @property
     def _epoch(self) -> float:
@@ -179,13 +181,12 @@ class _Trial:
         return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:
-        """Switch off the dropout of the chosen size for few epochs, and raise its learning rate for
-        few steps. Then measure it again, for longer."""
-        size = chosen.size
-        if chosen.taken * chosen.batch <= FEW_EPOCHS * self._epoch:
-            size = replace(size, dropout=0.0)
-        if chosen.taken <= FEW_STEPS:
-            size = replace(size, learning_rate=FASTER * size.learning_rate)
+        """If only a few epochs fit, raise the learning rate of the chosen size and switch off its
+        dropout. Then measure it again, for longer."""
+        size, epochs = chosen.size, chosen.taken * chosen.batch / self._epoch
+        if chosen.in_time < chosen.steps and epochs <= SOME_EPOCHS:
+            dropout = 0.0 if epochs <= FEW_EPOCHS else size.dropout
+            size = replace(size, dropout=dropout, learning_rate=FASTER * size.learning_rate)
         return self._measured(size, CHECK_STEPS, CHECK_TIME * self.budget)
 
     def _measured(self, size: Size, steps: int = TRIAL_STEPS, seconds: float = 0.0) -> SizeFit:
