@@ -25,8 +25,10 @@ from translucid.runs.setup import set_up
 from translucid.runs.time_limit import (
     ENOUGH_TOKENS,
     FASTER,
+    FEW_EPOCHS,
     MANY_STEPS,
     SMALL_BATCH,
+    SOME_EPOCHS,
     STEPS_PER_EPOCH,
     USED,
     Picks,
@@ -141,16 +143,22 @@ def test_small_data_is_read_in_many_steps(clocked: Any) -> None:
 
 def test_few_epochs_have_no_dropout_and_a_higher_learning_rate(clocked: Any) -> None:
     """10⁷ words are far more than the smallest network can read in a minute."""
-    clocked(lambda d_model, batch: 0.05 * (d_model / 64) ** 2, 0.0)
+    step = 0.05
+    clocked(lambda d_model, batch: step * (d_model / 64) ** 9, 0.0)
     _, _, short = chosen(minutes=1)
-    assert short.model["dropout"] == 0.0
-    usual = automatic_sizes.SIZES[0].learning_rate
-    assert short.training.learning_rate == pytest.approx(FASTER * usual)
+    usual = automatic_sizes.SIZES[0]
+    assert short.model["dropout"] == 0.0 < usual.dropout
+    assert short.training.learning_rate == pytest.approx(FASTER * usual.learning_rate)
     _, _, kept = chosen("model.dropout=0.2", "training.learning_rate=0.1", minutes=1)
     assert (kept.model["dropout"], kept.training.learning_rate) == (0.2, 0.1), "the user's"
-    _, _, epochs = chosen(minutes=1, words=1000)  # many epochs fit
-    assert epochs.model["dropout"] == automatic_sizes.SIZES[0].dropout
-    assert epochs.training.learning_rate == usual
+    for epochs in (FEW_EPOCHS + 1, SOME_EPOCHS + 1):
+        tokens = int(60 * USED / step) * SMALL_BATCH
+        words = int(tokens / epochs / automatic_sizes.PIECES_PER_WORD)
+        _, _, longer = chosen(f"training.batch_tokens={SMALL_BATCH}", minutes=1, words=words)
+        factor = FASTER if epochs <= SOME_EPOCHS else 1
+        assert longer.model["dropout"] == usual.dropout
+        assert longer.training.learning_rate == pytest.approx(factor * usual.learning_rate)
+        assert longer.training.steps == int(60 * USED / step) < longer.training.most_steps
 
 
 def test_smallest_size_on_a_slow_machine(clocked: Any) -> None:

@@ -39,9 +39,8 @@ ENOUGH_TOKENS = 1.0  # a larger network is worthwhile if it reads this many for 
 ENOUGH_STEPS = 300  # in this many steps
 SMALL_BATCH, LARGE_BATCH = 512, 2048  # tokens: measured on a CPU; none smaller is chosen
 MANY_STEPS, STEPS_PER_EPOCH = 800, 100  # a larger batch is worthwhile with this many
-FEW_EPOCHS, SOME_EPOCHS = 6, 10  # at most these: no dropout, and a dropout of at most LITTLE
-LITTLE = 0.1
-FASTER = 1.5  # factor of the learning rate for up to SOME_EPOCHS
+FEW_EPOCHS = 6  # at most these: no dropout
+SOME_EPOCHS, FASTER = 12, 2  # at most these: a learning rate that is higher by this factor
 TRIAL_TIME, SAMPLE_TIME = 0.01, 0.005  # of a trial, and of a sample of the evaluation
 CHECK_STEPS, CHECK_TIME = 20, 0.03  # to measure the chosen size: steps, and fraction of the time
 
@@ -182,11 +181,11 @@ class _Trial:
         return max(self.amount.words * automatic_sizes.PIECES_PER_WORD, 1)
 
     def check(self, chosen: SizeFit) -> SizeFit:
-        """If only a few epochs fit, lower the dropout of the chosen size and raise its learning
-        rate. Then measure it again, for longer."""
+        """If only a few epochs fit, raise the learning rate of the chosen size and switch off its
+        dropout. Then measure it again, for longer."""
         size, epochs = chosen.size, chosen.taken * chosen.batch / self._epoch
         if chosen.in_time < chosen.steps and epochs <= SOME_EPOCHS:
-            dropout = 0.0 if epochs <= FEW_EPOCHS else min(size.dropout, LITTLE)
+            dropout = 0.0 if epochs <= FEW_EPOCHS else size.dropout
             size = replace(size, dropout=dropout, learning_rate=FASTER * size.learning_rate)
         return self._measured(size, CHECK_STEPS, CHECK_TIME * self.budget)
 
