@@ -127,15 +127,16 @@ class NumberColumn(_Column):
         return text.replace(".", self.decimal) + self.unit
 
     def value(self, cell: object) -> object:
-        number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        return cell if number and math.isfinite(cell) else self.text(cell)
+        if isinstance(cell, int | float) and not isinstance(cell, bool) and math.isfinite(cell):
+            return cell
+        return self.text(cell)
 
     def number(self, given: object) -> float:
         if not isinstance(given, str):
             return float(given)  # type: ignore[arg-type]
         value = Notation(self.decimal, self.unit).read(given)
         if value is None:
-            raise ValueError(f"a number is needed, such as {self.text(self.mean)}")
+            raise ValueError(f"a number is needed, such as {self.text(self.typical)}")
         return value
 
     def scaled(self, value: float) -> float:
@@ -376,7 +377,8 @@ class Columns:
             lacking = [title(column) for column in self.ids if column not in places]
             if lacking:
                 raise InputError(
-                    f"{where}: the column {lacking[0]!r} is missing; the model reads it"
+                    f"{where}: the column {lacking[0]!r} is missing; the model reads "
+                    f"{', '.join(map(title, self.ids))}"
                 )
             self._places[header] = [places[column] for column in self.ids]
         return [row[place] for place in self._places[header]]
