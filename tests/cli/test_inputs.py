@@ -79,7 +79,7 @@ def test_a_terminal_shows_what_to_type() -> None:
         os.write(ours, b"0 1\n\x04")
         out, err = process.communicate(timeout=300)
     assert float(out) == pytest.approx(tl.load("demo:regress").predict([[0, 1]])[0][0], rel=1e-4)
-    assert b"type 2 numbers per line, such as 0 1, then Enter" in err
+    assert b"type one row per line, with the cells x1, x2, such as" in err
 
 
 ROWS = [{"text": "Das Café war schön.", "label": "a"}, {"text": "ü\nx", "label": "b"}]
@@ -250,6 +250,30 @@ def test_quiet_training_prints_only_warnings_and_the_log_one_line_per_second(
     assert (tmp_path / "quiet/metrics.jsonl").read_text("utf-8") == metrics
     every = run("train", "regress", *REGRESS, "training.log_every=10", "--out", "e", cwd=tmp_path)
     assert every.stderr.count("targets/s") == 40
+
+
+def test_negative_numbers_are_inputs_and_not_options(tmp_path: Path) -> None:
+    model = tl.load("demo:regress")
+    expected = [f"{y:.6g}" for (y,) in model.predict([[-1, 2], [-0.5, -1]])]
+    done = run("predict", "demo:regress", "-1 2", "--device", "cpu", "-.5,-1")
+    assert (done.returncode, done.stdout.split()) == (0, expected), done.stderr
+    done = run("predict", "demo:regress", "--", "-1 2")
+    assert done.stdout.split() == expected[:1]
+    done = run("predict", "demo:regress", "-x")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
+
+
+def test_a_number_is_an_input_and_an_empty_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{n},{2 * n}\n" for n in range(20)))
+    made = run("train", "regress", "--train", "a.csv", "--out", "r", "model.kind=linear",
+               cwd=tmp_path)  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    for text in ("4.5", "-4.5"):
+        done = run("predict", "r", text, cwd=tmp_path)
+        assert float(done.stdout.split("\t")[0]) == pytest.approx(2 * float(text), abs=0.01)
+    done = run("predict", "r", "", cwd=tmp_path)
+    assert (done.returncode, "the text is empty" in done.stderr) == (2, True)
 
 
 def test_next_command_of_ablate_and_explain_has_the_code(tmp_path: Path) -> None:

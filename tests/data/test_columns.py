@@ -31,6 +31,7 @@ KINDS: dict[str, tuple[Sequence[object], str]] = {
     "numbers as text": ([f"{n}.5" for n in MANY], "number"),
     "missing numbers": (["", "n/a", *map(str, range(100, 130, 2))], "number"),
     "repeated whole numbers": ([str(n % 7) for n in MANY], "number"),
+    "long codes": ([str(10**17 + n) for n in (1, 5, 9)] * 10, "category"),
     "postcodes": (["01067", "53111", "20095"] * 10, "category"),
     "words": (["Bonn", "Ulm", "Kiel"] * 10, "category"),
     "yes and no": (["Yes", "no"] * 15, "yes/no"),
@@ -57,6 +58,30 @@ def test_a_column_named_as_an_identifier_is_ignored() -> None:
     assert kind_of(numbers, "amount") == "number"
     assert kind_of(numbers, "customer_id") == "ignore"
     assert kind_of(numbers, "customer_id", kinds={"customer_id": "number"}) == "number"
+    assert kind_of(numbers, "customer_id", named=True) == "number"  # in data.input_columns
+
+
+def test_years_and_the_only_column_are_not_row_numbers() -> None:
+    years = [str(1990 + n) for n in MANY]
+    assert kind_of(years, "year") == "number"
+    places = [f"t.csv:{line}" for line in MANY]
+    (column,) = learn(("x",), [(str(n),) for n in MANY], places, Choices()).columns
+    assert column.kind == "number"
+
+
+def test_the_scale_of_columns_of_numbers_gives_their_features() -> None:
+    """`Columns.scale` is used where a graph or a plane needs the raw numbers."""
+    columns = learned(["1", "2", "4"])
+    assert columns.scale is not None
+    row = [3.0, 0.5]
+    scaled = [(x - mean) / side for x, (mean, side) in zip(row, columns.scale, strict=True)]
+    assert columns.encode(row, "here") == scaled
+    assert learned(["1", "", "4"]).scale is None
+    assert learned(["x", "y", "x"]).scale is None
+    again = Columns.numbers(columns.ids, *map(list, zip(*columns.scale, strict=True)))
+    assert again.encode(["3", "0.5"], "here") == scaled
+    assert again.remarks(["1e6", "0.5"]) == [], "its range is not known"
+    assert Columns.numbers(("a", "b")).encode(["3", 0.5], "here") == [3.0, 0.5]
 
 
 WRITTEN = {

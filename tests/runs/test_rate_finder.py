@@ -8,7 +8,7 @@ import torch
 from tests.in_process import run
 
 from translucid.runs.forecast import trial_steps
-from translucid.runs.rate_finder import BELOW, RateTest, find_rate, smoothed
+from translucid.runs.rate_finder import BELOW, WINDOW, RateTest, diverged, find_rate, smoothed
 from translucid.runs.recipe import recipe
 from translucid.runs.setup import set_up
 
@@ -25,6 +25,20 @@ def test_the_smoothed_loss_does_not_lag_behind() -> None:
     assert means.index(min(means)) == 40
     test = RateTest(tuple(10 ** (step / 20 - 4) for step in range(80)), tuple(means))
     assert test.suggested == pytest.approx(10**-2 / BELOW, rel=0.05)
+
+
+def test_only_a_rising_loss_has_diverged() -> None:
+    """A loss that falls quickly once lay below the mean of the losses before it."""
+    falling = [2.0 ** (-step / 3) for step in range(80)]
+    assert not any(diverged(falling[:count]) for count in range(1, 81))
+    rising = [*falling, *[4.0] * WINDOW]
+    assert diverged(rising)
+
+
+def test_the_name_of_the_picture_is_checked_before_training(tmp_path: Path) -> None:
+    done = run("train", "toyland-regress-mlp", "--find-rate", "--out", "rate", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: rate: the file name must end in .svg, .png, .pdf\n"
 
 
 def test_trial_steps_are_steps_of_gradient_descent() -> None:

@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tests.in_process import run
 
 from translucid.core.errors import InputError
 from translucid.data.features import Columns
+from translucid.data.readers.loading import Loading
 from translucid.data.records import TableRow
 from translucid.model import Model, load
 from translucid.models import build
@@ -23,6 +24,7 @@ from translucid.runs.run import train_recipe
 from translucid.tasks.options import DataConfig, Resources
 from translucid.tasks.outputs import Scale
 from translucid.tasks.regress import Regress
+from translucid.tasks.table import Table
 
 Row = tuple[float, ...]
 SMALL = {"steps": 30, "batch_tokens": 64, "warmup": 2, "learning_rate": 0.01, "device": "cpu"}
@@ -165,6 +167,42 @@ def test_answers_of_a_saved_model_are_in_the_units_of_the_data(tmp_path: Path) -
     assert again.saliency(text).answer.name == "output 1 (standardised)"
     config = json.loads((tmp_path / "run/best/config.json").read_text("utf-8"))
     assert config["statistics"]["targets"]["deviation"][0] > 10000
+
+
+def test_regress_and_table_read_the_same_columns(tmp_path: Path) -> None:
+    """One mechanism: from the same cells, both tasks learn the same columns and features, and
+    report the same mistakes."""
+    rows = [f'{n % 9},{5 + n}.5,"{n},5",{n % 3}' for n in range(30)]
+    rows[4] = '4,,"4,5",1'
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["a,b,c,y", *rows]), "utf-8")
+    known: list[Any] = []
+    for task in (Regress, Table):
+        data = DataConfig()
+        records = list(task.read([str(file)], data, Loading()))
+        measured = task.measure(records, data)
+        made = task.make(Resources(statistics=measured, labels=("0", "1", "2")))
+        known.append((measured["columns"], [made.encode(one).features for one in records],
+                      made.remarks(["900", "7", "1,5"])))  # fmt: skip
+        with pytest.raises(InputError, match=r"row 1: c is '1\.5', but a number is needed"):
+            made.row_item(["1", "2", "1.5"], "row 1")
+    assert known[0] == known[1]
+    assert [one["kind"] for one in known[0][0]] == ["number"] * 3
+
+
+def test_statistics_of_an_earlier_version_give_the_same_features() -> None:
+    records = points()
+    made = task(records)
+    values = [tuple(map(float, record.inputs)) for record in records]
+    stored = {"inputs": asdict(Scale.of(values, "input")), "targets": asdict(made.target_scale)}  # type: ignore[arg-type]
+    restored = Regress.restore_statistics(stored, 2, {"input": ("a", "b")})
+    again = Regress.make(Resources(statistics=json.loads(json.dumps(restored))))
+    for record in records:
+        features = again.row_item(record.inputs, "row").features
+        assert features == pytest.approx(made.encode(record).features, rel=1e-12)
+    assert again.columns.ids == ("a", "b")
+    assert Regress.restore_statistics({}, 2, {})["columns"][1]["column"] == "x2"
+    assert Regress.restore_statistics(restored, 2, {}) is restored
 
 
 def test_without_standardising_the_network_reads_raw_numbers(tmp_path: Path) -> None:

@@ -76,8 +76,7 @@ def demo(
 ) -> None:
     """Train a small model, try it, and explain an answer.
 
-    Trains on generated sentences and writes a page that explains one prediction. With --task
-    regress, put negative numbers at the end, after --.
+    Trains on generated sentences and writes a page that explains one prediction.
 
     Example: translucid demo "The dog sees a cat."
 

@@ -124,7 +124,7 @@ def train(
         _self_test(arguments)
         return
     if find_rate:
-        _find_rate(arguments, out or Path("learning-rate.svg"))
+        _find_rate(arguments, out or Path("learning-rate.svg"), quiet)
         return
     named = arguments.named(_say(quiet))
     folder = out or free_folder(Path("runs"), Path(recipe).stem)
@@ -221,12 +221,14 @@ def _self_test(arguments: RecipeArguments) -> None:
     typer.echo(f"next: translucid train {arguments.words()}")
 
 
-def _find_rate(arguments: RecipeArguments, out: Path) -> None:
+def _find_rate(arguments: RecipeArguments, out: Path, quiet: bool) -> None:
     """Print a learning rate and draw the test that found it."""
     from translucid.runs.rate_finder import find_rate
+    from translucid.see.pictures import picture_file
 
-    named = arguments.named()
-    test = find_rate(named.recipe, o.print_note, pick=named.by_task)
+    picture_file(out)  # before minutes of training
+    named = arguments.named(_say(quiet))
+    test = find_rate(named.recipe, _say(quiet), pick=named.by_task)
     file = test.figure().save(out)
     setting = f"training.learning_rate={test.suggested:g}"
     typer.echo(setting)

@@ -91,6 +91,7 @@ class _Learner:
             check_single(cell, f"{at}: {name}")
         every = [self._text(cell) for cell in cells]
         self.texts = [text for text in every if text is not None]
+        self.cells = [cell for text, cell in zip(every, cells, strict=True) if text is not None]
         self.where = [at for text, at in zip(every, places, strict=True) if text is not None]
         self.base: dict[str, Any] = {"column": column, "missing": len(every) - len(self.texts)}
 
@@ -163,7 +164,11 @@ class _Learner:
             notation = notation_of(self.texts, self.choices.decimal)
         except ValueError as error:
             self._refuse(str(error))
-        values = np.array([notation.read(text) for text in self.texts], dtype=np.float64)
+        numbers = [
+            notation.read(text) if isinstance(cell, str) else cell  # text may have fewer digits
+            for cell, text in zip(self.cells, self.texts, strict=True)
+        ]
+        values = np.array(numbers, dtype=np.float64)
         if values.min() == values.max():
             return self._ignored(f"every value is {values[0]:g}")
         mean, deviation = self._scale(values)

@@ -74,7 +74,7 @@ class _Column(Config):
         """A cell as text; None if its value is missing."""
         return text_of(cell)
 
-    def value(self, cell: object) -> object:
+    def value(self, cell: object) -> str | float | None:
         """The value in a cell: a text or, in a column of numbers, possibly a number; None if it is
         missing."""
         return self.text(cell)
@@ -84,11 +84,11 @@ class _Column(Config):
         """A usual value of the column, for an example row."""
         raise NotImplementedError
 
-    def values(self, given: Any) -> list[float]:
+    def values(self, value: Any) -> list[float]:
         """The features that represent a value. Raises ValueError if the value cannot be read."""
         raise NotImplementedError
 
-    def remark(self, given: Any) -> str:
+    def remark(self, value: Any) -> str:
         """How a value differs from all training values, as a sentence; empty if it does not."""
         return ""
 
@@ -126,17 +126,16 @@ class NumberColumn(_Column):
             return text
         return text.replace(".", self.decimal) + self.unit
 
-    def value(self, cell: object) -> object:
-        number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        return cell if number and math.isfinite(cell) else self.text(cell)
+    def value(self, cell: object) -> str | float | None:
+        return cell if isinstance(cell, float) and math.isfinite(cell) else self.text(cell)
 
-    def number(self, given: object) -> float:
-        if not isinstance(given, str):
-            return float(given)  # type: ignore[arg-type]
-        value = Notation(self.decimal, self.unit).read(given)
-        if value is None:
-            raise ValueError(f"a number is needed, such as {self.text(self.mean)}")
-        return value
+    def number(self, value: str | float) -> float:
+        if not isinstance(value, str):
+            return value
+        number = Notation(self.decimal, self.unit).read(value)
+        if number is None:
+            raise ValueError(f"a number is needed, such as {self.text(self.typical)}")
+        return number
 
     def scaled(self, value: float) -> float:
         if not self.standardised:
@@ -153,18 +152,18 @@ class NumberColumn(_Column):
             )
         return scaled
 
-    def values(self, given: object) -> list[float]:
-        return [self.scaled(self.number(given))]
+    def values(self, value: str | float) -> list[float]:
+        return [self.scaled(self.number(value))]
 
-    def remark(self, given: object) -> str:
-        value = self.number(given)
+    def remark(self, value: str | float) -> str:
+        number = self.number(value)
         if self.least is None or self.most is None:
             return ""
         margin = MARGIN * (self.most - self.least)
-        if self.least - margin <= value <= self.most + margin:
+        if self.least - margin <= number <= self.most + margin:
             return ""
-        side, end = ("below", self.least) if value < self.least else ("above", self.most)
-        return f"{title(self.column)} = {value:.6g} is {side} all training values ({end:.6g})"
+        side, end = ("below", self.least) if number < self.least else ("above", self.most)
+        return f"{title(self.column)} = {number:.6g} is {side} all training values ({end:.6g})"
 
 
 class YesNoColumn(_Column):
@@ -376,7 +375,8 @@ class Columns:
             lacking = [title(column) for column in self.ids if column not in places]
             if lacking:
                 raise InputError(
-                    f"{where}: the column {lacking[0]!r} is missing; the model reads it"
+                    f"{where}: the column {lacking[0]!r} is missing; the model reads "
+                    f"{', '.join(map(title, self.ids))}"
                 )
             self._places[header] = [places[column] for column in self.ids]
         return [row[place] for place in self._places[header]]

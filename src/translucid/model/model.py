@@ -196,7 +196,7 @@ class Model:
             return self.task.predict_lines(self.network, lines)
         task: Regress | Table = expect(self.task, "regress", "table")
         items = [task.row_item(row, f"row {n}") for n, row in enumerate(inputs, start=1)]
-        return list(task.predict(self.network, items))  # type: ignore[arg-type]
+        return list(task.predict(self.network, items))
 
     def _questions(self, rows: list[dict[str, Any]]) -> list[Any]:
         """The inputs of the task from rows of a table."""

@@ -63,15 +63,19 @@ def find_rate(recipe: Recipe, say: Callable[[str], None], *, pick: bool = False)
     torch.manual_seed(setup.recipe.training.seed)
     losses: list[float] = []
     for step in trial_steps(setup.network, setup.recipe, setup.task, setup.items, device, rising):
-        losses.append(step.loss)
-        recent = losses[-WINDOW:]
-        mean = sum(recent) / len(recent)
-        if not math.isfinite(mean):
-            losses.pop()
+        if not math.isfinite(step.loss):
             break
-        if len(losses) > WINDOW and mean > DIVERGED * min(smoothed(losses)):
+        losses.append(step.loss)
+        if diverged(losses):
             break
     return RateTest(tuple(rising[: len(losses)]), tuple(smoothed(losses)))
+
+
+def diverged(losses: Sequence[float]) -> bool:
+    """Whether the mean of the last losses is far above the smallest mean of as many losses."""
+    ends = range(WINDOW, len(losses) + 1)
+    means = [sum(losses[end - WINDOW : end]) / WINDOW for end in ends]
+    return len(means) > 1 and means[-1] > DIVERGED * min(means)
 
 
 def smoothed(losses: Sequence[float]) -> list[float]:

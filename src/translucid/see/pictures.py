@@ -90,11 +90,7 @@ class Picture:
 
     def save(self, path: str | Path) -> Path:
         """Write the picture to a .svg, .png or .pdf file."""
-        path = Path(path)
-        if path.suffix not in ENDINGS:
-            raise InputError(f"{path}: the file name must end in {', '.join(ENDINGS)}")
-        if not path.parent.is_dir():
-            raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
+        path = picture_file(path)
         path.write_bytes(self._written(path.suffix[1:]))
         return path
 
@@ -120,6 +116,16 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r})"
+
+
+def picture_file(path: str | Path) -> Path:
+    """The path; raises an error if no picture can be written to it."""
+    path = Path(path)
+    if path.suffix not in ENDINGS:
+        raise InputError(f"{path}: the file name must end in {', '.join(ENDINGS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
+    return path
 
 
 def _plain(value: Any) -> Any:

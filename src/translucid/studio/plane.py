@@ -114,7 +114,7 @@ class Training:
             "seed": self.seed,
             "weights": {name: value.tolist() for name, value in self.weights[step].items()},
             "loss": float(0.5 * (outputs - wanted).square().mean()), "mistakes": mistakes,
-            "points": [[*item.inputs, item.targets[0], float(y)]
+            "points": [[*item.features, item.targets[0], float(y)]
                        for item, y in zip(self.items, outputs, strict=True)],
             "sample": None if self.kind == "mlp" or step == 0 else (step - 1) % len(self.items),
             "wrong": self.wrong[step],

@@ -1,10 +1,12 @@
 """What `translate`, `classify`, `tag`, `predict`, `embed` and `fill` read: a file, standard input,
 or texts typed in place of a file."""
 
+import math
 import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +66,8 @@ def inputs_of(
     from translucid.tasks.options import DataConfig
 
     words, settings = files_and_keys(words or ())
+    if "" in words:
+        raise InputError(f"the text is empty; pass a text or a file, as in `{command} MODEL FILE`")
     for key in settings:
         if keys and key not in keys:
             raise ConfigError(
@@ -74,7 +78,7 @@ def inputs_of(
         return Inputs(words[0] if words else "-", data)
     if any(word == "-" or _exists(word) for word in words):
         raise ConfigError(f"{', '.join(words)}: give one file; run the command once per file")
-    if all(map(is_text, words)):
+    if all(is_text(word) or _is_number(word) for word in words):
         return Inputs("", data, tuple(words))
     text, model = " ".join(words), shlex.quote(name_of_model(folder))
     line = f"put it in quotes: translucid {command} {model} {quoted(text)}"
@@ -86,9 +90,16 @@ def inputs_of(
 def _is_file_name(word: str) -> bool:
     """Whether a word names a file: the file exists, or the word looks like a file name, so that the
     reader reports the file as missing."""
-    if _exists(word) or re.search(r"\s", word):
+    if _exists(word) or re.search(r"\s", word) or _is_number(word):
         return _exists(word)
     return len(Path(word).parts) > 1 or bool(ENDING.fullmatch(Path(word).suffix))
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a number, such as the input of a model with one column."""
+    with suppress(ValueError):
+        return math.isfinite(float(word))
+    return False
 
 
 def _exists(word: str) -> bool:

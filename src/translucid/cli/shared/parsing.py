@@ -25,6 +25,7 @@ SEVERAL = {"--train", "--valid", "--test", "--data"}  # options that take severa
 FILES = {"file", "files", "source", "target"}  # names of arguments that are files
 KEYS = "overrides"  # the name of the argument with recipe settings
 _OUTER = re.compile(r"^[{[](.*\.\.\.|\[.*)[]}]\.\.\.$")  # brackets that typer adds to "FILE..."
+NEGATIVE = re.compile(r"-\.?\d")
 LOWER_BOUND = re.compile(r"  \[x>=[\d.]+\]|; x>=[\d.]+(?=\])")  # which typer adds to help
 
 # Commands of other tools, and the equivalent here.
@@ -88,7 +89,18 @@ class Command(TyperCommand):
         words = [*before, *args[end:]]
         if not ctx.resilient_parsing:  # completion parses incomplete commands
             words = repeated_options(self.params, words, ctx.command_path)
+            words = list(self._negative_numbers(words))
         return super().parse_args(ctx, words)
+
+    def _negative_numbers(self, words: Sequence[str]) -> Iterator[str]:
+        """Put a space before a negative number that is not the value of an option: the parser would
+        read "-1 2" as the option -1."""
+        flags = {o for param in self.params if getattr(param, "is_flag", False) for o in param.opts}
+        before = ""
+        for word in words:
+            value = before.startswith("-") and before not in flags and "=" not in before
+            before = f" {word}" if NEGATIVE.match(word) and not value else word
+            yield before
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)

@@ -266,7 +266,7 @@ def unknown_tokens(task: Task[Any, Any], parts: dict[str, Sequence[Record]]) -> 
                 missing.update(pieces)
         rates.append(f"{unknown / max(tokens, 1):.2%} of {part}")
         worst = max(worst, unknown / max(tokens, 1))
-    words = f"unknown tokens: {', '.join(rates)}"
+    words = ", ".join(rates)
     if missing:
         often = ", ".join(f"{word!r} {n:,}" for word, n in missing.most_common(5))
         words += f"; most often {often}"

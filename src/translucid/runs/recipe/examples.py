@@ -210,7 +210,9 @@ def prepare(
         temperature=recipe.task.temperature,
         characters=recipe.reads_characters,
         decoding=recipe.decoding,
-        statistics=task.measure(examples.train, data) if statistics is None else statistics,
+        statistics=task.measure(examples.train, data)
+        if statistics is None
+        else task.restore_statistics(statistics, len(examples.train[0].values), examples.columns),
         max_length=None if data.long == "skip" else data.max_length,
     )
     sizes = task.network_sizes(resources, examples.train)
