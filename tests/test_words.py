@@ -140,6 +140,8 @@ ALLOWED = {
     "translucid_lab/claims/training_with_norms.py": ({"gains"}, "of initialisation"),
     "translucid_lab/claims/exploding_gradients.py": ({"gains"}, "of initialisation"),
     "translucid_lab/claims/task_shapes.py": ({"each"}, "the experiment tag-each-word"),
+    "translucid_lab/claims/multi_head.py": ({"found", "share"}, "in the frozen rule of C50"),
+    "translucid_lab/claims/three_words.py": ({"found", "each"}, "in the frozen rule of C59"),
 }
 KNOWN = {f"{name}.{key}" for name, config in SECTIONS.items() for key in config.model_fields}
 KNOWN |= {f"model.{key}" for config in MODELS.values() for key in config.model_fields}

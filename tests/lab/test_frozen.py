@@ -10,6 +10,7 @@ from translucid_lab.claims import attention_scores, experiments, real_experiment
 from translucid_lab.engine import evidence, fingerprints, results
 from translucid_lab.engine.evidence import expected_errors
 from translucid_lab.engine.experiment import UNSEEN, Experiment, of_file
+from translucid_lab.engine.intervals import BarComparison
 from translucid_lab.engine.results import verified
 from translucid_lab.engine.runner import ExperimentResult, run
 from translucid_lab.engine.verdict import Finding, Rule, compared, same
@@ -34,7 +35,7 @@ def test_every_rule_is_the_one_that_was_frozen() -> None:
 def test_shipped_results_were_measured_by_the_code_of_now() -> None:
     """After a change of code that measures: run these again, or show that the numbers are equal."""
     known = {**experiments(), **real_experiments()}
-    for file in (results.FILE, results.ELSEWHERE, results.REAL):
+    for file in (results.FILE, results.AGAIN, results.ELSEWHERE, results.REAL):
         shipped = results.shipped(file)
         assert shipped
         assert [name for name, kept in shipped.items() if kept.stale(known[name])] == []
@@ -194,3 +195,17 @@ def test_a_new_measurement_replaces_the_old_one_and_its_repetitions(
     lab_judge.take(tmp_path, results.AGAIN, tmp_path / "new" / results.AGAIN)  # a repetition
     assert results.read(tmp_path)["softmax-scale"] == new
     assert set(results.read(tmp_path, results.AGAIN)) == {"softmax-scale", "own-token"}
+
+
+def test_a_comparison_that_only_the_correction_leaves_open_is_named(kept: results.Kept) -> None:
+    first = kept.findings["C46"]
+    made = replace(first.comparisons[0], value=0.3, low=0.2, high=0.4, bar=0.1, side="across",
+                   corrected=(0.05, 0.55))  # fmt: skip
+
+    def told(comparison: BarComparison) -> str:
+        finding = replace(first, verdict="undecided", p=None, comparisons=(comparison,))
+        return " ".join(row(replace(kept, findings={"C46": finding})).confidence)
+
+    assert "of 0.3 from [0.2, 0.4] to [0.05, 0.55], which contains the threshold 0.1" in told(made)
+    assert "widens" not in told(replace(made, low=0.05))  # open before the correction
+    assert "widens" not in told(replace(made, side="above"))

@@ -111,3 +111,15 @@ def test_times_have_the_shape_that_rule_and_picture_read() -> None:
     assert all(len(data[0]["GRU"][speed]) == len(LENGTHS[:2]) for speed in SPEEDS)
     mean = np.mean([each["GRU"]["reads"] for each in data], axis=0)
     np.testing.assert_allclose(all_at_once.draw(data).series["GRU reads"], mean)
+
+
+def test_ngrams_are_measured_on_the_half_that_networks_are_measured_on() -> None:
+    known, strange = [2, 3, 4, 0, 0], [4, 4, 2, 2, 3]
+    train = torch.tensor([known, [5, 6, 7, 8, 9]] * 20)
+    low, high = (
+        next_word_prediction.counting_loss(Sentences(train, torch.tensor(new), 10))
+        for new in ([strange, strange, known, known], [known, known, strange, strange])
+    )
+    assert low < 0.2 < 2 < high
+    every = torch.tensor([known] * 4)  # a text ends with its last word, not with padding
+    assert next_word_prediction.counting_loss(Sentences(every, every, 10)) < 0.2

@@ -17,6 +17,7 @@ from translucid.models.base import DecoderModel, EncoderModel
 from translucid.parts.embedding import Tokens
 from translucid.see.part_switches import choose, switches, together
 from translucid_lab.claims import (
+    block_contributions,
     experiments,
     real_experiments,
     real_heads,
@@ -28,6 +29,7 @@ from translucid_lab.claims import (
     real_writing,
     sequential_time,
 )
+from translucid_lab.claims.small_nets import smooth_target
 from translucid_lab.claims.task_shapes import READERS
 from translucid_lab.engine import evidence, results
 from translucid_lab.engine.experiment import claims, for_claim, of_file
@@ -298,6 +300,12 @@ def test_without_a_gpu_nothing_is_tested() -> None:
     assert made.claims["C23"].finding(data).why.startswith("no GPU here")
     assert made.real
     check(made, data)
+
+
+@pytest.mark.parametrize("name", block_contributions.NETS)
+def test_blocks_are_left_out_as_in_the_toy(name: str) -> None:
+    x, y = smooth_target(128, 8, torch.Generator().manual_seed(1))
+    assert real_reviews._costs(1, name, 4, 3, x, y) == block_contributions._trained(1, name, 4, 3)
 
 
 @needs_files

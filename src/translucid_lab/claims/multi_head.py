@@ -143,19 +143,17 @@ def divided(back: Sequence[Sequence[float]]) -> bool:
 
 def _judge_division(data: Sequence[Data]) -> Finding:
     accuracy = {heads: column(data, "accuracy", place) for place, heads in enumerate(HEADS)}
-    fraction = {heads: fraction_of(sum(divided(run["back"][place]) for run in data), len(data))
+    share = {heads: fraction_of(sum(divided(run["back"][place]) for run in data), len(data))
              for place, heads in enumerate(HEADS) if heads > 1}  # fmt: skip
     return by_case(
-        {f"{heads} heads": clearly(interval.against(0.5), "above")
-         for heads, interval in fraction.items()},
+        {f"{heads} heads": clearly(found.against(0.5), "above") for heads, found in share.items()},
         "one head attends mostly to the near word and another to the far word in "
-        + " and ".join(f"{interval} of the nets with {heads} heads"
-                       for heads, interval in fraction.items())
+        + " and ".join(f"{found} of the nets with {heads} heads" for heads, found in share.items())
         + "; both words right: "
         + ", ".join(f"{heads} head{'s' * (heads > 1)} {median_of(values)}"
                     for heads, values in accuracy.items()),
         "the number of heads",
-        learned={f"{heads} heads": has_learned(accuracy[heads], 0.9) for heads in fraction},
+        learned={f"{heads} heads": has_learned(accuracy[heads], 0.9) for heads in share},
     )  # fmt: skip
 
 

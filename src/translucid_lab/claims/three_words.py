@@ -119,16 +119,14 @@ def _judge_three_words(data: Sequence[Data]) -> Finding:
     for language, sentences in LANGUAGES.items():
         runs = [run[language] for run in data]
         nets = sum(run["nets"] for run in runs)
-        fractions = {
+        found = {
             name: fraction_of(round(sum(run["links"][name] * run["nets"] for run in runs)), nets)
             for name in LINKS
         }
-        cases[language] = all_hold(
-            clearly(interval.against(0.5), "above") for interval in fractions.values()
-        )
+        cases[language] = all_hold(clearly(each.against(0.5), "above") for each in found.values())
         filled = column(runs, "accuracy")
         learned[language] = has_learned(filled, FILLED * possible(sentences))
-        links = ", ".join(f"{name} in {interval}" for name, interval in fractions.items())
+        links = ", ".join(f"{name} in {value}" for name, value in found.items())
         parts.append(f"where {language}, {links} (hidden words filled in: {median_of(filled)} of "
                      f"{possible(sentences):.2f} possible)")  # fmt: skip
     return by_case(

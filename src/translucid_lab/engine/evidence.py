@@ -218,8 +218,8 @@ def corrected(made: BarComparison) -> str:
         return ""
     low, high = made.corrected
     return (
-        f"Corrected, {made.value:.3g} [{made.low:.3g}, {made.high:.3g}] becomes [{low:.3g}, "
-        f"{high:.3g}], so it does not decide against {made.bar:.3g}."
+        f"Holm's correction widens the interval of {made.value:.3g} from [{made.low:.3g}, "
+        f"{made.high:.3g}] to [{low:.3g}, {high:.3g}], which contains the threshold {made.bar:.3g}."
     )
 
 
