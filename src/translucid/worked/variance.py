@@ -54,13 +54,13 @@ def variance(
     if sum(dimensions) * (number + 1) * count > _LARGEST:
         raise InputError(f"sizes, keys and draws need more than {_LARGEST:,} random numbers; use "
                          "fewer draws")  # fmt: skip
-    chance = 1 if seed is None else whole(seed, "seed", least=0)
+    start = 1 if seed is None else whole(seed, "seed", least=0)
     board = Board(digits)
     board.state("d_k", str(d))
     board.state("n", str(number), name="keys")
     _enumerate(board, d)
-    _random_pairs(board, dimensions, number, count, np.random.default_rng(chance))
-    drawn = {"sizes": dimensions, "keys": number, "draws": count, "seed": chance}
+    _random_pairs(board, dimensions, number, count, np.random.default_rng(start))
+    drawn = {"sizes": dimensions, "keys": number, "draws": count, "seed": start}
     return board.solution(
         title="Why attention divides by √d_k",
         notes=("the variance is $d_k$ only for independent entries with mean 0 and variance 1. "
