@@ -51,7 +51,7 @@ def test_python_examples(page: Path, folder: Path, monkeypatch: pytest.MonkeyPat
         runner.run(example, out=report.append, clear_globs=False)
         names = example.globs
         assert not report, "".join(report)
-    if page.parent.name == "course":
+    if page.parent == ROOT / "docs/course":
         for made in folder.glob("*.svg"):
             assert texts_of(made) == texts_of(ROOT / "docs/images/course" / made.name), made.name
 

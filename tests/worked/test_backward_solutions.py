@@ -223,3 +223,42 @@ def test_matrices_of_heads_are_the_columns_of_the_whole_matrix() -> None:
     nested = [[[1.0, 0], [0, 1], [0, 2], [3, 0]], [[5.0, 0], [0, 0], [1, 0], [0, 1]]]
     assert worked.multihead(x, wq=nested) == worked.multihead(x, wq=parts)
     assert worked.multihead(x, wq=torch.tensor(nested)) == worked.multihead(x, wq=parts)
+
+
+@pytest.mark.parametrize(("causal", "mask", "unscaled"), [
+    (False, None, False), (True, None, False), (False, "1 1 0 1", True), (True, "1 1 1 0", False),
+])  # fmt: skip
+def test_gradients_of_several_heads_are_those_of_torchs_kernel(
+    causal: bool, mask: str | None, unscaled: bool
+) -> None:
+    generator = torch.Generator().manual_seed(4)
+    x, target, *weights = (torch.randn(4, 4, generator=generator).double() for _ in range(6))
+    leaves = [x.requires_grad_(), *(weight.requires_grad_() for weight in weights)]
+    rows = [(x @ weight).unflatten(1, (2, 2)).transpose(0, 1) for weight in weights[:3]]
+    allowed = None if mask is None else numbers(mask).bool().expand(4, 4)
+    mixed = torch.stack([
+        attended([row[head] for row in rows], allowed, causal, 1.0 if unscaled else None)
+        for head in range(2)
+    ])  # fmt: skip
+    loss = ((mixed.transpose(0, 1).flatten(1) @ weights[3] - target) ** 2).sum() / 2
+    gradients = torch.autograd.grad(loss, [*leaves, *rows])
+    tables = dict(zip(("wq", "wk", "wv", "wo"), (w.detach() for w in weights), strict=True))
+    solution = worked.attention(
+        x=x.detach(), heads=2, **tables, causal=causal, mask=mask, unscaled=unscaled, target=target
+    )
+    shown = values(solution)
+    assert shown["loss"] == pytest.approx(loss.item(), abs=1e-12)
+    for name, gradient in zip(("X", "W_Q", "W_K", "W_V", "W_O"), gradients, strict=False):
+        same(numbers(shown[f"dL/d{name}"]), gradient)
+    for name, both in zip("QKV", gradients[5:], strict=True):
+        for head in (1, 2):
+            same(numbers(shown[f"dL/d{name}_{head}"]), both[head - 1])
+
+
+def test_one_head_with_the_identity_as_output_has_the_gradients_of_attention() -> None:
+    x, target = "1 2; 0 1; 1 1", "1 0; 0 1; 1 1"
+    one = values(worked.attention(x=x, identity=True, target=target))
+    many = values(worked.multihead(x, 1, identity=True, target=target))
+    for name in ("A", "S'", "S", "Q", "K", "V"):
+        same(numbers(many[f"dL/d{name}_1"]), one[f"dL/d{name}"])
+    same(numbers(many["dL/dX"]), one["dL/dX"])

@@ -356,10 +356,26 @@ def test_a_wrong_formula_that_the_numbers_cannot_show_is_reported() -> None:
     assert "try other numbers" in worked.gradcheck(wrong="slope").closing
 
 
-def test_a_relu_at_its_kink_is_mentioned() -> None:
-    solution = worked.gradcheck("1", "1", "-1", "1", 0, "1")
-    assert any("kink" in step.note for step in solution.steps)
+AT_KINK = {"x": "1 1; 2 -1; 0 1", "w": "1 1; 1 1", "b": "-3 -2", "v": "1 -1", "y": "2 1 0"}
+
+
+def test_a_kink_of_relu_is_no_wrong_gradient() -> None:
+    """The second unit has z = 0 in the first row; all other sums are negative."""
+    solution = worked.gradcheck(**AT_KINK)
+    results = {row[0]: row[3] for row in solution.steps[1].table.rows}
+    kinks = [name for name, result in results.items() if result == "kink"]
+    assert kinks == ["$W_{2,1}$", "$W_{2,2}$", "$b_{2}$"]
+    assert "differs" not in results.values()
+    assert "No gradient is wrong: 3 numbers" in solution.closing
+    check = worked.mlp(**AT_KINK, check=True)
+    assert check.closing == solution.closing
     assert "kink" not in str(worked.gradcheck())
+
+
+@pytest.mark.parametrize("wrong", ["v", "slope", "sign", "half"])
+def test_a_wrong_gradient_is_not_excused_by_a_kink(wrong: Any) -> None:
+    solution = worked.gradcheck(**AT_KINK | {"b": "0 -2"}, wrong=wrong)
+    assert "fails" in solution.closing
 
 
 def test_second_differences_are_those_of_the_loss_along_any_parameter() -> None:
@@ -448,6 +464,11 @@ def test_the_size_of_the_jacobian_is_that_of_autograd() -> None:
     many = values(worked.variance(1, sizes="16", keys=4, draws=20_000))["saturation"][0]
     assert many["scaled largest weight"] < many["raw largest weight"]
     assert many["raw jacobian"] < many["scaled jacobian"]
+
+
+def test_the_measured_variance_is_close_to_that_of_independent_entries() -> None:
+    measured = values(worked.variance(1, sizes="2 64", keys=2, draws=4000))["measured variance"]
+    assert measured == pytest.approx([2, 64], rel=0.06)
 
 
 # --- mistakes

@@ -18,6 +18,7 @@ from translucid.worked.heads import (
     head_values,
     mask_note,
     read_layout,
+    read_target,
     state_inputs,
     title,
     visible,
@@ -67,7 +68,7 @@ def attention(
     mask: Visible keys: 1, or 0 for padding, such as "1 1 0"; or one such row for each query.
     unscaled: Omit the division by √d_k.
     target: Also compute loss and gradients for this target of the output, one row for each query.
-    heads: Number of heads, as in `work multihead` (forward only).
+    heads: Number of heads, as in `work multihead`.
 
     Example: translucid work attention --x "1 0; 0 1; 1 1" --identity
 
@@ -79,11 +80,10 @@ def attention(
                 "heads needs x instead of q, k and v: each head uses its own columns of the "
                 "projections of x", ("x",),
             )  # fmt: skip
-        if target is not None:
-            raise InputError("target works only with one head; omit heads")
         return multihead(
             x, heads, wq=wq, wk=wk, wv=wv, wo=wo,
-            identity=identity, causal=causal, mask=mask, unscaled=unscaled, digits=digits,
+            identity=identity, causal=causal, mask=mask, unscaled=unscaled, target=target,
+            digits=digits,
         )  # fmt: skip
     if wo is not None:
         raise Missing(
@@ -110,7 +110,9 @@ def attention(
     with numbers.fitting():
         _check(graph, causal)
         layout = read_layout(causal, mask, len(graph.query), len(graph.key))
-        wanted = None if target is None else _target(target, graph)
+        wanted = (
+            None if target is None else read_target(target, len(graph.query), graph.value.shape[1])
+        )
 
     def run(trace: Trace) -> None:
         scope = trace.at("attention")
@@ -209,14 +211,3 @@ def _check(graph: AttentionGraph, causal: bool) -> None:
             f"q is {shape(q)} and k is {shape(k)}: causal attention works within one sequence, "
             "so there must be as many queries as keys"
         )
-
-
-def _target(target: Numbers, graph: AttentionGraph) -> Tensor:
-    wanted = matrix(target, "target")
-    rows, columns = len(graph.query), graph.value.shape[1]
-    if wanted.shape != (rows, columns):
-        raise InputError(
-            f"target is {shape(wanted)}: the output has {rows} x {columns} numbers, so the target "
-            f"must be {rows} x {columns} too"
-        )
-    return wanted

@@ -3,7 +3,7 @@
 The formulas are defined here; the numbers come from autograd on the real part.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,9 @@ from torch import Tensor
 from translucid.core.catalogue import fill
 from translucid.core.trace import Trace
 from translucid.parts.activations import softmax
+from translucid.parts.attention import SelfAttention
 from translucid.worked.board import Board, gradient, squared_loss
+from translucid.worked.heads import columns, join_heads
 
 _JACOBIAN = 8  # with more keys than this, the Jacobian of one row is not written out
 
@@ -32,6 +34,9 @@ class AttentionGraph:
         return {"Q": self.query, "K": self.key, "V": self.value}
 
 
+_SYMBOLS = {"mixed": "Y", "pattern": "A", "masked": "M", "scores": "S"}  # of the trace points
+
+
 def backward(
     board: Board,
     graph: AttentionGraph,
@@ -43,64 +48,148 @@ def backward(
     board.section = "Loss"
     mixed = trace["attention.mixed"][0, 0]
     loss = squared_loss(board, "Y", mixed, target, "T")
-    points = {n: trace[f"attention.{n}"] for n in ("mixed", "pattern", "masked", "scores")}
+    points = [trace[f"attention.{name}"] for name in _SYMBOLS]
     leaves = [] if graph.x is None else [graph.x, *graph.layers.values()]
-    gradients = torch.autograd.grad(loss, [*points.values(), *graph.points.values(), *leaves])
-    d_points = {n: g[0, 0] for n, g in zip(points, gradients, strict=False)}
-    d_query, d_key, d_value, *leaf_gradients = gradients[len(points) :]
-    pattern = trace["attention.pattern"][0, 0].detach()
+    gradients = torch.autograd.grad(loss, [*points, *graph.points.values(), *leaves])
+    slopes = {s: g[0, 0] for s, g in zip(_SYMBOLS.values(), gradients, strict=False)}
+    slopes |= dict(zip("QKV", gradients[len(points) :], strict=False))
+    board.section = "Backward through the weighted mean"
+    _write_error(board, "Y", mixed, target, slopes["Y"])
+    rows = {name: tensor.detach() for name, tensor in graph.points.items()}
+    _write_head(board, trace, 0, rows, slopes)
+    if graph.x is not None:
+        board.section = "Backward through the projections"
+        leaf_gradients = list(gradients[len(points) + 3 :])
+        _write_projections(board, graph.x, list(graph.layers), values, slopes, leaf_gradients)
+    return f"The loss is {board.number(loss.item())}."
 
+
+def backward_of_heads(
+    board: Board,
+    part: SelfAttention,
+    x: Tensor,
+    trace: Trace,
+    values: Mapping[str, Tensor | str],
+    target: Tensor,
+) -> str:
+    """Write the gradients of several heads, from the loss back to the weights and x; return the
+    result as a sentence. values: the weights by symbol, or their symbols."""
+    board.section = "Loss"
+    output = trace["attention.output"][0]
+    loss = squared_loss(board, "O", output, target, "T")
+    names = [*_SYMBOLS, "query", "key", "value"]
+    points = [trace[f"attention.{name}"] for name in names]
+    weights = [part.qkv.weight, part.output.weight]
+    gradients = torch.autograd.grad(loss, [output, *points, x, *weights])
+    d_output, of_points, (d_x, d_qkv, d_w_o) = gradients[0], gradients[1:-3], gradients[-3:]
+    symbols = [*_SYMBOLS.values(), *"QKV"]
+    every = {s: g[0] for s, g in zip(symbols, of_points, strict=True)}  # (heads, ...)
+
+    board.section = "Backward through the output"
+    _write_error(board, "O", output, target, d_output)
+    d_mixed = join_heads(every["Y"][None])
+    owners = ", ".join(
+        f"{columns(part, i)} are ${gradient(f'Y_{i + 1}')}$" for i in range(part.heads)
+    )
+    known = {"C": join_heads(trace["attention.mixed"].detach()), "dO": d_output, **values}
+    for of, title, template, value, note in (
+        (
+            "W_O",
+            "the outputs of the heads, side by side, times the errors",
+            r"<C>^{\top} <dO>",
+            d_w_o.T,
+            rf"$C = \mathrm{{concat}}({', '.join(f'Y_{i + 1}' for i in range(part.heads))})$.",
+        ),
+        (
+            "C",
+            "the error of every head, through its own rows of $W_O$",
+            "<dO>" if values["W_O"] == "I" else r"<dO> <W_O>^{\top}",
+            d_mixed,
+            f"{owners[0].upper()}{owners[1:]}.",
+        ),
+    ):
+        board.step(
+            f"Gradient of ${of}$: {title}", gradient(of), template, value, known,
+            symbols={"C": "C", "dO": gradient("O"), "W_O": "W_O"}, name=f"dL/d{of}", noise=0.0,
+            note=note,
+        )  # fmt: skip
+    for i in range(part.heads):
+        board.section = f"Backward through head {i + 1}"
+        rows = {s: trace[f"attention.{name}"][0, i].detach()
+                for s, name in zip("QKV", ("query", "key", "value"), strict=True)}  # fmt: skip
+        _write_head(board, trace, i, rows, {s: g[i] for s, g in every.items()}, f"_{i + 1}")
+    board.section = "Backward through the projections, all heads side by side"
+    joined = {s: join_heads(every[s][None]) for s in "QKV"}
+    leaf_gradients = [d_x, *d_qkv.chunk(3)]
+    _write_projections(board, x, ["W_Q", "W_K", "W_V"], values, joined, leaf_gradients)
+    return f"The loss is {board.number(loss.item())}."
+
+
+def _write_error(board: Board, symbol: str, output: Tensor, target: Tensor, slope: Tensor) -> None:
+    board.step(
+        f"Gradient of ${symbol}$: the distance to the target", gradient(symbol), "<Y> - <T>", slope,
+        {"Y": output.detach(), "T": target}, symbols={"Y": symbol, "T": "T"},
+        name=f"dL/d{symbol}", noise=0.0,
+    )  # fmt: skip
+
+
+def _write_head(
+    board: Board,
+    trace: Trace,
+    head: int,
+    rows: Mapping[str, Tensor],
+    slopes: Mapping[str, Tensor],
+    suffix: str = "",
+) -> None:
+    """Write the gradients of one head, from its output to its queries and keys.
+
+    rows: Q, K and V. slopes: the gradients by symbol. suffix: added to symbols if there are several
+    heads, whose steps then have one section.
+    """
+    pattern = trace["attention.pattern"][0, head].detach()
     last = _last_scores(trace)
-    weighted = (pattern * d_points["pattern"]).sum(dim=1, keepdim=True)
-    known = {
-        "A": pattern, "Y": mixed.detach(), "T": target, "dY": d_points["mixed"],
-        "dA": d_points["pattern"], "dM": d_points["masked"], "dS": d_points["scores"],
-        "r": weighted, "s": trace["attention.scale"], "dQ": d_query, "dK": d_key, "dV": d_value,
-        **{name: tensor.detach() for name, tensor in graph.points.items()},
-    }  # fmt: skip
-    symbols = {name: name for name in known}
-    symbols |= {f"d{name}": gradient(name) for name in "YASQKV"} | {"dM": gradient(last)}
+    weighted = (pattern * slopes["A"]).sum(dim=1, keepdim=True)
+    known = {"A": pattern, "r": weighted, "s": trace["attention.scale"], **rows}
+    known |= {f"d{symbol}": slope for symbol, slope in slopes.items()}
+    symbols = {name: f"{name}{suffix}" for name in known} | {"s": "s"}
+    symbols |= {f"d{name}": gradient(f"{name}{suffix}") for name in slopes}
+    symbols["dM"] = gradient(f"{last}{suffix}")
+
+    def section(title: str) -> None:
+        if not suffix:
+            board.section = title
 
     def write(symbol: str, title: str, template: str, value: Tensor, name: str) -> None:
         board.step(
-            title, symbol, template, value, known | dict(values), symbols=symbols, name=name,
+            title, symbol, template, value, known, symbols=symbols, name=f"{name}{suffix}",
             noise=0.0,
         )  # fmt: skip
 
-    def grad(of: str, title: str, template: str, value: Tensor) -> None:
-        write(gradient(of), f"Gradient of ${of}$: {title}", template, value, f"dL/d{of}")
+    def grad(of: str, title: str, template: str) -> None:
+        shown = f"{last if of == 'M' else of}{suffix}"
+        name = f"dL/d{last if of == 'M' else of}"
+        write(gradient(shown), f"Gradient of ${shown}$: {title}", template, slopes[of], name)
 
-    board.section = "Backward through the weighted mean"
-    grad("Y", "the distance to the target", "<Y> - <T>", d_points["mixed"])
-    grad("V", "each value by its weight in each output", r"<A>^{\top} <dY>", d_value)
-    grad("A", "how well each value matches each error", r"<dY> <V>^{\top}", d_points["pattern"])
+    grad("V", "each value by its weight in each output", r"<A>^{\top} <dY>")
+    grad("A", "how well each value matches each error", r"<dY> <V>^{\top}")
 
-    board.section = "Backward through the softmax, row by row"
-    scores = trace["attention.masked"][0, 0].detach()
-    _write_jacobian(board, scores, pattern, d_points["pattern"], d_points["masked"], last)
-    title = r"Mean of each row of $\frac{\partial L}{\partial A}$, weighted by $A$"
-    write("r", title, r"\textstyle\sum_k (<A> \odot <dA>)", weighted, "r")
-    title = "all rows at once, the same as the Jacobian of each row"
-    grad(last, title, r"<A> \odot (<dA> - <r>)", d_points["masked"])
+    section("Backward through the softmax, row by row")
+    if not suffix:
+        scores = trace["attention.masked"][0, head].detach()
+        _write_jacobian(board, scores, pattern, slopes["A"], slopes["M"], last)
+    title = rf"Mean of each row of ${symbols['dA']}$, weighted by ${symbols['A']}$"
+    write(symbols["r"], title, r"\textstyle\sum_k (<A> \odot <dA>)", weighted, "r")
+    same = "" if suffix else ", the same as the Jacobian of each row"
+    grad("M", f"all rows at once{same}", r"<A> \odot (<dA> - <r>)")
 
-    board.section = "Backward through the scores"
+    section("Backward through the scores")
     if last != "S":
         hidden = ", and 0 where the mask hides a key" if last == "S''" else ""
         scaled = float(trace["attention.scale"]) != 1
-        template = r"<s> \cdot <dM>" if scaled else "<dM>"
         title = "times the scale" if scaled else "unchanged"
-        grad("S", title + hidden, template, d_points["scores"])
-    grad(
-        "Q",
-        "each query gets back the keys, weighted by the gradients of its scores",
-        "<dS> <K>",
-        d_query,
-    )
-    grad("K", "each key gets back the queries", r"<dS>^{\top} <Q>", d_key)
-    if graph.x is not None:
-        board.section = "Backward through the projections"
-        _write_projections(board, graph, values, known, symbols, leaf_gradients)
-    return f"The loss is {board.number(loss.item())}."
+        grad("S", title + hidden, r"<s> \cdot <dM>" if scaled else "<dM>")
+    grad("Q", "each query gets back the keys, weighted by the gradients of its scores", "<dS> <K>")
+    grad("K", "each key gets back the queries", r"<dS>^{\top} <Q>")
 
 
 def _last_scores(trace: Trace) -> str:
@@ -148,18 +237,19 @@ def _write_jacobian(
 
 def _write_projections(
     board: Board,
-    graph: AttentionGraph,
+    x: Tensor,
+    names: Sequence[str],
     values: Mapping[str, Tensor | str],
-    known: Mapping[str, Tensor],
-    symbols: Mapping[str, str],
+    slopes: Mapping[str, Tensor],
     gradients: list[Tensor],
 ) -> None:
-    """Write the gradients of the weights and of X."""
+    """Write the gradients of the weights and of X. slopes: of Q, K and V."""
     d_x, *d_layers = gradients
-    assert graph.x is not None
-    every: dict[str, Tensor | str] = {**known, **values, "X": graph.x.detach()}
-    symbols = {**symbols, "X": "X", **{name: name for name in graph.layers}}
-    for name, d_layer in zip(graph.layers, d_layers, strict=True):
+    every: dict[str, Tensor | str] = {f"d{symbol}": slope for symbol, slope in slopes.items()}
+    every |= {**values, "X": x.detach()}
+    symbols = {"X": "X", **{f"d{symbol}": gradient(symbol) for symbol in slopes}}
+    symbols |= {name: name for name in names}
+    for name, d_layer in zip(names, d_layers, strict=True):
         board.step(
             f"Gradient of ${name}$: each input times each gradient",
             gradient(name),
@@ -172,9 +262,9 @@ def _write_projections(
         )
     paths = [
         f"<d{name[-1]}>" if every[name] == "I" else rf"<d{name[-1]}> <{name}>^{{\top}}"
-        for name in graph.layers
+        for name in names
     ]
-    formula = " + ".join(rf"<d{name[-1]}> <{name}>^{{\top}}" for name in graph.layers)
+    formula = " + ".join(rf"<d{name[-1]}> <{name}>^{{\top}}" for name in names)
     board.step(
         "Gradient of $X$: all three paths",
         gradient("X"),

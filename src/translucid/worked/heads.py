@@ -10,7 +10,7 @@ from translucid.core.catalogue import CATALOGUE
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.parts import masks
-from translucid.parts.attention import Layout
+from translucid.parts.attention import Layout, SelfAttention
 from translucid.worked.board import Board
 from translucid.worked.solution.numbers import Completed, Numbers, complete, many, matrix, shape
 
@@ -101,6 +101,17 @@ def read_layout(causal: bool, mask: Numbers | None, queries: int, keys: int) -> 
     return Layout(mask=allowed)
 
 
+def read_target(target: Numbers, rows: int, columns: int) -> Tensor:
+    """The target of an output with these rows and columns."""
+    wanted = matrix(target, "target")
+    if wanted.shape != (rows, columns):
+        raise InputError(
+            f"target is {shape(wanted)}: the output has {rows} x {columns} numbers, so the target "
+            f"must be {rows} x {columns} too"
+        )
+    return wanted
+
+
 def visible(trace: Trace) -> Tensor | None:
     """Which keys each query can see: (queries, keys), or None without a mask."""
     return trace["attention.mask"][0, 0].bool() if "attention.mask" in trace else None
@@ -166,6 +177,12 @@ def head_values(trace: Trace, head: int, scope: str = "attention") -> dict[str, 
 def join_heads(x: Tensor) -> Tensor:
     """Join the heads: (1, heads, positions, d_head) -> (positions, heads * d_head)."""
     return x[0].transpose(0, 1).flatten(1)
+
+
+def columns(part: SelfAttention, head: int) -> str:
+    """The columns of a head in the matrices of all heads, counted from 1."""
+    first, last = head * part.d_head + 1, (head + 1) * part.d_head
+    return f"column {first}" if first == last else f"columns {first} to {last}"
 
 
 def title(name: str, causal: bool, mask: Numbers | None, unscaled: bool) -> str:

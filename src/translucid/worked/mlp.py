@@ -155,7 +155,7 @@ def _work(
     backward(board, net, trace, loss, target)
     closing = f"The loss is {board.number(loss.item())}."
     if check:
-        closing = verdict(write_check(board, net, target, net.slopes()))
+        closing = verdict(*write_check(board, net, target, net.slopes()))
     if rate is not None:
         descend(board, net, rate)
         board.section = "Forward again, with the new parameters"

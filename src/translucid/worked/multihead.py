@@ -10,14 +10,17 @@ from translucid.core.errors import ConfigError, InputError
 from translucid.core.trace import Trace
 from translucid.parts.attention import SelfAttention
 from translucid.worked import plain as in_numpy
+from translucid.worked.attention_backward import backward_of_heads
 from translucid.worked.board import SHIFTED, STABLE, Board, run_softmax
 from translucid.worked.heads import (
     NO_BIAS,
+    columns,
     complete_weights,
     head_values,
     join_heads,
     mask_note,
     read_layout,
+    read_target,
     state_inputs,
     title,
     visible,
@@ -42,9 +45,10 @@ def multihead(
     causal: bool = False,
     mask: Numbers | None = None,
     unscaled: bool = False,
+    target: Numbers | None = None,
     digits: int = 3,
 ) -> Solution:
-    """Attention with several heads.
+    """Attention with several heads, forward and backward.
 
     Each head uses its own columns of Q, K and V; W_O then combines the outputs of all heads.
 
@@ -58,11 +62,13 @@ def multihead(
     causal: Hide later keys from each query.
     mask: Visible keys: 1, or 0 for padding, such as "1 1 0"; or one such row for each query.
     unscaled: Omit the division by √d_k.
+    target: Also compute loss and gradients for this target of the output, one row for each input.
 
     Example: translucid work multihead --x "1 0 1 0; 0 1 0 1; 1 1 0 0" --heads 2 --identity
     """
+    backward = target is not None
     tables = {n: _side_by_side(w, n) for n, w in (("wq", wq), ("wk", wk), ("wv", wv), ("wo", wo))}
-    asked = causal or unscaled or heads is not None or mask is not None
+    asked = causal or unscaled or backward or heads is not None or mask is not None
     numbers = complete_weights(x, tables, EXAMPLE, identity)
     inputs = matrix(numbers["x"], "x")
     d_model = inputs.shape[1]
@@ -71,6 +77,7 @@ def multihead(
         every = {name: numbers[name] for name in tables}
         weights, shown = state_inputs(board, inputs, every, square=True)
         layout = read_layout(causal, mask, len(inputs), len(inputs))
+        wanted = None if target is None else read_target(target, *inputs.shape)
     count = _count(heads, (wq, wk, wv))
     try:
         part = SelfAttention(d_model, count, bias=False, scaled=not unscaled).double()
@@ -80,41 +87,50 @@ def multihead(
         part.qkv.weight.copy_(torch.cat([weights[name].T for name in ("W_Q", "W_K", "W_V")]))
         part.output.weight.copy_(weights["W_O"].T)
 
-    @torch.no_grad()
+    inputs.requires_grad_(backward)
+
     def run(trace: Trace) -> None:
         part(inputs[None], layout, trace=trace.at("attention"))
 
     trace, textbook = run_softmax(run)
     note = mask_note(causal, mask) if causal or mask is not None else ""
     board.state("h", str(count), name="heads")
+    if wanted is not None:
+        board.state("T", wanted, name="target")
     board.section = "All heads at once"
-    joined = {n: join_heads(trace[f"attention.{n}"]) for n in ("query", "key", "value")}
+    joined = {n: join_heads(trace[f"attention.{n}"].detach()) for n in ("query", "key", "value")}
     for name in joined:
-        board.point(f"attention.{name}", {"x": inputs} | shown | joined, {"x": "X"}, NO_BIAS)
+        known = {"x": inputs.detach()} | shown | joined
+        board.point(f"attention.{name}", known, {"x": "X"}, NO_BIAS)
     for head in range(count):
-        first, last = head * part.d_head + 1, (head + 1) * part.d_head
-        columns = f"column {first}" if first == last else f"columns {first} to {last}"
-        board.section = f"Head {head + 1}: {columns} of $Q$, $K$ and $V$"
+        board.section = f"Head {head + 1}: {columns(part, head)} of $Q$, $K$ and $V$"
         write_head(
             board, head_values(trace, head), f"_{head + 1}",
             note=note, unscaled=unscaled, textbook=textbook,
         )  # fmt: skip
     board.section = "All heads together"
-    mixed = [board.writer.value(trace["attention.mixed"][0, i]) for i in range(count)]
+    mixed = [board.writer.value(trace["attention.mixed"][0, i].detach()) for i in range(count)]
     board.point(
         "attention.output",
-        shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0]},
+        shown | {"mixed": ", ".join(mixed), "output": trace["attention.output"][0].detach()},
         {"mixed": ", ".join(f"Y_{i + 1}" for i in range(count))},
         absent=NO_BIAS,
     )
-    options = {"visible": visible(trace), "scaled": not unscaled}
+    closing = (
+        f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
+        rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$."
+    )
+    if wanted is not None:
+        closing = backward_of_heads(board, part, inputs, trace, shown, wanted)
+    options = {"heads": count, "visible": visible(trace), "scaled": not unscaled}
     return board.solution(
         title=title(f"Multi-head attention with {many(count, 'head')}", causal, mask, unscaled),
         notes=(STABLE if textbook else SHIFTED,),
-        closing=f"Each head works on {part.d_head} of the {d_model} columns: $d_k = "
-        rf"d_{{\mathrm{{model}}}} / h = {d_model} / {count} = {part.d_head}$.",
+        closing=closing,
         next="translucid work params --d-model 768 --heads 12",
-        program=Program(in_numpy.multihead, {"X": inputs, **weights, "heads": count, **options}),
+        program=Program(
+            in_numpy.multihead, {"X": inputs.detach(), **weights, "heads": count, **options}
+        ),
         example=numbers.example,
         asked=numbers.asked or asked,
     )

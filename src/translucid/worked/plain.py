@@ -206,10 +206,15 @@ def activations(z):
     }  # fmt: skip
 
 
-def variance(d_k):
+def variance(d_k, sizes, keys, draws, seed):
     signs = np.array(np.meshgrid(*[[-1, 1]] * d_k)).reshape(d_k, -1)  # all vectors, as columns
     scores = signs.T @ signs  # all queries with all keys
-    return {"variance": scores.var(), "scaled variance": (scores / np.sqrt(d_k)).var()}
+    exact = {"variance": scores.var(), "scaled variance": (scores / np.sqrt(d_k)).var()}
+    random, measured = np.random.default_rng(seed), []
+    for d in sizes:
+        q, k = random.standard_normal((draws, 1, d)), random.standard_normal((draws, keys, d))
+        measured.append((q * k).sum(axis=2).var())
+    return exact | {"measured variance": np.array(measured)}
 
 
 def rnn(x, W, U, b, h, activation):

@@ -34,7 +34,8 @@ def variance(
     """Why attention divides by √d_k.
 
     Enumerates all pairs of vectors with entries -1 and +1: the variance of q · k is d_k. Then draws
-    random queries and keys, and compares the softmax of raw and scaled scores.
+    random queries and keys, measures the same variance, and compares the softmax of raw and scaled
+    scores.
 
     d_k: Dimensions of the enumerated vectors, at most 8 [default: 4].
     sizes: Dimensions of the random vectors [default: 4 64 512].
@@ -53,12 +54,13 @@ def variance(
     if sum(dimensions) * (number + 1) * count > _LARGEST:
         raise InputError(f"sizes, keys and draws need more than {_LARGEST:,} random numbers; use "
                          "fewer draws")  # fmt: skip
-    generator = np.random.default_rng(1 if seed is None else whole(seed, "seed", least=0))
+    start = 1 if seed is None else whole(seed, "seed", least=0)
     board = Board(digits)
     board.state("d_k", str(d))
     board.state("n", str(number), name="keys")
     _enumerate(board, d)
-    _saturation(board, dimensions, number, count, generator)
+    _random_pairs(board, dimensions, number, count, np.random.default_rng(start))
+    drawn = {"sizes": dimensions, "keys": number, "draws": count, "seed": start}
     return board.solution(
         title="Why attention divides by √d_k",
         notes=("the variance is $d_k$ only for independent entries with mean 0 and variance 1. "
@@ -66,7 +68,7 @@ def variance(
         closing="Without scaling, the softmax approaches a one-hot vector as $d_k$ grows, and its "
         "gradient vanishes. With scaling, both hardly change.",
         next="translucid work attention --unscaled",
-        program=Program(in_numpy.variance, {"d_k": d}),
+        program=Program(in_numpy.variance, {"d_k": d, **drawn}),
         example=d_k is None,
         asked=any(option is not None for option in (sizes, keys, draws, seed)),
     )  # fmt: skip
@@ -116,11 +118,13 @@ def _enumerate(board: Board, d: int) -> None:
     )  # fmt: skip
 
 
-def _saturation(
+def _random_pairs(
     board: Board, sizes: list[int], keys: int, draws: int, generator: np.random.Generator
 ) -> None:
-    """Write the size of the largest weight and of the softmax's gradient."""
-    board.section = f"Softmax over {keys} random keys: means over {draws:,} draws"
+    """Write the measured variance of random dot products, the size of the largest weight, and the
+    size of the softmax's gradient."""
+    spreads: list[tuple[str, ...]] = []
+    measured: list[Value] = []
     rows: list[tuple[str, ...]] = []
     values: list[Value] = []
     for d in sizes:
@@ -132,12 +136,26 @@ def _saturation(
             attend(q, k, k.new_ones(draws, 1, keys, 1), scaled=name == "scaled", trace=trace)
             pattern = trace["pattern"][:, 0, 0]
             by_kind[name] = (pattern.amax(-1).mean().item(), jacobian_size(pattern).mean().item())
+        spread = trace["scores"].var(correction=0).item()
+        spreads.append((str(d), *(board.number(v) for v in (spread, spread**0.5, spread / d))))
+        measured.append(spread)
         rows.append((str(d), *(board.number(v) for pair in by_kind.values() for v in pair)))
         values.append({
             "d_k": d,
             **{f"{n} {what}": v for n, pair in by_kind.items()
                for what, v in zip(("largest weight", "jacobian"), pair, strict=True)},
         })  # fmt: skip
+    board.section = f"Normally distributed entries: {draws * keys:,} random pairs"
+    board.table(
+        r"Measured variance of $q \cdot k$, its root, and the variance after the division",
+        SolutionTable(
+            ("$d_k$", r"Var $q \cdot k$", "root", r"Var $q \cdot k / \sqrt{d_k}$"), tuple(spreads)
+        ),
+        name="measured variance",
+        value=measured,
+        note=r"The exact values are $d_k$, $\sqrt{d_k}$ and 1. More draws come closer.",
+    )
+    board.section = f"Softmax over {keys} random keys: means over {draws:,} draws"
     board.table(
         "Largest weight, and size of the softmax's Jacobian (0: no gradient)",
         SolutionTable(
