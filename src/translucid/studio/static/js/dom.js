@@ -5,8 +5,8 @@ const MML = 'http://www.w3.org/1998/Math/MathML';
 
 // h('p.quiet.small', { title }, 'text', other): a tag with classes, optional attributes, and content. Attributes and
 // content that are null, undefined or false are omitted.
-/** @type {(given: any) => boolean} */
-const isAttributes = given => given?.constructor === Object;
+/** @type {(given: unknown) => boolean} */
+const isAttributes = given => typeof given === 'object' && given?.constructor === Object;
 /** @type {(value: unknown) => boolean} */
 const isLeftOut = value => value === undefined || value === null || value === false;
 
@@ -28,7 +28,8 @@ function made(el, classes, given) {
     if (typeof value === 'function') el.addEventListener(key.slice(2), /** @type {EventListener} */ (value));
     else if (key === 'style' && typeof value === 'string')
       // in a notebook, sizes are relative to the box
-      /** @type {any} */ (el).style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
+      /** @type {HTMLElement | SVGElement | MathMLElement} */ (/** @type {Element} */ (el)).style.cssText =
+        value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
     else if (key === 'width' || key === 'height')
       el.setAttribute(key, String(Number(value) < 0 ? 0 : value)); // it may be a text, as 100%; and no room is no error
     else el.setAttribute(key, value === true ? '' : String(value));

@@ -9,7 +9,7 @@ const RUN = 400; // ms, all bands together
 const moving = new Set();
 export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-/** @type {(el: Element, frames: any, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
+/** @type {(el: Element, frames: Keyframe[] | PropertyIndexedKeyframes, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
 function play(el, frames, timing, after = () => {}) {
   const motion = el.animate(frames, { duration: TURN, easing: 'ease-in-out', fill: 'backwards', ...timing });
   const end = () => {
@@ -34,7 +34,7 @@ export function clearFor(box) {
   link.forget(box);
   box.querySelector(':scope > .old')?.remove();
   const old = h('div.old', { 'aria-hidden': 'true', inert: true }, [...box.childNodes]);
-  /** @type {(el: Element) => object} */
+  /** @type {(el: Element) => Keyframe} */
   const shape = el => ({ d: `path("${el.getAttribute('d')}")` });
   /** @type {(within: Element) => [string | undefined, Element][]} */
   const named = within => Array.from(within.querySelectorAll('path[data-same]'), el => [el.dataset.same, el]);

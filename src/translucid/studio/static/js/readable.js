@@ -53,7 +53,7 @@ export const otherModel = (model, others, wanted) =>
   others.find(each => each.m === wanted) ?? others.find(each => each.task === model.task) ?? others[0];
 
 // The answer of a run by kind: numbers, words, or the probabilities of labels.
-/** @type {(run: Run) => number[]} */
+/** @type {(run: Pick<Run, 'answer'>) => number[]} */
 export const numbersOf = ({ answer: given }) =>
   Array.isArray(given) ? given.flatMap(each => (typeof each === 'string' ? [] : [each ?? NaN])) : [];
 /** @type {(run: Run) => string[]} */

@@ -92,7 +92,7 @@ function pinned(value, { source, target, features }) {
 }
 // The invalid keys of a link with what is allowed. found: { all, model, run, params, lessons }; absent: why the view is
 // not available.
-/** @type {(view: string, found: Checked, absent: any, views: Record<string, View>) => string[]} */
+/** @type {(view: string, found: Checked, absent: string | false, views: Record<string, View>) => string[]} */
 export function unusable(view, found, absent, views) {
   const checks = Object.assign({}, SHARED, ...Object.values(views).map(each => each.linkParts));
   const wrong = [...found.params]

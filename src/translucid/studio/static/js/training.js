@@ -32,7 +32,7 @@ export function stateOf(m) {
 /** @type {(m: string) => string} */
 export const folderOf = m => quoted(trainings.get(m)?.about?.folder ?? '');
 
-/** @type {(m: string, changed: (what: string) => void) => { data: TrainingData; close(): void; first?: any }} */
+/** @type {(m: string, changed: (what: string) => void) => { data: TrainingData; close(): void; first?: () => void }} */
 export function follow(m, changed) {
   const data = trainings.get(m) ?? empty();
   trainings.set(m, data);

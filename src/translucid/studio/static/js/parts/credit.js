@@ -11,10 +11,7 @@ import { readout, word } from '../readout.js';
 
 const SHOWN = 8; // parts that are listed separately
 const NEGLIGIBLE = 1e-4; // rounding error of a logit in the model's precision
-const WAYS = [
-  ['part', 'by part'],
-  ['token', 'by token'],
-];
+const WAYS = ['part', 'token'].map(key => ({ key, text: `by ${key}` }));
 let way = 'part'; // how it was last shown
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.

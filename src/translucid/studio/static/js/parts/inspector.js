@@ -15,7 +15,7 @@ const SMALL = 26; // up to this many words per side get a cell each
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
-  const points = told.points.map(({ at, far }) => [at, far ?? pointOf(at)]);
+  const points = told.points.map(({ at, far }) => ({ key: at, text: far ?? pointOf(at) }));
   const parts = [
     h(
       'header',
@@ -91,7 +91,11 @@ const isOfUnits = ({ axes, likely, picked }) =>
 /** @type {(told: Inspected, lead: { index: number }, onlead: (i: number) => unknown) => HTMLElement} */
 function leads({ leads: count, leadNames, leadAxis = '' }, lead, onlead) {
   const name = leadAxis.endsWith('heads') ? 'head' : leadAxis;
-  const all = range(count).map(i => [i, leadNames?.[i] ?? String(i), { 'aria-label': `${name} ${i}` }]);
+  const all = range(count).map(i => ({
+    key: i,
+    text: leadNames?.[i] ?? String(i),
+    more: { 'aria-label': `${name} ${i}` },
+  }));
   return leadNames || count > 8
     ? h(
         'label.pick',

@@ -1,7 +1,7 @@
 // Activation patching as a map of tokens and depths. A click puts one value of the original run into the changed one;
 // "Trace all" tries every cell and shows how much of the answer each recovers.
 import { choice, panelHead, select } from './controls.js';
-import { h, unit } from '../dom.js';
+import { fill, h, unit } from '../dom.js';
 import { fixed, signed } from '../ink.js';
 import * as api from '../api.js';
 import { copy, rest, word } from '../readout.js';
@@ -14,8 +14,8 @@ import { keepFocus } from '../keyboard.js';
 const WINDOW = 64; // how many tokens of a long text are traced, around the first that differs
 const BEFORE = 8;
 const MAPS = [
-  [false, 'moved'],
-  [true, 'recovered'],
+  { key: false, text: 'moved' },
+  { key: true, text: 'recovered' },
 ];
 /** @type {Map<string, Map<string, number[]>>} */
 const recoveries = new Map(); // runs and answer -> point -> how much each token recovers; runs never change
@@ -100,10 +100,10 @@ export function patchmap({ run, other, found, state }) {
   }
   /** @type {(table: RippleTable | undefined) => void} */
   function drawHead(table) {
-    const parts = [...new Set((outline?.tables ?? []).map(each => each.part))];
+    const parts = [...new Set((outline?.tables ?? []).map(each => each.part))].map(key => ({ key, text: key }));
     /** @type {(each: RippleTable) => string} */
     const label = each => `${each.side}${!state.recovered && started(each) < 0 ? ' (same)' : ''}`;
-    const sides = tables().map(each => [each.side, label(each)]);
+    const sides = tables().map(each => ({ key: each.side, text: label(each) }));
     const points = tables().flatMap(each => each.points);
     const done = points.filter(at => rows.has(at)).length;
     head.replaceChildren(
@@ -116,7 +116,7 @@ export function patchmap({ run, other, found, state }) {
         state.recovered && parts.length > 1
           ? choice('Part', parts, state.part, part => change({ part }, { part: part === 'stream' ? null : part }))
           : '',
-        sides.length > 1 ? choice('Side', sides, table?.side, side => change({ side }, { side })) : '',
+        sides.length > 1 ? choice('Side', sides, table?.side ?? '', side => change({ side }, { side })) : '',
         state.recovered && outline
           ? h(
               'button.edit',
@@ -138,14 +138,6 @@ export function patchmap({ run, other, found, state }) {
   function drawAsks() {
     asks.hidden = !(outline && (state.recovered || state.cell));
     if (asks.hidden || !outline) return;
-    /** @type {(name: string, options: Option[], chosen: unknown, choose: (value: string) => void) => Element} */
-    const pick = (name, options, chosen, choose) =>
-      select(
-        name,
-        options.map(([value, text]) => [value, shown(text)]),
-        chosen,
-        choose,
-      );
     /** @type {(answer: unknown[]) => void} */
     const set = answer => {
       state.answer = answer.map(each => String(each ?? ''));
@@ -154,28 +146,24 @@ export function patchmap({ run, other, found, state }) {
       load();
     };
     const { position, output, against } = outline;
-    /** @type {Option[]} */
-    const choices = outline.choices.map(each => [each.id, each.word]);
-    asks.replaceChildren(
+    const choices = outline.choices.map(({ id, word: text }) => ({ key: id, text: shown(text) }));
+    const nothing = { key: '', text: 'nothing' };
+    const positions = outline.positions.map(({ n, clean, corrupted }) => ({
+      key: n,
+      text: shown(`${n + 1}: ${clean}${clean === corrupted ? '' : ` | ${corrupted}`}`),
+    }));
+    fill(
+      asks,
       'logit of ',
-      pick('answer', choices, output, id => set([position, id, against])),
+      select('answer', choices, output, id => set([position, id, against])),
       ' over ',
-      pick('compared with', [['', 'nothing'], ...choices], against, id => set([position, output, id])),
-      outline.positions.length > 1
-        ? h(
-            'span',
-            ' at ',
-            pick(
-              'position',
-              outline.positions.map(({ n, clean, corrupted }) => [
-                n,
-                `${n + 1}: ${clean}${clean === corrupted ? '' : ` | ${corrupted}`}`,
-              ]),
-              position,
-              n => set([n]),
-            ),
-          )
-        : '',
+      select('compared with', [nothing, ...choices], against, id => set([position, output, id])),
+      positions.length > 1 &&
+        h(
+          'span',
+          ' at ',
+          select('position', positions, position, n => set([n])),
+        ),
     );
   }
 

@@ -161,7 +161,7 @@ async function drawView(stage, { model, run, params, signal }) {
     left.append(
       choice(
         'Which attention',
-        Object.keys(kinds).map(kind => [kind, [KINDS[kind].name, h('span', KINDS[kind].note ?? '')]]),
+        Object.keys(kinds).map(kind => ({ key: kind, text: [KINDS[kind].name, h('span', KINDS[kind].note ?? '')] })),
         at.kind,
         kind => change({ kind, moment: 'weights' }, 'kind'),
         { kind: 'kinds' },

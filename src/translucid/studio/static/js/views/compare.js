@@ -323,7 +323,7 @@ async function pictures(box, { model, run, other, second, params }) {
   }
   let kind = kinds.find(each => each === params.get('pic')) ?? kinds[0];
   const chooser = h('div');
-  const named = kinds.map(each => [each, KINDS[each]]);
+  const named = kinds.map(each => ({ key: each, text: KINDS[each] }));
   const note = h('span.quiet', { style: 'font-size:var(--t1)' });
   box.append(h('div.cmpkinds', chooser, note), holder);
   const draw = async () => {

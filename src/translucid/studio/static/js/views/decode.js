@@ -14,7 +14,11 @@ import { sumTable, headed } from '../parts/table.js';
 import { rolling } from '../parts/rolling.js';
 import { keepFocus, walks, onKeys } from '../keyboard.js';
 
-const SIZES = [1, 2, 3, 4, 6, 8].map(n => [n, String(n), { title: n === 1 ? 'greedy' : `beam size ${n}` }]);
+const SIZES = [1, 2, 3, 4, 6, 8].map(n => ({
+  key: n,
+  text: String(n),
+  more: { title: n === 1 ? 'greedy' : `beam size ${n}` },
+}));
 /** @type {(n: number) => void} */
 const searchWith = n => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null });
 const PACE = 650;

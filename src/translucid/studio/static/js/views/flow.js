@@ -236,7 +236,7 @@ function members(view, count) {
     pick(view, at);
     view.focus = null;
   };
-  const all = range(count).map(i => [i, String(i)]);
+  const all = range(count).map(i => ({ key: i, text: String(i) }));
   return choice('Member', all, view.state.member, choose, { kind: 'pick.members', label: 'member' });
 }
 /** @type {(pane: Pane) => string} */

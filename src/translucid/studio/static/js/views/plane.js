@@ -101,7 +101,7 @@ export async function plane(stage, { model, params, signal }) {
       h('h2', kind === 'mlp' ? 'An MLP learns by gradient descent' : 'A perceptron learns by its rule'),
       choice(
         'Problem',
-        Object.entries(PROBLEMS).map(([key, name]) => [key, name, { 'data-act': key }]),
+        Object.entries(PROBLEMS).map(([key, text]) => ({ key, text, more: { 'data-act': key } })),
         state.problem,
         problem => go({ problem, step: 0 }),
       ),
@@ -185,7 +185,8 @@ function network(now, width, height) {
     x: x1,
     y: spread(now.hidden.length, k),
     map,
-    told: sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]),
+    told:
+      now.kind === 'mlp' ? sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]) : '',
   }));
   /** @type {(from: Neuron, to: Neuron, value: number, path: string) => WeightLine} */
   const line = (from, to, value, path) => ({
@@ -196,19 +197,19 @@ function network(now, width, height) {
     path,
   });
   const output = { name: 'the output', x: width, y: height / 2 };
-  const last = neurons.length ? neurons : inputs;
-  const lines = [
-    ...neurons.flatMap((to, j) =>
-      inputs.map((from, i) =>
-        line(from, to, now.weights['layers.0.linear.weight'][j][i], `layers.0.linear.weight[${j}, ${i}]`),
-      ),
-    ),
-    ...last.map((from, i) =>
-      neurons.length
-        ? line(from, output, now.weights['output.linear.weight'][0][i], `output.linear.weight[0, ${i}]`)
-        : line(from, output, now.weights.weight[i], `weight[${i}]`),
-    ),
-  ];
+  const lines =
+    now.kind === 'perceptron'
+      ? inputs.map((from, i) => line(from, output, now.weights.weight[i], `weight[${i}]`))
+      : [
+          ...neurons.flatMap((to, j) =>
+            inputs.map((from, i) =>
+              line(from, to, now.weights['layers.0.linear.weight'][j][i], `layers.0.linear.weight[${j}, ${i}]`),
+            ),
+          ),
+          ...neurons.map((from, i) =>
+            line(from, output, now.weights['output.linear.weight'][0][i], `output.linear.weight[0, ${i}]`),
+          ),
+        ];
   const { el, ctx } = canvas(width, height);
   for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(planeMap(map, shade), x, y - side / 2, side, side);
   const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
@@ -312,7 +313,7 @@ function ground(now, ctx, side, place) {
   ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
-/** @type {(weights: Plane['weights']) => Corner[]} */
+/** @type {(weights: PerceptronWeights) => Corner[]} */
 function halfPlane({ weight: [w1, w2], bias }) {
   /** @type {(corner: Corner) => number} */
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
@@ -332,7 +333,7 @@ function halfPlane({ weight: [w1, w2], bias }) {
     return v > 0 ? [from, ...cut] : cut;
   });
 }
-/** @type {(weights: Plane['weights']) => number[][][]} */
+/** @type {(weights: PerceptronWeights) => number[][][]} */
 function straight(weights) {
   const ends = halfPlane(weights).flatMap(([x, y, cut]) => (cut ? [[x, y]] : []));
   return ends.length === 2 ? [ends] : [];
@@ -340,8 +341,8 @@ function straight(weights) {
 // The weights of a perceptron are perpendicular to its line.
 /** @type {(now: Plane, place: (value: number) => number, side: number, u: number) => SVGElement | null} */
 function arrow(now, place, side, u) {
+  if (now.kind !== 'perceptron' || Math.hypot(...now.weights.weight) === 0) return null;
   const w = now.weights.weight;
-  if (now.kind !== 'perceptron' || !w || Math.hypot(...w) === 0) return null;
   const long = Math.hypot(...w);
   const off = (0.5 * (w[0] + w[1]) + now.weights.bias) / (long * long); // from the middle to the line
   const [a, b] = [0.5 - off * w[0], 0.5 - off * w[1]];

@@ -163,7 +163,7 @@ function drawExercise(box) {
         'Topic',
         select(
           'Topic',
-          topics.map(({ name, title }) => [name, title]),
+          topics.map(({ name, title }) => ({ key: name, text: title })),
           topic,
           name => showExercise(box, name, seed).catch(failed),
         ),

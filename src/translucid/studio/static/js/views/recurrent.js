@@ -111,7 +111,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     left.append(
       choice(
         'Which layer',
-        scopes.map((each, k) => [k, [each.name, h('span', each.note)]]),
+        scopes.map((each, k) => ({ key: k, text: [each.name, h('span', each.note)] })),
         at.scope,
         scope => change({ scope, unit: null }, 'kinds'),
         { kind: 'kinds' },

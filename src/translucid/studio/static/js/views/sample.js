@@ -35,9 +35,10 @@ const said = (dial, value) =>
       : String(Number(value.toFixed(2)));
 
 // The two ways to generate: search and sampling.
+const MODES = ['search', 'sample'].map(key => ({ key, text: key }));
 /** @type {(mode: string) => HTMLElement} */
 export const modes = mode =>
-  choice('Sampling settings', ['search', 'sample'], mode, each =>
+  choice('Sampling settings', MODES, mode, each =>
     go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
   );
 

@@ -73,7 +73,7 @@ async function drawView(stage, { model, params, signal }) {
   document.addEventListener('keydown', press, { signal });
   signal.addEventListener('abort', trail.close);
   await new Promise(ready => {
-    trail.first = ready;
+    trail.first = () => ready(undefined);
     signal.addEventListener('abort', ready);
   });
 

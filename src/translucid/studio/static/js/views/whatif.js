@@ -13,13 +13,14 @@ import { shifts } from '../parts/bars.js';
 import { pairs } from '../parts/pairs.js';
 import { sumTable } from '../parts/table.js';
 import { latest } from '../api.js';
+import { numbersOf } from '../readable.js';
 import { changes, changesOf } from '../parts/changes.js';
 import { keepFocus, onKeys } from '../keyboard.js';
 import { clearFor } from '../motion.js';
 
 const ORDERS = [
-  [false, 'by part'],
-  [true, 'by effect'],
+  { key: false, text: 'by part' },
+  { key: true, text: 'by effect' },
 ];
 /** @type {Record<string, string>} */
 const DISTRIBUTIONS = { label: 'labels', tags: 'tags', masked_tokens: 'tokens' };
@@ -424,7 +425,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
-    const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
+    const more = model.outputs === 'values' ? numbersOf({ answer: found.answers[0] }).length - found.says[0].length : 0;
     if (more) mid.append(h('p.tail', `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
     if (!changed) {
