@@ -3,7 +3,7 @@ import { frames } from './frames.js';
 
 /** @type {Map<string, Promise<any>>} */
 const kept = new Map(); // address -> promise, the oldest first
-export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tests
+export const traffic = { bytes: 0, asked: 0 }; // for the curious, and for the tests
 const KEPT = 200;
 
 export class Refused extends Error {}
@@ -95,8 +95,8 @@ const binary = async answer => {
 };
 /** @type {(bytes: number) => void} */
 function count(bytes) {
-  moved.bytes += bytes;
-  moved.asked += 1;
+  traffic.bytes += bytes;
+  traffic.asked += 1;
 }
 /** @type {(body: unknown) => RequestInit} */
 const posted = body => ({
@@ -122,10 +122,10 @@ export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 // Help with the text that is being typed, and another text of the model's data. Neither is saved with the session.
 /** @type {(m: string, text: string, caret: number | null) => Promise<InputHelp>} */
-export const words = async (m, text, caret) =>
+export const inputHelp = async (m, text, caret) =>
   json(await fetched(`/api/model/${encodeURIComponent(m)}/words?${query({ text, caret })}`));
 /** @type {(m: string, number: number) => Promise<string>} */
-export const anotherText = async (m, number) =>
+export const randomText = async (m, number) =>
   (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;
 /** @type {() => Promise<Catalogue>} */
 export const catalogue = () => once('/api/catalogue', json);
@@ -170,7 +170,7 @@ export const step = async (id, n, options) => {
   return { at, ...found, looks: looks && { ...looks, words: looks.words.slice(0, weights.length), weights } };
 };
 /** @type {(n: number) => string} */
-export const only = n => `${n}:${n + 1}`; // one position
+export const onlyPosition = n => `${n}:${n + 1}`; // one position
 /** @type {(id: string, options: Query) => Promise<Decoded>} */
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 // Sampled texts, and the sampling distribution at each step of the first.

@@ -64,7 +64,7 @@ export const fill = (el, ...content) => el.replaceChildren(...flat(content));
 
 // Call look on hover or focus, and away when it ends.
 /** @type {<E extends Element>(el: E, look: () => void, away: () => void) => E} */
-export function onLook(el, look, away) {
+export function onHoverOrFocus(el, look, away) {
   for (const kind of ['mouseenter', 'focus']) el.addEventListener(kind, look);
   for (const kind of ['mouseleave', 'blur']) el.addEventListener(kind, away);
   return el;
@@ -95,7 +95,7 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
   const written = word =>
     [word]
       .flat()
-      .map(piece => short(String(piece), most))
+      .map(piece => shortened(String(piece), most))
       .join('');
   return words.reduce((wide, word) => Math.max(wide, measure.measureText(written(word)).width), 0);
 }
@@ -157,7 +157,7 @@ export const icon = name =>
     s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }),
   );
 /** @type {(word: string) => boolean} */
-export const special = word => /^<\/?\w+>$/.test(word);
+export const isSpecialToken = word => /^<\/?\w+>$/.test(word);
 
 // A modal dialog; Escape and a click outside close it.
 /** @type {(title: string, ...body: Content[]) => HTMLDialogElement} */
@@ -210,4 +210,4 @@ export function spacedLabels(places, gap, lit) {
   return seen;
 }
 /** @type {(word: string, most?: number) => string} */
-export const short = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+export const shortened = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

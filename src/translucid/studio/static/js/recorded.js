@@ -2,7 +2,7 @@
 // recorded_tensors.js cuts.
 import { frames } from './frames.js';
 import { tensors } from './recorded_tensors.js';
-import { mount } from './place.js';
+import { mount } from './embedded.js';
 
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 /** @type {(text: string) => Uint8Array<ArrayBuffer>} */

@@ -54,7 +54,7 @@ interface Run {
   off: string[];
   ms: number;
   by_layer: boolean;
-  // by kind: readable.js; a number that is null is not finite
+  // by kind: answer.js; a number that is null is not finite
   answer: string | string[] | (number | null)[] | Record<string, number> | null;
   loss: number | null;
   output: string;
@@ -1048,7 +1048,7 @@ type MaybeShape = SVGElement | null;
 type TextLine = { text: string; box: DOMRect };
 type FormField = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
-// ---- a studio in an element: place.js, recorded.js, widget.js
+// ---- a studio in an element: embedded.js, recorded.js, widget.js
 interface RecordedAnswer {
   status: number;
   kind: string; // the content type

@@ -1,20 +1,20 @@
 // A curve over steps: a line on canvas, a band where points were thinned, gaps where nothing was recorded, flags at
 // numbers that are not finite.
-import { walks } from '../keyboard.js';
+import { arrowNavigation } from '../keyboard.js';
 import { h, s, unit, widest, LEFT_OF, lastOf, nearestIndex } from '../dom.js';
-import { canvas, num, power, cssVariable } from '../ink.js';
+import { canvas, num, exponential, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // margins around the plot, in units
 
 /** @type {(value: number) => string} */
-export const amount = value => {
+export const significant = value => {
   // a few significant digits
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
-  if (size < 0.001 || size >= 1e6) return power(value);
+  if (size < 0.001 || size >= 1e6) return exponential(value);
   return size >= 100
     ? Math.round(value).toLocaleString('en').replace('-', '−')
     : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
@@ -22,7 +22,7 @@ export const amount = value => {
 
 // The gaps of a line: before points that are far away compared with their neighbours.
 /** @type {(points: CurvePoint[]) => Set<number>} */
-export function breaks(points) {
+export function gapsIn(points) {
   const found = new Set();
   for (let i = 2; i < points.length - 1; i++) {
     const gap = points[i][0] - points[i - 1][0];
@@ -74,7 +74,7 @@ export function curve(o) {
     columns: [o.name, 'least', 'most'],
     rows: shown.points.map(([step, value, least = value, most = value]) => [
       step.toLocaleString('en'),
-      ...[value, least, most].map(amount),
+      ...[value, least, most].map(significant),
     ]),
     note: 'Where points were thinned out, a row is the mean of neighbouring points, with their minimum and maximum.',
   }));
@@ -91,14 +91,14 @@ export function curve(o) {
     const below = low - 0.06 * (most - low || Math.abs(most) || 1);
     const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
-    const value = points.length ? ` ${amount(lastOf(points)[1])}` : '';
+    const value = points.length ? ` ${significant(lastOf(points)[1])}` : '';
     newest.textContent = long(`${title} `) + widest([value], 0.875, { family: 'mono' }) < W ? value : '';
     paint();
     written();
     cursor(at);
   }
   function paint() {
-    const cut = breaks(shown.points);
+    const cut = gapsIn(shown.points);
     const { points } = shown;
     ctx.clearRect(0, 0, W, H);
     ctx.fillStyle = cssVariable('--wash2');
@@ -140,8 +140,8 @@ export function curve(o) {
     const low = y(o.low ? 0 : least);
     axis.replaceChildren(
       s('path.bracket', { d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
-      s('text.num', { x: box.x - 6 * u, y: top, ...LEFT_OF }, amount(most)),
-      s('text.num', { x: box.x - 6 * u, y: low, ...LEFT_OF }, o.low ? '0' : amount(least)),
+      s('text.num', { x: box.x - 6 * u, y: top, ...LEFT_OF }, significant(most)),
+      s('text.num', { x: box.x - 6 * u, y: low, ...LEFT_OF }, o.low ? '0' : significant(least)),
       s('text.num', { x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
       s('text.num', { x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
     );
@@ -180,7 +180,7 @@ export function curve(o) {
       /** @type {CurvePoint | null} */ (null),
     );
   /** @type {(least: number, most: number) => string} */
-  const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
+  const span = (least, most) => (most > least ? `from ${significant(least)} to ${significant(most)}, mean` : '');
   /** @type {(point: CurvePoint) => void} */
   const read = ([step, value, least, most]) =>
     readout({
@@ -189,7 +189,7 @@ export function curve(o) {
       value,
       digits: digitsOf(value),
     });
-  walks(svg, {
+  arrowNavigation(svg, {
     name: o.title,
     kind: 'curve',
     hint: 'left and right move along the points',

@@ -1,10 +1,10 @@
 // Gradient norms by layer (rows) and step (columns), on a logarithmic colour scale of DECADES powers of ten.
-import { walks } from '../keyboard.js';
-import { h, s, unit, widest, short, nearestIndex, LEFT_OF } from '../dom.js';
-import { UNIT_SCALE, canvas, hatch, packed, pixelCanvas, shade } from '../ink.js';
+import { arrowNavigation } from '../keyboard.js';
+import { h, s, unit, widest, shortened, nearestIndex, LEFT_OF } from '../dom.js';
+import { UNIT_SCALE, canvas, hatch, packedPalette, pixelCanvas, shade } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
-import { amount, digitsOf } from './curve.js';
+import { significant, digitsOf } from './curve.js';
 
 const DECADES = 3;
 const TOP = 30;
@@ -43,7 +43,9 @@ export function norms(o) {
     s('text.title', { x: 0, y: 16 * u }, o.title),
     s('text.name', { x: W - RIGHT * u, y: 16 * u, 'text-anchor': 'end' }, note),
     layers.map((name, i) =>
-      i % every ? null : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, short(name, letters)),
+      i % every
+        ? null
+        : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, shortened(name, letters)),
     ),
     ends,
     chosen,
@@ -56,7 +58,7 @@ export function norms(o) {
   withTable(el, o.title, () => ({
     corner: 'step',
     columns: layers,
-    rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(amount)]),
+    rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(significant)]),
     note: 'The norm of each layer’s gradient before clipping.',
   }));
   /** @type {(step: number) => number} */
@@ -80,7 +82,7 @@ export function norms(o) {
   /** @type {(columns: number[][], most: number) => void} */
   function strip(columns, most) {
     // a column reaches back to the previous one unless there is a gap
-    const inks = packed('seq');
+    const inks = packedPalette('seq');
     const small = pixelCanvas(layers.length, columns.length, pixels =>
       columns.forEach((column, j) =>
         layers.forEach((_, i) => {
@@ -142,11 +144,11 @@ export function norms(o) {
       digits: digitsOf(value),
       scale: UNIT_SCALE,
       place: share(value, most),
-      ends: [amount(most / 10 ** DECADES), amount(most)],
+      ends: [significant(most / 10 ** DECADES), significant(most)],
     });
   }
   cell.style.display = 'none';
-  walks(svg, {
+  arrowNavigation(svg, {
     name: o.title,
     kind: 'matrix',
     hint: 'arrow keys move between cells',

@@ -1,15 +1,15 @@
 // Training on the page, step by step: with two inputs and one output, the whole function and its decision boundary can
 // be drawn. The server trains; the page draws one step.
 import { choice, slider } from '../parts/controls.js';
-import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
+import { h, icon, onHoverOrFocus, range, s, unit, ABOVE } from '../dom.js';
 import * as api from '../api.js';
 import { canvas, num, planeMap, rgb } from '../ink.js';
-import { rest, readout } from '../readout.js';
+import { readoutDefault, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
 import { contour } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
-import { settle } from '../route.js';
+import { replaceAddress } from '../route.js';
 import { withTable } from '../parts/table.js';
 
 const PROBLEMS = { and: 'AND', or: 'OR', xor: 'XOR' };
@@ -48,7 +48,7 @@ export async function plane(stage, { model, params, signal }) {
     if (mine !== turn) return;
     now = found;
     state.step = found.step;
-    settle({ step: found.step, problem: state.problem, seed: state.seed });
+    replaceAddress({ step: found.step, problem: state.problem, seed: state.seed });
     draw();
   }
   function stop() {
@@ -84,7 +84,7 @@ export async function plane(stage, { model, params, signal }) {
     kept();
     panel.replaceChildren(...controls());
     if (held) panel.querySelector(`[data-act="${held}"]`)?.focus();
-    rest({
+    readoutDefault({
       at: [`step ${now.step} of ${now.last}: ${now.mistakes} of ${now.points.length} points wrong`],
       path: kind === 'mlp' ? 'loss' : 'mistakes',
       value: kind === 'mlp' ? now.loss : now.mistakes,
@@ -219,7 +219,7 @@ function network(now, width, height) {
       s('title', told ? `${name}: ${told}` : name),
     );
     const look = () => readout({ at: [name], path: told });
-    return told ? onLook(frame, look, () => readout()) : frame;
+    return told ? onHoverOrFocus(frame, look, () => readout()) : frame;
   });
   const names = inputs.map(({ name, x, y }) =>
     s('text.tick', { x: x - 6 * u, y: y + 5 * u, 'text-anchor': 'end' }, name),
