@@ -183,7 +183,7 @@ export function dialog(title, ...body) {
 /** @type {(text: string) => string} */
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 /** @type {(list: number[]) => number} */
-export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+export const mean = list => sum(list) / list.length;
 // The last of a list that is not empty.
 /** @type {<T>(list: T[]) => T} */
 export const lastOf = list => list[list.length - 1];
@@ -211,3 +211,13 @@ export function spacedLabels(places, gap, lit) {
 }
 /** @type {(word: string, most?: number) => string} */
 export const shortened = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+// A word in SVG, a special token in its own font; other: a class instead of `word`.
+/** @type {(text: string, attributes: Attributes & { other?: string }, most?: number) => SVGTextElement} */
+export const svgWord = (text, { class: kind, other = 'word', ...attributes }, most) =>
+  s(
+    'text',
+    { class: `${isSpecialToken(text) ? 'special' : other}${kind ? ` ${kind}` : ''}`, ...attributes },
+    shortened(text, most),
+  );
+/** @type {(list: number[]) => number} */
+export const sum = list => list.reduce((a, b) => a + b, 0);

@@ -902,6 +902,15 @@ interface Chart<Data> {
   cursor(step: number | null): void;
   pick(step: number | null): void;
 }
+type ChartBox = { x: number; y: number; w: number; h: number };
+interface StepAxis {
+  shapes: SVGElement[];
+  x(step: number): number;
+  stepAt(x: number): number;
+  cursor(step: number | null): void;
+  pick(step: number | null): void;
+  show(first: number, last: number): void;
+}
 interface CurveData {
   points: CurvePoint[];
   from: number;
@@ -985,6 +994,13 @@ interface PairOptions {
   keyOf?: ((i: number) => string) | null;
   labels: string[];
   dashed?: boolean;
+}
+interface PlaneFrame {
+  el: HTMLCanvasElement;
+  side: number;
+  edge: number; // around the plane, for the labels
+  label: string;
+  ticks: { axis: string; at: number; text: string }[]; // at: px from the origin
 }
 interface PlaneFunction {
   name: string;

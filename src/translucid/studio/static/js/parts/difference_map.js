@@ -1,5 +1,5 @@
 // How far each word's vector moved at each depth.
-import { h, s, isSpecialToken, unit, widest, nearestIndex, LEFT_OF, ABOVE } from '../dom.js';
+import { h, s, isSpecialToken, unit, widest, nearestIndex, svgWord, setAttributes, LEFT_OF, ABOVE } from '../dom.js';
 import { canvas, cssColour, num, cssVariable } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { readout, wordElement } from '../readout.js';
@@ -114,16 +114,15 @@ export function differenceMap(table, { width, height, scale, keyOf, take, chosen
   table.words.forEach((w, r) =>
     svg.append(
       highlight.mark(
-        s(
-          'text',
+        svgWord(
+          w,
           {
-            class: isSpecialToken(w) ? 'special' : 'word',
             x: lw - 10 * u,
             y: lh + (r + 0.5) * ch,
             ...LEFT_OF,
             style: isSpecialToken(w) ? null : 'font-size:1rem',
           },
-          w.length > 16 ? `${w.slice(0, 15)}…` : w,
+          16,
         ),
         keyOf(r),
       ),
@@ -150,8 +149,7 @@ export function differenceMap(table, { width, height, scale, keyOf, take, chosen
     start: () => [0, Math.max(0, start)],
     step: ([r, c], down, across) => [nearestIndex(r + down, nR), nearestIndex(c + across, nC)],
     look: ([r, c]) => {
-      for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
-        frame.setAttribute(key, String(value));
+      setAttributes(frame, { x: lw + c * cw, y: lh + r * ch, visibility: 'visible' });
       highlight.hover([keyOf(r)]);
       readout(told ? told(r, c) : differenceReading(table, r, c, scale));
     },

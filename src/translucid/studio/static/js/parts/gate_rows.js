@@ -1,6 +1,6 @@
 // Gates and states: one row for each, one cell per word; and lines of units over the words.
 import { arrowNavigation } from '../keyboard.js';
-import { h, s, setAttributes, isSpecialToken, unit, shortened, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
+import { h, s, setAttributes, unit, isLabelled, nearestIndex, svgWord, LEFT_OF } from '../dom.js';
 import { canvas, cssColour, paintNumber, fixed, textOn, num, cssVariable } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { readout } from '../readout.js';
@@ -101,17 +101,12 @@ function labels(svg, o, { u, lw, lh }) {
   const found = o.words.map((word, i) => {
     const x = lw + (i + 0.5) * o.pitchX;
     const y = lh - 9 * u;
-    const text = s(
-      'text',
-      {
-        class: isSpecialToken(word) ? 'special' : 'word',
-        x,
-        y,
-        'text-anchor': o.slant ? 'start' : 'middle',
-        transform: o.slant ? `rotate(-42 ${x} ${y})` : null,
-      },
-      shortened(word),
-    );
+    const text = svgWord(word, {
+      x,
+      y,
+      'text-anchor': o.slant ? 'start' : 'middle',
+      transform: o.slant ? `rotate(-42 ${x} ${y})` : null,
+    });
     return highlight.clickable(text, [o.keys[i]]);
   });
   svg.append(...found);

@@ -1,5 +1,5 @@
 // The positions of panes in a band, and which labels fit.
-import { s, widest, ABOVE, isSpecialToken, shortened, LEFT_OF } from '../dom.js';
+import { s, widest, svgWord, sum, LEFT_OF, ABOVE } from '../dom.js';
 import * as highlight from '../highlight.js';
 import { paintRow } from '../ink.js';
 
@@ -60,7 +60,7 @@ export function placeBands(bands, height, u) {
   const free = height - top - foot - between * (bands.length - 1);
   const long = bands.map(band => !band.columns && band.words.length > LONG);
   const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
-  const shortRows = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
+  const shortRows = count.reduce((rows, n, k) => rows + (long[k] ? 0 : n), 0);
   const longs = long.filter(Boolean).length;
   // A short text beside a long one stays readable if possible.
   const pitch = longs
@@ -156,8 +156,6 @@ export function placePanes(panes, from, to, { u, roomy }) {
     );
   for (const pane of panes) pane.w = sizeOf(pane)[roomy ? 1 : 0] * u;
   for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
-  /** @type {(list: number[]) => number} */
-  const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   // With little room, only the first group has its full name: layers 0–5, 6–11, 12–17.
   if (left() < 0)
@@ -303,16 +301,10 @@ export function floatingLabels({ back, front, u, x0, xWord }, band, tiles) {
               .map(({ x, width }) => `M${x - 0.75} ${y - high / 2}h${width + 1.5}v${high}h${-width - 1.5}z`)
               .join(''),
           }),
-          s(
-            'text',
-            {
-              class: `${isSpecialToken(band.words[word]) ? 'special' : 'word'} halo lit row`,
-              x: xWord,
-              y,
-              ...LEFT_OF,
-              style: 'font-size:.9375rem',
-            },
-            shortened(band.words[word], 16),
+          svgWord(
+            band.words[word],
+            { class: 'halo lit row', x: xWord, y, ...LEFT_OF, style: 'font-size:.9375rem' },
+            16,
           ),
         ];
       }),

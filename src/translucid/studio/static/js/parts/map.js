@@ -1,5 +1,5 @@
 // A map of a tensor with words at its rows, for tables too wide for one cell per number.
-import { h, s, isSpecialToken, unit, widest, range, shortened, nearestIndex, LEFT_OF } from '../dom.js';
+import { h, s, unit, widest, range, nearestIndex, svgWord, setAttributes, LEFT_OF } from '../dom.js';
 import { canvas, paintRows, numberAt, cellsIn, cellRange, largestIn } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { readout } from '../readout.js';
@@ -29,16 +29,17 @@ export function map(o) {
   const floating = s('g'); // with many rows, every n-th word is labelled, and the selected one
   /** @type {(word: string, i: number) => SVGElement} */
   const written = (word, i) =>
-    s(
-      'text',
+    svgWord(
+      word,
       {
-        class: `${isSpecialToken(word) ? 'special' : o.names ? 'id' : 'word'}${i % every && !many ? ' between' : ''} row`,
+        other: o.names ? 'id' : 'word',
+        class: i % every && !many ? 'between row' : 'row',
         x: lw - 8 * u,
         y: (i + 0.5) * pitch,
         ...LEFT_OF,
         style: 'font-size:.9375rem',
       },
-      shortened(word, 11),
+      11,
     );
   /** @type {(i: number) => SVGElement} */
   const band = i => s('rect.band', { x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
@@ -71,8 +72,7 @@ export function map(o) {
   /** @type {(found: { row: number; column: number; of: number }) => void} */
   const look = found => {
     const key = o.rowKey?.(found.row);
-    for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, String(value));
-    pointer.setAttribute('visibility', 'visible');
+    setAttributes(pointer, { ...box(found.row, found.column), visibility: 'visible' });
     if (key && highlight.state.hover[0] !== key) highlight.hover([key]);
     readout(o.read(found.row, found.column, found.of));
   };

@@ -1,6 +1,6 @@
 // A long text as a strip: a column per word, coloured by its vector; every n-th word and the highlighted ones have
 // labels. One tab stop: arrow keys move between words (up and down by ten), Enter pins.
-import { h, s, isSpecialToken, unit, widest, shortened, nearestIndex } from '../dom.js';
+import { h, s, unit, widest, shortened, nearestIndex, svgWord } from '../dom.js';
 import { canvas, cssColour } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { readout, wordElement } from '../readout.js';
@@ -31,15 +31,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const text = (i, lit) => {
     const wide = widest([shortened(words[i])], 1.0625, { weight: 600 });
     const left = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
-    return {
-      at: left,
-      wide,
-      el: s(
-        'text',
-        { class: `${isSpecialToken(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: left, y: top - 8 * u },
-        shortened(words[i]),
-      ),
-    };
+    return { at: left, wide, el: svgWord(words[i], { class: lit, x: left, y: top - 8 * u }) };
   };
   const gap = widest(words, 1.0625, { most: 14 }) + 16 * u;
   const every = EVERY.find(count => count * per >= gap) ?? n;

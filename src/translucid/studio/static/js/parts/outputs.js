@@ -1,5 +1,5 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
-import { s, isSpecialToken, widest, shortened, lastOf, RIGHT_OF, range } from '../dom.js';
+import { s, widest, lastOf, range, svgWord, RIGHT_OF } from '../dom.js';
 import { UNIT_SCALE, cssColour, num, cssVariable } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { withTable } from './table.js';
@@ -137,17 +137,13 @@ export function outputs(pen, band) {
       g.append(...barAt(x, y, bar, band.rowH, p), frame);
       markRow(frame, band, i);
       const text = markRow(
-        s(
-          'text',
-          {
-            class: `${isSpecialToken(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
-            x: x + bar + 9 * u,
-            y,
-            ...RIGHT_OF,
-            style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
-          },
-          shortened(word, 14),
-        ),
+        svgWord(word, {
+          class: i % every ? 'between row' : 'row',
+          x: x + bar + 9 * u,
+          y,
+          ...RIGHT_OF,
+          style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
+        }),
         band,
         i,
       );

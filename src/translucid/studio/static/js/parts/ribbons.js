@@ -1,6 +1,6 @@
 // One head as a flow: the weights of each query sum to 1, so all bars on the left have the same height; a key's bar
 // shows the sum it receives. For many words: one query and the keys it attends to most.
-import { h, s, isSpecialToken, unit, widest, range, shortened, spacedLabels, LEFT_OF, RIGHT_OF } from '../dom.js';
+import { h, s, unit, widest, range, shortened, spacedLabels, svgWord, sum, LEFT_OF, RIGHT_OF } from '../dom.js';
 import { num } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { grid, withTable } from './table.js';
@@ -36,18 +36,16 @@ const side = words => widest(words, 1.125, { weight: 600, most: 11 });
 export function bandsOf(weights, height, u) {
   const nk = weights[0].length;
   const pitch = height / weights.length;
-  const got = range(nk).map(j => weights.reduce((sum, row) => sum + row[j], 0));
+  const got = range(nk).map(j => sum(weights.map(row => row[j])));
   const least = Math.min(22 * u, (height / nk) * (height / nk > 20 * u ? 0.92 : 0.6));
   const air = Math.min(6 * u, (height / nk) * 0.25);
   let one = pitch * 0.66;
   /** @type {(size: number) => number[]} */
   const slots = size => got.map(v => Math.max(least, v * size + air));
-  /** @type {(list: number[]) => number} */
-  const total = list => list.reduce((a, b) => a + b, 0);
-  while (total(slots(one)) > height && one > 1) one *= 0.97;
+  while (sum(slots(one)) > height && one > 1) one *= 0.97;
   const heights = slots(one);
-  const free = Math.max(0, (height - total(heights)) / nk);
-  const starts = range(nk).map(j => total(heights.slice(0, j)) + j * free);
+  const free = Math.max(0, (height - sum(heights)) / nk);
+  const starts = range(nk).map(j => sum(heights.slice(0, j)) + j * free);
   const mids = starts.map((y, j) => y + (heights[j] + free) / 2);
   const tops = mids.map((middle, j) => middle - (got[j] * one) / 2);
   const strongest = [...weights.flat()].sort((a, b) => b - a);
@@ -149,7 +147,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
       .sort((j, k) => given[k] - given[j])
       .slice(0, TOP)
       .filter((j, k) => k === 0 || given[j] > 5e-4);
-    const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
+    const rest = 1 - sum(order.map(j => given[j]));
     /** @type {[word: string, weight: number, key: string | null][]} */
     const ends = [...order.map(j => /** @type {[string, number, string]} */ ([words[j], given[j], keys[j]]))];
     if (rest > 0) ends.push([`${words.length - order.length} more`, rest, null]);
@@ -157,7 +155,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     const xr = W - 158 * u;
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
     const room = ends.map(([, w]) => Math.max(22 * u, w * one));
-    const free = (H - room.reduce((sum, each) => sum + each, 0)) / ends.length;
+    const free = (H - sum(room)) / ends.length;
     let a = H / 2 - one / 2;
     let y = 0;
     svg.replaceChildren(
@@ -211,11 +209,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
 }
 /** @type {(word: string, x: number, y: number, anchor: string, key: string, looks?: boolean) => SVGTextElement} */
 function text(word, x, y, anchor, key, looks = true) {
-  const el = s(
-    'text',
-    { class: isSpecialToken(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, ...RIGHT_OF },
-    shortened(word, 11),
-  );
+  const el = svgWord(word, { x, y, 'text-anchor': anchor, ...RIGHT_OF }, 11);
   el.addEventListener('click', () => highlight.pin([key]));
   return looks ? highlight.hoverable(el, [key]) : el;
 }

@@ -1,5 +1,5 @@
 // The picture of Flow: strands through panes. Panes are at the back, numbers on canvas, words and frames in front.
-import { h, s, isSpecialToken, unit, widest, shortened, lastOf, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
+import { h, s, unit, widest, lastOf, range, svgWord, LEFT_OF, RIGHT_OF, ABOVE } from '../dom.js';
 import { canvas, cssColour, paintNumber, fixed, planeMap, rgb, textOn, cssVariable, paintRows } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { across, linePaths, paintFaint, fromAbove, strongest, topOfEach } from './attention_lines.js';
@@ -136,22 +136,9 @@ function strands(pen, band) {
     const word = band.words[at];
     const keys = [`${band.key}:${at}`];
     back.append(markRow(s('path.strand.thread', { d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
-    const text = s(
-      'text',
-      {
-        class: [
-          isSpecialToken(word) ? 'special' : 'word',
-          band.unknown.has(at) ? 'unknown' : '',
-          i % every ? 'between' : '',
-          'row',
-        ].join(' '),
-        x: pen.xWord,
-        y,
-        ...LEFT_OF,
-        style: small ? 'font-size:.9375rem;text-decoration-style:dotted;text-underline-offset:1px' : null,
-      },
-      shortened(word, 16),
-    );
+    const kind = `${band.unknown.has(at) ? 'unknown ' : ''}${i % every ? 'between ' : ''}row`;
+    const style = small ? 'font-size:.9375rem;text-decoration-style:dotted;text-underline-offset:1px' : null;
+    const text = svgWord(word, { class: kind, x: pen.xWord, y, ...LEFT_OF, style }, 16);
     markRow(text, band, i);
     front.append(text);
     texts.push(text);

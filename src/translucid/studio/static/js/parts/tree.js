@@ -1,5 +1,5 @@
 // The tree of a beam search. Thick branches are likely, the best path is green, pruned ones are dotted.
-import { h, s, lastOf, isSpecialToken, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
+import { h, s, lastOf, isSpecialToken, unit, widest, svgWord, LEFT_OF, RIGHT_OF, ABOVE } from '../dom.js';
 import { UNIT_SCALE, num } from '../ink.js';
 import * as highlight from '../highlight.js';
 import { readout, wordElement as said } from '../readout.js';
@@ -167,16 +167,10 @@ export function tree(data, o) {
       ),
     );
   svg.append(
-    s(
-      'text',
-      {
-        class: isSpecialToken(first) ? 'special' : 'word',
-        x: X(0) - 6 * u,
-        y: Y(0),
-        ...LEFT_OF,
-        style: isSpecialToken(first) ? null : 'font-size:1rem',
-      },
+    svgWord(
       cut.from ? '…' : first,
+      { x: X(0) - 6 * u, y: Y(0), ...LEFT_OF, style: isSpecialToken(first) ? null : 'font-size:1rem' },
+      Infinity,
     ),
   );
   /** @type {(node: Branch) => number} */

@@ -1,13 +1,13 @@
 // Training on the page, step by step: with two inputs and one output, the whole function and its decision boundary can
 // be drawn. The server trains; the page draws one step.
 import { choice, slider } from '../parts/controls.js';
-import { h, icon, onHoverOrFocus, range, s, unit, ABOVE } from '../dom.js';
+import { h, icon, onHoverOrFocus, range, s, unit } from '../dom.js';
 import * as api from '../api.js';
 import { canvas, num, planeMap, rgb } from '../ink.js';
 import { readoutDefault, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
-import { contour } from '../parts/planes.js';
+import { contour, planeFrame } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
 import { replaceAddress } from '../route.js';
 import { withTable } from '../parts/table.js';
@@ -263,32 +263,18 @@ function drawn(now, size) {
   const line = pieces
     .map(([[a, b], [c, d]]) => `M${place(a)} ${side - place(b)}L${place(c)} ${side - place(d)}`)
     .join('');
-  const ticks = [0, 1].flatMap(value => [
-    s('text.tick', { x: place(value), y: side + 18 * u, ...ABOVE }, String(value)),
-    s('text.tick', { x: -8 * u, y: side - place(value) + 5 * u, 'text-anchor': 'end' }, String(value)),
-  ]);
-  const svg = s(
-    'svg',
-    {
-      width: side + 2 * edge,
-      height: side + 2 * edge,
-      viewBox: `${-edge} ${-edge} ${side + 2 * edge} ${side + 2 * edge}`,
-      role: 'img',
-      'aria-label':
-        `The network’s output over the plane after ${now.step} steps; ` +
-        `${now.mistakes} of ${now.points.length} points lie on the wrong side`,
-    },
+  const ticks = [0, 1].flatMap(value => ['x', 'y'].map(axis => ({ axis, at: place(value), text: String(value) })));
+  const label =
+    `The network’s output over the plane after ${now.step} steps; ` +
+    `${now.mistakes} of ${now.points.length} points lie on the wrong side`;
+  const box = planeFrame(
+    { el, side, edge, label, ticks },
     s('path.boundary', { d: line }),
     arrow(now, place, side, u),
     marks,
-    ticks,
     s('text.tick', { x: side, y: side + 18 * u, 'text-anchor': 'end' }, 'x1'),
     s('text.tick', { x: -8 * u, y: 10 * u, 'text-anchor': 'end' }, 'x2'),
   );
-  el.style.left = `${edge}px`;
-  el.style.top = `${edge}px`;
-  const box = h('div.heat.planeheat', { style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
-  box.append(el, svg);
   return withTable(box, 'The points and the network’s outputs', () => ({
     corner: 'point',
     columns: ['x1', 'x2', 'wanted', 'output'],

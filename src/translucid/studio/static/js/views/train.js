@@ -2,13 +2,14 @@
 import { slider } from '../parts/controls.js';
 import { plane } from './plane.js';
 import { h, icon, lastOf, isSpecialToken, unit, widest, range } from '../dom.js';
-import { num, packedPalette, pixelCanvas, shade } from '../ink.js';
+import { packedPalette, pixelCanvas, shade } from '../ink.js';
 import * as api from '../api.js';
 import { replaceAddress, anyValue } from '../route.js';
 import { readoutDefault } from '../readout.js';
 import { follow, lastStep, statusText } from '../training.js';
 import { curve, significant } from '../parts/curve.js';
 import { norms } from '../parts/norms.js';
+import { probabilityBars } from '../parts/bars.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 
 const CALM = 5000; // ms between two words of the resting read-out
@@ -425,20 +426,7 @@ function spoken(answer, before) {
   }
   if (answer && typeof answer === 'object') {
     const rows = Object.entries(answer).sort((a, b) => b[1] - a[1]);
-    return h(
-      'div.bars',
-      rows
-        .slice(0, 6)
-        .map(([word, p], k) =>
-          h(
-            'div',
-            { class: k ? 'probrow' : 'probrow on' },
-            h('span.word', word),
-            h('span.track', h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })),
-            h('span.n', num(p, 3)),
-          ),
-        ),
-    );
+    return probabilityBars(rows.slice(0, 6).map(([word, p], k) => ({ word, p, on: k === 0 })));
   }
   return h('p.quiet', 'nothing');
 }
