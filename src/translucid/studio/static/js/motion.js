@@ -9,7 +9,8 @@ const RUN = 400; // ms, all bands together
 const moving = new Set();
 export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-/** @type {(el: Element, frames: Keyframe[] | PropertyIndexedKeyframes, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
+/** @typedef {Keyframe[] | PropertyIndexedKeyframes} Frames */
+/** @type {(el: Element, frames: Frames, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
 function play(el, frames, timing, after = () => {}) {
   const motion = el.animate(frames, { duration: TURN, easing: 'ease-in-out', fill: 'backwards', ...timing });
   const end = () => {
