@@ -103,7 +103,7 @@ def test_unsupported_syntax_is_an_error(tmp_path: Path, files: dict[str, str], s
 def test_a_place_has_all_that_the_modules_use() -> None:
     """document.x of a module is document.x of a place: one that it lacks would fail in a notebook
     only."""
-    place = (JS / "place.js").read_text("utf-8")
+    place = (JS / "embedded.js").read_text("utf-8")
     for hidden in ("document", "window", "location", "history"):
         body = re.search(rf"  const {hidden} = \{{(.*?)\}};\n", place, re.S)
         assert body is not None

@@ -48,11 +48,11 @@ PICTURE = """() => [
 
 # Numbers on canvases: those that touch the next one, and those that are too small.
 FIGURES = """async () => {
-    const { paintedOn } = await import('/static/js/ink.js');
+    const { numbersOn } = await import('/static/js/ink.js');
     const pen = document.createElement('canvas').getContext('2d');
     const wrong = new Set();
     for (const el of document.querySelectorAll('#stage canvas')) {
-        const all = paintedOn(el).map(({ text, x, y, size, weight, family }) => {
+        const all = numbersOn(el).map(({ text, x, y, size, weight, family }) => {
             pen.font = `${weight} ${size}px ${family}`;
             if (size < 11) wrong.add(`‘${text}’ is painted in ${size} px`);
             const half = pen.measureText(text).width / 2;

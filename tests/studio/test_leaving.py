@@ -131,9 +131,9 @@ COUNTED = """(() => {
     }
   };
   window.alive = async () => {
-    const { held } = await import('/static/js/link.js');
+    const { counts } = await import('/static/js/highlight.js');
     const counted = Object.fromEntries([...alive].map(([kind, n]) => [kind, n.size ?? n]));
-    return { ...counted, timers: timers.size, sockets: sockets.size, ...held() };
+    return { ...counted, timers: timers.size, sockets: sockets.size, ...counts() };
   };
 })()"""
 

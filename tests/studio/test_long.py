@@ -245,7 +245,7 @@ def test_the_window_moves_under_the_focus(studio: Served, leaf: Page) -> None:
     """Who stands on a part of the picture stands on it still when the window has moved."""
     leaf.turn(address(studio, "flow", 120))
     leaf.inner.focus('#stage .part[aria-label*="feedforward.activated"]')
-    leaf.inner.evaluate("import('/static/js/link.js').then(link => link.pin(['tgt:77']))")
+    leaf.inner.evaluate("import('/static/js/highlight.js').then(all => all.pin(['tgt:77']))")
     leaf.wait("document.querySelector('#stage .note').textContent.includes('tokens 65 to 84')")
     name = leaf.inner.evaluate("document.activeElement.getAttribute('aria-label')")
     assert "feedforward.activated" in name

@@ -3,7 +3,7 @@ saved sessions.
 
 The page itself loads plain modules. In the bundle, each module becomes a function inside
 `graph(place)`. The properties of `place` replace the browser's document, location and fetch, so
-each call of `graph` creates an independent studio. See static/js/place.js.
+each call of `graph` creates an independent studio. See static/js/embedded.js.
 """
 
 import base64
@@ -19,7 +19,7 @@ from translucid.core.errors import TranslucidError
 STATIC = Path(__file__).parent / "static"
 FONT = STATIC / "fonts" / "studio-math.woff"
 PAGE = "main.js"  # loaded by index.html
-LARGE = 1600  # window width in px from which the page is enlarged; see place.js
+LARGE = 1600  # window width in px from which the page is enlarged; see embedded.js
 # The browser globals that a `place` object replaces.
 HIDDEN = ("document", "window", "location", "history", "addEventListener", "removeEventListener",
           "fetch")  # fmt: skip
@@ -123,8 +123,8 @@ def style() -> str:
     sheets = re.findall(r'<link rel="stylesheet" href="/static/([^"]+)">', index)
     text = "\n".join((STATIC / sheet).read_text("utf-8") for sheet in sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # place.js loads the font
-    text = re.sub(r"html\s*\{\s*font-size:[^}]*\}", "", text)  # set by place.js
+    text = re.sub(r"@font-face\s*\{[^}]*\}", "", text)  # embedded.js loads the font
+    text = re.sub(r"html\s*\{\s*font-size:[^}]*\}", "", text)  # set by embedded.js
     text = re.sub(r"(^|[\s,}>])(?::root|html)(?=[\s,{.:>\[])", r"\1.studio", text)
     text = re.sub(r"(^|[\s,}>])body(?=[\s,{.:>])", r"\1.studio-body", text)
     text = re.sub(r"@media\s*(?=\((?:min|max)-(?:width|height))[^{]*", _container, text)

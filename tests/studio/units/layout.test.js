@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { isLabelled, spacedLabels } from '../../../src/translucid/studio/static/js/dom.js';
-import { state } from '../../../src/translucid/studio/static/js/link.js';
+import { state } from '../../../src/translucid/studio/static/js/highlight.js';
 import {
-  heights,
-  pieces,
-  place,
-  windowOf,
+  placeBands,
+  compressedAreas,
+  placePanes,
+  windowStart,
   wordAt,
   yWord,
 } from '../../../src/translucid/studio/static/js/parts/layout.js';
@@ -23,7 +23,7 @@ for (const counts of [[5], [9, 7], [96], [400], [600, 12], [300, 300]])
   test(`bands of ${counts.join(' and ')} words`, () => {
     state.pins = [`src:${Math.floor(counts[0] / 2)}`]; // a long text has words above and below its window
     const bands = counts.map((count, k) => band(k ? 'tgt' : 'src', count));
-    const height = heights(bands, 900, 1);
+    const height = placeBands(bands, 900, 1);
     assert.ok(height >= 900);
     let foot = 0;
     for (const each of bands) {
@@ -43,7 +43,7 @@ for (const counts of [[5], [9, 7], [96], [400], [600, 12], [300, 300]])
   });
 test('a place above the first word or below the last is that word', () => {
   const one = band('src', 8);
-  heights([one], 600, 1);
+  placeBands([one], 600, 1);
   assert.equal(wordAt(one, -100), 0);
   assert.equal(wordAt(one, 1e6), 7);
 });
@@ -51,8 +51,8 @@ test('the window of a long text contains the pinned word', () => {
   for (const pin of [0, 1, 57, 200, 398, 399]) {
     state.pins = [`src:${pin}`];
     const one = band('src', 400);
-    heights([one], 900, 1);
-    assert.equal(one.first, windowOf(one));
+    placeBands([one], 900, 1);
+    assert.equal(one.first, windowStart(one));
     assert.ok(one.first <= pin && pin < one.first + one.rows, `${pin} is not in the window`);
     assert.ok(one.first >= 0 && one.first + one.rows <= 400);
   }
@@ -60,7 +60,7 @@ test('the window of a long text contains the pinned word', () => {
 test('the window moves by half of itself, so that a neighbour of a pinned word does not shift it', () => {
   const firsts = Array.from({ length: 300 }, (_, pin) => {
     state.pins = [`src:${pin}`];
-    return windowOf({ ...band('src', 400), rows: 20 });
+    return windowStart({ ...band('src', 400), rows: 20 });
   });
   const steps = new Set(firsts.slice(1).map((first, k) => first - firsts[k]));
   assert.deepEqual([...steps].sort(), [0, 10, 5].sort());
@@ -68,11 +68,11 @@ test('the window moves by half of itself, so that a neighbour of a pinned word d
 test('the compressed areas of a range are outside the window', () => {
   state.pins = ['src:200'];
   const one = band('src', 400);
-  heights([one], 900, 1);
-  const [above, below] = pieces(one, 0, 400);
+  placeBands([one], 900, 1);
+  const [above, below] = compressedAreas(one, 0, 400);
   assert.ok(one.y0 - above[1] > 2 && below[0] - one.y0 - one.rows * one.pitch > 2);
-  assert.deepEqual(pieces(one, one.first, one.first + one.rows), []);
-  assert.equal(pieces(one, 0, 10).length, 1);
+  assert.deepEqual(compressedAreas(one, one.first, one.first + one.rows), []);
+  assert.equal(compressedAreas(one, 0, 10).length, 1);
 });
 
 const pane = (kind, more) => ({ kind, at: kind, group: null, label: kind, short: '', points: [], ...more });
@@ -84,14 +84,14 @@ for (const kinds of [
   for (const roomy of [true, false])
     test(`${kinds.length} panes side by side, ${roomy ? 'roomy' : 'narrow'}`, () => {
       const panes = kinds.map(kind => pane(kind));
-      place(panes, 100, 1100, { u: 1, roomy });
+      placePanes(panes, 100, 1100, { u: 1, roomy });
       assert.equal(panes[0].x, 100);
       panes.slice(1).forEach((next, k) => assert.ok(next.x >= panes[k].x + panes[k].w - 1e-9, 'panes overlap'));
       assert.ok(panes.at(-1).x + panes.at(-1).w <= 1100 + 1e-6, 'the last pane leaves the row');
     });
 test('panes of one group are close together', () => {
   const panes = [pane('tile', { group: 'layer 0' }), pane('tile', { group: 'layer 0' }), pane('tile')];
-  place(panes, 0, 900, { u: 1, roomy: true });
+  placePanes(panes, 0, 900, { u: 1, roomy: true });
   const gap = k => panes[k + 1].x - panes[k].x - panes[k].w;
   assert.ok(gap(0) <= 14 && gap(0) < gap(1));
 });

@@ -1,13 +1,7 @@
 // The answer of a run by its kind, and the model to compare with.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  isOpened,
-  numbersOf,
-  otherModel,
-  sharesOf,
-  wordsOf,
-} from '../../../src/translucid/studio/static/js/readable.js';
+import { isOpened, numbersOf, otherModel, sharesOf, wordsOf } from '../../../src/translucid/studio/static/js/answer.js';
 
 const run = answer => ({ answer });
 

@@ -3,7 +3,7 @@ import { frames } from './frames.js';
 
 /** @type {Map<string, Promise<any>>} */
 const kept = new Map(); // address -> promise, the oldest first
-export const moved = { bytes: 0, asked: 0 }; // for the curious, and for the tests
+export const traffic = { bytes: 0, asked: 0 }; // for the curious, and for the tests
 const KEPT = 200;
 
 export class Refused extends Error {}
@@ -28,7 +28,7 @@ function delivered(answer) {
   const here = act => given => view?.aborted || act(given);
   return new Promise((told, refused) => answer.then(here(told), here(refused)));
 }
-/** @type {Map<string, [method: string, address: string, body: any]>} */
+/** @type {Map<string, [method: string, address: string, body: BodyInit]>} */
 const asked = new Map(); // every request of this session, to save it
 /** @type {(address: string, options?: RequestInit) => Promise<Response>} */
 function ask(address, options) {
@@ -95,8 +95,8 @@ const binary = async answer => {
 };
 /** @type {(bytes: number) => void} */
 function count(bytes) {
-  moved.bytes += bytes;
-  moved.asked += 1;
+  traffic.bytes += bytes;
+  traffic.asked += 1;
 }
 /** @type {(body: unknown) => RequestInit} */
 const posted = body => ({
@@ -104,15 +104,15 @@ const posted = body => ({
   headers: { 'content-type': 'application/json' },
   body: JSON.stringify(body),
 });
-/** @type {(given: Record<string, any>) => URLSearchParams} */
+/** @type {(given: Query) => URLSearchParams} */
 const query = given =>
   new URLSearchParams(
     Object.entries(given).flatMap(([key, value]) =>
       Array.isArray(value)
-        ? value.map(each => [key, each])
+        ? value.map(each => [key, String(each)])
         : value === undefined || value === null
           ? []
-          : [[key, value]],
+          : [[key, String(value)]],
     ),
   );
 
@@ -122,10 +122,10 @@ export const models = () => once('/api/models', json);
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 // Help with the text that is being typed, and another text of the model's data. Neither is saved with the session.
 /** @type {(m: string, text: string, caret: number | null) => Promise<InputHelp>} */
-export const words = async (m, text, caret) =>
+export const inputHelp = async (m, text, caret) =>
   json(await fetched(`/api/model/${encodeURIComponent(m)}/words?${query({ text, caret })}`));
 /** @type {(m: string, number: number) => Promise<string>} */
-export const anotherText = async (m, number) =>
+export const randomText = async (m, number) =>
   (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;
 /** @type {() => Promise<Catalogue>} */
 export const catalogue = () => once('/api/catalogue', json);
@@ -170,11 +170,11 @@ export const step = async (id, n, options) => {
   return { at, ...found, looks: looks && { ...looks, words: looks.words.slice(0, weights.length), weights } };
 };
 /** @type {(n: number) => string} */
-export const only = n => `${n}:${n + 1}`; // one position
-/** @type {(id: string, options: Record<string, any>) => Promise<Decoded>} */
+export const onlyPosition = n => `${n}:${n + 1}`; // one position
+/** @type {(id: string, options: Query) => Promise<Decoded>} */
 export const decode = (id, options) => once(`/api/runs/${id}/decode?${query(options)}`, json);
 // Sampled texts, and the sampling distribution at each step of the first.
-/** @type {(id: string, options: Record<string, any>) => Promise<Draws>} */
+/** @type {(id: string, options: Query) => Promise<Draws>} */
 export const draws = (id, options) => once(`/api/runs/${id}/draws?${query(options)}`, json);
 /** @type {() => Promise<ListedLesson[]>} */
 export const lessons = () => once('/api/lessons', json);
@@ -185,7 +185,7 @@ export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComp
 export const check = (id, name, stop, address) =>
   anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
 // One step of training on points in the plane.
-/** @type {(kind: string, options: Record<string, any>) => Promise<Plane>} */
+/** @type {(kind: string, options: Query) => Promise<Plane>} */
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json, { ownProgress: true });
 // The outputs of two models over the same part of the plane.
 /** @type {(a: string, b: string) => Promise<{ ticks: number[][]; grids: number[][][] }>} */
@@ -235,17 +235,17 @@ export const unit = (m, at, number) => anew(`/api/model/${encodeURIComponent(m)}
 /** @type {(m: string, at: string) => Promise<LabelSurvey>} */
 export const labels = (m, at) => anew(`/api/model/${encodeURIComponent(m)}/labels?${query({ at })}`);
 // Activation patching: the outline; one cell; one point at every token.
-/** @type {(options: Record<string, any>) => Promise<Patching>} */
+/** @type {(options: Query) => Promise<Patching>} */
 export const patching = options => once(`/api/patching?${query(options)}`, json);
-/** @type {(options: Record<string, any>) => Promise<PatchCell>} */
+/** @type {(options: Query) => Promise<PatchCell>} */
 export const patchCell = options => once(`/api/patching/cell?${query(options)}`, json);
-/** @type {(options: Record<string, any>) => Promise<PatchRow>} */
+/** @type {(options: Query) => Promise<PatchRow>} */
 export const patchRow = options => once(`/api/patching/row?${query(options)}`, json, { ownProgress: true });
 /** @type {(a: string, b: string) => Promise<Difference>} */
 export const diff = (a, b) => once(`/api/diff?${query({ a, b })}`, json);
 
 // Exercises. They are not saved with the session, since a file cannot check answers.
-/** @type {(path: string, given?: Record<string, any>) => Promise<any>} */
+/** @type {(path: string, given?: Query) => Promise<any>} */
 const practice = (path, given = {}) => delivered(fetched(`/api/practice${path}?${query(given)}`).then(json));
 /** @type {() => Promise<{ name: string; title: string }[]>} */
 export const topics = () => practice('');

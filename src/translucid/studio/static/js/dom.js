@@ -5,8 +5,8 @@ const MML = 'http://www.w3.org/1998/Math/MathML';
 
 // h('p.quiet.small', { title }, 'text', other): a tag with classes, optional attributes, and content. Attributes and
 // content that are null, undefined or false are omitted.
-/** @type {(given: any) => boolean} */
-const isAttributes = given => given?.constructor === Object;
+/** @type {(given: unknown) => boolean} */
+const isAttributes = given => typeof given === 'object' && given?.constructor === Object;
 /** @type {(value: unknown) => boolean} */
 const isLeftOut = value => value === undefined || value === null || value === false;
 
@@ -28,7 +28,8 @@ function made(el, classes, given) {
     if (typeof value === 'function') el.addEventListener(key.slice(2), /** @type {EventListener} */ (value));
     else if (key === 'style' && typeof value === 'string')
       // in a notebook, sizes are relative to the box
-      /** @type {any} */ (el).style.cssText = value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
+      /** @type {HTMLElement | SVGElement | MathMLElement} */ (/** @type {Element} */ (el)).style.cssText =
+        value.replace(/(-?[\d.]+)rem\b/g, 'calc($1 * var(--rem, 1rem))');
     else if (key === 'width' || key === 'height')
       el.setAttribute(key, String(Number(value) < 0 ? 0 : value)); // it may be a text, as 100%; and no room is no error
     else el.setAttribute(key, value === true ? '' : String(value));
@@ -63,7 +64,7 @@ export const fill = (el, ...content) => el.replaceChildren(...flat(content));
 
 // Call look on hover or focus, and away when it ends.
 /** @type {<E extends Element>(el: E, look: () => void, away: () => void) => E} */
-export function onLook(el, look, away) {
+export function onHoverOrFocus(el, look, away) {
   for (const kind of ['mouseenter', 'focus']) el.addEventListener(kind, look);
   for (const kind of ['mouseleave', 'blur']) el.addEventListener(kind, away);
   return el;
@@ -94,7 +95,7 @@ export function widest(words, rem, { family = 'serif', weight = 400, most = Infi
   const written = word =>
     [word]
       .flat()
-      .map(piece => short(String(piece), most))
+      .map(piece => shortened(String(piece), most))
       .join('');
   return words.reduce((wide, word) => Math.max(wide, measure.measureText(written(word)).width), 0);
 }
@@ -156,7 +157,7 @@ export const icon = name =>
     s('path', { d: ICONS[name], fill: 'currentColor', 'fill-rule': 'evenodd' }),
   );
 /** @type {(word: string) => boolean} */
-export const special = word => /^<\/?\w+>$/.test(word);
+export const isSpecialToken = word => /^<\/?\w+>$/.test(word);
 
 // A modal dialog; Escape and a click outside close it.
 /** @type {(title: string, ...body: Content[]) => HTMLDialogElement} */
@@ -182,7 +183,7 @@ export function dialog(title, ...body) {
 /** @type {(text: string) => string} */
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 /** @type {(list: number[]) => number} */
-export const mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+export const mean = list => sum(list) / list.length;
 // The last of a list that is not empty.
 /** @type {<T>(list: T[]) => T} */
 export const lastOf = list => list[list.length - 1];
@@ -209,4 +210,14 @@ export function spacedLabels(places, gap, lit) {
   return seen;
 }
 /** @type {(word: string, most?: number) => string} */
-export const short = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+export const shortened = (word, most = 14) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+// A word in SVG, a special token in its own font; other: a class instead of `word`.
+/** @type {(text: string, attributes: Attributes & { other?: string }, most?: number) => SVGTextElement} */
+export const svgWord = (text, { class: kind, other = 'word', ...attributes }, most) =>
+  s(
+    'text',
+    { class: `${isSpecialToken(text) ? 'special' : other}${kind ? ` ${kind}` : ''}`, ...attributes },
+    shortened(text, most),
+  );
+/** @type {(list: number[]) => number} */
+export const sum = list => list.reduce((a, b) => a + b, 0);

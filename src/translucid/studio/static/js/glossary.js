@@ -1,5 +1,5 @@
 // The terms of the page, each with its only definition, and the button that shows it: by click, touch or Enter.
-import { h, special } from './dom.js';
+import { h, isSpecialToken } from './dom.js';
 
 /** @type {Record<string, string>} */
 export const TERMS = {
@@ -32,7 +32,12 @@ export function term(name, shown = name) {
   /** @type {HTMLElement} */
   const button = h(
     'button.term',
-    { type: 'button', class: special(name) ? 'special' : null, title: meaning, onclick: () => define(button, name) },
+    {
+      type: 'button',
+      class: isSpecialToken(name) ? 'special' : null,
+      title: meaning,
+      onclick: () => define(button, name),
+    },
     shown,
   );
   return button;
@@ -43,7 +48,7 @@ function define(button, name) {
   const box = h(
     'div.definition',
     { popover: 'auto', role: 'status' },
-    h('b', { class: special(name) ? 'special' : null }, name),
+    h('b', { class: isSpecialToken(name) ? 'special' : null }, name),
     `: ${TERMS[name]}.`,
   );
   document.body.append(box);

@@ -25,7 +25,7 @@ const WITHIN = [
   ['Backspace', 'in the terms of a number: go back'],
 ];
 
-/** @type {(keys: string) => any[]} */
+/** @type {(keys: string) => Content} */
 const written = keys => keys.split(' ').map((key, i) => [i ? ' ' : '', key === '…' ? key : h('kbd', key)]);
 /** @type {(name: string, keys: string[][]) => HTMLElement} */
 const section = (name, keys) =>

@@ -44,12 +44,12 @@ export const theme = () => (document.documentElement.dataset.theme === 'dark' ? 
 const clamp = (v, a, b) => Math.min(b, Math.max(a, v));
 
 /** @type {(kind: string) => number[][]} */
-export const shades = kind => table(theme(), kind); // for drawing many cells
+export const palette = kind => table(theme(), kind); // for drawing many cells
 // The same as 32-bit numbers, the pixel format of ImageData.
 /** @type {(rgb: number[]) => number} */
 export const packedColour = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 /** @type {(kind: string) => number[]} */
-export const packed = kind => shades(kind).map(packedColour);
+export const packedPalette = kind => palette(kind).map(packedColour);
 /** @type {(value: number, scale: Scale) => number} */
 export function shade(value, scale) {
   // scale: { kind: 'seq' | 'div', max } -> one of 256
@@ -57,9 +57,9 @@ export function shade(value, scale) {
   return Math.round((Number.isNaN(t) ? (scale.kind === 'seq' ? 0 : 0.5) : t) * 255); // NaN is transparent
 }
 /** @type {(value: number, scale: Scale) => number[]} */
-export const rgb = (value, scale) => shades(scale.kind)[shade(value, scale)];
+export const rgb = (value, scale) => palette(scale.kind)[shade(value, scale)];
 /** @type {(value: number, scale: Scale) => string} */
-export const css = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
+export const cssColour = (value, scale) => `rgb(${rgb(value, scale).join(' ')})`;
 
 /** @type {(byte: number) => number} */
 const lin = byte => {
@@ -146,7 +146,7 @@ export function hatch(ctx, { x, y, width, height }, u, inset = 0) {
 /** @type {WeakMap<HTMLCanvasElement, Figure[]>} */
 const figures = new WeakMap();
 /** @type {(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, look: FigureLook) => void} */
-export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
+export function paintNumber(ctx, text, x, y, { size, ground, fill, weight = 500, alpha = 1, room = Infinity }) {
   const family = cssVariable('--numbers');
   ctx.font = `${weight} ${size}px ${family}`;
   ctx.textAlign = 'center';
@@ -160,15 +160,15 @@ export function figure(ctx, text, x, y, { size, ground, fill, weight = 500, alph
   known.push({ text, x, y, ground, fill, size, weight, alpha, family, room });
 }
 /** @type {(el: HTMLCanvasElement) => Figure[]} */
-export const paintedOn = el => figures.get(el) ?? [];
+export const numbersOn = el => figures.get(el) ?? [];
 
 export const MANY = 32; // values that are written exactly
 // Format a number with a fixed number of digits; numbers that would round to 0 are written as 1.2e−4.
 /** @type {(v: number, digits?: number) => string} */
 export const num = (v, digits = 2) =>
-  v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? power(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
+  v !== 0 && Number(Math.abs(v).toFixed(digits)) === 0 ? exponential(v, clamp(digits - 2, 0, 2)) : fixed(v, digits);
 /** @type {(v: number, digits?: number) => string} */
-export const power = (v, digits = 1) => v.toExponential(digits).replaceAll('-', '−').replace('e+', 'e');
+export const exponential = (v, digits = 1) => v.toExponential(digits).replaceAll('-', '−').replace('e+', 'e');
 // For a cell of a picture, which has room for the digits only; the status bar uses `num`.
 /** @type {(v: number, digits?: number) => string} */
 export const fixed = (v, digits = 2) => {
@@ -178,7 +178,7 @@ export const fixed = (v, digits = 2) => {
 };
 // Two digits, for cells of less than 48 px: .31, 1.0, 12.
 /** @type {(v: number) => string} */
-export const brief = v => {
+export const twoDigits = v => {
   const size = Math.abs(v);
   const text = Number(size.toFixed(2)) < 1 ? size.toFixed(2).slice(1) : size.toFixed(size < 9.95 ? 1 : 0);
   return (v < 0 && Number(text) !== 0 ? '−' : '') + text;
@@ -200,7 +200,7 @@ const LEAST = 3; // px of a cell
 /** @type {(length: number, width: number) => number} */
 export const cellsIn = (length, width) => Math.max(1, Math.min(length, Math.floor(width / LEAST)));
 /** @type {(length: number, cells: number, k: number) => [number, number]} */
-export function block(length, cells, k) {
+export function cellRange(length, cells, k) {
   // the numbers that cell k represents
   return [Math.floor((k * length) / cells), Math.floor(((k + 1) * length) / cells)];
 }
@@ -218,14 +218,14 @@ export function firstWeight(weights) {
   return best;
 }
 /** @type {(row: Numbers, from: number, to: number) => number} */
-export function loudest(row, from, to) {
+export function largestIn(row, from, to) {
   // the index of the largest magnitude in a block
   let best = from;
   for (let j = from + 1; j < to; j++) if (Math.abs(row[j]) > Math.abs(row[best])) best = j;
   return best;
 }
 /** @type {(ctx: CanvasRenderingContext2D, rows: Numbers[], place: TilePlace) => void} */
-export function tile(ctx, rows, { x, y, width, pitch, height, scale, alpha = 1 }) {
+export function paintRows(ctx, rows, { x, y, width, pitch, height, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
   rows.forEach((row, i) => paintRow(ctx, row, { x, y: y + i * pitch + (pitch - height) / 2, width, height, scale }));
   ctx.globalAlpha = 1;
@@ -235,9 +235,9 @@ export function paintRow(ctx, row, { x, y, width, height, scale }) {
   const cells = cellsIn(row.length, width);
   const w = width / cells;
   for (let k = 0; k < cells; k++) {
-    const value = row[loudest(row, ...block(row.length, cells, k))];
+    const value = row[largestIn(row, ...cellRange(row.length, cells, k))];
     if (!Number.isFinite(value)) continue;
-    ctx.fillStyle = css(value, scale);
+    ctx.fillStyle = cssColour(value, scale);
     const x0 = Math.round((x + k * w) * 2) / 2;
     const x1 = Math.round((x + (k + 1) * w) * 2) / 2;
     ctx.fillRect(x0, y, x1 - x0, height);
@@ -245,12 +245,12 @@ export function paintRow(ctx, row, { x, y, width, height, scale }) {
 }
 // The number under the pointer: { row, column, value, of }, where `of` is the count of numbers in the cell.
 /** @type {(rows: Numbers[], place: Place, px: number, py: number) => Under} */
-export function under(rows, { x, y, width, pitch }, px, py) {
+export function numberAt(rows, { x, y, width, pitch }, px, py) {
   const i = Math.min(rows.length - 1, Math.max(0, Math.floor((py - y) / pitch)));
   const row = rows[i];
   const cells = cellsIn(row.length, width);
   const k = Math.min(cells - 1, Math.max(0, Math.floor(((px - x) / width) * cells)));
-  const [from, to] = block(row.length, cells, k);
-  const column = loudest(row, from, to);
+  const [from, to] = cellRange(row.length, cells, k);
+  const column = largestIn(row, from, to);
   return { row: i, column, value: row[column], of: to - from, from, to };
 }

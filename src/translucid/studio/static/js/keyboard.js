@@ -23,7 +23,10 @@ const TO_ENDS = { Home: [0, -Infinity], End: [0, Infinity] };
 // pointer would, until leave(); take(place) is a click. kind, hint: for screen readers. area, placeAt(x, y): for the
 // pointer.
 /** @type {<P>(el: HTMLElement | SVGElement, way: Walk<P>) => void} */
-export function walks(el, { name, kind = 'picture', hint, start, step, look, leave, take, area, placeAt, toEnds }) {
+export function arrowNavigation(
+  el,
+  { name, kind = 'picture', hint, start, step, look, leave, take, area, placeAt, toEnds },
+) {
   /** @type {any} */
   let at = null;
   for (const [key, value] of Object.entries({
@@ -85,7 +88,7 @@ export function walks(el, { name, kind = 'picture', hint, start, step, look, lea
 
 // Arrow keys move the focus between the buttons of a list (up and down) or of a grid with this many columns.
 /** @type {(box: HTMLElement, columns?: number) => void} */
-export function arrowsMove(box, columns = 0) {
+export function arrowsMoveFocus(box, columns = 0) {
   box.addEventListener('keydown', event => {
     const [down, across] = MOVES[event.key] ?? [0, 0];
     const all = [...box.querySelectorAll('button')];

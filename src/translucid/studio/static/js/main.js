@@ -1,26 +1,26 @@
 // The shell: address -> model, run, view; the sentence above every view; the keys.
 import { modelSelect } from './parts/controls.js';
 import { byId, h, icon, unit } from './dom.js';
-import { address, go, isOwn, link as to, settle, unusable } from './route.js';
+import { address, go, isOwn, link as to, replaceAddress, invalidKeys } from './route.js';
 import { fitScale } from './scale.js';
 import * as theme from './theme.js';
 import * as api from './api.js';
-import * as link from './link.js';
-import { rest, current, notice, copy } from './readout.js';
+import * as highlight from './highlight.js';
+import { readoutDefault, shownReading, notice, copy } from './readout.js';
 import { counted, scaleOf } from './ink.js';
 import { token } from './parts/token.js';
-import { rolling, rollTo } from './parts/rolling.js';
+import { withScrollButtons, scrollIntoBox } from './parts/scrolling.js';
 import { sentenceForm } from './parts/sentence_form.js';
 import { minimap } from './parts/minimap.js';
 import { waiting } from './parts/waiting.js';
 import { folderOf, onTraining, stateOf } from './training.js';
-import { answer, noteOnText, toModel } from './readable.js';
-import { guide, guided, whole } from './guide.js';
-import { tables } from './parts/table.js';
+import { answer, noteOnText, toModel } from './answer.js';
+import { drawStop, onSpace, completeAddress } from './lesson_strip.js';
+import { showTables } from './parts/table.js';
 import { pythonLine, exactValue } from './copying.js';
 import { help } from './help.js';
 import { keepFocus, isPlainKey } from './keyboard.js';
-import { KEYS, save, saver } from './save.js';
+import { KEYS, save, saveMenu } from './save.js';
 import { mount } from './mount.js';
 import { VIEWS } from './views/index.js';
 
@@ -114,16 +114,16 @@ function bar(view, model, all) {
     ),
     h(
       'div.tools',
-      saver(keep),
+      saveMenu(keep),
       tool('Larger text, for a projector', 'p', projector, 'Aa', 'projector'),
       tool('Light or dark', 'd', lightOrDark, icon('theme')),
       tool('Copy a link to this view', 'l', copyLink, icon('link')),
-      tool('Show the numbers of a picture as a table', 't', tables, icon('table')),
+      tool('Show the numbers of a picture as a table', 't', showTables, icon('table')),
       tool('Show or hide the inspector', 'i', inspector, icon('panel'), 'inspect'),
       tool('Help', '?', () => help(VIEWS[view], VIEWS), '?', 'keys'),
     ),
   );
-  rollTo(byId('bar').querySelector('.views'), byId('bar').querySelector('[aria-current]'));
+  scrollIntoBox(byId('bar').querySelector('.views'), byId('bar').querySelector('[aria-current]'));
 }
 // The inspector is beside the view, or a drawer over it in a small window. The two states have separate classes, so
 // that a drawer opened in a small window does not hide the inspector in a large one.
@@ -139,19 +139,19 @@ function walkTokens(by) {
   const { source, target, features } = now.run.tokens;
   /** @type {(side: string) => number} */
   const of = which => (which === 'tgt' ? target : source.length ? source : features).length;
-  const last = link.state.pins.at(-1);
+  const last = highlight.state.pins.at(-1);
   const [side, place] = last ? last.split(':') : [source.length || features.length ? 'src' : 'tgt', by > 0 ? -1 : 1];
   const next = Math.min(of(side) - 1, Math.max(0, Number(place) + by));
   const key = `${side}:${next}`;
-  if (key !== last) link.pin([...link.state.pins.slice(0, -1), key]);
+  if (key !== last) highlight.pin([...highlight.state.pins.slice(0, -1), key]);
 }
 async function copyValue() {
-  const reading = current();
+  const reading = shownReading();
   if (reading?.value === undefined || !now?.run) return;
   copy(await exactValue(reading, now.run));
 }
 function copyPython() {
-  const line = now?.run && pythonLine(current(), now.run, now.params.get('target'));
+  const line = now?.run && pythonLine(shownReading(), now.run, now.params.get('target'));
   line ? copy(line) : notice('this value is not a single number in the trace');
 }
 /** @type {(what: string) => void} */
@@ -222,7 +222,7 @@ async function sentence(run, model) {
       ),
     );
   };
-  link.forget(box);
+  highlight.forget(box);
   const parts = [];
   const read = source.filter(word => word !== '</s>');
   if (source.length) parts.push(await words(read, 'encoder', 'src'));
@@ -243,9 +243,9 @@ async function sentence(run, model) {
     );
   const odd = unknown.src.size + unknown.tgt.size;
   if (odd) parts.push(h('span.unknowns', `${odd} ${odd > 1 ? 'tokens are' : 'token is'} unknown: read as <unk>`));
-  const more = (root.dataset.hide ?? '').split(' ').includes('bar') ? saver(keep) : '';
+  const more = (root.dataset.hide ?? '').split(' ').includes('bar') ? saveMenu(keep) : '';
   box.replaceChildren(
-    rolling(h('div.rolls', parts), 'the sentence'),
+    withScrollButtons(h('div.rolls', parts), 'the sentence'),
     h(
       'button.edit.rewrite',
       { title: 'Change the sentence (/)', onclick: () => edit(run, model) },
@@ -262,8 +262,8 @@ const letGo = () =>
     {
       title: 'Unpin (Esc)',
       'aria-label': 'Unpin',
-      onclick: link.unpin,
-      hidden: !link.state.pins[0],
+      onclick: highlight.unpin,
+      hidden: !highlight.state.pins[0],
     },
     icon('pin'),
     'Unpin',
@@ -276,7 +276,7 @@ function edit(run, model, focus = true) {
   /** @type {(text: string) => void} */
   const read = text => {
     if (!text.trim()) return notice('the sentence is empty: type one, or press Escape');
-    link.state.pins = [];
+    highlight.state.pins = [];
     go(address().view, { text, pin: null, m: model.m });
   };
   const form = sentenceForm(run, model, read, () => sentence(run, model));
@@ -373,7 +373,7 @@ async function drawOn(stage, signal) {
   stage.inert = true; // until it shows this view
   theme.setTheme();
   root.dataset.hide = hidden(params).join(' ');
-  link.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
+  highlight.state.pins = (params.get('pin') ?? '').split(',').filter(Boolean);
   let late = () => {};
   signal.addEventListener('abort', () => late());
   try {
@@ -381,22 +381,22 @@ async function drawOn(stage, signal) {
     const shownBy = (model, all) => (!absent(wanted, model, all) ? wanted : model.unopened ? 'train' : 'flow');
     late = waiting('The model is reading the text …');
     const found = await context((model, all) => bar(shownBy(model, all), model, all));
-    const stop = await whole(found);
+    const stop = await completeAddress(found);
     if (stop) {
       history.replaceState(null, '', stop);
       return draw();
     }
     const view = shownBy(found.model, found.all);
-    link.state.pins = link.state.pins.filter(key => found.run && isThere(key, found.run));
+    highlight.state.pins = highlight.state.pins.filter(key => found.run && isThere(key, found.run));
     now = found;
     bar(view, found.model, found.all);
     found.ways = ways(view, found);
-    await guide(view, found);
+    await drawStop(view, found);
     document.title = `${VIEWS[view].name}: ${found.model.name} - Translucid studio`;
     mounted?.remove();
-    link.forget(stage);
-    link.state.hover = []; // what was under the pointer is gone
-    rest(null);
+    highlight.forget(stage);
+    highlight.state.hover = []; // what was under the pointer is gone
+    readoutDefault(null);
     const box = h('div');
     stage.className = `view-${view}`;
     stage.replaceChildren(h('h2.unseen', VIEWS[view].name), box);
@@ -414,8 +414,8 @@ async function drawOn(stage, signal) {
     late();
     if (signal.aborted) return; // it waited for something other than an answer
     box.remove();
-    link.paint();
-    link.reveal();
+    highlight.paint();
+    highlight.scrollToMeant();
     back();
     shown = found;
     const failed = trouble;
@@ -425,7 +425,7 @@ async function drawOn(stage, signal) {
     else {
       const lessons = arrived && params.get('lesson') ? await api.lessons() : [];
       const gone = named && absent(wanted, found.model, found.all);
-      const odd = arrived ? unusable(wanted, { ...found, lessons }, gone, VIEWS) : [];
+      const odd = arrived ? invalidKeys(wanted, { ...found, lessons }, gone, VIEWS) : [];
       stood = location.hash;
       const note = noteOnText();
       if (note) warned(note);
@@ -443,11 +443,11 @@ addEventListener('unhandledrejection', event => {
   event.preventDefault();
   warned(event.reason.message);
 });
-link.onChange(what => {
+highlight.onChange(what => {
   if (what !== 'pin') return;
-  settle({ pin: link.state.pins.join(',') || null });
+  replaceAddress({ pin: highlight.state.pins.join(',') || null });
   const button = document.querySelector('.unpin');
-  if (button) button.hidden = !link.state.pins.length;
+  if (button) button.hidden = !highlight.state.pins.length;
 });
 onTraining(m => {
   if (!now?.model.unopened || now.model.m !== m) return;
@@ -460,7 +460,7 @@ api.onRequest(() => waiting('Computing …'));
 addEventListener('hashchange', draw);
 fitScale();
 theme.onSystemTheme(draw);
-addEventListener('keydown', guided, true);
+addEventListener('keydown', onSpace, true);
 let size = '';
 addEventListener('resize', () => {
   const measured = `${root.clientWidth}x${root.clientHeight}`;
@@ -485,10 +485,10 @@ addEventListener('keydown', event => {
     l: copyLink,
     c: copyValue,
     C: copyPython,
-    t: tables,
+    t: showTables,
     '?': () => document.querySelector('.tools .keys')?.click(),
     i: inspector,
-    Escape: () => link.state.pins.length && link.unpin(),
+    Escape: () => highlight.state.pins.length && highlight.unpin(),
   };
   const view = Object.keys(VIEWS)[DIGITS.indexOf(event.key)];
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

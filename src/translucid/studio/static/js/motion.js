@@ -1,7 +1,7 @@
 // Motion: the old picture turns into the new one, and data runs along the strands once. Any input ends it, and there is
 // none if the system asks for less. It changes no number: the new picture is complete from the start.
 import { h, s } from './dom.js';
-import * as link from './link.js';
+import * as highlight from './highlight.js';
 
 const TURN = 280; // ms
 const RUN = 400; // ms, all bands together
@@ -9,7 +9,8 @@ const RUN = 400; // ms, all bands together
 const moving = new Set();
 export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-/** @type {(el: Element, frames: any, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
+/** @typedef {Keyframe[] | PropertyIndexedKeyframes} Frames */
+/** @type {(el: Element, frames: Frames, timing?: KeyframeAnimationOptions, after?: () => void) => void} */
 function play(el, frames, timing, after = () => {}) {
   const motion = el.animate(frames, { duration: TURN, easing: 'ease-in-out', fill: 'backwards', ...timing });
   const end = () => {
@@ -30,11 +31,11 @@ for (const kind of ['pointerdown', 'keydown']) addEventListener(kind, stopAll, t
 // Empty a box for a new picture; call the result once that is drawn. Marks of the same name (data-same) move, all else
 // cross-fades.
 /** @type {(box: Element) => () => void} */
-export function clearFor(box) {
-  link.forget(box);
+export function crossFade(box) {
+  highlight.forget(box);
   box.querySelector(':scope > .old')?.remove();
   const old = h('div.old', { 'aria-hidden': 'true', inert: true }, [...box.childNodes]);
-  /** @type {(el: Element) => object} */
+  /** @type {(el: Element) => Keyframe} */
   const shape = el => ({ d: `path("${el.getAttribute('d')}")` });
   /** @type {(within: Element) => [string | undefined, Element][]} */
   const named = within => Array.from(within.querySelectorAll('path[data-same]'), el => [el.dataset.same, el]);
@@ -62,7 +63,7 @@ export function clearFor(box) {
 // other.
 let opened = '';
 /** @type {(key: string, strands: { svg: SVGElement; d: string; length: number }[]) => void} */
-export function runOnce(key, strands) {
+export function runLight(key, strands) {
   if (key === opened) return;
   opened = key;
   if (isCalm()) return;

@@ -1,6 +1,6 @@
 // One view in an element of its own, and the way to remove it.
 import { h } from './dom.js';
-import * as link from './link.js';
+import * as highlight from './highlight.js';
 
 // Returns drawn: a promise that the view is complete; stop(): end its listeners, timers and sockets, keep its picture;
 // remove(): also remove the picture.
@@ -16,7 +16,7 @@ export function mount(view, place, found) {
     stop,
     remove() {
       stop();
-      link.forget(el);
+      highlight.forget(el);
       el.remove();
     },
   };

@@ -1,5 +1,5 @@
 // The status bar: the value under the pointer, its name, and the only colour scale of the page.
-import { h, special } from './dom.js';
+import { h, isSpecialToken } from './dom.js';
 import { gradient, num } from './ink.js';
 import { term } from './glossary.js';
 
@@ -9,7 +9,7 @@ let resting = null;
 /** @type {Reading | null} */
 let shown = null;
 /** @type {(told: Reading | null) => void} */
-export function rest(told) {
+export function readoutDefault(told) {
   resting = told;
   readout(told);
 }
@@ -51,7 +51,7 @@ export function readout(told = resting) {
   );
   foot.replaceChildren(...parts);
 }
-export const current = () => shown;
+export const shownReading = () => shown;
 // A short notice in place of the name, for a moment.
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let quiet;
@@ -70,7 +70,7 @@ export function notice(text) {
   }, 2500);
 }
 /** @type {(text: string) => HTMLElement} */
-export const word = text => h('span', { class: special(text) ? 'special' : 'word' }, text);
+export const wordElement = text => h('span', { class: isSpecialToken(text) ? 'special' : 'word' }, text);
 
 // Copy a text and say so in the status bar, or say that the browser does not allow it.
 /** @type {(text: string, what?: string) => Promise<void>} */

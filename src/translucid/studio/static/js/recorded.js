@@ -2,19 +2,15 @@
 // recorded_tensors.js cuts.
 import { frames } from './frames.js';
 import { tensors } from './recorded_tensors.js';
-import { mount } from './place.js';
+import { mount } from './embedded.js';
 
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 /** @type {(text: string) => Uint8Array<ArrayBuffer>} */
 const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-/** @type {(value: any) => any} */
+/** @type {(value: unknown) => unknown} */
 const sorted = value =>
   value && typeof value === 'object' && !Array.isArray(value)
-    ? Object.fromEntries(
-        Object.keys(value)
-          .sort()
-          .map(key => [key, value[key]]),
-      )
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
     : value;
 /** @type {(method: string, path: string, body: string) => string} */
 function keyOf(method, path, body) {

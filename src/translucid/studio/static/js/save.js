@@ -1,12 +1,12 @@
 // Saving: this view as a picture, or the whole session as one file that needs no server.
 import { h, icon } from './dom.js';
-import { address, settle } from './route.js';
+import { address, replaceAddress } from './route.js';
 import * as api from './api.js';
 import { asPng, asSvg } from './picture.js';
 
 const root = document.documentElement;
 /** @type {(name: string, content: Blob | string, type?: string) => void} */
-function given(name, content, type) {
+function download(name, content, type) {
   // download as a file
   const blob = content instanceof Blob ? content : new Blob([content], { type });
   const to = URL.createObjectURL(blob);
@@ -24,7 +24,7 @@ async function inLight(draw, act) {
   const dark = root.dataset.theme === 'dark';
   const said = address().params.get('theme');
   if (dark) {
-    settle({ theme: 'light' });
+    replaceAddress({ theme: 'light' });
     await draw();
     await new Promise(later => setTimeout(later, 300));
   }
@@ -32,7 +32,7 @@ async function inLight(draw, act) {
     return await act();
   } finally {
     if (dark) {
-      settle({ theme: said });
+      replaceAddress({ theme: said });
       await draw();
     }
   }
@@ -41,9 +41,9 @@ async function inLight(draw, act) {
 export async function save(what, found, draw) {
   const { view } = address();
   const name = `translucid-${view}`;
-  if (what === 'svg') given(`${name}.svg`, await inLight(draw, () => asSvg(caption(found))), 'image/svg+xml');
-  if (what === 'png') given(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
-  if (what === 'session') given('translucid-session.html', await api.session(location.hash));
+  if (what === 'svg') download(`${name}.svg`, await inLight(draw, () => asSvg(caption(found))), 'image/svg+xml');
+  if (what === 'png') download(`${name}.png`, await inLight(draw, () => asPng(caption(found))));
+  if (what === 'session') download('translucid-session.html', await api.session(location.hash));
 }
 /** @type {Record<string, string>} */
 export const KEYS = { s: 'svg', S: 'png', x: 'session' };
@@ -54,7 +54,7 @@ const WHAT = [
 ];
 // A menu in the top layer, since a notebook's box or a scrolling sentence would clip it.
 /** @type {(act: (what: string) => void) => HTMLElement} */
-export function saver(act) {
+export function saveMenu(act) {
   const menu = h(
     'div.menu',
     { popover: 'auto' },

@@ -33,7 +33,7 @@ const stepOf = frame =>
 // The tiles of all bands: at -> { rows, scale, step: numbers per column, far: pooled rows }.
 /** @type {(run: Run, points: Points, bands: Band[]) => Promise<Tiles>} */
 export async function tilesOf(run, points, bands) {
-  /** @type {Map<string, any>} */
+  /** @type {Tiles} */
   const found = new Map();
   await Promise.all(bands.map(band => (band.long ? cut : whole)(run, points, band, found)));
   return found;

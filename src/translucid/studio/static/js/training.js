@@ -7,7 +7,7 @@ const MOST = { points: 4000, norms: 800 }; // maximum points kept; then neighbou
 const AGAIN = [1000, 2000, 4000, 8000]; // ms before the next try
 const OVER = new Set(['finished', 'interrupted', 'failed']);
 /** @type {(list: (number | null)[]) => number[]} */
-export const numbers = list => list.map(value => value ?? NaN);
+export const withNaN = list => list.map(value => value ?? NaN);
 
 /** @type {Map<string, TrainingData>} */
 const trainings = new Map(); // model -> what was received of its training, kept if the server stops
@@ -32,7 +32,7 @@ export function stateOf(m) {
 /** @type {(m: string) => string} */
 export const folderOf = m => quoted(trainings.get(m)?.about?.folder ?? '');
 
-/** @type {(m: string, changed: (what: string) => void) => { data: TrainingData; close(): void; first?: any }} */
+/** @type {(m: string, changed: (what: string) => void) => { data: TrainingData; close(): void; first?: () => void }} */
 export function follow(m, changed) {
   const data = trainings.get(m) ?? empty();
   trainings.set(m, data);
@@ -81,7 +81,7 @@ export function follow(m, changed) {
     data.points = points.table();
     data.norms = norms.table().map((row, i) => [norms.steps[i], ...row]);
     Object.assign(data, {
-      valid: points.valid.map(numbers),
+      valid: points.valid.map(withNaN),
       probes: points.probes,
       bad: points.bad,
       state: points.state,
@@ -90,10 +90,10 @@ export function follow(m, changed) {
   }
   /** @type {(news: News) => void} */
   function more({ points, norms, valid, probes, bad, state, why }) {
-    data.points = joined(data.points.concat(points.map(numbers)), MOST.points);
-    data.norms = data.norms.concat(norms.map(numbers));
+    data.points = thinned(data.points.concat(points.map(withNaN)), MOST.points);
+    data.norms = data.norms.concat(norms.map(withNaN));
     if (data.norms.length > MOST.norms) data.norms = data.norms.filter((_, i, all) => (all.length - 1 - i) % 2 === 0);
-    data.valid = data.valid.concat(valid.map(numbers));
+    data.valid = data.valid.concat(valid.map(withNaN));
     const known = new Set(data.probes.map(each => each[0]));
     data.probes = data.probes.concat(probes.filter(each => !known.has(each[0])));
     data.bad = data.bad.concat(bad);
@@ -112,7 +112,7 @@ export function follow(m, changed) {
 }
 // Merge two neighbours: their mean, with the minimum and maximum of both.
 /** @type {(points: CurvePoint[], most: number) => CurvePoint[]} */
-export function joined(points, most) {
+export function thinned(points, most) {
   if (points.length <= most) return points;
   const found = [];
   for (let i = 0; i < points.length; i += 2) {
@@ -130,7 +130,7 @@ export function joined(points, most) {
   return found;
 }
 /** @type {(data: TrainingData) => number} */
-export const last = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at(-1)?.[0] ?? 0);
+export const lastStep = data => Math.max(data.points.at(-1)?.[0] ?? 0, data.valid.at(-1)?.[0] ?? 0);
 
 // Quote a path for a shell, like Python's shlex.quote.
 /** @type {(path: string) => string} */
@@ -138,9 +138,9 @@ const quoted = path => (/[^\w@%+=:,./-]/.test(path) ? `'${path.replaceAll("'", `
 
 // The state of the run in words.
 /** @type {(data: TrainingData) => [string, string]} */
-export function standing(data) {
+export function statusText(data) {
   const about = /** @type {About} */ (data.about);
-  const step = last(data).toLocaleString('en');
+  const step = lastStep(data).toLocaleString('en');
   const all = about.steps ? ` of ${about.steps.toLocaleString('en')}` : '';
   const again = `translucid explore ${quoted(about.folder)}`;
   const resume = `translucid resume ${quoted(about.folder)}`;

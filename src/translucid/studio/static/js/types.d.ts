@@ -54,7 +54,7 @@ interface Run {
   off: string[];
   ms: number;
   by_layer: boolean;
-  // by kind: readable.js; a number that is null is not finite
+  // by kind: answer.js; a number that is null is not finite
   answer: string | string[] | (number | null)[] | Record<string, number> | null;
   loss: number | null;
   output: string;
@@ -152,7 +152,7 @@ interface Said {
 interface Difference {
   a: string;
   b: string;
-  answers: any[];
+  answers: Run['answer'][];
   loss: (number | null)[];
   says: [Said[], Said[]];
   variation?: number[];
@@ -261,7 +261,7 @@ interface Decoded {
   source: string;
   texts: { text: string; pieces: string[]; log_probability: number; score: number; finished: boolean }[];
   note?: string;
-  tree: { search: Record<string, any>; least: number; most: number; rounds: number; nodes: TreeNode[] };
+  tree: { search: Record<string, number | null>; least: number; most: number; rounds: number; nodes: TreeNode[] };
 }
 
 // ---- activation patching: patching.py
@@ -392,13 +392,25 @@ interface LabelSurvey extends Survey {
   labels?: { unit: number; feature: string; auc: number }[];
   of_unit?: { feature: string; auc: number }[][];
 }
-interface Plane {
-  kind: 'perceptron' | 'mlp';
+interface PerceptronWeights {
+  weight: number[];
+  bias: number;
+}
+interface MlpWeights {
+  'layers.0.linear.weight': number[][];
+  'layers.0.linear.bias': number[];
+  'output.linear.weight': number[][];
+  'output.linear.bias': number[];
+}
+type PerceptronStep = PlaneStep & { kind: 'perceptron'; weights: PerceptronWeights };
+type MlpStep = PlaneStep & { kind: 'mlp'; weights: MlpWeights };
+type Plane = PerceptronStep | MlpStep;
+type Query = Record<string, string | number | boolean | null | undefined | (string | number)[]>;
+interface PlaneStep {
   problem: string;
   step: number;
   last: number;
   seed: number;
-  weights: Record<string, any>;
   loss: number;
   mistakes: number;
   points: [number, number, number, number][]; // x1, x2, target, output
@@ -437,7 +449,6 @@ interface WorkedSolution {
 
 // ---- training: run_follower.py
 type CurvePoint = number[]; // step, value, least, most, learning rate
-type Evaluation = any[]; // step, score, best so far?
 interface About {
   name: string;
   task: string;
@@ -633,20 +644,20 @@ interface Walk<P> {
   toEnds?: boolean;
 }
 type Side = 'source' | 'target';
-type Choice = any[] | string | number; // [key, text, attributes]
-type MakeChoice = (
+type Key = string | number | boolean | null;
+type Choice<K> = { key: K; text: Content; more?: Attributes };
+type MakeChoice = <K extends Key>(
   name: string,
-  options: Choice[],
-  chosen: any,
-  choose: (key: any) => unknown,
+  options: Choice<K>[],
+  chosen: K,
+  choose: (key: K) => unknown,
   also?: { kind?: string; label?: Content },
 ) => HTMLElement;
-type Option = [value: unknown, text: string];
 type MakeSelect = (
   name: string,
-  options: any[][], // [value, text]
-  chosen: any,
-  choose: (value: string) => unknown,
+  options: Choice<Key>[],
+  chosen: Key,
+  choose: (key: string) => unknown,
 ) => HTMLSelectElement;
 type MakeSlider = (
   name: string,
@@ -891,6 +902,15 @@ interface Chart<Data> {
   cursor(step: number | null): void;
   pick(step: number | null): void;
 }
+type ChartBox = { x: number; y: number; w: number; h: number };
+interface StepAxis {
+  shapes: SVGElement[];
+  x(step: number): number;
+  stepAt(x: number): number;
+  cursor(step: number | null): void;
+  pick(step: number | null): void;
+  show(first: number, last: number): void;
+}
 interface CurveData {
   points: CurvePoint[];
   from: number;
@@ -975,6 +995,13 @@ interface PairOptions {
   labels: string[];
   dashed?: boolean;
 }
+interface PlaneFrame {
+  el: HTMLCanvasElement;
+  side: number;
+  edge: number; // around the plane, for the labels
+  label: string;
+  ticks: { axis: string; at: number; text: string }[]; // at: px from the origin
+}
 interface PlaneFunction {
   name: string;
   grid: number[][];
@@ -1037,7 +1064,7 @@ type MaybeShape = SVGElement | null;
 type TextLine = { text: string; box: DOMRect };
 type FormField = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
-// ---- a studio in an element: place.js, recorded.js, widget.js
+// ---- a studio in an element: embedded.js, recorded.js, widget.js
 interface RecordedAnswer {
   status: number;
   kind: string; // the content type
@@ -1053,6 +1080,13 @@ interface PlaceOptions {
   whole?: boolean; // it fills the window
 }
 interface PlaceMade {
+  // of the page within: what its modules use as their globals
+  document: object;
+  window: object;
+  history: object;
+  addEventListener: unknown;
+  removeEventListener: unknown;
+  fetch: unknown;
   location: { hash: string };
   root: HTMLElement & { moved?: { bytes: number; asked: number } };
   leave(): void;
@@ -1491,4 +1525,4 @@ interface EventTarget {
 declare const STYLE: string;
 declare const MARKUP: string;
 declare const FONT: string;
-declare function graph(place: any): (name: string) => any;
+declare function graph(place: PlaceMade): (name: string) => unknown;

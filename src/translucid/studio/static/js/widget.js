@@ -1,5 +1,5 @@
 // The entry for anywidget: requests go through the widget's channel to Python; answers come back as buffers.
-import { mount } from './place.js';
+import { mount } from './embedded.js';
 
 // Jupyter, VS Code and marimo each have their own way to indicate a dark theme.
 function dark() {

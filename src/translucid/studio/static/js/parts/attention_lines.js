@@ -1,6 +1,6 @@
 // Attention as lines from keys to queries; thickness and opacity show the weight.
 import { s } from '../dom.js';
-import * as link from '../link.js';
+import * as highlight from '../highlight.js';
 
 export const FAINT = 0.004;
 const SLIGHT = 5e-4;
@@ -31,7 +31,7 @@ export function topOfEach(weights, few) {
 }
 // Many lines on canvas, behind those of the window.
 /** @type {(ctx: CanvasRenderingContext2D, lines: Lines, curve: Curve, ink: string) => void} */
-export function faint(ctx, { lines }, curve, ink) {
+export function paintFaint(ctx, { lines }, curve, ink) {
   ctx.save();
   ctx.strokeStyle = ink;
   for (const [w, i, j] of lines) {
@@ -43,7 +43,7 @@ export function faint(ctx, { lines }, curve, ink) {
 }
 /** @type {(d: string, weight: number, keys: string[], size: { u: number; pitch: number }) => SVGPathElement} */
 function line(d, weight, keys, { u, pitch }) {
-  return link.mark(
+  return highlight.mark(
     s('path.attention-line', {
       d,
       'stroke-width': (0.6 + weight * Math.min(9, (pitch / u) * 0.32)) * u,
@@ -54,7 +54,7 @@ function line(d, weight, keys, { u, pitch }) {
   );
 }
 /** @type {(lines: Lines, curve: Curve, look: LineLook) => SVGPathElement[]} */
-export const drawn = ({ lines }, curve, { u, pitch, query, key }) =>
+export const linePaths = ({ lines }, curve, { u, pitch, query, key }) =>
   lines.map(([w, i, j]) => line(curve(i, j), w, query(i) === key(j) ? [query(i)] : [query(i), key(j)], { u, pitch }));
 // Within one band: keys on the left, queries on the right.
 /** @type {(ends: { xa: number; xb: number; yQuery: Along; yKey: Along }) => Curve} */
@@ -64,7 +64,7 @@ export function across({ xa, xb, yQuery, yKey }) {
 }
 // From the encoder's strands at the top of the pane to the rows of the decoder.
 /** @type {(ends: { tick: Along; top: number; right: number; yQuery: Along }) => Curve} */
-export function letDown({ tick, top, right, yQuery }) {
+export function fromAbove({ tick, top, right, yQuery }) {
   return (i, j) => {
     const x = tick(j);
     const to = yQuery(i);

@@ -1,13 +1,13 @@
 // Bars: the likeliest words with their probabilities; probabilities before and now; attention weights. The number of
 // omitted items is given.
-import { h, special } from '../dom.js';
-import { UNIT_SCALE, css, num, signed } from '../ink.js';
+import { h, isSpecialToken } from '../dom.js';
+import { UNIT_SCALE, cssColour, num, signed } from '../ink.js';
 import { withTable } from './table.js';
-import { readout, word as said } from '../readout.js';
+import { readout, wordElement as said } from '../readout.js';
 
 // rows: [{ word, p, on }]
 /** @type {(rows: Bar[], also?: BarOptions) => HTMLElement} */
-export function bars(rows, { rest = 0, others, onpick } = {}) {
+export function probabilityBars(rows, { rest = 0, others, onpick } = {}) {
   const el = h(
     'div.bars',
     { role: 'list', 'aria-label': 'Probabilities' },
@@ -18,14 +18,17 @@ export function bars(rows, { rest = 0, others, onpick } = {}) {
         h(
           onpick ? 'button' : 'span',
           {
-            class: special(row.word) ? 'word special' : 'word',
+            class: isSpecialToken(row.word) ? 'word special' : 'word',
             'aria-pressed': onpick ? String(Boolean(row.on)) : null,
             title: onpick ? `Contributions to ${row.word}` : null,
             onclick: onpick && (() => onpick(i)),
           },
           row.word,
         ),
-        h('span.track', h('i', { style: `width:${(100 * row.p).toFixed(2)}%;background:${css(0.78, UNIT_SCALE)}` })),
+        h(
+          'span.track',
+          h('i', { style: `width:${(100 * row.p).toFixed(2)}%;background:${cssColour(0.78, UNIT_SCALE)}` }),
+        ),
         h('span.n', num(row.p, 3)),
       ),
     ),
@@ -43,24 +46,24 @@ export function bars(rows, { rest = 0, others, onpick } = {}) {
 
 // ---- each with a button that forces it
 /** @type {(p: number) => string} */
-export const share = p => num(p, 3);
+export const probabilityText = p => num(p, 3);
 /** @type {(word: string, chosen?: boolean) => HTMLElement} */
 const name = (word, chosen) =>
   h(
     'span',
     {
-      class: special(word) ? 'word special' : 'word',
+      class: isSpecialToken(word) ? 'word special' : 'word',
       title: word,
       style: chosen ? 'color:var(--accent);font-weight:600' : null,
     },
     word,
   );
 /** @type {(p: number) => HTMLElement} */
-const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${css(0.35 + 0.5 * p, UNIT_SCALE)}` });
+const filled = p => h('i', { style: `width:${Math.min(1, p) * 100}%;--bar:${cssColour(0.35 + 0.5 * p, UNIT_SCALE)}` });
 
 // found: { words, ids, probabilities, rest, others }; on: the selected row; taken: the id the search chose.
 /** @type {(found: OneStep, o: ChoicesOptions) => HTMLElement} */
-export function choices(found, { on, taken, onforce, onpick, told }) {
+export function tokenBars(found, { on, taken, onforce, onpick, told }) {
   const rows = found.words.map((word, k) =>
     h(
       'div',
@@ -80,7 +83,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
       },
       name(word, found.ids[k] === taken),
       h('span.track', filled(found.probabilities[k])),
-      h('span.n', share(found.probabilities[k])),
+      h('span.n', probabilityText(found.probabilities[k])),
       found.ids[k] !== taken &&
         h(
           'button.force',
@@ -96,7 +99,10 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
         ),
     ),
   );
-  const tail = h('p.tail', `${found.others.toLocaleString('en')} more tokens have ${share(Math.max(0, found.rest))}`);
+  const tail = h(
+    'p.tail',
+    `${found.others.toLocaleString('en')} more tokens have ${probabilityText(Math.max(0, found.rest))}`,
+  );
   return withTable(h('div.bars', rows, found.others > 0 && tail), 'The likeliest tokens at this step', () => ({
     corner: 'token',
     columns: ['id', 'logit', 'probability'],
@@ -107,7 +113,7 @@ export function choices(found, { on, taken, onforce, onpick, told }) {
 
 // Probabilities before (outline) and now (fill), with their difference or the probability now.
 /** @type {(rows: Shift[], also?: { difference?: boolean }) => HTMLElement} */
-export function shifts(rows, { difference = true } = {}) {
+export function changeBars(rows, { difference = true } = {}) {
   // [{ word, before, now }]
   const el = h(
     'div.bars',
@@ -119,7 +125,7 @@ export function shifts(rows, { difference = true } = {}) {
         {
           onmouseenter: () =>
             readout({
-              at: [said(word), `: ${share(before)} before, ${share(now)} now`],
+              at: [said(word), `: ${probabilityText(before)} before, ${probabilityText(now)} now`],
               path: 'probability of the answer',
               value: now,
               scale: UNIT_SCALE,
@@ -128,7 +134,7 @@ export function shifts(rows, { difference = true } = {}) {
         },
         name(word),
         h('span.track', filled(now), h('u', { style: `width:${before * 100}%` })),
-        h('span.n', { style: `color:${tone}` }, difference ? signed(gap) : share(now)),
+        h('span.n', { style: `color:${tone}` }, difference ? signed(gap) : probabilityText(now)),
       );
     }),
   );
@@ -140,7 +146,7 @@ export function shifts(rows, { difference = true } = {}) {
 }
 // Attention weights by word; the largest of many.
 /** @type {(looks: Looks, most?: number) => { el: HTMLElement; note: string; keys: string[] }} */
-export function looks({ words, weights = [], side }, most = 10) {
+export function attentionBars({ words, weights = [], side }, most = 10) {
   const chosen = new Set(
     weights
       .map((w, i) => [w, i])
@@ -163,17 +169,17 @@ export function looks({ words, weights = [], side }, most = 10) {
               h(
                 'span.col',
                 h('i', {
-                  style: `height:${weights[i] * 100}%;background:${css(Math.max(0.25, weights[i]), UNIT_SCALE)}`,
+                  style: `height:${weights[i] * 100}%;background:${cssColour(Math.max(0.25, weights[i]), UNIT_SCALE)}`,
                 }),
               ),
-              h('span', { class: special(word) ? 'special' : 'word' }, word),
+              h('span', { class: isSpecialToken(word) ? 'special' : 'word' }, word),
             ),
         ),
       ),
       'What this step attends to',
       () => ({ corner: 'token', columns: ['weight'], rows: words.map((word, i) => [word, weights[i]]) }),
     ),
-    note: left ? `${left} other tokens: ${share(rest)}` : '',
+    note: left ? `${left} other tokens: ${probabilityText(rest)}` : '',
     keys: words.map((_, i) => `${side}:${i}`),
   };
 }

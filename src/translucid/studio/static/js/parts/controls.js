@@ -1,33 +1,34 @@
 // Controls that several views share, and the header of a panel.
 import { h } from '../dom.js';
 
-// A choice as buttons, the chosen one pressed. options: [key or [key, text, attributes], ...]; kind: its class; label:
-// text before the buttons.
+// A choice as buttons, the chosen one pressed. more: attributes of its button; kind: its class; label: text before the
+// buttons.
 /** @type {MakeChoice} */
 export const choice = (name, options, chosen, choose, { kind = 'seg', label } = {}) =>
   h(
     `div.${kind}`,
     { role: 'group', 'aria-label': name },
     label && h('span.label', label),
-    options.map(option => {
-      const [key, text = key, more] = Array.isArray(option) ? option : [option];
-      return h('button', { 'aria-pressed': String(key === chosen), onclick: () => choose(key), ...more }, text);
-    }),
+    options.map(({ key, text, more }) =>
+      h('button', { 'aria-pressed': String(key === chosen), onclick: () => choose(key), ...more }, text),
+    ),
   );
-// A drop-down list. options: [[value, text], ...]
+// A drop-down list.
 /** @type {MakeSelect} */
 export const select = (name, options, chosen, choose) =>
   h(
     'select',
     { 'aria-label': name, onchange: event => choose(event.target.value) },
-    options.map(([value, text]) => h('option', { value, selected: String(value) === String(chosen ?? '') }, text)),
+    options.map(({ key, text }) => h('option', { value: key, selected: String(key) === String(chosen ?? '') }, text)),
   );
-/** @type {(name: string, models: Model[], chosen: Model, choose: (model: any) => unknown) => HTMLSelectElement} */
-export const modelSelect = (name, models, chosen, choose) => {
-  /** @type {[string, string][]} */
-  const options = models.map(each => [each.m, each.name]);
-  return select(name, options, chosen.m, m => choose(models.find(each => each.m === m)));
-};
+/** @type {<M extends Model>(name: string, models: M[], chosen: Model, choose: (model: M) => unknown) => HTMLElement} */
+export const modelSelect = (name, models, chosen, choose) =>
+  select(
+    name,
+    models.map(each => ({ key: each.m, text: each.name })),
+    chosen.m,
+    m => models.filter(each => each.m === m).forEach(choose),
+  );
 // range: [least, most, step]; text: the value for screen readers.
 /** @type {MakeSlider} */
 export const slider = (name, [min, max, step], value, { text, ...more }) =>

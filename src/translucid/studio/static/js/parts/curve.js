@@ -1,20 +1,20 @@
 // A curve over steps: a line on canvas, a band where points were thinned, gaps where nothing was recorded, flags at
 // numbers that are not finite.
-import { walks } from '../keyboard.js';
-import { h, s, unit, widest, LEFT_OF, lastOf, nearestIndex } from '../dom.js';
-import { canvas, num, power, cssVariable } from '../ink.js';
+import { arrowNavigation } from '../keyboard.js';
+import { h, s, unit, widest, lastOf, nearestIndex, LEFT_OF, setAttributes } from '../dom.js';
+import { canvas, num, exponential, cssVariable } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
 const ROOM = { left: 54, right: 10, top: 30, bottom: 24 }; // margins around the plot, in units
 
 /** @type {(value: number) => string} */
-export const amount = value => {
+export const significant = value => {
   // a few significant digits
   if (!Number.isFinite(value)) return 'not a number';
   const size = Math.abs(value);
   if (size === 0) return '0';
-  if (size < 0.001 || size >= 1e6) return power(value);
+  if (size < 0.001 || size >= 1e6) return exponential(value);
   return size >= 100
     ? Math.round(value).toLocaleString('en').replace('-', '−')
     : num(value, size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : 4);
@@ -22,7 +22,7 @@ export const amount = value => {
 
 // The gaps of a line: before points that are far away compared with their neighbours.
 /** @type {(points: CurvePoint[]) => Set<number>} */
-export function breaks(points) {
+export function gapsIn(points) {
   const found = new Set();
   for (let i = 2; i < points.length - 1; i++) {
     const gap = points[i][0] - points[i - 1][0];
@@ -33,6 +33,35 @@ export function breaks(points) {
 
 // o: title, short (a short title), name (of the value), path, width, height, low (the axis starts at 0),
 // oncursor(step), onpick(step)
+// The steps of a run along a chart: where each is, the line at the pointer, and the chosen step.
+/** @type {(box: ChartBox, height: number) => StepAxis} */
+export function stepAxis(box, height) {
+  const [line, chosen, ends] = [s('path.cursor'), s('path.chosen'), s('g')];
+  let [from, to] = [0, 1];
+  /** @type {(step: number) => number} */
+  const x = step => box.x + (to > from ? (step - from) / (to - from) : 0) * box.w;
+  /** @type {(el: SVGElement, step: number | null) => void} */
+  const put = (el, step) => {
+    el.style.display = step === null || step < from || step > to ? 'none' : '';
+    if (step !== null) el.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
+  };
+  return {
+    shapes: [ends, chosen, line],
+    x,
+    stepAt: px => from + ((px - box.x) / box.w) * (to - from),
+    cursor: step => put(line, step),
+    pick: step => put(chosen, step),
+    show(first, last) {
+      [from, to] = [first, last];
+      const y = height - 6 * unit();
+      ends.replaceChildren(
+        s('text.num', { x: box.x, y }, from.toLocaleString('en')),
+        s('text.num', { x: box.x + box.w, y, 'text-anchor': 'end' }, to.toLocaleString('en')),
+      );
+    },
+  };
+}
+
 /** @type {(o: CurveOptions) => Chart<CurveData>} */
 export function curve(o) {
   const u = unit();
@@ -50,9 +79,9 @@ export function curve(o) {
   const { el: ground, ctx } = canvas(W, H);
   const axis = s('g');
   const flags = s('g');
-  const line = s('path.cursor');
+  const steps = stepAxis(box, H);
+  const { x } = steps;
   const newest = s('tspan.aside');
-  const chosen = s('path.chosen');
   const dot = s('circle.unitdot', { r: 4 * u });
   const svg = s(
     'svg',
@@ -60,8 +89,7 @@ export function curve(o) {
     s('text.title', { x: 0, y: 16 * u }, `${title} `, newest),
     axis,
     flags,
-    chosen,
-    line,
+    steps.shapes,
     dot,
   );
   const el = h('div.heat.curve', { style: `width:${W}px;height:${H}px` }, ground, svg);
@@ -74,12 +102,10 @@ export function curve(o) {
     columns: [o.name, 'least', 'most'],
     rows: shown.points.map(([step, value, least = value, most = value]) => [
       step.toLocaleString('en'),
-      ...[value, least, most].map(amount),
+      ...[value, least, most].map(significant),
     ]),
     note: 'Where points were thinned out, a row is the mean of neighbouring points, with their minimum and maximum.',
   }));
-  /** @type {(step: number) => number} */
-  const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
   /** @type {(value: number) => number} */
   const y = value => box.y + (1 - (value - shown.least) / (shown.most - shown.least || 1)) * box.h;
 
@@ -91,14 +117,15 @@ export function curve(o) {
     const below = low - 0.06 * (most - low || Math.abs(most) || 1);
     const least = o.low ? Math.min(0, low) : low >= 0 ? Math.max(0, below) : below;
     shown = { points, from, to, bad, least, most: most === least ? least + (Math.abs(least) || 1) : most };
-    const value = points.length ? ` ${amount(lastOf(points)[1])}` : '';
+    const value = points.length ? ` ${significant(lastOf(points)[1])}` : '';
     newest.textContent = long(`${title} `) + widest([value], 0.875, { family: 'mono' }) < W ? value : '';
+    steps.show(from, to);
     paint();
     written();
     cursor(at);
   }
   function paint() {
-    const cut = breaks(shown.points);
+    const cut = gapsIn(shown.points);
     const { points } = shown;
     ctx.clearRect(0, 0, W, H);
     ctx.fillStyle = cssVariable('--wash2');
@@ -135,15 +162,13 @@ export function curve(o) {
       }
   }
   function written() {
-    const { least, most, from, to, bad } = shown;
+    const { least, most, bad } = shown;
     const top = y(most);
     const low = y(o.low ? 0 : least);
     axis.replaceChildren(
       s('path.bracket', { d: `M${box.x} ${box.y}V${box.y + box.h}H${box.x + box.w}` }),
-      s('text.num', { x: box.x - 6 * u, y: top, ...LEFT_OF }, amount(most)),
-      s('text.num', { x: box.x - 6 * u, y: low, ...LEFT_OF }, o.low ? '0' : amount(least)),
-      s('text.num', { x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
-      s('text.num', { x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
+      s('text.num', { x: box.x - 6 * u, y: top, ...LEFT_OF }, significant(most)),
+      s('text.num', { x: box.x - 6 * u, y: low, ...LEFT_OF }, o.low ? '0' : significant(least)),
     );
     flags.replaceChildren(
       ...bad
@@ -161,17 +186,11 @@ export function curve(o) {
   function cursor(step) {
     // shared by all charts: the point at or before it
     const found = step === null ? null : near(step);
-    line.style.display = dot.style.display = found === null ? 'none' : '';
+    dot.style.display = found === null ? 'none' : '';
+    steps.cursor(found?.[0] ?? null);
     if (found === null) return;
-    const [px, py] = [x(found[0]), y(found[1])];
-    line.setAttribute('d', `M${px} ${box.y}V${box.y + box.h}`);
-    dot.setAttribute('cx', String(px));
-    dot.setAttribute('cy', String(Number.isFinite(py) ? py : box.y));
-  }
-  /** @type {(step: number | null) => void} */
-  function pick(step) {
-    chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
-    if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
+    const cy = y(found[1]);
+    setAttributes(dot, { cx: x(found[0]), cy: Number.isFinite(cy) ? cy : box.y });
   }
   /** @type {(step: number) => CurvePoint | null} */
   const near = step =>
@@ -180,7 +199,7 @@ export function curve(o) {
       /** @type {CurvePoint | null} */ (null),
     );
   /** @type {(least: number, most: number) => string} */
-  const span = (least, most) => (most > least ? `from ${amount(least)} to ${amount(most)}, mean` : '');
+  const span = (least, most) => (most > least ? `from ${significant(least)} to ${significant(most)}, mean` : '');
   /** @type {(point: CurvePoint) => void} */
   const read = ([step, value, least, most]) =>
     readout({
@@ -189,13 +208,13 @@ export function curve(o) {
       value,
       digits: digitsOf(value),
     });
-  walks(svg, {
+  arrowNavigation(svg, {
     name: o.title,
     kind: 'curve',
     hint: 'left and right move along the points',
     toEnds: true,
     area: { x: box.x, y: box.y - 8 * u, width: box.w, height: box.h + 16 * u },
-    placeAt: px => near(shown.from + ((px - box.x) / box.w) * (shown.to - shown.from))?.[0] ?? null,
+    placeAt: px => near(steps.stepAt(px))?.[0] ?? null,
     start: () => near(shown.to)?.[0] ?? null,
     step: (step, _, across) => {
       const here = near(step);
@@ -215,7 +234,7 @@ export function curve(o) {
     },
     take: step => o.onpick?.(step),
   });
-  return { el, draw, cursor, pick };
+  return { el, draw, cursor, pick: steps.pick };
 }
 /** @type {(value: number) => number} */
 export const digitsOf = value =>

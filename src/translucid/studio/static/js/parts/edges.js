@@ -1,8 +1,8 @@
 // Weights as lines between the parts of a small network: colour shows the sign, width the size. One tab stop: arrow
 // keys move between the lines, and the status bar shows the weight.
 import { s, nearestIndex, unit } from '../dom.js';
-import { css } from '../ink.js';
-import { walks } from '../keyboard.js';
+import { cssColour } from '../ink.js';
+import { arrowNavigation } from '../keyboard.js';
 import { readout } from '../readout.js';
 
 const WIDEST = 5; // units
@@ -15,7 +15,7 @@ export function edges(lines) {
   const scale = { kind: 'div', max };
   const drawn = lines.map(({ d, value }) => {
     const size = Math.abs(value) / max;
-    return s('path.edge', { d, stroke: css(value, scale), 'stroke-width': (0.75 + (WIDEST - 0.75) * size) * u });
+    return s('path.edge', { d, stroke: cssColour(value, scale), 'stroke-width': (0.75 + (WIDEST - 0.75) * size) * u });
   });
   /** @type {SVGPathElement | null} */
   let lit = null;
@@ -35,7 +35,7 @@ export function edges(lines) {
     s('path.edgehit', { d, 'stroke-width': HIT * u, onmouseenter: () => look(k), onmouseleave: leave }),
   );
   const group = s('g.edges', drawn, hits);
-  walks(group, {
+  arrowNavigation(group, {
     name: `${lines.length} weights`,
     hint: 'arrow keys move between the lines',
     start: () => 0,

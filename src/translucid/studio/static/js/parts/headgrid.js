@@ -1,10 +1,10 @@
 // Thumbnails of all heads of one kind of attention, one row per layer; one tab stop, arrow keys inside.
-import { h, penOf, range, onLook } from '../dom.js';
-import { packed, num, pixelCanvas } from '../ink.js';
-import * as link from '../link.js';
+import { h, penOf, range, onHoverOrFocus } from '../dom.js';
+import { packedPalette, num, pixelCanvas } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { withTable } from './table.js';
 import * as api from '../api.js';
-import { arrowsMove } from '../keyboard.js';
+import { arrowsMoveFocus } from '../keyboard.js';
 
 export const MANY = 6; // with more heads than this, pictures are smaller
 const EACH = 64; // up to this many heads have their own canvas; more share one
@@ -12,7 +12,7 @@ const EACH = 64; // up to this many heads have their own canvas; more share one
 // small: the pictures of all heads; chosen: { layer, head }, head null: the mean of a layer's heads.
 // grid.paint(): call once it is placed, and whenever layers are loaded.
 /** @type {(small: HeadPictures, o: HeadGridOptions) => HTMLElement} */
-export function headgrid(small, { chosen, onpick, onlook, onleave, means = false }) {
+export function headGrid(small, { chosen, onpick, onlook, onleave, means = false }) {
   const { heads } = small;
   const layers = small.names.length;
   /** @type {(number | null)[]} */
@@ -32,7 +32,7 @@ export function headgrid(small, { chosen, onpick, onlook, onleave, means = false
   );
   const tiles = range(layers).map(l => columns.map(n => tile(l, n, { chosen, onpick, onlook, onleave })));
   tiles.forEach((row, l) => grid.append(h('span.ax', String(l)), ...row));
-  arrowsMove(grid, columns.length);
+  arrowsMoveFocus(grid, columns.length);
   const drawn = new Set();
   /** @type {CanvasRenderingContext2D | null} */
   let sheet = null;
@@ -71,14 +71,14 @@ function tile(l, n, { chosen, onpick, onlook, onleave }) {
     class: n === null ? 'mean' : null,
     onclick: () => onpick(l, n),
   });
-  onLook(button, () => onlook(l, n), onleave);
-  return n === null ? button : link.mark(button, `head:${l}.${n}`);
+  onHoverOrFocus(button, () => onlook(l, n), onleave);
+  return n === null ? button : highlight.mark(button, `head:${l}.${n}`);
 }
 /** @type {(small: HeadPictures, layer: number, head: number | null) => HTMLCanvasElement} */
 function picture(small, l, n) {
   const { rows, cols, bytes } = small.cells(l, n);
   const size = rows * cols;
-  const inks = packed('seq');
+  const inks = packedPalette('seq');
   const count = bytes.length / size; // heads
   return pixelCanvas(rows, cols, pixels => {
     for (let k = 0; k < size; k++) {

@@ -1,23 +1,23 @@
 // A labelled heat map: cells on canvas, labels and the pointer's frame in SVG.
 // One tab stop: arrow keys move between cells, Enter pins. The number of elements does not depend on the number of
 // cells.
-import { walks } from '../keyboard.js';
+import { arrowNavigation } from '../keyboard.js';
 import {
   fill,
   h,
   s,
   setAttributes,
-  special,
+  isSpecialToken,
   unit,
   widest,
   range,
-  short,
+  shortened,
   isLabelled,
   lastOf,
   nearestIndex,
 } from '../dom.js';
-import { canvas, css, figure, packed, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
-import * as link from '../link.js';
+import { canvas, cssColour, paintNumber, packedPalette, shade, fixed, textOn, hatch, pixelCanvas } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { readout } from '../readout.js';
 import { grid, withTable } from './table.js';
 
@@ -74,7 +74,7 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
       const x = lw + j * cw;
       const y = lh + i * ch;
       const out = !Number.isFinite(v) || o.hatched?.(i, j);
-      ctx.fillStyle = css(out ? 0 : v, o.scale);
+      ctx.fillStyle = cssColour(out ? 0 : v, o.scale);
       ctx.fillRect(x + gap / 2, y + gap / 2, cw - gap, ch - gap);
       if (out) hatch(ctx, { x, y, width: cw, height: ch }, u, gap / 2);
       else if (o.digits !== undefined) {
@@ -83,9 +83,9 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
           : cw < 48 * u && Math.abs(v) < 1
             ? fixed(v, o.digits).replace('0.', '.')
             : fixed(v, o.digits);
-        figure(ctx, text, x + cw / 2, y + ch / 2 + u, {
+        paintNumber(ctx, text, x + cw / 2, y + ch / 2 + u, {
           size: (o.fontSize ?? 15) * u,
-          ground: css(v, o.scale),
+          ground: cssColour(v, o.scale),
           fill: textOn(v, o.scale),
           alpha: o.fade && v < o.fade ? 0.62 : 1,
         });
@@ -96,7 +96,7 @@ function paintCells(ctx, o, { u, lw, lh, cw, ch }) {
 /** @type {(ctx: CanvasRenderingContext2D, o: HeatmapOptions, g: CellGrid) => void} */
 function paintTight(ctx, o, { u, nR, nC, lw, lh, cw, ch }) {
   // one pixel for each number, then stretched
-  const inks = packed(o.scale.kind);
+  const inks = packedPalette(o.scale.kind);
   const small = pixelCanvas(nR, nC, pixels =>
     o.values.forEach((row, i) =>
       row.forEach((v, j) => {
@@ -133,7 +133,7 @@ function written(svg, o, { u, lw, lh, cw, ch }) {
   /** @type {LightLabels} */
   const light = (i, j) => {
     if (every.rows < 2 && every.cols < 2) return;
-    link.forget(floating);
+    highlight.forget(floating);
     fill(floating, i !== null && o.rows && !rows[i] && row(i), j !== null && o.cols && !cols[j] && col(j));
     for (const text of floating.children) text.classList.add('lit');
     rows.forEach((text, k) => text?.classList.toggle('away', !isLabelled(k, every.rows, i)));
@@ -155,20 +155,23 @@ function label(word, x, y, anchor, key, size) {
       style: size ? `font-size:${size}` : null,
     },
     parts.map((part, k) =>
-      special(part) || k < last ? s('tspan', { class: special(part) ? 'aside special' : 'aside' }, part) : part,
+      isSpecialToken(part) || k < last
+        ? s('tspan', { class: isSpecialToken(part) ? 'aside special' : 'aside' }, part)
+        : part,
     ),
   );
-  if (key) link.alive(drawn, [key]);
+  if (key) highlight.clickable(drawn, [key]);
   return drawn;
 }
 // Merge pieces of the same style: 'dog', ' → ', 'sleeps' becomes 'dog → ' and 'sleeps'.
 /** @type {(parts: string[]) => string[]} */
 function joined(parts) {
   return parts
-    .map(part => short(part, 16))
+    .map(part => shortened(part, 16))
     .reduce(
       (found, part, k) => {
-        if (k && k < parts.length - 1 && !special(part) && !special(lastOf(found))) found[found.length - 1] += part;
+        if (k && k < parts.length - 1 && !isSpecialToken(part) && !isSpecialToken(lastOf(found)))
+          found[found.length - 1] += part;
         else found.push(part);
         return found;
       },
@@ -195,7 +198,7 @@ function pointed(box, svg, light, o, g) {
     if (place) setAttributes(el, place);
   };
   const frame = () => {
-    const { row, col, exact } = link.cellOfKeys(link.looked(), rowKeys, colKeys);
+    const { row, col, exact } = highlight.cellOfKeys(highlight.activeKeys(), rowKeys, colKeys);
     const met = at ?? o.ring ?? (exact ? [row ?? 0, col ?? 0] : null);
     put(rowBand, row === null ? null : { y: lh + row * ch });
     put(colBand, col === null ? null : { x: lw + col * cw });
@@ -217,29 +220,29 @@ function pointed(box, svg, light, o, g) {
       return i >= 0 && j >= 0 && i < nR && j < nC ? [i, j] : null;
     },
     start: () => {
-      const { row, col } = link.cellOfKeys(link.state.pins, rowKeys, colKeys);
+      const { row, col } = highlight.cellOfKeys(highlight.state.pins, rowKeys, colKeys);
       return [row ?? 0, col ?? 0];
     },
     step: ([i, j], down, across) => [nearestIndex(i + down, nR), nearestIndex(j + across, nC)],
     look: place => {
       at = place;
-      link.hover(keysOf(place));
+      highlight.hover(keysOf(place));
       if (!rowKeys.length && !colKeys.length) frame();
       if (o.read) readout(o.read(...place));
       o.onlook?.(...place);
     },
     leave: () => {
       at = null;
-      link.hover([]);
+      highlight.hover([]);
       frame();
       readout();
       o.onleave?.();
     },
     take: place => {
-      link.pin(keysOf(place));
+      highlight.pin(keysOf(place));
       o.onpick?.(...place);
     },
   };
-  walks(svg, way);
-  link.follow(box, frame);
+  arrowNavigation(svg, way);
+  highlight.follow(box, frame);
 }

@@ -1,9 +1,9 @@
 // The inspector: the selected part, its numbers, and its formula with numbers.
 import { choice, select } from './controls.js';
-import { h, unit, capital, short, range, widest } from '../dom.js';
+import { h, unit, capital, shortened, range, widest } from '../dom.js';
 import { heatmap, headRoom } from './heatmap.js';
 import { map } from './map.js';
-import { bars } from './bars.js';
+import { probabilityBars } from './bars.js';
 import { pointOf } from '../anatomy.js';
 import { link } from '../route.js';
 import { term } from '../glossary.js';
@@ -15,7 +15,7 @@ const SMALL = 26; // up to this many words per side get a cell each
 export function inspector(told, { width, onpoint, onlead, onpick }) {
   const u = unit();
   const inner = width - 2 * 18 * u - 2;
-  const points = told.points.map(({ at, far }) => [at, far ?? pointOf(at)]);
+  const points = told.points.map(({ at, far }) => ({ key: at, text: far ?? pointOf(at) }));
   const parts = [
     h(
       'header',
@@ -48,7 +48,7 @@ export function inspector(told, { width, onpoint, onlead, onpick }) {
       ),
     ),
     told.entry?.meaning && h('p.quiet', capital(told.entry.meaning), '.'),
-    told.likely && bars(told.likely.rows, told.likely),
+    told.likely && probabilityBars(told.likely.rows, told.likely),
     told.credit,
     told.values && !told.likely ? picture(told, told.values, inner, onpick) : null,
     told.opened && h('hr.rule'),
@@ -91,7 +91,11 @@ const isOfUnits = ({ axes, likely, picked }) =>
 /** @type {(told: Inspected, lead: { index: number }, onlead: (i: number) => unknown) => HTMLElement} */
 function leads({ leads: count, leadNames, leadAxis = '' }, lead, onlead) {
   const name = leadAxis.endsWith('heads') ? 'head' : leadAxis;
-  const all = range(count).map(i => [i, leadNames?.[i] ?? String(i), { 'aria-label': `${name} ${i}` }]);
+  const all = range(count).map(i => ({
+    key: i,
+    text: leadNames?.[i] ?? String(i),
+    more: { 'aria-label': `${name} ${i}` },
+  }));
   return leadNames || count > 8
     ? h(
         'label.pick',
@@ -109,7 +113,7 @@ function picture(told, values, inner, onpick) {
     const lw = told.rowNames ? Math.min(132, widest(told.rowNames, 0.9375, { most: 9 }) / u + 14) : 72;
     const cw = (inner - lw * u) / columns;
     /** @type {(word: string) => string} */
-    const brief = word => short(word, 9);
+    const brief = word => shortened(word, 9);
     return heatmap({
       title: `${told.at}: rows are queries, columns are keys`,
       values,

@@ -1,6 +1,6 @@
 // The positions of panes in a band, and which labels fit.
-import { s, widest, ABOVE, special, short, LEFT_OF } from '../dom.js';
-import * as link from '../link.js';
+import { s, widest, svgWord, sum, LEFT_OF, ABOVE } from '../dom.js';
+import * as highlight from '../highlight.js';
 import { paintRow } from '../ink.js';
 
 export const PAD = 7; // padding of a pane, above and below its rows
@@ -22,7 +22,7 @@ export function yWord(band, word) {
     : (word < band.first ? above : below)(band, word + 0.5);
 }
 /** @type {(band: Band, from: number, to: number) => [number, number][]} */
-export function pieces(band, from, to) {
+export function compressedAreas(band, from, to) {
   // the compressed areas of these words: [[top, bottom], ...]
   const last = band.first + band.rows;
   /** @type {[number, number][]} */
@@ -44,7 +44,7 @@ export function wordAt(band, py) {
   return Math.min(band.words.length - 1, Math.max(0, Math.floor(word)));
 }
 /** @type {<E extends Element>(el: E, band: Band, i: number) => E} */
-export const markRow = (el, band, i) => link.mark(el, `${band.key}:${band.first + i}`);
+export const markRow = (el, band, i) => highlight.mark(el, `${band.key}:${band.first + i}`);
 
 // ---- heights: rows of short texts use the available room; in long texts, the window comes first
 const LONG = 96; // maximum words; a longer text is compressed
@@ -53,14 +53,14 @@ const LEAST = 5; // minimum rows of a window
 const ROW = 16; // height of a row, in units
 const PRESSED = 1.75; // height of a compressed row, in px
 /** @type {(bands: Band[], height: number, u: number) => number} */
-export function heights(bands, height, u) {
+export function placeBands(bands, height, u) {
   const top = 52 * u;
   const between = 84 * u;
   const foot = 62 * u;
   const free = height - top - foot - between * (bands.length - 1);
   const long = bands.map(band => !band.columns && band.words.length > LONG);
   const count = bands.map(band => (band.columns ? 1 : Math.max(1, band.words.length)));
-  const shortRows = count.reduce((sum, n, k) => sum + (long[k] ? 0 : n), 0);
+  const shortRows = count.reduce((rows, n, k) => rows + (long[k] ? 0 : n), 0);
   const longs = long.filter(Boolean).length;
   // A short text beside a long one stays readable if possible.
   const pitch = longs
@@ -103,14 +103,14 @@ function pressed(band, tall, u) {
 }
 // The first word of the window: around the pinned word, in steps of half a window.
 /** @type {(band: Band) => number} */
-export function windowOf(band) {
+export function windowStart(band) {
   const half = Math.floor(band.rows / 2);
-  const pin = link.pinned(band.key) ?? 0;
+  const pin = highlight.pinned(band.key) ?? 0;
   return Math.min(band.words.length - band.rows, Math.max(0, Math.floor(pin / half) * half - Math.floor(half / 2)));
 }
 /** @type {(band: Band) => void} */
 function open(band) {
-  band.first = windowOf(band);
+  band.first = windowStart(band);
   const edges = Number(band.first > 0) + Number(band.first + band.rows < band.words.length);
   band.per = (band.tall - band.rows * band.pitch - edges * band.gap) / (band.words.length - band.rows);
   band.y0 = band.y + band.first * band.per + (band.first ? band.gap : 0);
@@ -137,7 +137,7 @@ const TIGHTEST = 0.55; // panes beside plates shrink to this share of their widt
 const sizeOf = pane => SIZES[pane.wide ? 'wide' : pane.cell ? 'cell' : (pane.among ?? pane.kind)];
 
 /** @type {(panes: Pane[], from: number, to: number, room: { u: number; roomy: boolean }) => void} */
-export function place(panes, from, to, { u, roomy }) {
+export function placePanes(panes, from, to, { u, roomy }) {
   /** @type {(pane: Pane, next: Pane) => boolean} */
   const joined = (pane, next) => pane.group !== null && pane.group !== undefined && pane.group === next.group;
   let gaps = panes
@@ -156,8 +156,6 @@ export function place(panes, from, to, { u, roomy }) {
     );
   for (const pane of panes) pane.w = sizeOf(pane)[roomy ? 1 : 0] * u;
   for (const pane of panes.filter(isGroup)) pane.w = Math.max(pane.w, named(pane.label) - 2 * u);
-  /** @type {(list: number[]) => number} */
-  const sum = list => list.reduce((a, b) => a + b, 0);
   const left = () => to - from - sum(gaps) - sum(panes.map(pane => pane.w));
   // With little room, only the first group has its full name: layers 0–5, 6–11, 12–17.
   if (left() < 0)
@@ -252,10 +250,10 @@ function write(svg, pane, text, y, selected) {
 
 // ---- a long text: the compressed words above and below the window, and the highlighted word
 /** @type {(ctx: CanvasRenderingContext2D, rows: Numbers[], band: Band, place: PressPlace) => void} */
-export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
+export function paintCompressed(ctx, rows, band, { x, width, scale, alpha = 1 }) {
   ctx.globalAlpha = alpha;
   rows.forEach((row, b) => {
-    for (const [top, foot] of pieces(band, b * band.each, Math.min(band.words.length, (b + 1) * band.each))) {
+    for (const [top, foot] of compressedAreas(band, b * band.each, Math.min(band.words.length, (b + 1) * band.each))) {
       const y = Math.round(top);
       paintRow(ctx, row, { x, y, width, height: Math.max(1, Math.round(foot) - y), scale });
     }
@@ -264,28 +262,28 @@ export function press(ctx, rows, band, { x, width, scale, alpha = 1 }) {
 }
 // One area for all compressed strands; the pointer's position determines the word.
 /** @type {<E extends SVGElement>(band: Band, area: E, wordUnder: (event: MouseEvent) => number) => E} */
-export function pressable(band, area, wordUnder) {
+export function compressedArea(band, area, wordUnder) {
   /** @type {(event: MouseEvent) => string} */
   const key = event => `${band.key}:${wordUnder(event)}`;
   area.addEventListener('mousemove', event => {
     const now = key(event);
-    if (link.state.hover[0] !== now) link.hover([now]);
+    if (highlight.state.hover[0] !== now) highlight.hover([now]);
   });
-  area.addEventListener('mouseleave', () => link.hover([]));
-  area.addEventListener('click', event => link.pin([key(event)]));
+  area.addEventListener('mouseleave', () => highlight.hover([]));
+  area.addEventListener('click', event => highlight.pin([key(event)]));
   return area;
 }
 // The highlighted word outside the window gets a temporary label, with its strand and cells.
 /** @type {(drawing: Drawing, band: Band, tiles: { x: number; width: number }[]) => void} */
-export function floats({ back, front, u, x0, xWord }, band, tiles) {
+export function floatingLabels({ back, front, u, x0, xWord }, band, tiles) {
   const under = s('g');
   const over = s('g.floats');
   back.append(under);
   front.append(over);
   let shown = '';
-  link.follow(over, () => {
-    const keys = link
-      .looked()
+  highlight.follow(over, () => {
+    const keys = highlight
+      .activeKeys()
       .filter(key => key.startsWith(`${band.key}:`) && !isNear(band, Number(key.split(':')[1])));
     if (String(keys) === shown) return;
     shown = String(keys);
@@ -303,16 +301,10 @@ export function floats({ back, front, u, x0, xWord }, band, tiles) {
               .map(({ x, width }) => `M${x - 0.75} ${y - high / 2}h${width + 1.5}v${high}h${-width - 1.5}z`)
               .join(''),
           }),
-          s(
-            'text',
-            {
-              class: `${special(band.words[word]) ? 'special' : 'word'} halo lit row`,
-              x: xWord,
-              y,
-              ...LEFT_OF,
-              style: 'font-size:.9375rem',
-            },
-            short(band.words[word], 16),
+          svgWord(
+            band.words[word],
+            { class: 'halo lit row', x: xWord, y, ...LEFT_OF, style: 'font-size:.9375rem' },
+            16,
           ),
         ];
       }),

@@ -1,9 +1,9 @@
 // A map of a tensor with words at its rows, for tables too wide for one cell per number.
-import { h, s, special, unit, widest, range, short, nearestIndex, LEFT_OF } from '../dom.js';
-import { canvas, tile, under, cellsIn, block, loudest } from '../ink.js';
-import * as link from '../link.js';
+import { h, s, unit, widest, range, nearestIndex, svgWord, setAttributes, LEFT_OF } from '../dom.js';
+import { canvas, paintRows, numberAt, cellsIn, cellRange, largestIn } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { readout } from '../readout.js';
-import { walks } from '../keyboard.js';
+import { arrowNavigation } from '../keyboard.js';
 import { grid, withTable } from './table.js';
 
 const FULL = 40; // up to this many rows have their own marks
@@ -20,7 +20,7 @@ export function map(o) {
   const height = pitch > 8 ? pitch - 2 : pitch > 4 ? pitch - 1 : pitch;
   const { el, ctx } = canvas(W, H);
   const place = { x: lw, y: 0, width: W - lw, pitch };
-  tile(ctx, o.values, { ...place, height, scale: o.scale });
+  paintRows(ctx, o.values, { ...place, height, scale: o.scale });
   const svg = s('svg', { width: W, height: H });
   const every = Math.max(1, Math.ceil((16 * u) / pitch));
   /** @type {SVGElement[]} */
@@ -29,16 +29,17 @@ export function map(o) {
   const floating = s('g'); // with many rows, every n-th word is labelled, and the selected one
   /** @type {(word: string, i: number) => SVGElement} */
   const written = (word, i) =>
-    s(
-      'text',
+    svgWord(
+      word,
       {
-        class: `${special(word) ? 'special' : o.names ? 'id' : 'word'}${i % every && !many ? ' between' : ''} row`,
+        other: o.names ? 'id' : 'word',
+        class: i % every && !many ? 'between row' : 'row',
         x: lw - 8 * u,
         y: (i + 0.5) * pitch,
         ...LEFT_OF,
         style: 'font-size:.9375rem',
       },
-      short(word, 11),
+      11,
     );
   /** @type {(i: number) => SVGElement} */
   const band = i => s('rect.band', { x: lw, y: i * pitch, width: W - lw, height: pitch, rx: 2 });
@@ -47,8 +48,8 @@ export function map(o) {
     const key = o.rowKey?.(i);
     const text = written(word, i);
     texts[i] = text;
-    svg.append(key && !many ? link.mark(text, key) : text);
-    if (key && !many) svg.append(link.mark(band(i), key));
+    svg.append(key && !many ? highlight.mark(text, key) : text);
+    if (key && !many) svg.append(highlight.mark(band(i), key));
   });
   const cells = cellsIn(o.values[0].length, W - lw);
   const w = (W - lw) / cells;
@@ -66,27 +67,26 @@ export function map(o) {
   /** @type {(event: MouseEvent) => Under} */
   const at = event => {
     const r = svg.getBoundingClientRect();
-    return under(o.values, place, event.clientX - r.left, event.clientY - r.top);
+    return numberAt(o.values, place, event.clientX - r.left, event.clientY - r.top);
   };
   /** @type {(found: { row: number; column: number; of: number }) => void} */
   const look = found => {
     const key = o.rowKey?.(found.row);
-    for (const [name, value] of Object.entries(box(found.row, found.column))) pointer.setAttribute(name, String(value));
-    pointer.setAttribute('visibility', 'visible');
-    if (key && link.state.hover[0] !== key) link.hover([key]);
+    setAttributes(pointer, { ...box(found.row, found.column), visibility: 'visible' });
+    if (key && highlight.state.hover[0] !== key) highlight.hover([key]);
     readout(o.read(found.row, found.column, found.of));
   };
   const leave = () => {
     pointer.setAttribute('visibility', 'hidden');
-    link.hover([]);
+    highlight.hover([]);
     readout();
   };
   svg.addEventListener('mousemove', event => look(at(event)));
   svg.addEventListener('mouseleave', leave);
   /** @type {(row: number, k: number) => { row: number; column: number; of: number; k: number }} */
   const stand = (row, k) => {
-    const [from, to] = block(columns, cells, k);
-    return { row, column: loudest(o.values[row], from, to), of: to - from, k };
+    const [from, to] = cellRange(columns, cells, k);
+    return { row, column: largestIn(o.values[row], from, to), of: to - from, k };
   };
   const { onpick } = o;
   /** @type {Walk<ReturnType<typeof stand>>} */
@@ -99,7 +99,7 @@ export function map(o) {
     step: ({ row, k }, down, across) => stand(nearestIndex(row + down, n), nearestIndex(k + across, cells)),
     take: onpick && (({ row, column }) => onpick(row, column)),
   };
-  walks(svg, way);
+  arrowNavigation(svg, way);
   svg.addEventListener('click', event => {
     const found = at(event);
     onpick?.(found.row, found.column);
@@ -108,14 +108,16 @@ export function map(o) {
     // a highlighted word hides its neighbours' labels
     const keys = range(n).map(o.rowKey);
     if (many) svg.append(floating);
-    link.follow(svg, () => {
-      const { row } = link.cellOfKeys(link.looked(), keys, []);
+    highlight.follow(svg, () => {
+      const { row } = highlight.cellOfKeys(highlight.activeKeys(), keys, []);
       texts.forEach((text, i) =>
         text.classList.toggle('away', row !== null && (many || i !== row) && Math.abs(i - row) < every),
       );
       if (many) {
         floating.replaceChildren(
-          ...(row === null || !o.rows ? [] : [written(o.wordOf?.(link.looked()) ?? o.rows[row], row), band(row)]),
+          ...(row === null || !o.rows
+            ? []
+            : [written(o.wordOf?.(highlight.activeKeys()) ?? o.rows[row], row), band(row)]),
         );
         for (const each of floating.children) each.classList.add('lit');
       }

@@ -1,11 +1,11 @@
 // A long text as a strip: a column per word, coloured by its vector; every n-th word and the highlighted ones have
 // labels. One tab stop: arrow keys move between words (up and down by ten), Enter pins.
-import { h, s, special, unit, widest, short, nearestIndex } from '../dom.js';
-import { canvas, css } from '../ink.js';
-import * as link from '../link.js';
-import { readout, word } from '../readout.js';
+import { h, s, unit, widest, shortened, nearestIndex, svgWord } from '../dom.js';
+import { canvas, cssColour } from '../ink.js';
+import * as highlight from '../highlight.js';
+import { readout, wordElement } from '../readout.js';
 import { withTable } from './table.js';
-import { walks } from '../keyboard.js';
+import { arrowNavigation } from '../keyboard.js';
 
 const EVERY = [5, 10, 20, 25, 50, 100, 200, 250, 500, 1000];
 const LINE = 25;
@@ -29,17 +29,9 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const floating = s('g');
   /** @type {(i: number, lit?: string) => { at: number; wide: number; el: SVGElement }} */
   const text = (i, lit) => {
-    const wide = widest([short(words[i])], 1.0625, { weight: 600 });
+    const wide = widest([shortened(words[i])], 1.0625, { weight: 600 });
     const left = Math.min(W - wide - 2, Math.max(0, lit ? x(i + 0.5) - wide / 2 : x(i)));
-    return {
-      at: left,
-      wide,
-      el: s(
-        'text',
-        { class: `${special(words[i]) ? 'special' : 'word'}${lit ? ` ${lit}` : ''}`, x: left, y: top - 8 * u },
-        short(words[i]),
-      ),
-    };
+    return { at: left, wide, el: svgWord(words[i], { class: lit, x: left, y: top - 8 * u }) };
   };
   const gap = widest(words, 1.0625, { most: 14 }) + 16 * u;
   const every = EVERY.find(count => count * per >= gap) ?? n;
@@ -65,7 +57,7 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const light = () => {
     /** @type {Map<number, string>} */
     const kinds = new Map();
-    for (const [how, keys] of Object.entries({ pinned: link.state.pins, lit: link.state.hover }))
+    for (const [how, keys] of Object.entries({ pinned: highlight.state.pins, lit: highlight.state.hover }))
       for (const i of keys.map(placed)) if (i !== null) kinds.set(i, how);
     const shown = [...kinds].reverse().map(([i, how]) => ({ i, how, ...text(i, how) }));
     /** @type {(one: { at: number; wide: number }, two: { at: number; wide: number }) => boolean} */
@@ -91,25 +83,25 @@ export function minimap(words, rows, { side, scale, width: W, name }) {
   const at = event => nearestIndex(Math.floor((event.clientX - svg.getBoundingClientRect().left) / per), n);
   /** @type {(i: number) => void} */
   const look = i => {
-    if (link.state.hover[0] !== key(i)) link.hover([key(i)]);
-    readout({ at: [`token ${i} of ${n}: `, word(words[i])], path: '' });
+    if (highlight.state.hover[0] !== key(i)) highlight.hover([key(i)]);
+    readout({ at: [`token ${i} of ${n}: `, wordElement(words[i])], path: '' });
   };
   const leave = () => {
-    link.hover([]);
+    highlight.hover([]);
     readout();
   };
   svg.addEventListener('pointermove', event => look(at(event)));
   svg.addEventListener('pointerleave', leave);
-  svg.addEventListener('click', event => link.pin([key(at(event))]));
-  walks(svg, {
+  svg.addEventListener('click', event => highlight.pin([key(at(event))]));
+  arrowNavigation(svg, {
     name: `${name}, ${n} tokens, from ${words.slice(0, 4).join(' ')}`,
-    start: () => link.state.pins.map(placed).find(i => i !== null) ?? 0,
+    start: () => highlight.state.pins.map(placed).find(i => i !== null) ?? 0,
     step: (i, down, across) => nearestIndex(i + across + JUMP * down, n),
     look,
     leave,
-    take: i => link.pin([key(i)]),
+    take: i => highlight.pin([key(i)]),
   });
-  link.follow(box, light);
+  highlight.follow(box, light);
   return withTable(box, name, () => ({
     corner: 'place',
     columns: ['token'],
@@ -124,7 +116,7 @@ function strip(ctx, rows, { per, top, high, scale }) {
     const step = high / row.length;
     row.forEach((value, k) => {
       if (Number.isFinite(value)) {
-        ctx.fillStyle = css(value, scale);
+        ctx.fillStyle = cssColour(value, scale);
         ctx.fillRect(x, top + k * step, wide, step);
       }
     });

@@ -1,10 +1,10 @@
 // Gradient norms by layer (rows) and step (columns), on a logarithmic colour scale of DECADES powers of ten.
-import { walks } from '../keyboard.js';
-import { h, s, unit, widest, short, nearestIndex, LEFT_OF } from '../dom.js';
-import { UNIT_SCALE, canvas, hatch, packed, pixelCanvas, shade } from '../ink.js';
+import { arrowNavigation } from '../keyboard.js';
+import { h, s, unit, widest, shortened, nearestIndex, LEFT_OF, setAttributes } from '../dom.js';
+import { UNIT_SCALE, canvas, hatch, packedPalette, pixelCanvas, shade } from '../ink.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
-import { amount, digitsOf } from './curve.js';
+import { significant, digitsOf, stepAxis } from './curve.js';
 
 const DECADES = 3;
 const TOP = 30;
@@ -34,20 +34,19 @@ export function norms(o) {
       : '';
   const { el: ground, ctx } = canvas(W, H);
   const cell = s('rect.cell.crossed', { height: ch, rx: 2 });
-  const line = s('path.cursor');
-  const chosen = s('path.chosen');
-  const ends = s('g');
+  const steps = stepAxis(box, H);
+  const { x } = steps;
   const svg = s(
     'svg',
     { width: W, height: H },
     s('text.title', { x: 0, y: 16 * u }, o.title),
     s('text.name', { x: W - RIGHT * u, y: 16 * u, 'text-anchor': 'end' }, note),
     layers.map((name, i) =>
-      i % every ? null : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, short(name, letters)),
+      i % every
+        ? null
+        : s('text.name', { x: lw - 8 * u, y: box.y + (i + 0.5) * ch, ...LEFT_OF }, shortened(name, letters)),
     ),
-    ends,
-    chosen,
-    line,
+    steps.shapes,
     cell,
   );
   const el = h('div.heat.norms', { style: `width:${W}px;height:${H}px` }, ground, svg);
@@ -56,11 +55,9 @@ export function norms(o) {
   withTable(el, o.title, () => ({
     corner: 'step',
     columns: layers,
-    rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(amount)]),
+    rows: shown.columns.map(([step, ...row]) => [step.toLocaleString('en'), ...row.map(significant)]),
     note: 'The norm of each layer’s gradient before clipping.',
   }));
-  /** @type {(step: number) => number} */
-  const x = step => box.x + (shown.to > shown.from ? (step - shown.from) / (shown.to - shown.from) : 0) * box.w;
 
   /** @type {(data: NormsData) => void} */
   function draw({ columns, from, to }) {
@@ -71,16 +68,13 @@ export function norms(o) {
     shown = { columns, from, to, most };
     ctx.clearRect(0, 0, W, H);
     hatch(ctx, { x: box.x, y: box.y, width: box.w, height: box.h }, u); // missing values
+    steps.show(from, to);
     if (columns.length) strip(columns, most);
-    ends.replaceChildren(
-      s('text.num', { x: box.x, y: H - 6 * u }, from.toLocaleString('en')),
-      s('text.num', { x: box.x + box.w, y: H - 6 * u, 'text-anchor': 'end' }, to.toLocaleString('en')),
-    );
   }
   /** @type {(columns: number[][], most: number) => void} */
   function strip(columns, most) {
     // a column reaches back to the previous one unless there is a gap
-    const inks = packed('seq');
+    const inks = packedPalette('seq');
     const small = pixelCanvas(layers.length, columns.length, pixels =>
       columns.forEach((column, j) =>
         layers.forEach((_, i) => {
@@ -115,15 +109,7 @@ export function norms(o) {
     return found < 0 ? shown.columns.length - 1 : found;
   };
   /** @type {(step: number | null) => void} */
-  function cursor(step) {
-    line.style.display = step === null || !shown.columns.length ? 'none' : '';
-    if (step !== null) line.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
-  }
-  /** @type {(step: number | null) => void} */
-  function pick(step) {
-    chosen.style.display = step === null || step < shown.from || step > shown.to ? 'none' : '';
-    if (step !== null) chosen.setAttribute('d', `M${x(step)} ${box.y}V${box.y + box.h}`);
-  }
+  const cursor = step => steps.cursor(shown.columns.length ? step : null);
   /** @type {(place: Step2D) => void} */
   function look([i, j]) {
     const { columns, most } = shown;
@@ -131,9 +117,7 @@ export function norms(o) {
     const value = column[i + 1];
     const [a, b] = span(j);
     cell.style.display = '';
-    cell.setAttribute('x', String(a));
-    cell.setAttribute('width', String(b - a));
-    cell.setAttribute('y', String(box.y + i * ch));
+    setAttributes(cell, { x: a, width: b - a, y: box.y + i * ch });
     o.oncursor(column[0]);
     readout({
       at: `${layers[i]}: norm of its gradient at step ${column[0].toLocaleString('en')}`,
@@ -142,19 +126,18 @@ export function norms(o) {
       digits: digitsOf(value),
       scale: UNIT_SCALE,
       place: share(value, most),
-      ends: [amount(most / 10 ** DECADES), amount(most)],
+      ends: [significant(most / 10 ** DECADES), significant(most)],
     });
   }
   cell.style.display = 'none';
-  walks(svg, {
+  arrowNavigation(svg, {
     name: o.title,
     kind: 'matrix',
     hint: 'arrow keys move between cells',
     area: { x: box.x, y: box.y, width: box.w, height: box.h },
     placeAt: (px, py) => {
-      const step = shown.from + ((px - box.x) / box.w) * (shown.to - shown.from);
       const row = nearestIndex(Math.floor((py - box.y) / ch), layers.length);
-      return shown.columns.length ? [row, nearest(step)] : null;
+      return shown.columns.length ? [row, nearest(steps.stepAt(px))] : null;
     },
     start: () => (shown.columns.length ? [0, shown.columns.length - 1] : null),
     step: ([i, j], down, across) => [
@@ -169,5 +152,5 @@ export function norms(o) {
     },
     take: ([, j]) => o.onpick?.(shown.columns[j][0]),
   });
-  return { el, draw, cursor, pick };
+  return { el, draw, cursor, pick: steps.pick };
 }

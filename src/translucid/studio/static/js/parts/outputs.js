@@ -1,7 +1,7 @@
 // The right end of Flow: the next word of each row, a tag for each strand, the classes, or a number.
-import { s, special, widest, short, lastOf, RIGHT_OF, range } from '../dom.js';
-import { UNIT_SCALE, css, num, cssVariable } from '../ink.js';
-import * as link from '../link.js';
+import { s, widest, lastOf, range, svgWord, RIGHT_OF } from '../dom.js';
+import { UNIT_SCALE, cssColour, num, cssVariable } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { withTable } from './table.js';
 import { yRow, yWord, markRow, PAD } from './layout.js';
 import { ofHead } from '../anatomy.js';
@@ -137,17 +137,13 @@ export function outputs(pen, band) {
       g.append(...barAt(x, y, bar, band.rowH, p), frame);
       markRow(frame, band, i);
       const text = markRow(
-        s(
-          'text',
-          {
-            class: `${special(word) ? 'special' : 'word'}${i % every ? ' between' : ''} row`,
-            x: x + bar + 9 * u,
-            y,
-            ...RIGHT_OF,
-            style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
-          },
-          short(word, 14),
-        ),
+        svgWord(word, {
+          class: i % every ? 'between row' : 'row',
+          x: x + bar + 9 * u,
+          y,
+          ...RIGHT_OF,
+          style: band.pitch < 20 * u ? 'font-size:.9375rem' : null,
+        }),
         band,
         i,
       );
@@ -156,7 +152,7 @@ export function outputs(pen, band) {
     }
     if (every > 1) pen.columns.push({ every, texts });
   }
-  front.append(link.mark(g, `part:${endPoint}`));
+  front.append(highlight.mark(g, `part:${endPoint}`));
   withTable(g, `Output: ${kind}`, () =>
     kind === 'class'
       ? { corner: 'class', columns: ['probability'], rows: Object.entries(classes) }
@@ -185,7 +181,7 @@ function barAt(x, y, width, height, p) {
   return [
     s('rect', { ...place, width, fill: 'var(--cell0)' }),
     ...(Number.isFinite(p)
-      ? [s('rect', { ...place, width: Math.max(1, width * p), fill: css(0.78, UNIT_SCALE) })]
+      ? [s('rect', { ...place, width: Math.max(1, width * p), fill: cssColour(0.78, UNIT_SCALE) })]
       : []),
   ];
 }

@@ -1,7 +1,7 @@
 // Two outputs aligned word by word.
-import { h, special } from '../dom.js';
+import { h, isSpecialToken } from '../dom.js';
 import { num } from '../ink.js';
-import * as link from '../link.js';
+import * as highlight from '../highlight.js';
 import { withTable } from './table.js';
 
 /** @type {(each: Said | null, kind: string) => HTMLElement} */
@@ -9,7 +9,7 @@ const cell = (each, kind) =>
   h(
     'div',
     { class: `w ${kind}` },
-    h('span', { class: `word${each && special(each.word) ? ' special' : ''}` }, each?.word ?? '\u00a0'),
+    h('span', { class: `word${each && isSpecialToken(each.word) ? ' special' : ''}` }, each?.word ?? '\u00a0'),
     h('span.n', each && each.probability !== null ? num(each.probability) : ''),
   );
 
@@ -38,7 +38,7 @@ export function pairs(one, two, { reads, keyOf, labels, dashed = false }) {
         cell(a, differ && a ? 'gone' : ''),
         two && cell(b, !b ? 'void' : differ ? 'new' : ''),
       );
-      return i !== null && keyOf ? link.alive(pair, [keyOf(i)]) : pair;
+      return i !== null && keyOf ? highlight.clickable(pair, [keyOf(i)]) : pair;
     }),
   );
   /** @type {(each: Said | null) => TableCell[]} */
@@ -89,7 +89,7 @@ function align(one, two) {
 }
 // The indices of `two` without a match in `one`.
 /** @type {(one: string[], two: string[]) => Set<number>} */
-export function unlike(one, two) {
+export function changedWords(one, two) {
   return new Set(align(one, two).flatMap(([i, j]) => (j === null || (i !== null && one[i] === two[j]) ? [] : [j])));
 }
 // Words as a sentence: no space before punctuation, none inside a word (a continuation starts with a dot).
@@ -99,7 +99,7 @@ const glued = word => /^[.,!?;:)]/.test(word) || /^·./.test(word);
 const bare = word => word.replace(/^·(?=.)/, '');
 // cut: whether words were omitted before; odd: the indices of marked words.
 /** @type {(words: string[], cut?: boolean, odd?: Set<number>) => Content[]} */
-export const sentence = (words, cut = false, odd = new Set()) => [
+export const joinWords = (words, cut = false, odd = new Set()) => [
   cut ? '… ' : '',
   words.length ? '' : h('span.special', '(nothing)'),
   words.flatMap((w, k) => [k && !glued(w) ? ' ' : '', odd.has(k) ? h('span.diff', bare(w)) : bare(w)]),

@@ -1,21 +1,21 @@
 // Activation patching as a map of tokens and depths. A click puts one value of the original run into the changed one;
 // "Trace all" tries every cell and shows how much of the answer each recovers.
 import { choice, panelHead, select } from './controls.js';
-import { h, unit } from '../dom.js';
+import { fill, h, unit } from '../dom.js';
 import { fixed, signed } from '../ink.js';
 import * as api from '../api.js';
-import { copy, rest, word } from '../readout.js';
-import * as link from '../link.js';
-import { settle, among, anything } from '../route.js';
+import { copy, readoutDefault, wordElement } from '../readout.js';
+import * as highlight from '../highlight.js';
+import { replaceAddress, oneOf, anyValue } from '../route.js';
 import { sumTable } from './table.js';
-import { reading, ripple, started } from './ripple.js';
+import { differenceReading, differenceMap, firstDifference } from './difference_map.js';
 import { keepFocus } from '../keyboard.js';
 
 const WINDOW = 64; // how many tokens of a long text are traced, around the first that differs
 const BEFORE = 8;
 const MAPS = [
-  [false, 'moved'],
-  [true, 'recovered'],
+  { key: false, text: 'moved' },
+  { key: true, text: 'recovered' },
 ];
 /** @type {Map<string, Map<string, number[]>>} */
 const recoveries = new Map(); // runs and answer -> point -> how much each token recovers; runs never change
@@ -31,9 +31,9 @@ const shown = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 export const patchInLink = {
   cell: (value, { run }) =>
     !run || run.points.some(point => point.at === value.split('@')[0]) ? '' : 'this run has no such point',
-  map: among('recovered'),
-  part: among('stream', 'attention', 'feed-forward', 'cell'),
-  answer: anything,
+  map: oneOf('recovered'),
+  part: oneOf('stream', 'attention', 'feed-forward', 'cell'),
+  answer: anyValue,
 };
 /** @type {(params: URLSearchParams) => PatchState} */
 export function patchOf(params) {
@@ -89,21 +89,21 @@ export function patchmap({ run, other, found, state }) {
     const all = tables();
     return (
       all.find(each => each.side === state.side) ??
-      (state.recovered ? all[0] : (all.find(each => started(each) >= 0) ?? all.at(-1)))
+      (state.recovered ? all[0] : (all.find(each => firstDifference(each) >= 0) ?? all.at(-1)))
     );
   };
   /** @type {(changes: Partial<PatchState>, address: Changes) => void} */
   function change(changes, address) {
     Object.assign(state, changes);
-    settle(address);
+    replaceAddress(address);
     draw();
   }
   /** @type {(table: RippleTable | undefined) => void} */
   function drawHead(table) {
-    const parts = [...new Set((outline?.tables ?? []).map(each => each.part))];
+    const parts = [...new Set((outline?.tables ?? []).map(each => each.part))].map(key => ({ key, text: key }));
     /** @type {(each: RippleTable) => string} */
-    const label = each => `${each.side}${!state.recovered && started(each) < 0 ? ' (same)' : ''}`;
-    const sides = tables().map(each => [each.side, label(each)]);
+    const label = each => `${each.side}${!state.recovered && firstDifference(each) < 0 ? ' (same)' : ''}`;
+    const sides = tables().map(each => ({ key: each.side, text: label(each) }));
     const points = tables().flatMap(each => each.points);
     const done = points.filter(at => rows.has(at)).length;
     head.replaceChildren(
@@ -116,7 +116,7 @@ export function patchmap({ run, other, found, state }) {
         state.recovered && parts.length > 1
           ? choice('Part', parts, state.part, part => change({ part }, { part: part === 'stream' ? null : part }))
           : '',
-        sides.length > 1 ? choice('Side', sides, table?.side, side => change({ side }, { side })) : '',
+        sides.length > 1 ? choice('Side', sides, table?.side ?? '', side => change({ side }, { side })) : '',
         state.recovered && outline
           ? h(
               'button.edit',
@@ -138,44 +138,32 @@ export function patchmap({ run, other, found, state }) {
   function drawAsks() {
     asks.hidden = !(outline && (state.recovered || state.cell));
     if (asks.hidden || !outline) return;
-    /** @type {(name: string, options: Option[], chosen: unknown, choose: (value: string) => void) => Element} */
-    const pick = (name, options, chosen, choose) =>
-      select(
-        name,
-        options.map(([value, text]) => [value, shown(text)]),
-        chosen,
-        choose,
-      );
     /** @type {(answer: unknown[]) => void} */
     const set = answer => {
       state.answer = answer.map(each => String(each ?? ''));
       rows = rowsOf();
-      settle({ answer: state.answer.join('.') });
+      replaceAddress({ answer: state.answer.join('.') });
       load();
     };
     const { position, output, against } = outline;
-    /** @type {Option[]} */
-    const choices = outline.choices.map(each => [each.id, each.word]);
-    asks.replaceChildren(
+    const choices = outline.choices.map(({ id, word: text }) => ({ key: id, text: shown(text) }));
+    const nothing = { key: '', text: 'nothing' };
+    const positions = outline.positions.map(({ n, clean, corrupted }) => ({
+      key: n,
+      text: shown(`${n + 1}: ${clean}${clean === corrupted ? '' : ` | ${corrupted}`}`),
+    }));
+    fill(
+      asks,
       'logit of ',
-      pick('answer', choices, output, id => set([position, id, against])),
+      select('answer', choices, output, id => set([position, id, against])),
       ' over ',
-      pick('compared with', [['', 'nothing'], ...choices], against, id => set([position, output, id])),
-      outline.positions.length > 1
-        ? h(
-            'span',
-            ' at ',
-            pick(
-              'position',
-              outline.positions.map(({ n, clean, corrupted }) => [
-                n,
-                `${n + 1}: ${clean}${clean === corrupted ? '' : ` | ${corrupted}`}`,
-              ]),
-              position,
-              n => set([n]),
-            ),
-          )
-        : '',
+      select('compared with', [nothing, ...choices], against, id => set([position, output, id])),
+      positions.length > 1 &&
+        h(
+          'span',
+          ' at ',
+          select('position', positions, position, n => set([n])),
+        ),
     );
   }
 
@@ -189,7 +177,7 @@ export function patchmap({ run, other, found, state }) {
   }
   function draw() {
     const back = keepFocus(el);
-    link.forget(el);
+    highlight.forget(el);
     const table = current();
     drawHead(table);
     drawAsks();
@@ -210,7 +198,7 @@ export function patchmap({ run, other, found, state }) {
     /** @type {(r: number, c: number) => Reading} */
     const recovers = (r, c) => ({
       at: [
-        word(table.words[r]),
+        wordElement(table.words[r]),
         rows.has(table.points[c]) ? `: recovers ${percent(table.values[c][r] ?? NaN)}` : ': not measured yet',
       ],
       path: `${table.points[c]}, token ${from + r}: (patched − corrupted) ÷ (clean − corrupted)`,
@@ -218,7 +206,7 @@ export function patchmap({ run, other, found, state }) {
       scale,
     });
     box.replaceChildren(
-      ripple(table, {
+      differenceMap(table, {
         width: box.clientWidth - 4 * u,
         height: box.clientHeight - (box.clientWidth < 420 * u ? 46 : 28) * u, // a note of two lines, or of one
         scale,
@@ -244,16 +232,16 @@ export function patchmap({ run, other, found, state }) {
           : 'Click a cell to put its original value into the changed run.',
       ),
     );
-    const start = started(table);
-    if (state.recovered) rest(recovers(...(chosen ?? [0, 0])));
+    const start = firstDifference(table);
+    if (state.recovered) readoutDefault(recovers(...(chosen ?? [0, 0])));
     else
-      rest(
+      readoutDefault(
         start < 0
           ? { at: [`${table.side}: no difference`], path: `first differs at ${found.first ?? 'nothing'}`, scale }
-          : reading(table, firstLargest(table.values[start].map(v => v ?? 0)), start, scale),
+          : differenceReading(table, firstLargest(table.values[start].map(v => v ?? 0)), start, scale),
       );
     back();
-    link.paint();
+    highlight.paint();
   }
   async function traceAll() {
     tracing = !tracing;
@@ -282,7 +270,7 @@ export function patchmap({ run, other, found, state }) {
   function take(at, token) {
     const same = state.cell?.at === at && state.cell.token === token;
     state.cell = same ? null : { at, token };
-    settle({ cell: same ? null : `${at}@${token}` });
+    replaceAddress({ cell: same ? null : `${at}@${token}` });
     draw();
     patch();
   }

@@ -30,6 +30,21 @@ export function contour(grid, ticks, level = 0.5) {
   return found;
 }
 
+// A plane in its frame: the canvas with its colours, ticks at both axes, and shapes over it.
+/** @type {(o: PlaneFrame, ...shapes: Content[]) => HTMLElement} */
+export function planeFrame({ el, side, edge, label, ticks }, ...shapes) {
+  const u = unit();
+  const size = side + 2 * edge;
+  const written = ticks.map(({ axis, at, text }) =>
+    axis === 'x'
+      ? s('text.tick', { x: at, y: side + 18 * u, ...ABOVE }, text)
+      : s('text.tick', { x: -8 * u, y: side - at + 5 * u, 'text-anchor': 'end' }, text),
+  );
+  const viewBox = `${-edge} ${-edge} ${size} ${size}`;
+  const svg = s('svg', { width: size, height: size, viewBox, role: 'img', 'aria-label': label }, written, shapes);
+  el.style.left = el.style.top = `${edge}px`;
+  return h('div.heat.planeheat', { style: `width:${size}px;height:${size}px` }, el, svg);
+}
 // One function with labelled axes. data: { name, grid, ticks: of both axes, point, scale, centre, level };
 // centre: the value without colour; level: of the contour, if any; point: the current input.
 const EDGE = 44; // units, for the labels
@@ -57,10 +72,11 @@ export function planePicture({ name, grid, ticks, point, scale, centre, level },
           .map(([[a, b], [c, d]]) => [a, b, c, d].map(i => (i / last) * side))
           .map(([a, b, c, d]) => `M${a} ${side - b}L${c} ${side - d}`)
           .join('');
-  const ends = [0, last].flatMap(i => [
-    s('text.tick', { x: (i / last) * side, y: side + 18 * u, ...ABOVE }, num(ticks[0][i], 2)),
-    s('text.tick', { x: -8 * u, y: side - (i / last) * side + 5 * u, 'text-anchor': 'end' }, num(ticks[1][i], 2)),
+  const ticksShown = [0, last].flatMap(i => [
+    { axis: 'x', at: (i / last) * side, text: num(ticks[0][i], 2) },
+    { axis: 'y', at: (i / last) * side, text: num(ticks[1][i], 2) },
   ]);
+  const label = `${name} over the plane of the two inputs`;
   const hit = s('rect.hit', {
     width: side,
     height: side,
@@ -78,26 +94,14 @@ export function planePicture({ name, grid, ticks, point, scale, centre, level },
     },
     onpointerleave: () => readout(),
   });
-  const svg = s(
-    'svg',
-    {
-      width: side + 2 * EDGE * u,
-      height: side + 2 * EDGE * u,
-      viewBox: `${-EDGE * u} ${-EDGE * u} ${side + 2 * EDGE * u} ${side + 2 * EDGE * u}`,
-      role: 'img',
-      'aria-label': `${name} over the plane of the two inputs`,
-    },
+  const box = planeFrame(
+    { el, side, edge: EDGE * u, label, ticks: ticksShown },
     s('path.boundary', { d: line }),
     s('circle.looked', { cx: place(point[0], 0), cy: side - place(point[1], 1), r: 6 * u }),
-    ends,
     s('text.tick', { x: side / 2, y: side + 18 * u, ...ABOVE }, 'x1'),
     s('text.tick', { x: -8 * u, y: side / 2, 'text-anchor': 'end' }, 'x2'),
     hit,
   );
-  el.style.left = `${EDGE * u}px`;
-  el.style.top = `${EDGE * u}px`;
-  const box = h('div.heat.planeheat', { style: `width:${side + 2 * EDGE * u}px;height:${side + 2 * EDGE * u}px` });
-  box.append(el, svg);
   const shown = indices.filter(i => i % EVERY === 0);
   return withTable(box, name, () => ({
     corner: 'x2 \\ x1',

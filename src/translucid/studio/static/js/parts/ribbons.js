@@ -1,8 +1,8 @@
 // One head as a flow: the weights of each query sum to 1, so all bars on the left have the same height; a key's bar
 // shows the sum it receives. For many words: one query and the keys it attends to most.
-import { h, s, special, unit, widest, range, short, spacedLabels, LEFT_OF, RIGHT_OF } from '../dom.js';
+import { h, s, unit, widest, range, shortened, spacedLabels, svgWord, sum, LEFT_OF, RIGHT_OF } from '../dom.js';
 import { num } from '../ink.js';
-import * as link from '../link.js';
+import * as highlight from '../highlight.js';
 import { grid, withTable } from './table.js';
 import { latest } from '../api.js';
 
@@ -36,18 +36,16 @@ const side = words => widest(words, 1.125, { weight: 600, most: 11 });
 export function bandsOf(weights, height, u) {
   const nk = weights[0].length;
   const pitch = height / weights.length;
-  const got = range(nk).map(j => weights.reduce((sum, row) => sum + row[j], 0));
+  const got = range(nk).map(j => sum(weights.map(row => row[j])));
   const least = Math.min(22 * u, (height / nk) * (height / nk > 20 * u ? 0.92 : 0.6));
   const air = Math.min(6 * u, (height / nk) * 0.25);
   let one = pitch * 0.66;
   /** @type {(size: number) => number[]} */
   const slots = size => got.map(v => Math.max(least, v * size + air));
-  /** @type {(list: number[]) => number} */
-  const total = list => list.reduce((a, b) => a + b, 0);
-  while (total(slots(one)) > height && one > 1) one *= 0.97;
+  while (sum(slots(one)) > height && one > 1) one *= 0.97;
   const heights = slots(one);
-  const free = Math.max(0, (height - total(heights)) / nk);
-  const starts = range(nk).map(j => total(heights.slice(0, j)) + j * free);
+  const free = Math.max(0, (height - sum(heights)) / nk);
+  const starts = range(nk).map(j => sum(heights.slice(0, j)) + j * free);
   const mids = starts.map((y, j) => y + (heights[j] + free) / 2);
   const tops = mids.map((middle, j) => middle - (got[j] * one) / 2);
   const strongest = [...weights.flat()].sort((a, b) => b - a);
@@ -102,7 +100,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
   );
   const places = { rows: rows.map((_, i) => (i + 0.5) * pitch), cols: mids };
   const light = () => {
-    const { row, col, exact } = link.cellOfKeys(link.looked(), rowKeys, colKeys);
+    const { row, col, exact } = highlight.cellOfKeys(highlight.activeKeys(), rowKeys, colKeys);
     const gives = !exact && rowKeys[0] === colKeys[0]; // one word of self-attention: what it gives
     const seen = { rows: spacedLabels(places.rows, 18 * u, row), cols: spacedLabels(places.cols, 18 * u, col) };
     svg.classList.toggle('focused', row !== null || col !== null);
@@ -121,7 +119,7 @@ function all(weights, { rows, cols, rowKeys, colKeys, width: W, height: H }) {
       el.classList.toggle('lit', j === col && !gives);
     });
   };
-  link.follow(svg, light);
+  highlight.follow(svg, light);
   const weaker = weights.flat().filter(w => w > THIN && w <= floor).length;
   return h(
     'div.ribbonbox',
@@ -149,15 +147,15 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
       .sort((j, k) => given[k] - given[j])
       .slice(0, TOP)
       .filter((j, k) => k === 0 || given[j] > 5e-4);
-    const rest = 1 - order.reduce((sum, j) => sum + given[j], 0);
+    const rest = 1 - sum(order.map(j => given[j]));
     /** @type {[word: string, weight: number, key: string | null][]} */
     const ends = [...order.map(j => /** @type {[string, number, string]} */ ([words[j], given[j], keys[j]]))];
     if (rest > 0) ends.push([`${words.length - order.length} more`, rest, null]);
-    const xl = widest([short(who, 11)], 1.125, { weight: 600 }) + 10 * u;
+    const xl = widest([shortened(who, 11)], 1.125, { weight: 600 }) + 10 * u;
     const xr = W - 158 * u;
     const one = Math.max(20 * u, Math.min(H * 0.55, H - ends.length * 24 * u));
     const room = ends.map(([, w]) => Math.max(22 * u, w * one));
-    const free = (H - room.reduce((sum, each) => sum + each, 0)) / ends.length;
+    const free = (H - sum(room)) / ends.length;
     let a = H / 2 - one / 2;
     let y = 0;
     svg.replaceChildren(
@@ -195,10 +193,13 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
     const found = await exactly?.(place).catch(() => null);
     if (found && place === asked) draw(found);
   });
-  link.follow(svg, () => {
-    const lit = link.cellOfKeys(link.looked(), rowKeys, colKeys).row !== null ? link.looked() : link.state.pins;
-    const row = link.cellOfKeys(lit, rowKeys, colKeys).row ?? 0;
-    const place = exactly ? link.wordInRow(lit, rowKeys, row) : row;
+  highlight.follow(svg, () => {
+    const lit =
+      highlight.cellOfKeys(highlight.activeKeys(), rowKeys, colKeys).row !== null
+        ? highlight.activeKeys()
+        : highlight.state.pins;
+    const row = highlight.cellOfKeys(lit, rowKeys, colKeys).row ?? 0;
+    const place = exactly ? highlight.wordInRow(lit, rowKeys, row) : row;
     if (place === asked) return;
     asked = place;
     if (exactly) ask(place);
@@ -208,11 +209,7 @@ function few(weights, { rows, cols, rowKeys, colKeys, width: W, height: H, exact
 }
 /** @type {(word: string, x: number, y: number, anchor: string, key: string, looks?: boolean) => SVGTextElement} */
 function text(word, x, y, anchor, key, looks = true) {
-  const el = s(
-    'text',
-    { class: special(word) ? 'special' : 'word', x, y, 'text-anchor': anchor, ...RIGHT_OF },
-    short(word, 11),
-  );
-  el.addEventListener('click', () => link.pin([key]));
-  return looks ? link.lights(el, [key]) : el;
+  const el = svgWord(word, { x, y, 'text-anchor': anchor, ...RIGHT_OF }, 11);
+  el.addEventListener('click', () => highlight.pin([key]));
+  return looks ? highlight.hoverable(el, [key]) : el;
 }

@@ -1,11 +1,11 @@
 // Saliency as bars under the sentence: gradient × input of each input token for the output at one position. On demand;
 // it follows the pin.
 import { byId, h, icon } from '../dom.js';
-import { css, num } from '../ink.js';
+import { cssColour, num } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { address, settle } from '../route.js';
-import { notice, word } from '../readout.js';
+import * as highlight from '../highlight.js';
+import { address, replaceAddress } from '../route.js';
+import { notice, wordElement } from '../readout.js';
 
 /** @type {Record<string, string>} */
 const AT = { target_tokens: 'tgt', next_tokens: 'tgt', tags: 'src', masked_tokens: 'src' }; // where answers stand
@@ -49,12 +49,12 @@ export function saliency(run, model) {
     button.setAttribute('aria-pressed', String(on));
     if (!on) return clear();
     const found = await api
-      .saliency(run.run, (side ? link.pinned(side) : null) ?? 0)
+      .saliency(run.run, (side ? highlight.pinned(side) : null) ?? 0)
       .catch(error => notice(api.refusal(error)));
     if (mine !== turn) return;
     clear();
     if (!found) return;
-    what.append(' for ', word(found.word));
+    what.append(' for ', wordElement(found.word));
     for (const chip of chips) {
       const value = counted(found, chip.dataset.key ?? '');
       if (value === undefined) {
@@ -62,7 +62,7 @@ export function saliency(run, model) {
         continue;
       }
       const wide = (100 * Math.abs(value)) / (found.largest || 1);
-      const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
+      const colour = cssColour(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
       chip.append(
         h(
           'span.counted',
@@ -74,10 +74,10 @@ export function saliency(run, model) {
   }
   function toggle() {
     on = !on;
-    settle({ saliency: on ? 'on' : null });
+    replaceAddress({ saliency: on ? 'on' : null });
     draw();
   }
-  const stop = link.onChange(kind => {
+  const stop = highlight.onChange(kind => {
     if (kind === 'pin' && on) draw();
   });
   draw();

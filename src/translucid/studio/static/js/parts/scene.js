@@ -1,9 +1,20 @@
 // The picture of Flow: strands through panes. Panes are at the back, numbers on canvas, words and frames in front.
-import { h, s, special, unit, widest, short, lastOf, LEFT_OF, ABOVE, RIGHT_OF, range } from '../dom.js';
-import { canvas, css, figure, fixed, planeMap, rgb, textOn, cssVariable, tile } from '../ink.js';
-import * as link from '../link.js';
-import { across, drawn, faint, letDown, strongest, topOfEach } from './attention_lines.js';
-import { place, labels, yRow, yWord, wordAt, markRow, PAD, press, pressable, floats } from './layout.js';
+import { h, s, unit, widest, lastOf, range, svgWord, LEFT_OF, RIGHT_OF, ABOVE } from '../dom.js';
+import { canvas, cssColour, paintNumber, fixed, planeMap, rgb, textOn, cssVariable, paintRows } from '../ink.js';
+import * as highlight from '../highlight.js';
+import { across, linePaths, paintFaint, fromAbove, strongest, topOfEach } from './attention_lines.js';
+import {
+  placePanes,
+  labels,
+  yRow,
+  yWord,
+  wordAt,
+  markRow,
+  PAD,
+  paintCompressed,
+  compressedArea,
+  floatingLabels,
+} from './layout.js';
 import { outputRoom, outputs } from './outputs.js';
 import { ofHead } from '../anatomy.js';
 import { edges } from './edges.js';
@@ -67,7 +78,7 @@ export function scene(data) {
   for (const band of data.bands) {
     const last = band === data.bands.at(-1);
     const room = last ? outputRoom(pen) : 44 * u;
-    place(band.panes, pen.x0 + (band.columns ? (W / u < 480 ? 36 : 64) : 6) * u, W - room - (last ? 10 * u : 0), {
+    placePanes(band.panes, pen.x0 + (band.columns ? (W / u < 480 ? 36 : 64) : 6) * u, W - room - (last ? 10 * u : 0), {
       u,
       roomy: W / u > 1000,
     });
@@ -93,7 +104,7 @@ export function scene(data) {
 }
 // A highlighted word without a label hides its neighbours' labels.
 /** @type {(columns: LabelColumn[]) => void} */
-export function makeRoom(columns) {
+export function hideOverlappedLabels(columns) {
   for (const { every, texts } of columns) {
     const shown = texts.flatMap((text, i) => (text.matches('.lit.between') ? [i] : []));
     texts.forEach((text, i) =>
@@ -115,7 +126,7 @@ function strands(pen, band) {
   const ids = [];
   if (band.long)
     front.append(
-      pressable(band, s('rect.rowhit', { x: 0, y: band.y, width: stop, height: band.tall }), event =>
+      compressedArea(band, s('rect.rowhit', { x: 0, y: band.y, width: stop, height: band.tall }), event =>
         wordAt(band, event.clientY - front.getBoundingClientRect().top),
       ),
     );
@@ -125,22 +136,9 @@ function strands(pen, band) {
     const word = band.words[at];
     const keys = [`${band.key}:${at}`];
     back.append(markRow(s('path.strand.thread', { d: `M${pen.x0 - 4 * u} ${y}H${stop}` }), band, i));
-    const text = s(
-      'text',
-      {
-        class: [
-          special(word) ? 'special' : 'word',
-          band.unknown.has(at) ? 'unknown' : '',
-          i % every ? 'between' : '',
-          'row',
-        ].join(' '),
-        x: pen.xWord,
-        y,
-        ...LEFT_OF,
-        style: small ? 'font-size:.9375rem;text-decoration-style:dotted;text-underline-offset:1px' : null,
-      },
-      short(word, 16),
-    );
+    const kind = `${band.unknown.has(at) ? 'unknown ' : ''}${i % every ? 'between ' : ''}row`;
+    const style = small ? 'font-size:.9375rem;text-decoration-style:dotted;text-underline-offset:1px' : null;
+    const text = svgWord(word, { class: kind, x: pen.xWord, y, ...LEFT_OF, style }, 16);
     markRow(text, band, i);
     front.append(text);
     texts.push(text);
@@ -160,8 +158,8 @@ function strands(pen, band) {
     }
     if (band.long) continue;
     const hit = s('rect.rowhit', { x: 0, y: y - band.pitch / 2, width: pen.xId, height: band.pitch });
-    hit.addEventListener('click', () => link.pin(keys));
-    front.append(link.lights(hit, keys));
+    hit.addEventListener('click', () => highlight.pin(keys));
+    front.append(highlight.hoverable(hit, keys));
   }
   if (every > 1) pen.columns.push({ every, texts }, { every, texts: ids });
   if (every > 1) pen.notes.add(`every ${nth(every)} token is labelled`);
@@ -173,7 +171,7 @@ function strands(pen, band) {
   frames.forEach((d, i) => d && front.append(markRow(s('path.frame', { d }), band, i)));
   if (band.long) {
     const tiles = band.panes.flatMap(pane => pane.inner ?? pane.out ?? []);
-    floats(
+    floatingLabels(
       pen,
       band,
       tiles.filter(inner => inner.y === undefined),
@@ -305,8 +303,8 @@ function glass(pen, band, pane) {
     },
     s('rect.hit', { x, y: top, width: w, height: tall, rx: 5 * u }),
   );
-  front.append(link.mark(part, `part:${pane.at}`));
-  for (const point of pane.points) if (point.at !== pane.at) link.mark(part, `part:${point.at}`);
+  front.append(highlight.mark(part, `part:${pane.at}`));
+  for (const point of pane.points) if (point.at !== pane.at) highlight.mark(part, `part:${point.at}`);
   pen.hits.push({ part, pane, band });
 }
 /** @type {(pen: ScenePen, band: Band, pane: Pane, frames: string[]) => void} */
@@ -336,10 +334,10 @@ function fill(pen, band, pane, frames) {
   if (pane.kind === 'vector') {
     const y = pane.top + pane.tall / 2 - pitch / 2;
     pane.inner = { ...room, y };
-    tile(ctx, held.rows, { ...room, y, pitch, height: Math.min(rowH, pane.tall), scale });
+    paintRows(ctx, held.rows, { ...room, y, pitch, height: Math.min(rowH, pane.tall), scale });
   } else if (pane.kind === 'plate') {
-    tile(ctx, held.rows, { ...room, y: band.y0, pitch, height: rowH, scale, alpha: 0.34 });
-    if (held.far) press(ctx, held.far, band, { ...room, scale, alpha: 0.34 });
+    paintRows(ctx, held.rows, { ...room, y: band.y0, pitch, height: rowH, scale, alpha: 0.34 });
+    if (held.far) paintCompressed(ctx, held.far, band, { ...room, scale, alpha: 0.34 });
   } else paint(pen, band, held, room, frames);
   const cells = Math.max(1, Math.floor(room.width / 3));
   pen.pooled = Math.max(pen.pooled, held.step * Math.ceil(held.rows[0].length / cells));
@@ -347,8 +345,8 @@ function fill(pen, band, pane, frames) {
 }
 /** @type {(pen: ScenePen, band: Band, held: Tile, room: TileRoom, frames: string[]) => void} */
 function paint({ ctx }, band, held, { x, width }, frames) {
-  tile(ctx, held.rows, { x, y: band.y0, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
-  if (held.far) press(ctx, held.far, band, { x, width, scale: held.scale });
+  paintRows(ctx, held.rows, { x, y: band.y0, width, pitch: band.pitch, height: band.rowH, scale: held.scale });
+  if (held.far) paintCompressed(ctx, held.far, band, { x, width, scale: held.scale });
   for (let i = 0; i < band.rows; i++) {
     const y = yRow(band, i) - band.rowH / 2;
     frames[i] += `M${x - 0.75} ${y - 0.75}h${width + 1.5}v${band.rowH + 1.5}h${-width - 1.5}z`;
@@ -398,10 +396,10 @@ const yQueries =
 function lines(pen, band, held, curve, keys) {
   const few = held.far || keys.long;
   if (few) pen.notes.add(`the ${FEW} strongest lines of each`);
-  if (held.far) faint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), cssVariable('--accent'));
+  if (held.far) paintFaint(pen.ctx, strongest(held.far.rows, BEHIND), curve(held.far), cssVariable('--accent'));
   const found = few ? topOfEach(held.rows, FEW) : chosen(pen, held.rows, pen.most);
   pen.front.append(
-    ...drawn(found, curve(held), {
+    ...linePaths(found, curve(held), {
       u: pen.u,
       pitch: band.pitch * held.stepRows,
       query: k => `${band.key}:${held.first + k * held.stepRows}`,
@@ -478,7 +476,7 @@ function memory(pen, source, target) {
         target,
         held,
         each =>
-          letDown({
+          fromAbove({
             tick: k => tick(among(source, ...each.keys[k])),
             top,
             right: pane.x + span,
@@ -516,7 +514,7 @@ function numbers(pen, band) {
   band.words.forEach((word, i) => {
     const y = ys[i];
     front.append(
-      link.mark(s('text.word', { x: pen.xWord, y: y - 10 * u, ...LEFT_OF }, word), `src:${i}`),
+      highlight.mark(s('text.word', { x: pen.xWord, y: y - 10 * u, ...LEFT_OF }, word), `src:${i}`),
       s('text.num', { x: pen.xWord, y: y + 10 * u, ...LEFT_OF }, band.given?.[i] ?? ''),
     );
   });
@@ -538,12 +536,12 @@ function numbers(pen, band) {
     /** @type {(i: number) => number} */
     const middle = i => y0 + (i + 0.5) * step + (mapped ? side / 2 : 0); // of its number
     values.forEach((value, i) => {
-      tile(ctx, [[value]], { ...room, y: middle(i) - high / 2, pitch: high, height: high, scale: held.scale });
+      paintRows(ctx, [[value]], { ...room, y: middle(i) - high / 2, pitch: high, height: high, scale: held.scale });
       if (mapped) mapOf(pen, maps[i], { x: room.x, y: middle(i) - high / 2 - side, side }, band.given ?? []);
       if (high < 18 * u || width < 48 * u) return;
-      figure(ctx, fixed(value), pane.x + pane.w / 2, middle(i) + u, {
+      paintNumber(ctx, fixed(value), pane.x + pane.w / 2, middle(i) + u, {
         size: 14 * u,
-        ground: css(value, held.scale),
+        ground: cssColour(value, held.scale),
         fill: textOn(value, held.scale),
       });
     });

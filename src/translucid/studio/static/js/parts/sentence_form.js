@@ -31,7 +31,7 @@ export function sentenceForm(run, model, act, leave) {
   const help = api.latest(async () => {
     const text = field.value;
     const caret = field.selectionStart ?? text.length;
-    const found = await api.words(model.m, text, caret).catch(error => {
+    const found = await api.inputHelp(model.m, text, caret).catch(error => {
       const why = api.refusal(error); // a saved file has no model
       hints.replaceChildren(document.activeElement === field ? h('span.quiet', why) : '');
     });
@@ -61,7 +61,7 @@ export function sentenceForm(run, model, act, leave) {
         ? 'Type other numbers, or roll the dice for an example from the model’s data.'
         : 'Type your own sentence, or roll the dice for one from the model’s data.',
     );
-  const roll = async () => act(await api.anotherText(model.m, Math.floor(Math.random() * 1e9)));
+  const roll = async () => act(await api.randomText(model.m, Math.floor(Math.random() * 1e9)));
   field.addEventListener('input', help);
   field.addEventListener('focus', help);
   field.addEventListener('scroll', aligned);

@@ -1,7 +1,7 @@
 // A switch: a knob, a name, a place, and the measured difference.
 import { h } from '../dom.js';
-import { UNIT_SCALE, css, num, textOn } from '../ink.js';
-import * as link from '../link.js';
+import { UNIT_SCALE, cssColour, num, textOn } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { address, go } from '../route.js';
 import { notice } from '../readout.js';
 
@@ -24,7 +24,7 @@ export const KINDS = {
 };
 // "encoder layer 0, forget gate = 0 (keeps nothing)" -> name and place
 /** @type {(name: string) => { what: string; where: string }} */
-export function titled(name) {
+export function nameAndPlace(name) {
   const [, plain, note] = name.match(/^(.*?)(?: \(([^)]*)\))?$/) ?? [name, name];
   const cut = plain.lastIndexOf(', ');
   const what = cut < 0 ? plain : plain.slice(cut + 2);
@@ -35,7 +35,7 @@ export function titled(name) {
 /** @type {(name: string) => boolean} */
 export const isChange = name => /=| is silent\b| looks | starts /.test(name);
 /** @type {(delta: number) => string} */
-export const said = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
+export const deltaText = delta => (delta < 1e-6 ? 'same' : delta < 0.005 ? '<0.01' : num(delta));
 
 /** @type {(delta: number | null | undefined, most?: number) => HTMLElement} */
 export function badge(delta, most = 1) {
@@ -46,14 +46,14 @@ export function badge(delta, most = 1) {
   return h(
     'span',
     { class: `badge${same ? ' none' : ''}` },
-    same ? 'same' : `Δ ${said(delta)}`,
+    same ? 'same' : `Δ ${deltaText(delta)}`,
     h('span.track', h('i', { style: `width:${Math.min(1, delta / most) * 100}%` })),
   );
 }
 /** @type {(each: Switch, o: SwitchLook & { onclick: () => unknown }) => HTMLElement} */
-export function knob(each, { off, delta, most, onclick }) {
-  const { what, where } = titled(each.name);
-  return link.mark(
+export function switchButton(each, { off, delta, most, onclick }) {
+  const { what, where } = nameAndPlace(each.name);
+  return highlight.mark(
     h(
       'button',
       {
@@ -80,15 +80,15 @@ export function headToggles(part, heads, { off, delta, most, onclick }) {
   const cell = each => {
     const d = delta(each);
     const known = typeof d === 'number';
-    const tone = known ? `background:${css(d / most, UNIT_SCALE)};color:${textOn(d / most, UNIT_SCALE)}` : null;
-    return link.mark(
+    const tone = known ? `background:${cssColour(d / most, UNIT_SCALE)};color:${textOn(d / most, UNIT_SCALE)}` : null;
+    return highlight.mark(
       h(
         'button.headswitch',
         {
           role: 'switch',
           'aria-checked': String(!off(each)),
           'aria-label': each.name,
-          title: known ? `${each.name}: Δ ${said(d)}` : each.name,
+          title: known ? `${each.name}: Δ ${deltaText(d)}` : each.name,
           style: off(each) ? null : tone,
           onclick: () => onclick(each),
         },
@@ -132,7 +132,7 @@ function switchFor(model, at, head) {
   );
 }
 /** @type {(model: Model, at: string, head?: number | null) => void} */
-export function turnOff(model, at, head = null) {
+export function openWhatIfWithout(model, at, head = null) {
   const key = switchFor(model, at, head);
   if (key === null) {
     notice('this part has no switch');

@@ -1,5 +1,5 @@
 // Tables: the numbers of a picture, a sum line by line, a few rows under headings.
-import { h, special, dialog } from '../dom.js';
+import { h, isSpecialToken, dialog } from '../dom.js';
 import { num } from '../ink.js';
 import { copy } from '../readout.js';
 import { isPlainKey } from '../keyboard.js';
@@ -10,7 +10,7 @@ const COLUMNS = 64;
 const written = cell => (typeof cell !== 'number' ? (cell ?? '') : Number.isNaN(cell) ? 'masked' : num(cell, 3));
 /** @type {(word: string | string[]) => HTMLElement} */
 const name = word =>
-  h('span', { class: special(String(word)) ? 'special' : null }, Array.isArray(word) ? word.join('') : word);
+  h('span', { class: isSpecialToken(String(word)) ? 'special' : null }, Array.isArray(word) ? word.join('') : word);
 
 // told: { corner, columns: [names], rows: [[name, cells...]], note }
 /** @type {(told: Table) => HTMLElement[]} */
@@ -46,7 +46,7 @@ function table({ corner = '', columns, rows, note }) {
 }
 // A small table; heads: [text, attributes] for each column, with an empty text for an unnamed column.
 /** @type {(kind: string, heads: [text: string, more?: Attributes][], rows: Content) => HTMLElement} */
-export const headed = (kind, heads, rows) =>
+export const tableWithHead = (kind, heads, rows) =>
   h(
     'table',
     { class: kind },
@@ -116,7 +116,7 @@ const pictures = () =>
   [...document.querySelectorAll('[data-table]')].filter(el => made.has(el) && el.getClientRects().length);
 
 // Show the table of the picture with the focus or the pointer, otherwise of the largest.
-export async function tables() {
+export async function showTables() {
   const all = pictures();
   if (!all.length) {
     dialog('Tables', h('p', 'This view has no picture and therefore no table.'));

@@ -1,8 +1,8 @@
 // Where a number comes from: its formula and its terms. Each term can be opened, down to weights, tokens and constants;
 // a breadcrumb leads back.
-import { fill, h, formula, capital, lastOf, onLook } from '../dom.js';
+import { fill, h, formula, capital, lastOf, onHoverOrFocus } from '../dom.js';
 import * as api from '../api.js';
-import { address as here, settle } from '../route.js';
+import { address as here, replaceAddress } from '../route.js';
 import { copy, notice, readout } from '../readout.js';
 import { pointOf } from '../anatomy.js';
 import { rowName } from './token.js';
@@ -48,7 +48,7 @@ const linked = root => {
 
 // root: the answer of api.terms for the selected number.
 /** @type {(run: Run, root: OpenedNumber) => HTMLElement} */
-export function terms(run, root) {
+export function termsPanel(run, root) {
   const box = h('section.terms', { 'aria-label': 'Where this number comes from' });
   const heard = h('p.unseen', { 'aria-live': 'polite' });
   const body = h('div.opened');
@@ -75,7 +75,7 @@ export function terms(run, root) {
   }
   function moved() {
     const below = trail.slice(1).map(each => each.address);
-    settle({ walk: below.length ? [root.address, ...below].join(';') : null });
+    replaceAddress({ walk: below.length ? [root.address, ...below].join(';') : null });
     draw();
     const opened = lastOf(trail);
     const told = 'refused' in opened ? opened.refused : `${opened.text}. ${opened.meaning}`;
@@ -113,7 +113,7 @@ export function terms(run, root) {
       light(null);
       readout();
     };
-    return onLook(el, look, away);
+    return onHoverOrFocus(el, look, away);
   }
   /** @type {(one: NumberTerm) => HTMLElement} */
   function opener(one) {
@@ -377,7 +377,7 @@ export function terms(run, root) {
         draw();
       })
       .catch(error => {
-        settle({ walk: null });
+        replaceAddress({ walk: null });
         notice(`the link's walk is ignored: ${error.message}`);
       });
   return box;

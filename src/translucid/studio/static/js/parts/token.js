@@ -1,9 +1,9 @@
 // Tokens with a stripe that shows their vector, and the names of rows.
 import { paintRow, canvas } from '../ink.js';
-import { h, special } from '../dom.js';
+import { h, isSpecialToken } from '../dom.js';
 import { term } from '../glossary.js';
-import * as link from '../link.js';
-import { word } from '../readout.js';
+import * as highlight from '../highlight.js';
+import { wordElement } from '../readout.js';
 
 export const UNKNOWN = 'not in the vocabulary: the model reads <unk>';
 
@@ -19,10 +19,10 @@ export function token(text, vector, scale, key, unknown = false) {
       'aria-label': `token ${text}${unknown ? `, ${UNKNOWN}` : ''}`,
       title: unknown ? UNKNOWN : null,
     },
-    h('span', { class: special(text) ? 'word special' : 'word' }, text),
+    h('span', { class: isSpecialToken(text) ? 'word special' : 'word' }, text),
     h('span.code', el),
   );
-  return link.alive(chip, [key]);
+  return highlight.clickable(chip, [key]);
 }
 
 // ---- a row of a decoder reads one token and writes the next, so its name has both: the row that reads 'schläft'
@@ -34,10 +34,10 @@ const written = ({ tokens }, side, i) => (side === 'target' ? tokens.follows[i] 
 /** @type {(run: Run, side: Side, i: number) => Content[]} */
 export function rowName(run, side, i) {
   const writes = written(run, side, i);
-  return [word(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', word(writes)])];
+  return [wordElement(run.tokens[side][i] ?? '·'), ...(writes === undefined ? [] : [' → ', wordElement(writes)])];
 }
 /** @type {(text: string) => HTMLElement | string} */
-const named = text => (special(text) ? term(text) : word(text));
+const named = text => (isSpecialToken(text) ? term(text) : wordElement(text));
 // The same in words, for a panel.
 /** @type {(run: Run, side: Side, i: number) => Content[]} */
 function rowInWords(run, side, i) {
@@ -46,4 +46,4 @@ function rowInWords(run, side, i) {
   return writes === undefined ? [read] : ['the row that reads ', read, ' and writes ', named(writes)];
 }
 /** @type {(run: Run, side: Side, i: number, key: string) => Content[]} */
-export const looksAt = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', named(key)];
+export const attendsTo = (run, side, i, key) => [...rowInWords(run, side, i), ' attends to ', named(key)];

@@ -1,10 +1,10 @@
 // The tree of a beam search. Thick branches are likely, the best path is green, pruned ones are dotted.
-import { h, s, lastOf, special, unit, widest, LEFT_OF, ABOVE, RIGHT_OF } from '../dom.js';
+import { h, s, lastOf, isSpecialToken, unit, widest, svgWord, LEFT_OF, RIGHT_OF, ABOVE } from '../dom.js';
 import { UNIT_SCALE, num } from '../ink.js';
-import * as link from '../link.js';
-import { readout, word as said } from '../readout.js';
-import { share } from './bars.js';
-import { walks } from '../keyboard.js';
+import * as highlight from '../highlight.js';
+import { readout, wordElement as said } from '../readout.js';
+import { probabilityText } from './bars.js';
+import { arrowNavigation } from '../keyboard.js';
 import { withTable } from './table.js';
 
 // Branches below the limit are not drawn; the first limit that leaves enough room is used.
@@ -99,7 +99,7 @@ function lanes({ shown, kids }) {
 }
 
 /** @type {(nodes: TreeNode[], number: number | null) => TreeNode[]} */
-export const path = (nodes, number) => {
+export const pathTo = (nodes, number) => {
   const out = [];
   for (let at = number; at !== null && nodes[at].parent !== null; at = nodes[at].parent) out.unshift(nodes[at]);
   return out;
@@ -167,16 +167,10 @@ export function tree(data, o) {
       ),
     );
   svg.append(
-    s(
-      'text',
-      {
-        class: special(first) ? 'special' : 'word',
-        x: X(0) - 6 * u,
-        y: Y(0),
-        ...LEFT_OF,
-        style: special(first) ? null : 'font-size:1rem',
-      },
+    svgWord(
       cut.from ? '…' : first,
+      { x: X(0) - 6 * u, y: Y(0), ...LEFT_OF, style: isSpecialToken(first) ? null : 'font-size:1rem' },
+      Infinity,
     ),
   );
   /** @type {(node: Branch) => number} */
@@ -235,7 +229,7 @@ function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
   const leave = () => {
     last?.classList.remove('looked');
     last = undefined;
-    link.hover([]);
+    highlight.hover([]);
     readout();
   };
   /** @type {Walk<Branch>} */
@@ -254,11 +248,11 @@ function walked(svg, name, marks, { kids, lane, chosen, step, keyOf, onnode }) {
       last = marks.get(node);
       last?.classList.add('looked');
       last?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-      link.hover(keyOf(node));
+      highlight.hover(keyOf(node));
       readout(told(node));
     },
   };
-  walks(svg, way);
+  arrowNavigation(svg, way);
 }
 /** @type {(node: Branch) => Reading} */
 const told = node => ({
@@ -300,11 +294,11 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
       class: `node${node.number === chosen ? ' picked' : ''}${forced?.(node) ? ' forced' : ''}`,
       onclick: () => onnode(node),
       onmouseenter: () => {
-        link.hover(keyOf(node));
+        highlight.hover(keyOf(node));
         readout(told(node));
       },
       onmouseleave: () => {
-        link.hover([]);
+        highlight.hover([]);
         readout();
       },
     },
@@ -324,7 +318,7 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
   const label = s(
     'text',
     {
-      class: `word halo ${special(node.label) ? 'special' : ''} ${kind}`,
+      class: `word halo ${isSpecialToken(node.label) ? 'special' : ''} ${kind}`,
       x: mid,
       y: yb - 7 * u,
       ...ABOVE,
@@ -332,13 +326,13 @@ function branch(node, { u, X, Y, xw, lane, end, step, chosen, upto, forced, keyO
     },
     node.label,
   );
-  g.append(link.mark(label, ...keyOf(node)));
+  g.append(highlight.mark(label, ...keyOf(node)));
   if (node.chosen)
     g.append(
       s(
         'text.num.halo',
         { x: mid, y: yb + 18 * u, ...ABOVE, style: `fill:var(--accent);${band}` },
-        node.p < 0.005 ? share(node.p) : num(node.p),
+        node.p < 0.005 ? probabilityText(node.p) : num(node.p),
       ),
     );
   if (upto && node.step === upto) return g;
@@ -394,7 +388,7 @@ function within(nodes, { from, to }) {
 }
 // The hidden steps; a click shows the next of them.
 /** @type {(cut: { from: number; to: number }, all: number, open: (step: number) => unknown) => HTMLElement[]} */
-export function folded({ from, to }, all, open) {
+export function foldedSteps({ from, to }, all, open) {
   /** @type {(count: number, side: string, at: number) => HTMLElement | null} */
   const few = (count, side, at) =>
     count

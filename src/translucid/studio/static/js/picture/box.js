@@ -1,6 +1,6 @@
 // An HTML box as plain shapes: background, border, rings, and native controls.
 import { s } from '../dom.js';
-import { at, clear, colour, ink, parted, px, segment } from './paint.js';
+import { at, clear, colour, ink, splitAtCommas, px, segment } from './paint.js';
 
 const SIDES = ['top', 'right', 'bottom', 'left'];
 const CORNERS = ['top-left', 'top-right', 'bottom-right', 'bottom-left'];
@@ -45,10 +45,10 @@ function shape({ x, y, width, height }, corners, by, attrs) {
 function ground(style, box, corners, { named }) {
   const made = [];
   if (!clear(style.backgroundColor)) made.push(shape(box, corners, 0, ink('fill', style.backgroundColor)));
-  for (const image of style.backgroundImage === 'none' ? [] : parted(style.backgroundImage)) {
+  for (const image of style.backgroundImage === 'none' ? [] : splitAtCommas(style.backgroundImage)) {
     const [, kind, inner] = /^(linear-gradient)\((.*)\)$/.exec(image) ?? [];
     if (!kind) continue;
-    const [first, ...rest] = parted(inner);
+    const [first, ...rest] = splitAtCommas(inner);
     const corner = /^to (?:(top|bottom) (left|right)|(left|right) (top|bottom))$/.exec(first);
     if (corner) made.push(struck(corner.slice(1), rest, box));
     else made.push(shape(box, corners, 0, { fill: named(ramp(first, rest)) }));
@@ -134,7 +134,7 @@ function rings(style, box, corners) {
   const outer = [];
   /** @type {MaybeShape[]} */
   const inner = [];
-  for (const each of style.boxShadow === 'none' ? [] : parted(style.boxShadow).reverse()) {
+  for (const each of style.boxShadow === 'none' ? [] : splitAtCommas(style.boxShadow).reverse()) {
     const [, paint, x, y, blur, wide, inset] =
       /^(.+?) (-?[\d.]+)px (-?[\d.]+)px ([\d.]+)px (-?[\d.]+)px( inset)?$/.exec(each) ?? [];
     if (!paint || px(x) || px(y) || px(blur) || px(wide) <= 0 || clear(paint)) continue;

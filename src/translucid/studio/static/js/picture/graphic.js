@@ -1,6 +1,6 @@
 // SVG with its styles inlined, and canvas as an image with its numbers as text.
 import { penOf, s } from '../dom.js';
-import { paintedOn } from '../ink.js';
+import { numbersOn } from '../ink.js';
 import { at, clear, colour, face, font, ink, measure, px } from './paint.js';
 import { ruled } from './text.js';
 
@@ -179,7 +179,7 @@ export function drawCanvas(canvas, style, box) {
     width: box.width - px(style.borderLeftWidth) - px(style.borderRightWidth),
     height: box.height - px(style.borderTopWidth) - px(style.borderBottomWidth),
   };
-  const figures = paintedOn(canvas);
+  const figures = numbersOn(canvas);
   const k = canvas.width / inner.width; // k: of the screen
   const image = s('image', {
     x: at(inner.x),

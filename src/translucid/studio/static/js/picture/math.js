@@ -1,7 +1,7 @@
 // A formula as text at the browser's positions; fraction bars and roots as lines.
 import { s } from '../dom.js';
 import { drawBox } from './box.js';
-import { at, book, clear, ink, maths, px, segment } from './paint.js';
+import { at, serifFace, clear, ink, mathFace, px, segment } from './paint.js';
 import { lineOf, textAt } from './text.js';
 
 const INVISIBLE = /^[\s\u2061-\u2064\u200b]*$/;
@@ -35,7 +35,9 @@ function leaf(el, style, ink_) {
   const slanted = el.localName === 'mi' && LETTER.test(text) && style.textTransform === 'math-auto';
   const attrs = {
     'text-anchor': 'middle',
-    ...(named ? {} : { 'font-family': PLAIN.test(text) ? book() : maths(), 'font-style': slanted ? 'italic' : null }),
+    ...(named
+      ? {}
+      : { 'font-family': PLAIN.test(text) ? serifFace() : mathFace(), 'font-style': slanted ? 'italic' : null }),
   };
   const middle = ink_.x + ink_.width / 2;
   // A bracket as high as its content: the same character, stretched.

@@ -99,7 +99,7 @@ export function face(families) {
   let found = faces.get(families);
   if (!found) {
     const names = families.split(/,\s*/);
-    if (names.includes('math')) return maths();
+    if (names.includes('math')) return mathFace();
     const last = names[names.length - 1];
     const kind = GENERIC.test(last) ? last : 'serif';
     const first = names.find(name => GENERIC.test(name) || here(name)) ?? kind;
@@ -109,8 +109,8 @@ export function face(families) {
   }
   return found;
 }
-export const book = () => face(BOOK);
-export const maths = () => face(MATHS);
+export const serifFace = () => face(BOOK);
+export const mathFace = () => face(MATHS);
 /** @type {(style: CSSStyleDeclaration, family?: string) => Record<string, string | null>} */
 export function font(style, family = face(style.fontFamily)) {
   return {
@@ -162,7 +162,7 @@ export function store() {
 }
 // The computed "linear-gradient(90deg, rgb(1, 2, 3), …)"; stops are equally spaced.
 /** @type {(list: string) => string[]} */
-export function parted(list) {
+export function splitAtCommas(list) {
   // at commas, but not at those inside brackets
   const found = [''];
   let depth = 0;

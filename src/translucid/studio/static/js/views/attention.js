@@ -1,22 +1,22 @@
 import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { attentionKind, isRecurrent, pointAt } from '../anatomy.js';
-import { h, m, unit, widest, range, short } from '../dom.js';
-import { UNIT_SCALE, brief, firstWeight, fixed, num } from '../ink.js';
+import { h, m, unit, widest, range, shortened } from '../dom.js';
+import { UNIT_SCALE, twoDigits, firstWeight, fixed, num } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { go, settle, among } from '../route.js';
-import { turnOff } from '../parts/switch.js';
-import { rest, readout, word } from '../readout.js';
-import { headPictures, MANY, headgrid } from '../parts/headgrid.js';
+import * as highlight from '../highlight.js';
+import { go, replaceAddress, oneOf } from '../route.js';
+import { openWhatIfWithout } from '../parts/switch.js';
+import { readoutDefault, readout, wordElement } from '../readout.js';
+import { headPictures, MANY, headGrid } from '../parts/headgrid.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { sumTable, grid } from '../parts/table.js';
-import { addressOf, terms } from '../parts/terms.js';
+import { addressOf, termsPanel } from '../parts/terms.js';
 import { ribbons } from '../parts/ribbons.js';
 import { meanOfHeads } from '../frames.js';
-import { clearFor } from '../motion.js';
-import { rollTo } from '../parts/rolling.js';
-import { looksAt, rowName } from '../parts/token.js';
+import { crossFade } from '../motion.js';
+import { scrollIntoBox } from '../parts/scrolling.js';
+import { attendsTo, rowName } from '../parts/token.js';
 
 /** @type {Record<string, AttentionKind>} */
 const KINDS = {
@@ -79,9 +79,9 @@ export const attention = {
     ['Backspace', 'back to Flow'],
   ],
   linkParts: {
-    kind: among('encoder', 'decoder', 'cross'),
-    moment: among(...MOMENTS.map(([id]) => id)),
-    numbers: among('off'),
+    kind: oneOf('encoder', 'decoder', 'cross'),
+    moment: oneOf(...MOMENTS.map(([id]) => id)),
+    numbers: oneOf('off'),
   },
 };
 
@@ -98,7 +98,7 @@ async function drawView(stage, { model, run, params, signal }) {
   let turn = 0;
   /** @type {DrawnHead} */
   let now;
-  const about = link.steady();
+  const about = highlight.stickyKeys();
   const pictures = Object.fromEntries(
     Object.entries(kinds).map(([kind, names]) => {
       const { shape } = pointAt(points, names[0]);
@@ -109,7 +109,7 @@ async function drawView(stage, { model, run, params, signal }) {
   /** @type {(changes: Partial<HeadChoice>, focus?: string) => Promise<void>} */
   const change = (changes, focus) => {
     Object.assign(at, changes);
-    settle({
+    replaceAddress({
       kind: at.kind,
       layer: at.layer,
       head: at.head === null ? 'mean' : at.head,
@@ -135,8 +135,8 @@ async function drawView(stage, { model, run, params, signal }) {
     at.layer = now.layer;
     at.head = now.head;
     at.moment = now.moment;
-    const [matrixTurned, ribbonsTurned] = [mid, flows].map(clearFor);
-    link.clear(left, right);
+    const [matrixTurned, ribbonsTurned] = [mid, flows].map(crossFade);
+    highlight.clear(left, right);
     drawLeft();
     drawMatrix();
     matrixTurned();
@@ -144,9 +144,9 @@ async function drawView(stage, { model, run, params, signal }) {
     await drawRight(isStale);
     if (isStale()) return;
     ribbonsTurned();
-    link.paint();
+    highlight.paint();
     // one of many layers
-    rollTo(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
+    scrollIntoBox(left.querySelector('.headgrids'), left.querySelector('.headgrid [aria-pressed="true"]'));
     fill();
     if (focus === 'head') left.querySelector('.headgrid [aria-pressed="true"]')?.focus();
     if (focus === 'kind') left.querySelector('.kinds [aria-pressed="true"]')?.focus();
@@ -161,7 +161,7 @@ async function drawView(stage, { model, run, params, signal }) {
     left.append(
       choice(
         'Which attention',
-        Object.keys(kinds).map(kind => [kind, [KINDS[kind].name, h('span', KINDS[kind].note ?? '')]]),
+        Object.keys(kinds).map(kind => ({ key: kind, text: [KINDS[kind].name, h('span', KINDS[kind].note ?? '')] })),
         at.kind,
         kind => change({ kind, moment: 'weights' }, 'kind'),
         { kind: 'kinds' },
@@ -172,7 +172,7 @@ async function drawView(stage, { model, run, params, signal }) {
         h('h3.gridname', 'Layers by heads', h('span.of')),
         h(
           'div.headgrids',
-          headgrid(small, {
+          headGrid(small, {
             chosen: { layer, head },
             means: small.heads > 1,
             onpick: (l, n) => change({ layer: l, head: n }, 'head'),
@@ -315,7 +315,7 @@ async function drawView(stage, { model, run, params, signal }) {
       momentsHere().map(id => {
         const none = missing(id) !== null || (id !== 'weights' && now.head === null);
         const why = now.head === null ? 'Only weights can be averaged over heads' : missing(id)?.[1];
-        return link.mark(
+        return highlight.mark(
           h(
             'button',
             {
@@ -340,10 +340,10 @@ async function drawView(stage, { model, run, params, signal }) {
   const tokens = () => [run.tokens[KINDS[at.kind].rows], run.tokens[KINDS[at.kind].cols]];
   // One number of the trace; a cell of the picture may represent several in a very long text.
   /** @type {(q: number, k: number) => Content[]} */
-  const looks = (q, k) => looksAt(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
+  const looks = (q, k) => attendsTo(run, KINDS[at.kind].rows, q, tokens()[1][k] ?? '·');
   /** @type {(q: number, k: number, value: number | undefined) => Reading} */
   const exactly = (q, k, value) => ({
-    at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', word(tokens()[1][k] ?? '·')],
+    at: [...rowName(run, KINDS[at.kind].rows, q), ' attends to ', wordElement(tokens()[1][k] ?? '·')],
     path: path(q, k),
     value,
     scale: now.scale,
@@ -358,7 +358,7 @@ async function drawView(stage, { model, run, params, signal }) {
       at: [
         ...rowName(run, KINDS[at.kind].rows, i * step[0]),
         ' attends to ',
-        word(now.cols[j]),
+        wordElement(now.cols[j]),
         step[0] * step[1] > 1 ? `, largest of ${step[0] * step[1]}` : '',
       ],
       path: path(span(i, step[0], Q), span(j, step[1], K)),
@@ -387,10 +387,10 @@ async function drawView(stage, { model, run, params, signal }) {
       work(about()),
       now.coarse
         ? row(
-            link.wordInRow(
-              link.looked(),
+            highlight.wordInRow(
+              highlight.activeKeys(),
               now.rowKeys,
-              link.cellOfKeys(link.looked(), now.rowKeys, now.colKeys).row ?? 0,
+              highlight.cellOfKeys(highlight.activeKeys(), now.rowKeys, now.colKeys).row ?? 0,
             ),
           )
         : null,
@@ -421,7 +421,7 @@ async function drawView(stage, { model, run, params, signal }) {
   // is largest.
   /** @type {(wanted: string[]) => Step2D} */
   function meant(wanted) {
-    const { row: i, col: j, exact } = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
+    const { row: i, col: j, exact } = highlight.cellOfKeys(wanted, now.rowKeys, now.colKeys);
     const w = now.weights;
     if (exact && i !== null && j !== null) return [i, j];
     if (i !== null) return [i, best(w[i])];
@@ -461,20 +461,24 @@ async function drawView(stage, { model, run, params, signal }) {
   /** @type {(wanted: string[]) => Promise<Record<'i' | 'j' | 'q' | 'k', number>>} */
   async function cellOf(wanted) {
     const [i, j] = meant(wanted);
-    const both = link.cellOfKeys(wanted, now.rowKeys, now.colKeys);
-    const q = link.wordInRow(wanted, now.rowKeys, i);
+    const both = highlight.cellOfKeys(wanted, now.rowKeys, now.colKeys);
+    const q = highlight.wordInRow(wanted, now.rowKeys, i);
     const named = both.col !== null && (both.exact || both.row === null);
     const k =
       now.step[0] * now.step[1] > 1 && !named
         ? best((await row(q)).weights)
-        : link.wordInRow(both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted, now.colKeys, j);
+        : highlight.wordInRow(
+            both.exact && now.rowKeys[0] === now.colKeys[0] ? wanted.slice(1) : wanted,
+            now.colKeys,
+            j,
+          );
     return { i, j, q, k };
   }
   /** @type {(wanted: string[]) => Promise<void>} */
   async function work(wanted) {
     if (wanted !== about()) return; // the selection has changed in the meantime
     const state = now;
-    const { hover } = link.state;
+    const { hover } = highlight.state;
     const pooled = state.step[0] * state.step[1] > 1;
     if (hover.length && hover !== wanted) {
       // the panel shows the pinned cell; the status bar and the lens follow the pointer
@@ -483,13 +487,13 @@ async function drawView(stage, { model, run, params, signal }) {
       await lens(cell.q, cell.k, true);
       const rounded = state.head === null ? pooled : state.coarse && hover.length > 1;
       const [value] = rounded ? await part(state, state.point, cell.q, cell.k) : [];
-      if (rounded && state === now && hover === link.state.hover) readout(exactly(cell.q, cell.k, value));
+      if (rounded && state === now && hover === highlight.state.hover) readout(exactly(cell.q, cell.k, value));
       return;
     }
     const { i, j, q, k } = await cellOf(wanted);
     if (state !== now) return;
     const lensed = lens(q, k, hover.length > 0);
-    if (!hover.length) rest(pooled ? exactly(q, k, undefined) : reads(i, j));
+    if (!hover.length) readoutDefault(pooled ? exactly(q, k, undefined) : reads(i, j));
     const index = [...(state.indexed && state.head !== null ? [state.head] : []), q, k];
     const where = addressOf(`${state.scope}.${state.point}`, index, index);
     /** @type {(...made: (() => HTMLElement)[]) => void} */
@@ -503,17 +507,18 @@ async function drawView(stage, { model, run, params, signal }) {
       const each = (await api.tensor(run.run, `${state.scope}.pattern`, { index: `*,${q},${k}`, as: 'f32' })).row();
       if (state !== now || wanted !== about()) return;
       show(() => meanSum(each, looks(q, k)));
-      if (pooled) (hover.length ? readout : rest)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
+      if (pooled)
+        (hover.length ? readout : readoutDefault)(exactly(q, k, each.reduce((a, b) => a + b, 0) / each.length));
       return;
     }
     const [opened] = await Promise.all([api.terms(run.run, where), lensed]);
     if (state !== now || wanted !== about()) return;
     show(
       () => h('p.whose', looks(q, k)),
-      () => terms(run, opened),
+      () => termsPanel(run, opened),
     );
     const exact = exactly(q, k, opened.value ?? -Infinity);
-    if (!hover.length && state.coarse) rest(exact);
+    if (!hover.length && state.coarse) readoutDefault(exact);
     if (hover.length && state.coarse && wanted.length > 1) readout(exact);
   }
   // The lens shows the numbers around the selected cell if the cells are too small for them: nine by nine if they fit
@@ -525,7 +530,7 @@ async function drawView(stage, { model, run, params, signal }) {
       .filter(Number.isFinite)
       .reduce((most, v) => Math.max(most, Math.abs(v)), 0);
     // Any score may be negative, such as −.31, although a cell that represents several shows a positive one.
-    const long = now.point === 'pattern' ? 3 : Math.max(4, brief(-largest).length);
+    const long = now.point === 'pattern' ? 3 : Math.max(4, twoDigits(-largest).length);
     const labels = widest(tokens()[0], 0.9375, { most: LENS_LETTERS }) + 12 * u;
     const room = left.clientWidth - labels - 12 * u;
     const n = [9, 7, 5].find(each => long * 14 * 0.605 * u + 3 * u <= room / each) ?? 3;
@@ -559,13 +564,13 @@ async function drawView(stage, { model, run, params, signal }) {
       : state.values.slice(q0, q0 + high).map(each => each.slice(k0, k0 + wide));
     const hidden =
       state.coarse && state.hasMask && state.point === 'pattern' ? table(await part(state, 'masked', ...cut)) : null;
-    if (state !== now || (hovering && !link.state.hover.length)) return;
+    if (state !== now || (hovering && !highlight.state.hover.length)) return;
     /** @type {(list: string[], first: number, count: number) => string[]} */
-    const words = (list, first, count) => list.slice(first, first + count).map(each => short(each, LENS_LETTERS));
+    const words = (list, first, count) => list.slice(first, first + count).map(each => shortened(each, LENS_LETTERS));
     const over = words(cols, k0, wide);
-    link.forget(state.lens);
+    highlight.forget(state.lens);
     state.lens.replaceChildren(
-      h('h3', 'Around ', word(short(rows[q] ?? '·', 9)), ' → ', word(short(cols[k] ?? '·', 9))),
+      h('h3', 'Around ', wordElement(shortened(rows[q] ?? '·', 9)), ' → ', wordElement(shortened(cols[k] ?? '·', 9))),
       heatmap({
         title: 'Numbers around the selected cell',
         values,
@@ -581,7 +586,7 @@ async function drawView(stage, { model, run, params, signal }) {
         scale: state.scale,
         digits: 2,
         fontSize: n > 3 ? 14 : 15,
-        write: brief,
+        write: twoDigits,
         ring: [q - q0, k - k0],
         hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)),
         rowKey: r => `${kind.rowSide}:${q0 + r}`,
@@ -589,11 +594,11 @@ async function drawView(stage, { model, run, params, signal }) {
         read: (r, c) => exactly(q0 + r, k0 + c, values[r][c]),
       }),
     );
-    link.paint();
+    highlight.paint();
   }
 
   await draw();
-  link.onLooked(signal, about, keys => now?.sum && work(keys).catch(() => {}));
+  highlight.onActiveKeys(signal, about, keys => now?.sum && work(keys).catch(() => {}));
   onKeys(signal, event => {
     if (event.defaultPrevented) return;
     const { heads } = now.small;
@@ -610,7 +615,7 @@ async function drawView(stage, { model, run, params, signal }) {
     } else if (event.key === 'm' && at.head !== null)
       change({ moment: moments[round(moments.indexOf(at.moment) + 1, moments.length)] });
     else if (event.key === 'n') change({ numbers: !at.numbers });
-    else if (event.key === 'o') turnOff(model, `${now.scope}.pattern`, now.indexed ? now.head : null);
+    else if (event.key === 'o') openWhatIfWithout(model, `${now.scope}.pattern`, now.indexed ? now.head : null);
     else if (event.key === 'Backspace') {
       event.preventDefault();
       go('flow', { at: `${now.scope}.pattern`, head: now.head || null, i: null, layer: null, kind: null });

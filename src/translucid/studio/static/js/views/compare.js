@@ -1,18 +1,18 @@
 // Compare: two models on one sentence. A is solid, B dashed; what cannot be compared is stated.
 import { attentionKind } from '../anatomy.js';
-import { block, loudest, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
+import { cellRange, largestIn, UNIT_SCALE, num, scaleOf, MANY } from '../ink.js';
 import { choice, modelSelect } from '../parts/controls.js';
 import { append, h, unit, widest, mean, range } from '../dom.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { rest, word } from '../readout.js';
-import { isOpened, numbersOf, otherModel, sharesOf, toModel, wordsOf } from '../readable.js';
-import { go, settle, anything } from '../route.js';
+import * as highlight from '../highlight.js';
+import { readoutDefault, wordElement } from '../readout.js';
+import { isOpened, numbersOf, otherModel, sharesOf, toModel, wordsOf } from '../answer.js';
+import { go, replaceAddress, anyValue } from '../route.js';
 import { heatmap, headRoom } from '../parts/heatmap.js';
 import { pairs } from '../parts/pairs.js';
 import { planePicture } from '../parts/planes.js';
-import { shifts } from '../parts/bars.js';
-import { grid, headed } from '../parts/table.js';
+import { changeBars } from '../parts/bars.js';
+import { grid, tableWithHead } from '../parts/table.js';
 import { keepFocus } from '../keyboard.js';
 
 /** @type {Record<string, string>} */
@@ -47,7 +47,7 @@ export const compare = {
   lacks: (_, all) => (all.length > 1 ? '' : 'Open two models: translucid explore A B'),
   busy: () => 'Both models are reading …',
   walksTokens: true,
-  linkParts: { with: anything, pic: anything },
+  linkParts: { with: anyValue, pic: anyValue },
 };
 
 /** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
@@ -151,7 +151,7 @@ function answers(model, run, other, second) {
     return [told('The two models have different labels.'), alone(model, run, 'A'), alone(other, second, 'B')];
   return [
     h('h3', 'The answer', h('span.of', ': A is the outline, B the fill; the number is B − A')),
-    shifts(shared.map(label => ({ word: label, before: before[label], now: now[label] }))),
+    changeBars(shared.map(label => ({ word: label, before: before[label], now: now[label] }))),
   ];
 }
 // The first values of an embedding, which has hundreds, and a button for the others.
@@ -162,7 +162,7 @@ function paired(model, one, two, options) {
   const box = h('div');
   /** @type {(count: number) => void} */
   const draw = count => {
-    link.forget(box);
+    highlight.forget(box);
     box.replaceChildren(
       h(
         'p.tail',
@@ -180,7 +180,7 @@ function paired(model, one, two, options) {
       ),
       pairs(one.slice(0, count), two?.slice(0, count) ?? null, options),
     );
-    link.paint();
+    highlight.paint();
   };
   draw(MANY);
   return box;
@@ -233,7 +233,7 @@ function lossTable(rows, same) {
   return h(
     'div.lossbox',
     h('h3', differ ? 'Loss of the whole text, nats' : 'Loss, nats per token'),
-    headed(
+    tableWithHead(
       'hyps losses',
       [[''], ['A reads it', { class: 'r' }], ['B reads it', { class: 'r' }]],
       (same ? rows.slice(0, 1) : rows).map(([name, a, b]) =>
@@ -268,7 +268,7 @@ function lengths(kind, title, head, rows, most) {
     'div',
     { class: `lossbox ${kind}` },
     h('h3', title),
-    headed(
+    tableWithHead(
       'hyps',
       head.map((each, i) => [each, { class: i ? 'r' : null }]),
       rows.map(([name, values, last]) =>
@@ -323,7 +323,7 @@ async function pictures(box, { model, run, other, second, params }) {
   }
   let kind = kinds.find(each => each === params.get('pic')) ?? kinds[0];
   const chooser = h('div');
-  const named = kinds.map(each => [each, KINDS[each]]);
+  const named = kinds.map(each => ({ key: each, text: KINDS[each] }));
   const note = h('span.quiet', { style: 'font-size:var(--t1)' });
   box.append(h('div.cmpkinds', chooser, note), holder);
   const draw = async () => {
@@ -331,7 +331,7 @@ async function pictures(box, { model, run, other, second, params }) {
     /** @type {(each: string) => void} */
     const choose = each => {
       kind = each;
-      settle({ pic: kind });
+      replaceAddress({ pic: kind });
       draw();
     };
     chooser.replaceChildren(choice('Picture', named, kind, choose));
@@ -378,7 +378,7 @@ async function pictures(box, { model, run, other, second, params }) {
     ];
     holder.replaceChildren(...shown.map(({ name, line, of }) => figure(name, line, of)));
     shown.forEach(({ name, data }, i) => holder.children[i].append(drawn(data, holder, shown.length, name)));
-    rest({ at: ['select a cell to highlight it in every picture'], path: one.path, scale: one.scale });
+    readoutDefault({ at: ['select a cell to highlight it in every picture'], path: one.path, scale: one.scale });
   };
   await draw();
 }
@@ -411,7 +411,7 @@ async function planes(holder, model, other, run) {
   shown.forEach(({ name, of, data }, i) =>
     holder.children[i].append(planePicture({ name: of || name, ...data }, Math.min(width, height))),
   );
-  rest({
+  readoutDefault({
     at: [
       classes
         ? 'the output at every input; the line is where it is one half, the ring is this input'
@@ -546,7 +546,7 @@ async function table(run, kind) {
     rowKey: r => (pooled ? `row:${r}` : `${side}:${r}`),
     colKey: c => (pooled ? `column:${c}` : `${across}:${c}`),
     path: `mean of ${patterns.map(point => point.at).join(', ')}`,
-    told: (r, c) => [word(flat(query(r))), ' attends to ', word(key(c))],
+    told: (r, c) => [wordElement(flat(query(r))), ' attends to ', wordElement(key(c))],
     note: [
       'mean of all layers and heads',
       ...(pooled
@@ -584,7 +584,7 @@ async function gates(run) {
     exact: few(points),
     colKey: c => `${run.tokens.source.length ? 'src' : 'tgt'}:${c}`,
     path: 'mean over all units',
-    told: (r, c) => [name(points[r].at), ' at ', word(words[c])],
+    told: (r, c) => [name(points[r].at), ' at ', wordElement(words[c])],
     note: 'each gate, mean over its units',
   };
 }
@@ -596,7 +596,7 @@ async function vectors(run) {
   const words = cut(run.tokens.target.length ? run.tokens.target : run.tokens.source);
   const wide = Math.min(24, frame.shape[1]);
   /** @type {(row: number[]) => number[]} */
-  const squeeze = row => range(wide).map(k => row[loudest(row, ...block(row.length, wide, k))]);
+  const squeeze = row => range(wide).map(k => row[largestIn(row, ...cellRange(row.length, wide, k))]);
   return {
     values: words.map((_, i) => squeeze(frame.row(i))),
     rows: words,
@@ -605,7 +605,7 @@ async function vectors(run) {
     exact: few([point]),
     rowKey: r => `${run.tokens.target.length ? 'tgt' : 'src'}:${r}`,
     path: point.at,
-    told: r => [word(words[r])],
+    told: r => [wordElement(words[r])],
     note: `${point.at}, largest of ${Math.ceil(frame.shape[1] / wide)} units in a cell`,
   };
 }

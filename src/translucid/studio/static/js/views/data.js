@@ -4,8 +4,8 @@ import { panelHead, field } from '../parts/controls.js';
 import { fill, h, nearestIndex } from '../dom.js';
 import { num, signed } from '../ink.js';
 import * as api from '../api.js';
-import { rest } from '../readout.js';
-import { go, settle } from '../route.js';
+import { readoutDefault } from '../readout.js';
+import { go, replaceAddress } from '../route.js';
 import { withTable } from '../parts/table.js';
 
 const ALONG = ['length', 'queries', 'keys'];
@@ -131,7 +131,7 @@ async function drawView(stage, { model, run, params }) {
       ),
     );
     const path = `${model.name}: loss in nats per target, ${found.from}`;
-    rest({ at: ['the text with the highest loss'], path, value: texts[0].loss });
+    readoutDefault({ at: ['the text with the highest loss'], path, value: texts[0].loss });
     return [
       h('p.quiet', `${texts.length} of ${found.of} texts of ${found.from}, highest loss first.`),
       withTable(table, 'The texts with the highest loss', () => ({
@@ -158,7 +158,7 @@ async function drawView(stage, { model, run, params }) {
     /** @type {(changes: { at?: string; unit?: number }) => void} */
     const take = changes => {
       Object.assign(state, changes);
-      settle({ at: state.at, unit: state.unit });
+      replaceAddress({ at: state.at, unit: state.unit });
       drawCard();
     };
     const names = h(
@@ -242,7 +242,7 @@ async function drawView(stage, { model, run, params }) {
     /** @type {(unit: number) => void} */
     const take = unit => {
       Object.assign(state, { unit });
-      settle({ at: state.at, unit });
+      replaceAddress({ at: state.at, unit });
       drawCard();
       follows.replaceChildren(...drawLabels(found));
     };
@@ -270,7 +270,7 @@ async function drawView(stage, { model, run, params }) {
   }
   begin();
   drawCard();
-  rest({ at: ['many texts'], path: `${model.name}: no texts read yet` });
+  readoutDefault({ at: ['many texts'], path: `${model.name}: no texts read yet` });
 }
 /** @type {(points: Point[]) => Point | undefined} */
 const first = points => {

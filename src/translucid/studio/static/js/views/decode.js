@@ -1,20 +1,24 @@
 // Decode: the tree of the search, the likeliest words of a step, and what follows when another word is forced.
 import { choice, panelHead } from '../parts/controls.js';
 import { h, icon, nearestIndex } from '../dom.js';
-import { UNIT_SCALE, counted, css, num } from '../ink.js';
+import { UNIT_SCALE, counted, cssColour, num } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { readout, rest, word } from '../readout.js';
-import { address, go, settle, among, anything, countedFrom0 } from '../route.js';
-import { modes, sample, dialsInLink } from './sample.js';
-import { tree, path, folded } from '../parts/tree.js';
-import { choices, looks, share } from '../parts/bars.js';
-import { unlike, sentence } from '../parts/pairs.js';
-import { sumTable, headed } from '../parts/table.js';
-import { rolling } from '../parts/rolling.js';
-import { keepFocus, walks, onKeys } from '../keyboard.js';
+import * as highlight from '../highlight.js';
+import { readout, readoutDefault, wordElement } from '../readout.js';
+import { address, go, replaceAddress, oneOf, anyValue, indexBelow } from '../route.js';
+import { modes, sample, samplingLinkParts } from './sample.js';
+import { tree, pathTo, foldedSteps } from '../parts/tree.js';
+import { tokenBars, attentionBars, probabilityText } from '../parts/bars.js';
+import { changedWords, joinWords } from '../parts/pairs.js';
+import { sumTable, tableWithHead } from '../parts/table.js';
+import { withScrollButtons } from '../parts/scrolling.js';
+import { keepFocus, arrowNavigation, onKeys } from '../keyboard.js';
 
-const SIZES = [1, 2, 3, 4, 6, 8].map(n => [n, String(n), { title: n === 1 ? 'greedy' : `beam size ${n}` }]);
+const SIZES = [1, 2, 3, 4, 6, 8].map(n => ({
+  key: n,
+  text: String(n),
+  more: { title: n === 1 ? 'greedy' : `beam size ${n}` },
+}));
 /** @type {(n: number) => void} */
 const searchWith = n => go('decode', { beam_size: n === 4 ? null : n, node: null, step: null });
 const PACE = 650;
@@ -46,10 +50,10 @@ export const decode = {
   ],
   linkParts: {
     beam_size: value => (/^[1-8]$/.test(value) ? '' : '1 to 8'),
-    node: countedFrom0('nodes'),
-    force: anything,
-    mode: among('sample'),
-    ...dialsInLink,
+    node: indexBelow('nodes'),
+    force: anyValue,
+    mode: oneOf('sample'),
+    ...samplingLinkParts,
   },
 };
 
@@ -87,7 +91,7 @@ async function drawView(stage, shown) {
   const later = async () => {
     const found = await ask(beams);
     begun.abort();
-    link.clear(stage);
+    highlight.clear(stage);
     await show(found, { params: address().params, late: besides });
   };
   later().catch(error => stage.querySelector('.searching')?.replaceChildren(api.refusal(error)));
@@ -134,7 +138,7 @@ async function searched(stage, shown) {
         choose(Math.min(last, 1 + Math.floor(((event.clientX - r.left) / r.width) * last)));
       },
     },
-    winner.map(node => h('i', { style: `background:${css(Math.exp(node.token_log_prob), UNIT_SCALE)}` })),
+    winner.map(node => h('i', { style: `background:${cssColour(Math.exp(node.token_log_prob), UNIT_SCALE)}` })),
     frame,
   );
   stage.append(
@@ -162,7 +166,7 @@ async function searched(stage, shown) {
           hidden,
         ),
         folds,
-        rolling(box, 'the tree', { falls: true }),
+        withScrollButtons(box, 'the tree', { falls: true }),
         mini,
         soFar
           ? h(
@@ -179,7 +183,8 @@ async function searched(stage, shown) {
   );
 
   const firstToken = run.tokens.target.at(model.outputs === 'target_tokens' ? 0 : -1);
-  const prefix = () => (state.node === null ? winner.slice(0, state.step - 1) : path(nodes, nodes[state.node].parent));
+  const prefix = () =>
+    state.node === null ? winner.slice(0, state.step - 1) : pathTo(nodes, nodes[state.node].parent);
   // A word of the best path is also a row of the decoder as long as the run has read the same words.
   const reads = model.outputs === 'target_tokens' ? run.ids.target : [];
   const same = winner.findIndex((node, i) => i + 1 < reads.length && reads[i + 1] !== node.token);
@@ -189,7 +194,7 @@ async function searched(stage, shown) {
     model.outputs === 'target_tokens' && node.chosen && node.length <= rows ? [`tgt:${node.length - 1}`] : [];
 
   function drawTree() {
-    link.forget(box);
+    highlight.forget(box);
     const drawn = tree(found.tree, {
       width: box.clientWidth,
       height: box.clientHeight,
@@ -215,7 +220,7 @@ async function searched(stage, shown) {
     box.scrollTop = down;
     const { cut, steps } = drawn;
     state.from = cut.from;
-    folds.replaceChildren(...folded(cut, steps, step => choose(Math.min(last, step))));
+    folds.replaceChildren(...foldedSteps(cut, steps, step => choose(Math.min(last, step))));
     if (folds.hidden !== !folds.firstChild) {
       folds.hidden = !folds.firstChild;
       return drawTree(); // the tree has other room now
@@ -227,7 +232,7 @@ async function searched(stage, shown) {
         ? `+${drawn.hidden} ${drawn.limit > 1 ? 'that were not finished' : `pruned below ${drawn.limit}`}`
         : '',
     );
-    link.paint();
+    highlight.paint();
   }
   // All steps of the best path in one request; other steps one by one.
   const told = winner.slice(0, -1).map(node => node.token);
@@ -235,7 +240,7 @@ async function searched(stage, shown) {
   const after = tokens =>
     tokens.every((token, i) => token === told[i])
       ? api.step(run.run, tokens.length, { k: LIKELY, tokens: told })
-      : api.step(run.run, tokens.length, { k: LIKELY, tokens, positions: api.only(tokens.length) });
+      : api.step(run.run, tokens.length, { k: LIKELY, tokens, positions: api.onlyPosition(tokens.length) });
   async function drawStep() {
     const step = state.step;
     const so = prefix();
@@ -246,35 +251,35 @@ async function searched(stage, shown) {
     state.choices = list;
     state.row ??= list.ids.findIndex(id => id !== node.token);
     const { looks: attended } = list;
-    const seen = attended ? looks(attended) : null;
+    const seen = attended ? attentionBars(attended) : null;
     const k = list.ids.indexOf(node.token);
     const off = state.node !== null;
     // the row of the run that reads this prefix, if there is one
     const row = model.outputs === 'target_tokens' ? so.length : run.tokens.target.length - 1 + so.length;
     const inRun = model.outputs === 'target_tokens' ? so.every((each, i) => reads[i + 1] === each.token) : !so.length;
-    rest({
-      at: [`step ${step}: `, word(node.label)],
+    readoutDefault({
+      at: [`step ${step}: `, wordElement(node.label)],
       path: `softmax ${list.at}[${row}, ${node.token}]`,
       python: inRun ? undefined : null,
       value: Math.exp(node.token_log_prob),
       scale: UNIT_SCALE,
       digits: 4,
     });
-    link.forget(panel);
+    highlight.forget(panel);
     panel.replaceChildren(
       panelHead(
         `Step ${step}${off ? ', not on the best path' : ''}, after`,
         h(
           'h2.word.after',
           so.length
-            ? sentence(
+            ? joinWords(
                 so.slice(-7).map(each => each.label),
                 so.length > 7,
               )
             : h('span.special', firstToken),
         ),
       ),
-      choices(list, {
+      tokenBars(list, {
         on: state.row,
         taken: node.token,
         onforce: force,
@@ -294,49 +299,49 @@ async function searched(stage, shown) {
         : []),
       h('hr.rule'),
       sumTable([
-        [['logit of ', word(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
+        [['logit of ', wordElement(node.label)], k < 0 ? '' : num(list.logits[k]), 'z'],
         ['all logits', num(list.log_sum), 'log Σ exp z'],
-        ['probability', share(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
+        ['probability', probabilityText(Math.exp(node.token_log_prob)), 'exp(z − log Σ)', true],
       ]),
     );
     if (seen && attended) lookable(seen, attended);
-    link.paint();
+    highlight.paint();
   }
   // The attention weights of a step: the status bar shows the one that is pointed at.
-  /** @type {(seen: ReturnType<typeof looks>, attended: Looks) => void} */
+  /** @type {(seen: ReturnType<typeof attentionBars>, attended: Looks) => void} */
   function lookable({ el, keys }, { at, words, weights = [] }) {
     const bars = [...el.querySelectorAll('div')].map(bar => ({ bar, i: Number(bar.dataset.i) }));
     /** @type {(i: number) => void} */
     const tell = i =>
       readout({
-        at: ['attends to ', word(words[i])],
+        at: ['attends to ', wordElement(words[i])],
         path: `mean of ${at.join(', ')}`,
         value: weights[i],
         scale: UNIT_SCALE,
       });
-    for (const { bar, i } of bars) link.alive(bar, [keys[i]], { over: () => tell(i), out: () => readout() });
+    for (const { bar, i } of bars) highlight.clickable(bar, [keys[i]], { over: () => tell(i), out: () => readout() });
     /** @type {Walk<number>} */
     const way = {
       name: 'What this step attends to',
       start: () => 0,
       step: (k, _, across) => nearestIndex(k + across, bars.length),
       look: k => {
-        link.hover([keys[bars[k].i]]);
+        highlight.hover([keys[bars[k].i]]);
         tell(bars[k].i);
       },
       leave: () => {
-        link.hover([]);
+        highlight.hover([]);
         readout();
       },
-      take: k => link.pin([keys[bars[k].i]]),
+      take: k => highlight.pin([keys[bars[k].i]]),
     };
-    walks(el, way);
+    arrowNavigation(el, way);
   }
   /** @type {(step: number, node?: number | null) => Promise<void>} */
   function choose(step, node = null) {
     Object.assign(state, { step, node, row: null });
     if (node === null) state.step = Math.min(last, step);
-    settle({ step: state.step, node });
+    replaceAddress({ step: state.step, node });
     drawTree();
     return drawStep();
   }
@@ -441,7 +446,10 @@ function texts({ model, run, found, greedy, free, beams }) {
       'tr',
       { class: kind },
       h('td.rank.n', rank),
-      h('td.word', sentence(written(text), false, text === best ? new Set() : unlike(written(best), written(text)))),
+      h(
+        'td.word',
+        joinWords(written(text), false, text === best ? new Set() : changedWords(written(best), written(text))),
+      ),
       h('td.r.n', num(text.log_probability)),
       h('td.r.n', num(text.score)),
       h(
@@ -469,7 +477,7 @@ function texts({ model, run, found, greedy, free, beams }) {
   const alpha = found.tree.search.alpha;
   return h(
     'div.hypsbox',
-    headed(
+    tableWithHead(
       'hyps',
       [
         ['', { class: 'rank' }],

@@ -1,23 +1,23 @@
 // Flow: every word is a strand; every part of the model is a pane of glass set across the strands.
 import { choice } from '../parts/controls.js';
 import { append, byId, h, lastOf, setAttributes, unit, range } from '../dom.js';
-import { UNIT_SCALE, scaleOf, block, cellsIn, firstWeight, loudest, under } from '../ink.js';
+import { UNIT_SCALE, scaleOf, cellRange, cellsIn, firstWeight, largestIn, numberAt } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { rest, readout, word } from '../readout.js';
-import { settle, link as hrefTo, anything } from '../route.js';
+import * as highlight from '../highlight.js';
+import { readoutDefault, readout, wordElement } from '../readout.js';
+import { replaceAddress, link as hrefTo, anyValue } from '../route.js';
 import { anatomy, byRows, entryAt, scopeOf, partOf, layerOf, pointAt, title } from '../anatomy.js';
-import { scene, makeRoom } from '../parts/scene.js';
-import { heights, isNear, windowOf, wordAt, yRow } from '../parts/layout.js';
-import { clearFor, runOnce } from '../motion.js';
+import { scene, hideOverlappedLabels } from '../parts/scene.js';
+import { placeBands, isNear, windowStart, wordAt, yRow } from '../parts/layout.js';
+import { crossFade, runLight } from '../motion.js';
 import { tilesOf, weightsOf } from '../slices.js';
 import { inspector } from '../parts/inspector.js';
-import { credit } from '../parts/credit.js';
-import { addressOf, terms } from '../parts/terms.js';
+import { attribution } from '../parts/attribution.js';
+import { addressOf, termsPanel } from '../parts/terms.js';
 import { grid } from '../parts/table.js';
-import { numbersOf, sharesOf, wordsOf } from '../readable.js';
-import { turnOff } from '../parts/switch.js';
-import { rollTo, rolling } from '../parts/rolling.js';
+import { numbersOf, sharesOf, wordsOf } from '../answer.js';
+import { openWhatIfWithout } from '../parts/switch.js';
+import { scrollIntoBox, withScrollButtons } from '../parts/scrolling.js';
 import { keepFocus, onKeys } from '../keyboard.js';
 import { rowName } from '../parts/token.js';
 import { saliency } from '../parts/saliency.js';
@@ -51,7 +51,7 @@ export const flow = {
     ['Enter', 'open the part in Attention or Recurrent'],
     ['o', 'switch the part off in What-if'],
   ],
-  linkParts: { member: anything, saliency: anything },
+  linkParts: { member: anyValue, saliency: anyValue },
 };
 
 /** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
@@ -72,7 +72,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   if (inside !== null && side && state.opened[side] === undefined) state.opened[side] = inside;
   const box = h('div.scene', { 'aria-label': 'Flow' });
   const panel = h('aside.panel', { tabindex: 0, 'aria-label': 'Selected part' });
-  stage.append(h('div.split', rolling(box, 'the picture', { falls: true }), panel));
+  stage.append(h('div.split', withScrollButtons(box, 'the picture', { falls: true }), panel));
   /** @type {FlowView} */
   const view = {
     model,
@@ -89,12 +89,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     hits: [],
     bands: [],
   };
-  const off = link.onChange(what => {
-    box.classList.toggle('focused', link.looked().length > 0);
-    makeRoom(view.columns);
+  const off = highlight.onChange(what => {
+    box.classList.toggle('focused', highlight.activeKeys().length > 0);
+    hideOverlappedLabels(view.columns);
     if (what === 'pin' && box.isConnected) {
       state.i = null;
-      settle({ i: null });
+      replaceAddress({ i: null });
       drawPanel(view);
       follow(view);
     }
@@ -105,13 +105,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const { axes, shape } = pointAt(points, state.at);
     const heads = axes[0]?.endsWith('heads') ? shape[0] : 0;
     const aside = event.target?.closest?.('.part,.heat,a,button,dialog');
-    if (event.key === 'o') turnOff(model, state.at, heads ? state.head : null);
+    if (event.key === 'o') openWhatIfWithout(model, state.at, heads ? state.head : null);
     else if (event.key === 'Enter' && !aside) goIn(state);
     else if (/^Arrow(Up|Down)$/.test(event.key) && !aside && !event.defaultPrevented)
       nextLayer(view, event.key === 'ArrowUp' ? -1 : 1);
     else if (way && heads) {
       state.head = (Math.min(state.head, heads - 1) + way + heads) % heads;
-      settle({ head: state.head || null });
+      replaceAddress({ head: state.head || null });
       drawPanel(view);
     }
   });
@@ -123,13 +123,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     clearTimeout(view.soon);
   });
   await Promise.all([drawScene(view), drawPanel(view)]);
-  if (given) rollTo(box, box.querySelector('.part.selected'));
+  if (given) scrollIntoBox(box, box.querySelector('.part.selected'));
   signal.addEventListener('abort', saliency(run, model));
 }
 // Move the window to the pin and restore the focus.
 /** @type {(view: FlowView) => void} */
 function follow(view) {
-  if (!view.bands.some(band => band.long && windowOf(band) !== band.first)) return;
+  if (!view.bands.some(band => band.long && windowStart(band) !== band.first)) return;
   view.focus ??= view.hits.find(({ part }) => part === document.activeElement)?.pane.at ?? null;
   drawScene(view);
 }
@@ -171,7 +171,7 @@ async function drawScene(view) {
   const body = anatomy(run, model, state);
   const turn = ++view.turn;
   const { bands } = body;
-  const height = heights(bands, box.clientHeight, unit());
+  const height = placeBands(bands, box.clientHeight, unit());
   const all = bands.flatMap(band => band.panes);
   view.bands = bands;
   for (const pane of all) pane.say = said(pane);
@@ -201,14 +201,14 @@ async function drawScene(view) {
   const { root, hits, columns } = scene(data);
   view.columns = columns;
   view.hits = hits;
-  const turned = clearFor(box);
+  const turned = crossFade(box);
   append(box, root, body.members > 1 && members(view, body.members));
   enliven(view, hits, data);
-  box.classList.toggle('focused', link.state.pins.length > 0);
-  link.paint();
-  makeRoom(columns);
+  box.classList.toggle('focused', highlight.state.pins.length > 0);
+  highlight.paint();
+  hideOverlappedLabels(columns);
   turned();
-  runOnce(
+  runLight(
     `flow ${run.run}`,
     bands.map(band => ({ svg: /** @type {SVGElement} */ (root.lastChild), ...strandsOf(band) })),
   );
@@ -232,11 +232,11 @@ function members(view, count) {
   const choose = i => {
     const at = view.state.at.replace(/^members\.\d+/, `members.${i}`);
     view.state.member = i;
-    settle({ member: i || null });
+    replaceAddress({ member: i || null });
     pick(view, at);
     view.focus = null;
   };
-  const all = range(count).map(i => [i, String(i)]);
+  const all = range(count).map(i => ({ key: i, text: String(i) }));
   return choice('Member', all, view.state.member, choose, { kind: 'pick.members', label: 'member' });
 }
 /** @type {(pane: Pane) => string} */
@@ -306,7 +306,7 @@ function enliven(view, hits, data) {
     part.addEventListener('blur', () => readout());
     part.addEventListener('mousemove', event => pointed(view, data, pane, band, event));
     part.addEventListener('mouseleave', () => {
-      link.hover([]);
+      highlight.hover([]);
       readout();
     });
   });
@@ -327,12 +327,12 @@ function pickRow(view, data, pane, band, event) {
   if (band.columns) {
     const held = inRows && data.tiles.get(pane.at);
     const rows = held ? held.rows[0].map(value => [value]) : null;
-    const found = rows && pane.inner && under(rows, placeOf(pane.inner, band), event.clientX - r.left, y);
+    const found = rows && pane.inner && numberAt(rows, placeOf(pane.inner, band), event.clientX - r.left, y);
     return pick(view, pane.at, found && pointAt(view.points, pane.at).shape.length ? [found.row] : null);
   }
   const key = `${band.key}:${wordAt(band, y)}`;
   view.state.at = pane.at;
-  if (inRows && pane.kind !== 'vector' && String(link.state.pins) !== key) link.pin([key]);
+  if (inRows && pane.kind !== 'vector' && String(highlight.state.pins) !== key) highlight.pin([key]);
   return pick(view, pane.at);
 }
 /** @type {(hits: Hit[], hit: Hit) => Hit | undefined} */
@@ -357,7 +357,7 @@ function pointed(view, data, pane, band, event) {
   const row = band.columns ? 0 : wordAt(band, y);
   const key = `${band.key}:${row}`;
   const alone = band.columns || pane.kind === 'vector';
-  if (!alone && link.state.hover[0] !== key) link.hover([key]);
+  if (!alone && highlight.state.hover[0] !== key) highlight.hover([key]);
   const pattern = out ? null : data.weights.get(pane.at);
   clearTimeout(view.soon);
   if (pattern) return looksMost(view, data, pane, band, pattern, row);
@@ -366,7 +366,7 @@ function pointed(view, data, pane, band, event) {
     return readout(
       pane.kind === 'end' && Number.isFinite(probabilities[row])
         ? {
-            at: [word(band.words[row]), ` → `, word(words[row])],
+            at: [wordElement(band.words[row]), ` → `, wordElement(words[row])],
             path: `softmax ${pane.at}[${row}, ${ids[row]}]`,
             value: probabilities[row],
             scale: UNIT_SCALE,
@@ -380,14 +380,14 @@ function pointed(view, data, pane, band, event) {
   if (!alone && held.far && !isNear(band, row))
     return readout(ofMany(pane, band, point, held.far[b], { b, place: place_, x, scale: held.scale }));
   const rows = band.columns ? held.rows[0].map(value => [value]) : held.rows;
-  const found = under(rows, placeOf(place_, band), x, y);
+  const found = numberAt(rows, placeOf(place_, band), x, y);
   const [from, to] = columnsOf(found, held, shape);
   const lead = band.columns ? [found.row] : alone ? [] : [band.first + found.row];
   const few = band.columns || (shape.length === 1 && !alone) ? [] : [held.step > 1 ? `${from}:${to}` : found.column];
   const told = {
     at: [
       pane.say,
-      ...(alone ? [] : [': ', word(band.words[lead[0]])]),
+      ...(alone ? [] : [': ', wordElement(band.words[lead[0]])]),
       to - from > 1 ? `, largest of ${to - from}` : '',
     ],
     path: `${at}[${[...lead, ...few].join(', ')}]`,
@@ -430,12 +430,12 @@ const wordsBetween = (from, to) => (to - from > 1 ? `words ${from} to ${to - 1}`
 /** @type {(pane: Pane, band: Band, point: Point, values: number[], cell: PressedCell) => Reading} */
 function ofMany(pane, band, { at, shape }, values, { b, place, x, scale }) {
   const cells = cellsIn(values.length, place.width);
-  const [a, z] = block(
+  const [a, z] = cellRange(
     values.length,
     cells,
     Math.min(cells - 1, Math.max(0, Math.floor(((x - place.x) / place.width) * cells))),
   );
-  const column = loudest(values, a, z);
+  const column = largestIn(values, a, z);
   const each = shape.length > 1 ? Math.ceil(shape[1] / values.length) : 1;
   const from = a * each;
   const to = Math.min(shape[1] ?? 1, z * each);
@@ -449,7 +449,7 @@ function ofMany(pane, band, { at, shape }, values, { b, place, x, scale }) {
   };
 }
 /** @type {(run: Run, band: Band, i: number) => Content} */
-const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : word(band.words[i]));
+const asking = (run, band, i) => (band.key === 'tgt' ? rowName(run, 'target', i) : wordElement(band.words[i]));
 // Over attention: what the word under the pointer attends to most, averaged over heads.
 /** @type {(view: FlowView, data: SceneData, pane: Pane, band: Band, held: Weights, row: number) => void} */
 function looksMost(view, data, pane, band, held, row) {
@@ -471,7 +471,7 @@ function looksMost(view, data, pane, band, held, row) {
     at: [
       stepRows > 1 ? wordsBetween(from, last) : asking(view.run, band, from),
       ' attends most to ',
-      keys[j][1] - keys[j][0] > 1 ? wordsBetween(...keys[j]) : word(to.words[keys[j][0]]),
+      keys[j][1] - keys[j][0] > 1 ? wordsBetween(...keys[j]) : wordElement(to.words[keys[j][0]]),
       end,
     ],
     path: name(span(from, last), span(...keys[j])),
@@ -493,7 +493,7 @@ function looksMost(view, data, pane, band, held, row) {
         await api.tensor(view.run.run, pane.at, { index: many ? `*,${from},${key}` : `${from},${key}`, as: 'f32' })
       ).row();
       return {
-        at: [asking(view.run, band, from), ' attends most to ', word(to.words[key]), end],
+        at: [asking(view.run, band, from), ' attends most to ', wordElement(to.words[key]), end],
         path: name(from, key),
         value: exact.reduce((a, b) => a + b, 0) / exact.length,
       };
@@ -504,7 +504,7 @@ function pick(view, at, i = null) {
   view.state.at = at;
   view.state.i = i;
   view.focus = at;
-  settle({ at, i: i?.join(',') ?? null, head: view.state.head || null });
+  replaceAddress({ at, i: i?.join(',') ?? null, head: view.state.head || null });
   drawScene(view);
   drawPanel(view);
 }
@@ -520,7 +520,7 @@ function openLayer(view, plate) {
       : (inside.find(point => point.at.endsWith('.pattern')) ?? inside.findLast(byRows) ?? inside[0]).at;
   state.i = null;
   view.focus = state.at;
-  settle({ layer: writeLayers(state.opened), at: state.at, i: null });
+  replaceAddress({ layer: writeLayers(state.opened), at: state.at, i: null });
   drawScene(view);
   drawPanel(view);
 }
@@ -547,7 +547,7 @@ async function drawPanel(view) {
   let lead = null;
   const leadSide = shape.length > 2 ? sideOf(axes[0]) : null;
   if (shape.length > 2) {
-    const pinned = leadSide && link.pinned(leadSide);
+    const pinned = leadSide && highlight.pinned(leadSide);
     lead = { index: Math.min(shape[0] - 1, axes[0].endsWith('heads') ? state.head : (state.i?.[0] ?? pinned ?? 0)) };
   }
   const inner = shape.slice(lead ? 1 : 0);
@@ -574,7 +574,7 @@ async function drawPanel(view) {
   const colStep = values ? Math.ceil(wide / (onRows && inner.length === 1 ? inner[0] : values[0].length)) : 1;
   const scale = frame.scale === 'unit' ? UNIT_SCALE : scaleOf({ scale: frame.scale, hi: peak(values) });
   // A row of the map may represent several words: the pinned one if it is among them, otherwise the first.
-  const held_ = rowSide ? link.pinned(rowSide) : null;
+  const held_ = rowSide ? highlight.pinned(rowSide) : null;
   /** @type {(i: number) => number} */
   const rowOf = i =>
     state.i && state.i.length === shape.length && inner.length > 1 && Math.floor(state.i[shape.length - 2] / step) === i
@@ -611,8 +611,9 @@ async function drawPanel(view) {
         ? state.i
         : null;
     // Pins may determine the row, the column or both; the rest is where the value is largest.
-    const pinned = rowSide ? link.pinned(rowSide) : null;
-    const among = colSide && colSide === rowSide ? link.pinned(colSide, 1) : colSide ? link.pinned(colSide) : null;
+    const pinned = rowSide ? highlight.pinned(rowSide) : null;
+    const among =
+      colSide && colSide === rowSide ? highlight.pinned(colSide, 1) : colSide ? highlight.pinned(colSide) : null;
     // The first token of a causal model attends only to itself, so start with the last.
     const itself = innerAxes[1] === 'keys' && values.length > 1 && values[0].slice(1).every(value => value === 0);
     const unpinned = itself ? step * (values.length - 1) : 0;
@@ -645,7 +646,7 @@ async function drawPanel(view) {
   if (!panel.isConnected || turn !== view.panelTurn) return;
   const attends = innerAxes[1] === 'keys' && frame.scale === 'unit' ? ' attends to ' : ' · ';
   /** @type {(which: 'src' | 'tgt' | null, i: number) => Content} */
-  const who = (which, i) => (which ? word(words[which][i] ?? String(i)) : null);
+  const who = (which, i) => (which ? wordElement(words[which][i] ?? String(i)) : null);
   /** @type {(i: number) => Content} */
   const asker = i => (rowSide === 'tgt' ? rowName(run, 'target', i) : who(rowSide, i));
   /** @type {(i: number, each: number, n: number) => string | number} */
@@ -694,12 +695,12 @@ async function drawPanel(view) {
   /** @type {(places: number[]) => void} */
   const choose = places => {
     state.i = places;
-    settle({ i: places.join(',') });
+    replaceAddress({ i: places.join(',') });
     drawPanel(view);
   };
   const owed =
     likely &&
-    credit(
+    attribution(
       run,
       {
         position: shape.length > 1 ? index[0] : 0,
@@ -747,7 +748,7 @@ async function drawPanel(view) {
       rowKey: rowSide ? i => `${rowSide}:${i * step}` : null,
       colKey: colSide ? j => `${colSide}:${j * colStep}` : null,
       picked: values ? [pi, pj] : null,
-      opened: opened && terms(run, opened),
+      opened: opened && termsPanel(run, opened),
       inUnits,
       read,
       each: step * colStep,
@@ -774,33 +775,33 @@ async function drawPanel(view) {
       onlead: i => {
         if (axes[0].endsWith('heads')) {
           state.head = i;
-          settle({ head: i || null });
+          replaceAddress({ head: i || null });
         } else state.i = [i, ...index.slice(1)];
         drawPanel(view);
       },
       onpick: async (i, j) => {
-        if (!colSide && rowSide) link.state.pins = [`${rowSide}:${i * step}`];
+        if (!colSide && rowSide) highlight.state.pins = [`${rowSide}:${i * step}`];
         state.i = null;
         state.i = address(i, await exactly(i, j));
-        settle({ i: state.i.join(','), pin: link.state.pins.join(',') || null });
-        link.paint();
+        replaceAddress({ i: state.i.join(','), pin: highlight.state.pins.join(',') || null });
+        highlight.paint();
         drawPanel(view);
       },
     },
   );
-  const drawn = JSON.stringify([at, index, lead, link.state.pins]);
+  const drawn = JSON.stringify([at, index, lead, highlight.state.pins]);
   if (view.drawn !== drawn) {
     // unchanged nodes stay: one that is replaced under the pointer loses the click
     view.drawn = drawn;
-    link.forget(panel);
+    highlight.forget(panel);
     const refocus = keepFocus(panel);
     const down = panel.querySelector('.scrolls')?.scrollTop ?? 0;
     panel.replaceChildren(...made);
     made[0].scrollTop = down;
     refocus();
-    link.paint();
+    highlight.paint();
   }
-  rest({
+  readoutDefault({
     ...(values ? here() : { at: [name] }),
     value: opened ? (opened.value ?? -Infinity) : values?.[pi][pj],
     path: index.length ? `${at}[${index.join(', ')}]` : at,
@@ -809,7 +810,8 @@ async function drawPanel(view) {
 }
 // Requested together with what the output panes show.
 /** @type {(run: Run, n: number, long: boolean) => Promise<OneStep>} */
-const likeliest = (run, n, long) => api.step(run.run, n, long ? { k: LIKELY, positions: api.only(n) } : { k: LIKELY });
+const likeliest = (run, n, long) =>
+  api.step(run.run, n, long ? { k: LIKELY, positions: api.onlyPosition(n) } : { k: LIKELY });
 // The first rows behind a pooled picture, in full precision.
 /** @type {(run: Run, at: string, before: number[], inner: number[], words: string[] | null) => Promise<Table>} */
 async function exactTable(run, at, before, inner, words) {
@@ -858,7 +860,7 @@ function nextLayer(view, by) {
   const name = state.at.replace(/layers\.\d+/, `layers.${to}`);
   if (!points.has(name)) return;
   state.opened = { ...state.opened, [side]: to };
-  settle({ layer: writeLayers(state.opened) });
+  replaceAddress({ layer: writeLayers(state.opened) });
   pick(view, name);
   view.focus = null;
 }

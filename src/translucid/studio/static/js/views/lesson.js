@@ -1,12 +1,12 @@
 // Lesson: the tours, what each teaches, and which of its stops do not apply to this model.
-import { h, m, s, onLook, unit, widest } from '../dom.js';
+import { h, m, s, onHoverOrFocus, unit, widest } from '../dom.js';
 import * as api from '../api.js';
-import { pieces, stopAt, stationAt, doneIn, isFinished } from '../guide.js';
-import { readout, rest } from '../readout.js';
+import { sentenceContent, stopAt, stationAt, doneIn, isFinished } from '../lesson_strip.js';
+import { readout, readoutDefault } from '../readout.js';
 import { counted, num } from '../ink.js';
 import { link as to } from '../route.js';
 import { term } from '../glossary.js';
-import { answer } from '../readable.js';
+import { answer } from '../answer.js';
 import { withTable, grid } from '../parts/table.js';
 import { meanOfHeads } from '../frames.js';
 import { applies, bestFirst, countApplying } from '../lesson_stops.js';
@@ -47,7 +47,7 @@ async function drawView(stage, context) {
       bestFirst(found).map(each => tour(each, model)),
     ),
   );
-  rest({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
+  readoutDefault({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
 }
 /** @type {(each: Lesson, model: Model) => HTMLElement} */
 function tour(each, model) {
@@ -131,7 +131,7 @@ function station(each, number) {
   );
   return h(
     'li',
-    onLook(
+    onHoverOrFocus(
       card,
       () => readout({ at: [each.teaches], path: each.model }),
       () => readout(),
@@ -196,10 +196,10 @@ async function opening({ model, run }) {
     h(
       'div.tells',
       h('h2', [...read, run.tokens.follows[q]].join(' → ')),
-      h('p.says', pieces(step.say)),
+      h('p.says', sentenceContent(step.say)),
       score === undefined
-        ? h('p', pieces(step.do))
-        : [softmax(), h('p.sum', pieces(step.do)), signs(run, chosen.at, score)],
+        ? h('p', sentenceContent(step.do))
+        : [softmax(), h('p.sum', sentenceContent(step.do)), signs(run, chosen.at, score)],
       h('p', h('a.begin', { href: closer }, 'Look closer'), moves ? skip : ''),
     ),
   );

@@ -1,15 +1,15 @@
 // Training on the page, step by step: with two inputs and one output, the whole function and its decision boundary can
 // be drawn. The server trains; the page draws one step.
 import { choice, slider } from '../parts/controls.js';
-import { h, icon, onLook, range, s, unit, ABOVE } from '../dom.js';
+import { h, icon, onHoverOrFocus, range, s, unit } from '../dom.js';
 import * as api from '../api.js';
 import { canvas, num, planeMap, rgb } from '../ink.js';
-import { rest, readout } from '../readout.js';
+import { readoutDefault, readout } from '../readout.js';
 import { keepFocus } from '../keyboard.js';
 import { edges } from '../parts/edges.js';
-import { contour } from '../parts/planes.js';
+import { contour, planeFrame } from '../parts/planes.js';
 import { isCalm } from '../motion.js';
-import { settle } from '../route.js';
+import { replaceAddress } from '../route.js';
 import { withTable } from '../parts/table.js';
 
 const PROBLEMS = { and: 'AND', or: 'OR', xor: 'XOR' };
@@ -48,7 +48,7 @@ export async function plane(stage, { model, params, signal }) {
     if (mine !== turn) return;
     now = found;
     state.step = found.step;
-    settle({ step: found.step, problem: state.problem, seed: state.seed });
+    replaceAddress({ step: found.step, problem: state.problem, seed: state.seed });
     draw();
   }
   function stop() {
@@ -84,7 +84,7 @@ export async function plane(stage, { model, params, signal }) {
     kept();
     panel.replaceChildren(...controls());
     if (held) panel.querySelector(`[data-act="${held}"]`)?.focus();
-    rest({
+    readoutDefault({
       at: [`step ${now.step} of ${now.last}: ${now.mistakes} of ${now.points.length} points wrong`],
       path: kind === 'mlp' ? 'loss' : 'mistakes',
       value: kind === 'mlp' ? now.loss : now.mistakes,
@@ -101,7 +101,7 @@ export async function plane(stage, { model, params, signal }) {
       h('h2', kind === 'mlp' ? 'An MLP learns by gradient descent' : 'A perceptron learns by its rule'),
       choice(
         'Problem',
-        Object.entries(PROBLEMS).map(([key, name]) => [key, name, { 'data-act': key }]),
+        Object.entries(PROBLEMS).map(([key, text]) => ({ key, text, more: { 'data-act': key } })),
         state.problem,
         problem => go({ problem, step: 0 }),
       ),
@@ -185,7 +185,8 @@ function network(now, width, height) {
     x: x1,
     y: spread(now.hidden.length, k),
     map,
-    told: sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]),
+    told:
+      now.kind === 'mlp' ? sumOf(now.weights['layers.0.linear.weight'][k], now.weights['layers.0.linear.bias'][k]) : '',
   }));
   /** @type {(from: Neuron, to: Neuron, value: number, path: string) => WeightLine} */
   const line = (from, to, value, path) => ({
@@ -196,19 +197,19 @@ function network(now, width, height) {
     path,
   });
   const output = { name: 'the output', x: width, y: height / 2 };
-  const last = neurons.length ? neurons : inputs;
-  const lines = [
-    ...neurons.flatMap((to, j) =>
-      inputs.map((from, i) =>
-        line(from, to, now.weights['layers.0.linear.weight'][j][i], `layers.0.linear.weight[${j}, ${i}]`),
-      ),
-    ),
-    ...last.map((from, i) =>
-      neurons.length
-        ? line(from, output, now.weights['output.linear.weight'][0][i], `output.linear.weight[0, ${i}]`)
-        : line(from, output, now.weights.weight[i], `weight[${i}]`),
-    ),
-  ];
+  const lines =
+    now.kind === 'perceptron'
+      ? inputs.map((from, i) => line(from, output, now.weights.weight[i], `weight[${i}]`))
+      : [
+          ...neurons.flatMap((to, j) =>
+            inputs.map((from, i) =>
+              line(from, to, now.weights['layers.0.linear.weight'][j][i], `layers.0.linear.weight[${j}, ${i}]`),
+            ),
+          ),
+          ...neurons.map((from, i) =>
+            line(from, output, now.weights['output.linear.weight'][0][i], `output.linear.weight[0, ${i}]`),
+          ),
+        ];
   const { el, ctx } = canvas(width, height);
   for (const { x, y, map } of [...inputs, ...neurons]) ctx.drawImage(planeMap(map, shade), x, y - side / 2, side, side);
   const frames = [...inputs, ...neurons].map(({ name, x, y, told }) => {
@@ -218,7 +219,7 @@ function network(now, width, height) {
       s('title', told ? `${name}: ${told}` : name),
     );
     const look = () => readout({ at: [name], path: told });
-    return told ? onLook(frame, look, () => readout()) : frame;
+    return told ? onHoverOrFocus(frame, look, () => readout()) : frame;
   });
   const names = inputs.map(({ name, x, y }) =>
     s('text.tick', { x: x - 6 * u, y: y + 5 * u, 'text-anchor': 'end' }, name),
@@ -262,32 +263,18 @@ function drawn(now, size) {
   const line = pieces
     .map(([[a, b], [c, d]]) => `M${place(a)} ${side - place(b)}L${place(c)} ${side - place(d)}`)
     .join('');
-  const ticks = [0, 1].flatMap(value => [
-    s('text.tick', { x: place(value), y: side + 18 * u, ...ABOVE }, String(value)),
-    s('text.tick', { x: -8 * u, y: side - place(value) + 5 * u, 'text-anchor': 'end' }, String(value)),
-  ]);
-  const svg = s(
-    'svg',
-    {
-      width: side + 2 * edge,
-      height: side + 2 * edge,
-      viewBox: `${-edge} ${-edge} ${side + 2 * edge} ${side + 2 * edge}`,
-      role: 'img',
-      'aria-label':
-        `The network’s output over the plane after ${now.step} steps; ` +
-        `${now.mistakes} of ${now.points.length} points lie on the wrong side`,
-    },
+  const ticks = [0, 1].flatMap(value => ['x', 'y'].map(axis => ({ axis, at: place(value), text: String(value) })));
+  const label =
+    `The network’s output over the plane after ${now.step} steps; ` +
+    `${now.mistakes} of ${now.points.length} points lie on the wrong side`;
+  const box = planeFrame(
+    { el, side, edge, label, ticks },
     s('path.boundary', { d: line }),
     arrow(now, place, side, u),
     marks,
-    ticks,
     s('text.tick', { x: side, y: side + 18 * u, 'text-anchor': 'end' }, 'x1'),
     s('text.tick', { x: -8 * u, y: 10 * u, 'text-anchor': 'end' }, 'x2'),
   );
-  el.style.left = `${edge}px`;
-  el.style.top = `${edge}px`;
-  const box = h('div.heat.planeheat', { style: `width:${side + 2 * edge}px;height:${side + 2 * edge}px` });
-  box.append(el, svg);
   return withTable(box, 'The points and the network’s outputs', () => ({
     corner: 'point',
     columns: ['x1', 'x2', 'wanted', 'output'],
@@ -312,7 +299,7 @@ function ground(now, ctx, side, place) {
   ctx.drawImage(planeMap(now.grid, colour), 0, 0, side, side);
 }
 // The corners of the region where w · x + b > 0, in order; those on the line are marked.
-/** @type {(weights: Plane['weights']) => Corner[]} */
+/** @type {(weights: PerceptronWeights) => Corner[]} */
 function halfPlane({ weight: [w1, w2], bias }) {
   /** @type {(corner: Corner) => number} */
   const sum = ([a, b]) => w1 * a + w2 * b + bias;
@@ -332,7 +319,7 @@ function halfPlane({ weight: [w1, w2], bias }) {
     return v > 0 ? [from, ...cut] : cut;
   });
 }
-/** @type {(weights: Plane['weights']) => number[][][]} */
+/** @type {(weights: PerceptronWeights) => number[][][]} */
 function straight(weights) {
   const ends = halfPlane(weights).flatMap(([x, y, cut]) => (cut ? [[x, y]] : []));
   return ends.length === 2 ? [ends] : [];
@@ -340,8 +327,8 @@ function straight(weights) {
 // The weights of a perceptron are perpendicular to its line.
 /** @type {(now: Plane, place: (value: number) => number, side: number, u: number) => SVGElement | null} */
 function arrow(now, place, side, u) {
+  if (now.kind !== 'perceptron' || Math.hypot(...now.weights.weight) === 0) return null;
   const w = now.weights.weight;
-  if (now.kind !== 'perceptron' || !w || Math.hypot(...w) === 0) return null;
   const long = Math.hypot(...w);
   const off = (0.5 * (w[0] + w[1]) + now.weights.bias) / (long * long); // from the middle to the line
   const [a, b] = [0.5 - off * w[0], 0.5 - off * w[1]];

@@ -2,8 +2,8 @@
 import { select, field } from '../parts/controls.js';
 import { fill, h, formula } from '../dom.js';
 import * as api from '../api.js';
-import { rest } from '../readout.js';
-import { settle } from '../route.js';
+import { readoutDefault } from '../readout.js';
+import { replaceAddress } from '../route.js';
 import { keepFocus } from '../keyboard.js';
 
 /** @type {View} */
@@ -86,7 +86,7 @@ const table = ([head, ...rows]) =>
 async function drawView(stage, { params }) {
   const box = h('div.practice');
   stage.append(box);
-  rest({ at: ['Practice'], path: 'exercises with checked answers' });
+  readoutDefault({ at: ['Practice'], path: 'exercises with checked answers' });
   try {
     topics = await api.topics();
     const asked = named(params.get('exercise')) ?? now?.exercise;
@@ -114,7 +114,7 @@ async function showExercise(box, topic, seed, focus = false) {
     if (mine !== turn) return; // another topic was chosen meanwhile
     now = begin(found);
   }
-  settle({ exercise: `${topic}.${seed}` });
+  replaceAddress({ exercise: `${topic}.${seed}` });
   const input = drawExercise(box);
   focus ? input.focus() : back();
 }
@@ -163,7 +163,7 @@ function drawExercise(box) {
         'Topic',
         select(
           'Topic',
-          topics.map(({ name, title }) => [name, title]),
+          topics.map(({ name, title }) => ({ key: name, text: title })),
           topic,
           name => showExercise(box, name, seed).catch(failed),
         ),

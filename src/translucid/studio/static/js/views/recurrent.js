@@ -1,19 +1,19 @@
 // Recurrent: the gates at each word, the units that change most, and one step worked out.
 import { choice, panelHead } from '../parts/controls.js';
-import { arrowsMove, onKeys } from '../keyboard.js';
+import { arrowsMoveFocus, onKeys } from '../keyboard.js';
 import { entryAt, isRecurrent, pointAt } from '../anatomy.js';
 import { fill, h, unit, range } from '../dom.js';
-import { UNIT_SCALE, canvas, css, num } from '../ink.js';
+import { UNIT_SCALE, canvas, cssColour, num } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { go, settle } from '../route.js';
-import { turnOff } from '../parts/switch.js';
-import { rest, word } from '../readout.js';
-import { definition, addressOf, terms } from '../parts/terms.js';
+import * as highlight from '../highlight.js';
+import { go, replaceAddress } from '../route.js';
+import { openWhatIfWithout } from '../parts/switch.js';
+import { readoutDefault, wordElement } from '../readout.js';
+import { definition, addressOf, termsPanel } from '../parts/terms.js';
 import { headRoom } from '../parts/heatmap.js';
-import { clearFor } from '../motion.js';
+import { crossFade } from '../motion.js';
 import { sumTable } from '../parts/table.js';
-import { strips, unitLines, TITLE } from '../parts/strip.js';
+import { gateRows, unitLines, TITLE } from '../parts/gate_rows.js';
 
 const ROWS = {
   // in the order of the sum
@@ -72,11 +72,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   let turn = 0;
   /** @type {DrawnLayer} */
   let now;
-  const about = link.steady();
+  const about = highlight.stickyKeys();
   /** @type {(changes: Partial<UnitChoice>, focus?: string) => Promise<void>} */
   const change = (changes, focus) => {
     Object.assign(at, changes);
-    settle({ at: scopes[at.scope].scope, unit: at.unit });
+    replaceAddress({ at: scopes[at.scope].scope, unit: at.unit });
     return draw(focus);
   };
 
@@ -96,13 +96,13 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const keys = words.map((_, i) => `${side}:${i}`);
     const memory = data.byPoint.cell ?? data.byPoint.hidden;
     now = { here, group, loaded, data, chosen, own, side, words, keys, memory, order: byChange(memory) };
-    link.clear(left, right);
-    const turned = clearFor(mid);
+    highlight.clear(left, right);
+    const turned = crossFade(mid);
     drawLeft();
     drawStrips();
     turned();
     await work();
-    link.paint();
+    highlight.paint();
     if (focus) left.querySelector(`.${focus} [aria-pressed="true"]`)?.focus();
   }
 
@@ -111,7 +111,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     left.append(
       choice(
         'Which layer',
-        scopes.map((each, k) => [k, [each.name, h('span', each.note)]]),
+        scopes.map((each, k) => ({ key: k, text: [each.name, h('span', each.note)] })),
         at.scope,
         scope => change({ scope, unit: null }, 'kinds'),
         { kind: 'kinds' },
@@ -148,7 +148,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
       now.order.length > told.length ? h('p.kicker', `${now.order.length - told.length} more change less`) : null,
     );
-    arrowsMove(list);
+    arrowsMoveFocus(list);
     const name = now.data.byPoint.cell ? 'cell' : 'state';
     left.append(
       h('h3.gridname', { title: `Total change of a unit’s ${name} from token to token` }, `Units by change of ${name}`),
@@ -188,7 +188,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const roll = h('div.roll'); // very many words: beads stay 3 px wide, and the strips roll
     mid.append(roll);
     roll.append(
-      strips(groups, {
+      gateRows(groups, {
         title: `${now.here.full}: gates and states`,
         words: now.words,
         keys: now.keys,
@@ -238,7 +238,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const [mean, python] = row.gate ? ['mean', '.mean()'] : ['root mean square', '.square().mean().sqrt()'];
     const of = one ? `unit ${at.unit}` : `${mean} over ${now.loaded[g].units} units`;
     return {
-      at: [word(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${of}`],
+      at: [wordElement(now.words[i]), `: ${row.name}${row.gate ? ' gate' : ''}, ${of}`],
       path: `${each.scope}.${row.point}[${i}, ${one ? `${at.unit}]` : `:]${python}`}`,
       value: row.values[i],
       scale: row.scale,
@@ -265,7 +265,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const told = (text, point, letter, i) => [
       text,
       ' at ‘',
-      word(now.words[i]),
+      wordElement(now.words[i]),
       '’: ',
       h('span.n', `${letter} ${num(rows[point][i])}`),
     ];
@@ -288,7 +288,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
 
   // ---- right: one step
   function placeOf() {
-    const { row } = link.cellOfKeys(about(), now.keys, []);
+    const { row } = highlight.cellOfKeys(about(), now.keys, []);
     if (row !== null) return row;
     const gate = rowsOf(now.data, at.unit, now.own).find(
       each => each.point === (now.here.cell === 'gru' ? 'update_gate' : 'forget_gate'),
@@ -300,12 +300,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const i = placeOf();
     const rows = rowsOf(now.data, at.unit, now.own);
     const memory = rows.find(row => row.point === (now.data.byPoint.cell ? 'cell' : 'hidden'));
-    if (memory && !link.state.hover.length) rest(reads(now.chosen, memory, i));
+    if (memory && !highlight.state.hover.length) readoutDefault(reads(now.chosen, memory, i));
     const head = panelHead(now.here.full, [
       at.unit === null ? 'All units' : `Unit ${at.unit}`,
       ' at ',
-      word(now.words[i]),
-      now.side === 'tgt' ? [' → ', word(run.tokens.follows[i] ?? '')] : '',
+      wordElement(now.words[i]),
+      now.side === 'tgt' ? [' → ', wordElement(run.tokens.follows[i] ?? '')] : '',
     ]);
     const sums = at.unit === null ? means(rows, i) : await steps(i, at.unit);
     if (state !== now || i !== placeOf() || state.shown === i) return;
@@ -355,11 +355,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const opened = await Promise.all(
       states.map(point => api.terms(run.run, addressOf(`${now.here.scope}.${point}`, [i, k], [i, k]))),
     );
-    return opened.map((one, p) => [p ? h('hr.rule') : null, terms(run, one)]);
+    return opened.map((one, p) => [p ? h('hr.rule') : null, termsPanel(run, one)]);
   }
 
   await draw();
-  link.onLooked(signal, about, () => work().catch(() => {}));
+  highlight.onActiveKeys(signal, about, () => work().catch(() => {}));
   onKeys(signal, event => {
     if (event.defaultPrevented) return;
     /** @type {(v: number, n: number) => number} */
@@ -374,7 +374,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       });
     if (event.key === ']') unitBy(1);
     else if (event.key === '[') unitBy(-1);
-    else if (event.key === 'o') turnOff(model, `${now.here.scope}.hidden`);
+    else if (event.key === 'o') openWhatIfWithout(model, `${now.here.scope}.hidden`);
     else if (event.key === 'Backspace') {
       event.preventDefault();
       go('flow', { at: `${now.here.scope}.hidden`, i: null });
@@ -382,9 +382,9 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       event.preventDefault();
       change({ scope: round(at.scope + (event.key === 'ArrowDown' ? 1 : -1), scopes.length), unit: null });
     } else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
-      const { row } = link.cellOfKeys(link.state.pins, now.keys, []);
+      const { row } = highlight.cellOfKeys(highlight.state.pins, now.keys, []);
       const to = row === null ? 0 : row + (event.key === 'ArrowRight' ? 1 : -1);
-      if (to >= 0 && to < now.words.length && to !== row) link.pin([now.keys[to]]);
+      if (to >= 0 && to < now.words.length && to !== row) highlight.pin([now.keys[to]]);
     }
   });
 }
@@ -492,7 +492,7 @@ function mini(table, k) {
   const values = table.map(row => row[k]);
   const most = Math.max(1e-6, ...values.map(Math.abs));
   values.forEach((v, i) => {
-    ctx.fillStyle = css(v, { kind: 'div', max: most });
+    ctx.fillStyle = cssColour(v, { kind: 'div', max: most });
     ctx.fillRect((64 * i) / values.length, 0, 64 / values.length, 8);
   });
   return el;

@@ -1,13 +1,13 @@
 // Sampling: settings, sampled texts, and for each token its sampling distribution beside the model's own.
-import { sentence } from '../parts/pairs.js';
+import { joinWords } from '../parts/pairs.js';
 import { choice, panelHead, slider } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { h } from '../dom.js';
 import { UNIT_SCALE, num } from '../ink.js';
 import * as api from '../api.js';
-import { rest, word } from '../readout.js';
-import { go, settle, anything, between } from '../route.js';
-import { share, shifts } from '../parts/bars.js';
+import { readoutDefault, wordElement } from '../readout.js';
+import { go, replaceAddress, anyValue, between } from '../route.js';
+import { probabilityText, changeBars } from '../parts/bars.js';
 import { latest } from '../api.js';
 
 // Each setting: its key in the address, its label, its range and step, and its neutral value.
@@ -18,8 +18,8 @@ const DIALS = [
   { key: 'repetition_penalty', name: 'repetition', min: 1, max: 3, step: 0.1, idle: 1 },
   { key: 'seed', name: 'seed', min: 0, max: 99, step: 1, idle: 0 },
 ];
-export const dialsInLink = Object.fromEntries(
-  DIALS.map(({ key, min, max }) => [key, key === 'seed' ? anything : between(min, max)]),
+export const samplingLinkParts = Object.fromEntries(
+  DIALS.map(({ key, min, max }) => [key, key === 'seed' ? anyValue : between(min, max)]),
 );
 /** @type {(dial: Dial, text: string | null) => number} */
 const inRange = (dial, text) => {
@@ -35,9 +35,10 @@ const said = (dial, value) =>
       : String(Number(value.toFixed(2)));
 
 // The two ways to generate: search and sampling.
+const MODES = ['search', 'sample'].map(key => ({ key, text: key }));
 /** @type {(mode: string) => HTMLElement} */
 export const modes = mode =>
-  choice('Sampling settings', ['search', 'sample'], mode, each =>
+  choice('Sampling settings', MODES, mode, each =>
     go('decode', { mode: each === 'search' ? null : each, step: null, node: null, force: null }),
   );
 
@@ -83,7 +84,7 @@ export async function sample(stage, { run, params, signal }) {
   }
   async function draw() {
     const given = asked();
-    settle({ ...Object.fromEntries(DIALS.map(({ key }) => [key, given[key] ?? null])), step: state.step });
+    replaceAddress({ ...Object.fromEntries(DIALS.map(({ key }) => [key, given[key] ?? null])), step: state.step });
     let found;
     try {
       found = await api.draws(run.run, given);
@@ -117,13 +118,13 @@ export async function sample(stage, { run, params, signal }) {
               'aria-label': `step ${i + 1}: ${each.word}`,
               onclick: () => {
                 state.step = i + 1;
-                settle({ step: state.step });
+                replaceAddress({ step: state.step });
                 show(found);
                 texts.querySelector('[aria-pressed="true"]')?.focus();
               },
             },
             each.word,
-            h('small.n', share(each.now[each.ids.indexOf(each.taken)])),
+            h('small.n', probabilityText(each.now[each.ids.indexOf(each.taken)])),
           ),
         ),
       ),
@@ -146,12 +147,12 @@ export async function sample(stage, { run, params, signal }) {
         h(
           'h2.word.after',
           before.length
-            ? sentence(before.map(each => each.word))
+            ? joinWords(before.map(each => each.word))
             : h('span.special', run.tokens.target.at(run.tokens.source.length ? 0 : -1)),
         ),
       ),
-      h('p', 'Sampled: ', word(step.word)),
-      shifts(
+      h('p', 'Sampled: ', wordElement(step.word)),
+      changeBars(
         step.words.map((text, i) => ({ word: text, before: step.before[i], now: step.now[i] })),
         { difference: false },
       ),
@@ -161,8 +162,8 @@ export async function sample(stage, { run, params, signal }) {
           'The outline is the model’s own probability, the fill the sampling distribution.',
       ),
     );
-    rest({
-      at: [`step ${state.step}: `, word(step.word)],
+    readoutDefault({
+      at: [`step ${state.step}: `, wordElement(step.word)],
       path: 'probability of being sampled',
       python: null,
       value: step.now[step.ids.indexOf(step.taken)],
@@ -175,7 +176,7 @@ export async function sample(stage, { run, params, signal }) {
     if (!by || !state.found) return;
     event.preventDefault();
     state.step = Math.min(state.found.steps.length, Math.max(1, state.step + by));
-    settle({ step: state.step });
+    replaceAddress({ step: state.step });
     show(state.found);
   });
   await draw();

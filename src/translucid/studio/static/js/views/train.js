@@ -1,14 +1,15 @@
 // Train: curves, gradient norms by layer, and the model's answer to one text at each saved step.
 import { slider } from '../parts/controls.js';
 import { plane } from './plane.js';
-import { h, icon, lastOf, special, unit, widest, range } from '../dom.js';
-import { num, packed, pixelCanvas, shade } from '../ink.js';
+import { h, icon, lastOf, isSpecialToken, unit, widest, range } from '../dom.js';
+import { packedPalette, pixelCanvas, shade } from '../ink.js';
 import * as api from '../api.js';
-import { settle, anything } from '../route.js';
-import { rest } from '../readout.js';
-import { follow, last, standing } from '../training.js';
-import { curve, amount } from '../parts/curve.js';
+import { replaceAddress, anyValue } from '../route.js';
+import { readoutDefault } from '../readout.js';
+import { follow, lastStep, statusText } from '../training.js';
+import { curve, significant } from '../parts/curve.js';
 import { norms } from '../parts/norms.js';
+import { probabilityBars } from '../parts/bars.js';
 import { headRoom, heatmap } from '../parts/heatmap.js';
 
 const CALM = 5000; // ms between two words of the resting read-out
@@ -31,7 +32,7 @@ export const train = {
       ? `Training on ${params.get('problem')?.toUpperCase() ?? 'the points'}, step by step …`
       : 'Train: computing …',
   keys: [['Space', 'pause the page (training continues)']],
-  linkParts: { problem: anything },
+  linkParts: { problem: anyValue },
 };
 
 /** @type {(stage: HTMLElement, shown: Shown) => Promise<void>} */
@@ -73,7 +74,7 @@ async function drawView(stage, { model, params, signal }) {
   document.addEventListener('keydown', press, { signal });
   signal.addEventListener('abort', trail.close);
   await new Promise(ready => {
-    trail.first = ready;
+    trail.first = () => ready(undefined);
     signal.addEventListener('abort', ready);
   });
 
@@ -94,19 +95,19 @@ async function drawView(stage, { model, params, signal }) {
     if (what === 'lost' || !paused) state();
     if (!paused && (what !== 'lost' || !parts)) show();
     if (paused) {
-      const more = last(data) - paused.at;
+      const more = lastStep(data) - paused.at;
       hold.replaceChildren(icon('play'), more > 0 ? `Continue (${more.toLocaleString('en')} new steps)` : 'Continue');
     }
     trail.first?.();
   }
   function pause() {
-    paused = paused ? null : { at: last(data) };
+    paused = paused ? null : { at: lastStep(data) };
     hold.setAttribute('aria-pressed', String(Boolean(paused)));
     state();
     show();
   }
   function state() {
-    const [now, more] = standing(data);
+    const [now, more] = statusText(data);
     said.textContent = now;
     if (aside.textContent !== more) aside.textContent = more;
     hold.replaceChildren(icon(paused ? 'play' : 'pause'), paused ? 'Continue' : 'Pause the page');
@@ -173,7 +174,7 @@ async function drawView(stage, { model, params, signal }) {
     if (!about) return;
     parts ??= layout(about);
     const from = 0;
-    const to = Math.max(1, last(data));
+    const to = Math.max(1, lastStep(data));
     const each = { from, to };
     parts.loss.draw({ ...each, points: data.points, bad: data.bad });
     parts.score.draw({ ...each, points: data.valid.map(([step, value]) => [step, value]) });
@@ -184,7 +185,7 @@ async function drawView(stage, { model, params, signal }) {
     // do not hurry a screen reader that reads the status bar
     if (looking || performance.now() - rested < CALM) return;
     rested = performance.now();
-    rest(
+    readoutDefault(
       final
         ? {
             at: `loss at step ${final[0].toLocaleString('en')}`,
@@ -214,7 +215,7 @@ async function drawView(stage, { model, params, signal }) {
   /** @type {(step: number | null) => void} */
   function choose(step) {
     chosen = step === data.probes.at(-1)?.[0] ? null : step; // the newest stays the newest
-    settle({ step: chosen });
+    replaceAddress({ step: chosen });
     if (data.about) probes(data.about);
   }
   /** @type {(about: About) => void} */
@@ -286,7 +287,9 @@ async function drawView(stage, { model, params, signal }) {
     const labels = frame.rows.map(name => lastOf(name.split(' → ')));
     const lw = Math.min(
       W * 0.4,
-      Math.max(widest(labels, 0.875, { most: 16 }), widest(labels.filter(special), 0.875, { family: 'mono' })) / u + 14,
+      Math.max(widest(labels, 0.875, { most: 16 }), widest(labels.filter(isSpecialToken), 0.875, { family: 'mono' })) /
+        u +
+        14,
     );
     const room = headRoom(frame.columns, (W - lw * u) / cols, 0.875);
     const H = Math.max(60 * u, side.clientHeight - big.offsetTop + side.offsetTop - (room.labelHeight + 78) * u);
@@ -396,7 +399,7 @@ function thumb(frame, scaled) {
   if (!frame) return h('canvas');
   const [rows, cols] = frame.shape;
   const scale = scaled(frame);
-  const inks = packed(scale.kind);
+  const inks = packedPalette(scale.kind);
   return pixelCanvas(rows, cols, pixels => {
     for (let k = 0; k < rows * cols; k++) {
       const value = frame.number(k);
@@ -419,24 +422,11 @@ function spoken(answer, before) {
             h('span', { class: tags && tags[i] !== tag ? 'new' : null }, h('span.word', word), h('span.n', tag)),
           ),
         )
-      : h('p.n', answer.map(value => amount(Number(value))).join('  '));
+      : h('p.n', answer.map(value => significant(Number(value))).join('  '));
   }
   if (answer && typeof answer === 'object') {
     const rows = Object.entries(answer).sort((a, b) => b[1] - a[1]);
-    return h(
-      'div.bars',
-      rows
-        .slice(0, 6)
-        .map(([word, p], k) =>
-          h(
-            'div',
-            { class: k ? 'probrow' : 'probrow on' },
-            h('span.word', word),
-            h('span.track', h('i', { style: `width:${(100 * p).toFixed(2)}%;background:var(--accent)` })),
-            h('span.n', num(p, 3)),
-          ),
-        ),
-    );
+    return probabilityBars(rows.slice(0, 6).map(([word, p], k) => ({ word, p, on: k === 0 })));
   }
   return h('p.quiet', 'nothing');
 }
@@ -447,7 +437,11 @@ const words = (list, before) =>
     list.length
       ? list.flatMap((word, i) => [
           i ? ' ' : '',
-          h('span', { class: special(word) ? 'special' : before && !before.includes(word) ? 'new' : null }, word),
+          h(
+            'span',
+            { class: isSpecialToken(word) ? 'special' : before && !before.includes(word) ? 'new' : null },
+            word,
+          ),
         ])
       : h('span.quiet', 'nothing'),
   );

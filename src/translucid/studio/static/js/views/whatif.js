@@ -4,22 +4,23 @@ import { entryAt, entryOf } from '../anatomy.js';
 import { fill, formula, h, lastOf, mean } from '../dom.js';
 import { counted, num } from '../ink.js';
 import * as api from '../api.js';
-import * as link from '../link.js';
-import { rest } from '../readout.js';
-import { settle, among, anything, listed } from '../route.js';
-import { KINDS, headToggles, isChange, knob, said, titled } from '../parts/switch.js';
+import * as highlight from '../highlight.js';
+import { readoutDefault } from '../readout.js';
+import { replaceAddress, oneOf, anyValue, splitList } from '../route.js';
+import { KINDS, headToggles, isChange, switchButton, deltaText, nameAndPlace } from '../parts/switch.js';
 import { patchmap, patchOf, patchInLink } from '../parts/patchmap.js';
-import { shifts } from '../parts/bars.js';
+import { changeBars } from '../parts/bars.js';
 import { pairs } from '../parts/pairs.js';
 import { sumTable } from '../parts/table.js';
 import { latest } from '../api.js';
+import { numbersOf } from '../answer.js';
 import { changes, changesOf } from '../parts/changes.js';
 import { keepFocus, onKeys } from '../keyboard.js';
-import { clearFor } from '../motion.js';
+import { crossFade } from '../motion.js';
 
 const ORDERS = [
-  [false, 'by part'],
-  [true, 'by effect'],
+  { key: false, text: 'by part' },
+  { key: true, text: 'by effect' },
 ];
 /** @type {Record<string, string>} */
 const DISTRIBUTIONS = { label: 'labels', tags: 'tags', masked_tokens: 'tokens' };
@@ -56,16 +57,16 @@ export const whatif = {
   ],
   linkParts: {
     off: (value, { model }) => {
-      const unknown = listed(value).filter(
+      const unknown = splitList(value).filter(
         key => !model.switches.some(each => each.key === key.replace(/@(1?\d?\d|200)$/, '')),
       );
       return unknown.length ? `this model has no switch ${unknown.join(', ')}` : '';
     },
-    sort: among('effect'),
-    swap: anything,
-    instead: anything,
-    named: anything,
-    side: anything,
+    sort: oneOf('effect'),
+    swap: anyValue,
+    instead: anyValue,
+    named: anyValue,
+    side: anyValue,
     ...patchInLink,
   },
 };
@@ -128,7 +129,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   // ---- the switches
   function drawList() {
     drawChanges();
-    link.forget(list);
+    highlight.forget(list);
     const at = list.scrollTop;
     const back = keepFocus(/** @type {Element} */ (list.parentNode));
     const groups = Object.keys(KINDS).filter(kind => model.switches.some(each => each.kind === kind));
@@ -136,7 +137,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       list.replaceChildren(
         ...[...model.switches]
           .sort((a, b) => (delta(b) ?? -1) - (delta(a) ?? -1))
-          .map(each => knob(each, options(each))),
+          .map(each => switchButton(each, options(each))),
       );
     else
       list.replaceChildren(
@@ -144,11 +145,11 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           h('h3', KINDS[kind]),
           ...(kind === 'heads'
             ? headParts()
-            : model.switches.filter(each => each.kind === kind).map(each => knob(each, options(each)))),
+            : model.switches.filter(each => each.kind === kind).map(each => switchButton(each, options(each)))),
         ]),
       );
     list.scrollTop = at;
-    link.paint();
+    highlight.paint();
     const done = model.switches.filter(each => typeof delta(each) === 'number').length;
     bar.replaceChildren(
       h(
@@ -162,7 +163,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       ),
       choice('Order', ORDERS, state.sorted, sorted => {
         state.sorted = sorted;
-        settle({ sort: sorted ? 'effect' : null });
+        replaceAddress({ sort: sorted ? 'effect' : null });
         drawList();
         list.scrollTop = 0;
       }),
@@ -182,7 +183,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
       )
       .concat(
         heads.some(each => typeof delta(each) === 'number' && !state.off.has(each.key))
-          ? h('p.tail', `Colour shows Δ; full colour is ${said(largest)}.`)
+          ? h('p.tail', `Colour shows Δ; full colour is ${deltaText(largest)}.`)
           : [],
       );
   }
@@ -216,7 +217,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   function toggle(each) {
     state.off.has(each.key) ? state.off.delete(each.key) : state.off.add(each.key);
     state.strength.delete(each.key);
-    settle({ off: offKeys().join(',') || null });
+    replaceAddress({ off: offKeys().join(',') || null });
     drawList();
     refresh();
   }
@@ -229,7 +230,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   /** @type {(key: string, percent: number) => void} */
   function weaken(key, percent) {
     state.strength.set(key, percent);
-    settle({ off: offKeys().join(',') });
+    replaceAddress({ off: offKeys().join(',') });
     refreshSoon();
   }
   const refreshSoon = latest(() => refresh());
@@ -244,7 +245,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   /** @type {(name: string) => void} */
   function rename(name) {
     state.name = name;
-    settle({ named: name.trim() || null });
+    replaceAddress({ named: name.trim() || null });
   }
   function restore() {
     state.name = '';
@@ -252,7 +253,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     state.strength.clear();
     state.swap = null;
     state.instead = null;
-    settle({ off: null, swap: null, instead: null, named: null });
+    replaceAddress({ off: null, swap: null, instead: null, named: null });
     drawList();
     refresh();
   }
@@ -260,14 +261,14 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   function swap(at, word) {
     state.swap = word.trim() && word.trim() !== words[at][0] ? [at, word.trim()] : null;
     state.instead = null;
-    settle({ swap: state.swap ? state.swap.join(':') : null, instead: null });
+    replaceAddress({ swap: state.swap ? state.swap.join(':') : null, instead: null });
     refresh();
   }
   /** @type {(text: string) => void} */
   function replaceText(text) {
     state.swap = null;
     state.instead = text.trim() && text.trim() !== run.text ? text.trim() : null;
-    settle({ swap: null, instead: state.instead });
+    replaceAddress({ swap: null, instead: state.instead });
     refresh();
   }
 
@@ -307,7 +308,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     }
     drawMid(found, changed, other);
     await drawPanel(found, changed, other, turn);
-    link.paint();
+    highlight.paint();
   }
   function sentenceLine() {
     const line = h(
@@ -380,7 +381,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   /** @type {(found: Difference, changed: boolean, other: Run) => void} */
   function drawMid(found, changed, other) {
     const back = keepFocus(mid);
-    const turned = clearFor(mid);
+    const turned = crossFade(mid);
     fillMid(found, changed, other);
     back();
     turned();
@@ -424,7 +425,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         keyOf: i => (found.says[0].length > 1 ? `${side}:${i}` : 'src:0'),
       }),
     );
-    const more = model.outputs === 'values' ? found.answers[0].length - found.says[0].length : 0;
+    const more = model.outputs === 'values' ? numbersOf({ answer: found.answers[0] }).length - found.says[0].length : 0;
     if (more) mid.append(h('p.tail', `${more.toLocaleString('en')} more values are not shown.`));
     if (forced && changed) mid.append(freely(run, other));
     if (!changed) {
@@ -435,12 +436,15 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
             `${numeric ? 'change a number' : 'swap a word'}: differences between the two runs appear here.`,
         ),
       );
-      rest({ at: ['as trained'], path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}` });
+      readoutDefault({
+        at: ['as trained'],
+        path: `loss ${found.loss[0] === null ? 'unknown' : num(found.loss[0], 4)}`,
+      });
       return;
     }
     if (model.outputs === 'values') {
       mid.append(h('p.quiet.hint', 'A row of numbers has no tokens to compare.'));
-      rest({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
+      readoutDefault({ at: ['changed'], path: found.first ? `first differs at ${found.first}` : 'no table of tokens' });
       return;
     }
     patches = patchmap({ run, other, found, state: state.patch });
@@ -470,7 +474,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         largest
           .slice(0, SHOWN)
           .map(({ each, effect }) =>
-            h('li', h('button', { onclick: () => toggle(each) }, each.name, h('span.n', ` Δ ${said(effect)}`))),
+            h('li', h('button', { onclick: () => toggle(each) }, each.name, h('span.n', ` Δ ${deltaText(effect)}`))),
           ),
       ),
     );
@@ -484,7 +488,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     const head = [];
     const back = () => h('button.edit.restore', { title: 'Undo all changes (Backspace)', onclick: restore }, 'Restore');
     if (chosen.length === 1) {
-      const { what, where } = titled(chosen[0].name);
+      const { what, where } = nameAndPlace(chosen[0].name);
       head.push(
         panelHead(
           where || KINDS[chosen[0].kind],
@@ -520,7 +524,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
     if (v) {
       const worst = v.indexOf(Math.max(...v));
       const [a, b] = await Promise.all(
-        [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.only(worst) })),
+        [run, other].map(each => api.step(each.run, worst, { k: 60, positions: api.onlyPosition(worst) })),
       );
       if (turn !== state.turn) return;
       /** @type {(likely: OneStep, id: number) => number} */
@@ -550,7 +554,7 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
           ),
           after.length ? h('div.word', { style: 'font-size:var(--t3)' }, after.join(' ')) : '',
         ),
-        shifts(ids),
+        changeBars(ids),
         h('p.tail', 'Outline: as trained. Filled: now.'),
       );
       if (v.length > 1)

@@ -3,7 +3,7 @@ import { h, icon } from '../dom.js';
 
 // Scroll a box until an element is visible.
 /** @type {(box: Element | null, el: Element | null) => void} */
-export function rollTo(box, el) {
+export function scrollIntoBox(box, el) {
   if (!box || !el) return;
   const [outer, inner] = [box.getBoundingClientRect(), el.getBoundingClientRect()];
   /** @type {(low: number, high: number, first: number, last: number) => number} */
@@ -12,7 +12,7 @@ export function rollTo(box, el) {
   box.scrollTop += past(inner.top, inner.bottom, outer.top, outer.bottom);
 }
 /** @type {(box: HTMLElement, name: string, also?: { falls?: boolean }) => HTMLElement} */
-export function rolling(box, name, { falls = false } = {}) {
+export function withScrollButtons(box, name, { falls = false } = {}) {
   // falls: it may also be higher than its box
   /** @type {(across: number, along: number, sign: 'prev' | 'next', side: string) => HTMLButtonElement} */
   const way = (across, along, sign, side) =>

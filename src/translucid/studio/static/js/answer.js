@@ -1,7 +1,7 @@
 // The model's answer as text; and switching to another model on the same text. If it cannot read the text, it reads its
 // own example, and the page says so.
 import * as api from './api.js';
-import { special } from './dom.js';
+import { isSpecialToken } from './dom.js';
 import { num, MANY } from './ink.js';
 import { address, go } from './route.js';
 
@@ -35,7 +35,7 @@ async function unreadable({ m }, text) {
     const { tokens, unknown } = await api.run({ m, text });
     const side = tokens.source.length ? 'source' : 'target';
     const missing = new Set(unknown[side]);
-    const words = tokens[side].map((word, i) => ({ word, i })).filter(({ word }) => !special(word));
+    const words = tokens[side].map((word, i) => ({ word, i })).filter(({ word }) => !isSpecialToken(word));
     return words.length && words.every(({ i }) => missing.has(i)) ? 'none of its tokens are in the vocabulary' : '';
   } catch (error) {
     return api.refusal(error).replace(/^text: /, '');
@@ -53,7 +53,7 @@ export const otherModel = (model, others, wanted) =>
   others.find(each => each.m === wanted) ?? others.find(each => each.task === model.task) ?? others[0];
 
 // The answer of a run by kind: numbers, words, or the probabilities of labels.
-/** @type {(run: Run) => number[]} */
+/** @type {(run: Pick<Run, 'answer'>) => number[]} */
 export const numbersOf = ({ answer: given }) =>
   Array.isArray(given) ? given.flatMap(each => (typeof each === 'string' ? [] : [each ?? NaN])) : [];
 /** @type {(run: Run) => string[]} */

@@ -2,7 +2,7 @@
 // Keys: src:2 (a word of the source), tgt:5 (a row of the decoder), unit:37, head:1.2.
 // Marks are found through a map from key to elements; the page is never searched.
 import { latest } from './api.js';
-import { onLook } from './dom.js';
+import { onHoverOrFocus } from './dom.js';
 
 /** @type {Map<string, Set<Mark>>} */
 const marks = new Map(); // key -> Set of { el, keys }
@@ -45,7 +45,7 @@ export function clear(...boxes) {
   }
 }
 export function paint() {
-  const keys = looked();
+  const keys = activeKeys();
   /** @type {Set<Mark>} */
   const now = new Set();
   for (const key of keys) for (const entry of marks.get(key) ?? []) now.add(entry);
@@ -62,7 +62,7 @@ export function paint() {
   meant = sought;
 }
 // Scroll to what a lesson highlights.
-export function reveal() {
+export function scrollToMeant() {
   for (const { el } of meant) if (el instanceof HTMLElement) el.scrollIntoView({ block: 'nearest' });
 }
 /** @type {(keys?: string[]) => void} */
@@ -92,7 +92,7 @@ export function onChange(f) {
 }
 // Call act(keysOf()) shortly after the hovered or pinned keys change, until the signal is aborted.
 /** @type {<K>(signal: AbortSignal, keysOf: () => K, act: (keys: K) => unknown) => void} */
-export function onLooked(signal, keysOf, act) {
+export function onActiveKeys(signal, keysOf, act) {
   const soon = latest(act);
   let waiting = 0;
   const stop = onChange(() => {
@@ -111,17 +111,17 @@ export function pinned(side, nth = 0) {
 }
 // Hover or focus on an element highlights its keys.
 /** @type {<E extends Element>(el: E, keys: string[]) => E} */
-export const lights = (el, keys) =>
-  onLook(
+export const hoverable = (el, keys) =>
+  onHoverOrFocus(
     el,
     () => hover(keys),
     () => hover([]),
   );
 // Hover highlights the element's keys, a click pins them.
 /** @type {<E extends Element>(el: E, keys: string[], also?: { over?: () => void; out?: () => void }) => E} */
-export function alive(el, keys, { over, out } = {}) {
-  lights(el, keys);
-  if (over && out) onLook(el, over, out);
+export function clickable(el, keys, { over, out } = {}) {
+  hoverable(el, keys);
+  if (over && out) onHoverOrFocus(el, over, out);
   el.addEventListener('click', () => pin(keys));
   return mark(el, ...keys);
 }
@@ -129,7 +129,7 @@ export function alive(el, keys, { over, out } = {}) {
 // The subject of a panel: pinned keys, else hovered ones, else the last hovered ones, so that it stays while the
 // pointer moves to it.
 /** @type {() => () => string[]} */
-export function steady() {
+export function stickyKeys() {
   /** @type {string[]} */
   let last = [];
   return () => {
@@ -138,7 +138,7 @@ export function steady() {
   };
 }
 /** @type {() => string[]} */
-export const looked = () => (state.hover.length ? state.hover : state.pins);
+export const activeKeys = () => (state.hover.length ? state.hover : state.pins);
 
 // ---- the row and column of a table that keys select. In self-attention, rows and columns are the same words, so the
 // first key is the row and the second the column.
@@ -196,4 +196,4 @@ function unfollow(act) {
   listeners.delete(act);
 }
 // How many marks and listeners there are: for the tests.
-export const held = () => ({ marks: marks.size, listeners: listeners.size });
+export const counts = () => ({ marks: marks.size, listeners: listeners.size });

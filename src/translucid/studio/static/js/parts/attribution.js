@@ -4,22 +4,19 @@ import { keepFocus } from '../keyboard.js';
 import { choice } from './controls.js';
 import { fill, h } from '../dom.js';
 import * as api from '../api.js';
-import { css, num, signed } from '../ink.js';
+import { cssColour, num, signed } from '../ink.js';
 import { withTable } from './table.js';
 import { title } from '../anatomy.js';
-import { readout, word } from '../readout.js';
+import { readout, wordElement } from '../readout.js';
 
 const SHOWN = 8; // parts that are listed separately
 const NEGLIGIBLE = 1e-4; // rounding error of a logit in the model's precision
-const WAYS = [
-  ['part', 'by part'],
-  ['token', 'by token'],
-];
+const WAYS = ['part', 'token'].map(key => ({ key, text: `by ${key}` }));
 let way = 'part'; // how it was last shown
 
 // asked: { position, output, transformer, word }; onpart(part, head) goes to a part.
 /** @type {(run: Run, asked: CreditQuestion, onpart: OnPart) => { el: HTMLElement; drawn: Promise<unknown> }} */
-export function credit(run, asked, onpart) {
+export function attribution(run, asked, onpart) {
   const box = h('section.credit', { 'aria-label': 'Lens and contributions' });
   /** @type {<T>(answer: Promise<T>, draw: (found: T) => HTMLElement[]) => Promise<void>} */
   const show = (answer, draw) => {
@@ -63,7 +60,7 @@ function byToken(run, found) {
   /** @type {CreditLine[]} */
   const lines = Object.entries({ source, target }).flatMap(([side, values]) =>
     values.map((value, i) => ({
-      name: [word(wordOf(side, i)), h('span.quiet', side === 'source' ? ' read' : ' before')],
+      name: [wordElement(wordOf(side, i)), h('span.quiet', side === 'source' ? ' read' : ' before')],
       text: `${wordOf(side, i)} (${side})`,
       value,
     })),
@@ -87,7 +84,12 @@ function parts(run, found, onpart) {
       fewer(lines).map(line => share(line, largest)),
       share({ name: 'norms and biases', value: found.remainder, quiet: true }, largest),
       isRounded && share({ name: 'not explained by these', value: found.rounding, quiet: true }, largest),
-      h('div.share.total', h('span.who', 'logit of ', word(found.word)), h('span'), h('span.n', num(found.logit, 3))),
+      h(
+        'div.share.total',
+        h('span.who', 'logit of ', wordElement(found.word)),
+        h('span'),
+        h('span.n', num(found.logit, 3)),
+      ),
     );
     withTable(box, 'Contributions', () => ({
       corner: way,
@@ -110,13 +112,13 @@ function parts(run, found, onpart) {
     draw();
   };
   choose(way);
-  return [h('header.row', h('h3', 'Contributions to ', word(found.word)), chooser), box];
+  return [h('header.row', h('h3', 'Contributions to ', wordElement(found.word)), chooser), box];
 }
 /** @type {(line: CreditLine, largest: number) => HTMLElement} */
 function share({ name, value, quiet, go }, largest) {
   const width = (50 * Math.min(1, Math.abs(value) / largest)).toFixed(2);
   const from = value < 0 ? (50 - Number(width)).toFixed(2) : '50';
-  const colour = css(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
+  const colour = cssColour(value < 0 ? -0.78 : 0.78, { kind: 'div', max: 1 });
   return h(
     'div.share',
     h('span', { class: quiet ? 'who quiet' : 'who' }, go ? h('button', { onclick: go }, name) : name),
@@ -132,7 +134,7 @@ function layers(found, { word: wanted }) {
       h(
         'div.share',
         h('span.who', h('span.quiet', after === 'embedding' ? after : `after ${after}`)),
-        h('span', { class: found.words[i] === wanted ? 'says same' : 'says' }, word(found.words[i])),
+        h('span', { class: found.words[i] === wanted ? 'says same' : 'says' }, wordElement(found.words[i])),
         h('span.n', num(found.probabilities[i], 3)),
       ),
     ),
@@ -163,8 +165,8 @@ function inputs(run, found) {
         {
           role: 'listitem',
           title: signed(value, 4),
-          style: `border-color:${css(value, scale)}`,
-          onmouseenter: () => readout({ at: [word(text), ': gradient × input'], value, scale, digits: 4 }),
+          style: `border-color:${cssColour(value, scale)}`,
+          onmouseenter: () => readout({ at: [wordElement(text), ': gradient × input'], value, scale, digits: 4 }),
           onmouseleave: () => readout(),
         },
         text,
@@ -178,7 +180,7 @@ function inputs(run, found) {
     note: `Of the ${found.unit} ${found.value}.`,
   }));
   return [
-    h('h3', 'Saliency of the input for ', word(found.word)),
+    h('h3', 'Saliency of the input for ', wordElement(found.word)),
     box,
     h('p.small.quiet', `Gradient × input with respect to the ${found.unit} ${num(found.value, 3)}.`),
   ];

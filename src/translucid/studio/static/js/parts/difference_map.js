@@ -1,10 +1,10 @@
 // How far each word's vector moved at each depth.
-import { h, s, special, unit, widest, nearestIndex, LEFT_OF, ABOVE } from '../dom.js';
-import { canvas, css, num, cssVariable } from '../ink.js';
-import * as link from '../link.js';
-import { readout, word } from '../readout.js';
+import { h, s, isSpecialToken, unit, widest, nearestIndex, svgWord, setAttributes, LEFT_OF, ABOVE } from '../dom.js';
+import { canvas, cssColour, num, cssVariable } from '../ink.js';
+import * as highlight from '../highlight.js';
+import { readout, wordElement } from '../readout.js';
 import { withTable } from './table.js';
-import { walks } from '../keyboard.js';
+import { arrowNavigation } from '../keyboard.js';
 
 /** @type {Record<string, string>} */
 const SHORT = {
@@ -40,17 +40,17 @@ function columns(depths) {
   return { names: found.map(each => each.name), groups };
 }
 /** @type {(table: RippleTable) => number} */
-export const started = table =>
+export const firstDifference = table =>
   table.depths.findIndex((_, d) => table.values[d].some(v => v === null || (v ?? 0) > 1e-6));
 
 // take(row, column): on click, besides pinning; chosen: the framed cell; told: the status bar's content.
 /** @type {(table: RippleTable, o: RippleOptions) => HTMLElement} */
-export function ripple(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
+export function differenceMap(table, { width, height, scale, keyOf, take, chosen, told, title: named, note }) {
   const u = unit();
   const { names, groups } = columns(table.depths);
   const nC = names.length;
   const nR = table.words.length;
-  const start = named ? -1 : started(table);
+  const start = named ? -1 : firstDifference(table);
   const lw = Math.min(130 * u, widest(table.words, 1) + 14 * u);
   const grouped = groups.some(each => each.to - each.from > 1);
   const lh = (grouped ? 50 : 28) * u;
@@ -69,7 +69,7 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
         ctx.strokeRect(lw + c * cw + 1.5, lh + r * ch + 1.5, cw - 3, ch - 3);
         continue;
       }
-      ctx.fillStyle = css(v ?? 0, scale);
+      ctx.fillStyle = cssColour(v ?? 0, scale);
       ctx.fillRect(lw + c * cw + 1, lh + r * ch + 1, cw - 2, ch - 2);
       if (v === null) {
         ctx.strokeStyle = line;
@@ -113,21 +113,20 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
       );
   table.words.forEach((w, r) =>
     svg.append(
-      link.mark(
-        s(
-          'text',
+      highlight.mark(
+        svgWord(
+          w,
           {
-            class: special(w) ? 'special' : 'word',
             x: lw - 10 * u,
             y: lh + (r + 0.5) * ch,
             ...LEFT_OF,
-            style: special(w) ? null : 'font-size:1rem',
+            style: isSpecialToken(w) ? null : 'font-size:1rem',
           },
-          w.length > 16 ? `${w.slice(0, 15)}…` : w,
+          16,
         ),
         keyOf(r),
       ),
-      link.mark(s('rect.band', { x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r)),
+      highlight.mark(s('rect.band', { x: lw, y: lh + r * ch, width: nC * cw, height: ch, rx: 2 }), keyOf(r)),
     ),
   );
   if (start >= 0)
@@ -143,24 +142,23 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   svg.append(frame);
   if (chosen && chosen[0] >= 0 && chosen[0] < nR)
     svg.append(s('rect.taken', { x: lw + chosen[1] * cw, y: lh + chosen[0] * ch, width: cw, height: ch, rx: 2 }));
-  walks(svg, {
+  arrowNavigation(svg, {
     name: title,
     area: { x: lw, y: lh, width: nC * cw, height: nR * ch },
     placeAt: (x, y) => [nearestIndex(Math.floor((y - lh) / ch), nR), nearestIndex(Math.floor((x - lw) / cw), nC)],
     start: () => [0, Math.max(0, start)],
     step: ([r, c], down, across) => [nearestIndex(r + down, nR), nearestIndex(c + across, nC)],
     look: ([r, c]) => {
-      for (const [key, value] of Object.entries({ x: lw + c * cw, y: lh + r * ch, visibility: 'visible' }))
-        frame.setAttribute(key, String(value));
-      link.hover([keyOf(r)]);
-      readout(told ? told(r, c) : reading(table, r, c, scale));
+      setAttributes(frame, { x: lw + c * cw, y: lh + r * ch, visibility: 'visible' });
+      highlight.hover([keyOf(r)]);
+      readout(told ? told(r, c) : differenceReading(table, r, c, scale));
     },
     leave: () => {
       frame.setAttribute('visibility', 'hidden');
-      link.hover([]);
+      highlight.hover([]);
       readout();
     },
-    take: ([r, c]) => (take ? take(r, c) : link.pin([keyOf(r)])),
+    take: ([r, c]) => (take ? take(r, c) : highlight.pin([keyOf(r)])),
   });
   return withTable(h('div.heat', { style: `width:${W}px;height:${H}px` }, el, svg), title, () => ({
     corner: 'token',
@@ -170,8 +168,8 @@ export function ripple(table, { width, height, scale, keyOf, take, chosen, told,
   }));
 }
 /** @type {(table: RippleTable, row: number, column: number, scale: Scale) => Reading} */
-export const reading = (table, r, c, scale) => ({
-  at: [word(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`],
+export const differenceReading = (table, r, c, scale) => ({
+  at: [wordElement(table.words[r]), `: moved by ${num(table.values[c][r] ?? NaN, 3)} of its length`],
   path: `${table.side}, ${table.depths[c]}  ‖new − old‖ ÷ ‖old‖`,
   value: table.values[c][r] ?? NaN,
   scale,

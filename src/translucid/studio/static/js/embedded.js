@@ -7,7 +7,7 @@ const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
 const OURS = new Set(['hashchange', 'resize']); // told by the place itself; all else happens in the box
 
-/** @type {(el: HTMLElement, given: any) => any} */
+/** @type {(el: HTMLElement, given: PlaceOptions & { style: string; markup: string }) => PlaceMade} */
 function makePlace(el, { ask, address, onaddress = () => {}, height, around, whole = false, style, markup }) {
   const page = el.ownerDocument;
   const events = new EventTarget();

@@ -1,8 +1,8 @@
 // Gates and states: one row for each, one cell per word; and lines of units over the words.
-import { walks } from '../keyboard.js';
-import { h, s, setAttributes, special, unit, short, isLabelled, nearestIndex, LEFT_OF } from '../dom.js';
-import { canvas, css, figure, fixed, textOn, num, cssVariable } from '../ink.js';
-import * as link from '../link.js';
+import { arrowNavigation } from '../keyboard.js';
+import { h, s, setAttributes, unit, isLabelled, nearestIndex, svgWord, LEFT_OF } from '../dom.js';
+import { canvas, cssColour, paintNumber, fixed, textOn, num, cssVariable } from '../ink.js';
+import * as highlight from '../highlight.js';
 import { readout } from '../readout.js';
 import { withTable } from './table.js';
 
@@ -13,7 +13,7 @@ export const TITLE = 30; // a group's heading, in units
 // groups: [{ title, note, chosen, rows: [{ name, letter, values, scale, gate }] }]
 // o: words, keys, labelWidth, labelHeight, slant, pitchX, pitchY, read(group, row, i), onpick(group)
 /** @type {(groups: StripGroup[], o: StripOptions) => HTMLElement} */
-export function strips(groups, o) {
+export function gateRows(groups, o) {
   const u = unit();
   const lw = o.labelWidth * u;
   const lh = o.labelHeight * u;
@@ -40,7 +40,7 @@ export function strips(groups, o) {
   placed.forEach((group, g) => svg.append(heading(group, g, o, u)));
   for (const { row, y: at } of lines)
     svg.append(
-      link.mark(
+      highlight.mark(
         s('text.gatename', { x: lw - 14 * u, y: at, ...LEFT_OF }, `${row.name} `, s('tspan.letter', row.letter)),
         `gate:${row.point}`,
       ),
@@ -73,7 +73,7 @@ function beads(ctx, { row, y }, o, { u, lw }) {
   ctx.fillRect(lw, y - 0.75 * u, o.words.length * o.pitchX, 1.5 * u);
   row.values.forEach((v, i) => {
     const x = lw + (i + 0.5) * o.pitchX;
-    ctx.fillStyle = css(v, row.scale);
+    ctx.fillStyle = cssColour(v, row.scale);
     ctx.beginPath();
     ctx.roundRect(x - wide / 2, y - high / 2, wide, high, Math.min(wide, high) / 2);
     ctx.fill();
@@ -81,9 +81,9 @@ function beads(ctx, { row, y }, o, { u, lw }) {
     ctx.lineWidth = 1;
     if (o.pitchX > 10 * u) ctx.stroke();
     if (o.pitchX >= 38 * u && high >= 17 * u) {
-      figure(ctx, o.pitchX < 60 * u ? narrow(v) : fixed(v), x, y + u, {
+      paintNumber(ctx, o.pitchX < 60 * u ? narrow(v) : fixed(v), x, y + u, {
         size: 14 * u,
-        ground: css(v, row.scale),
+        ground: cssColour(v, row.scale),
         fill: textOn(v, row.scale),
         room: high - 6 * u,
       });
@@ -101,18 +101,13 @@ function labels(svg, o, { u, lw, lh }) {
   const found = o.words.map((word, i) => {
     const x = lw + (i + 0.5) * o.pitchX;
     const y = lh - 9 * u;
-    const text = s(
-      'text',
-      {
-        class: special(word) ? 'special' : 'word',
-        x,
-        y,
-        'text-anchor': o.slant ? 'start' : 'middle',
-        transform: o.slant ? `rotate(-42 ${x} ${y})` : null,
-      },
-      short(word),
-    );
-    return link.alive(text, [o.keys[i]]);
+    const text = svgWord(word, {
+      x,
+      y,
+      'text-anchor': o.slant ? 'start' : 'middle',
+      transform: o.slant ? `rotate(-42 ${x} ${y})` : null,
+    });
+    return highlight.clickable(text, [o.keys[i]]);
   });
   svg.append(...found);
   return found;
@@ -132,7 +127,7 @@ function pointed(svg, words, lines, o, { u, lw, lh, n, H }) {
   /** @type {Step2D | null} */
   let at = null;
   const frame = () => {
-    const { row: i } = link.cellOfKeys(link.looked(), o.keys, []);
+    const { row: i } = highlight.cellOfKeys(highlight.activeKeys(), o.keys, []);
     for (const band of bands) {
       band.style.display = i === null ? 'none' : '';
       if (i !== null) setAttributes(band, { x: lw + i * o.pitchX });
@@ -153,23 +148,23 @@ function pointed(svg, words, lines, o, { u, lw, lh, n, H }) {
       const r = lines.findIndex(line => Math.abs(line.y - y) <= o.pitchY / 2);
       return i >= 0 && i < n && r >= 0 ? [r, i] : null;
     },
-    start: () => [0, link.cellOfKeys(link.state.pins, o.keys, []).row ?? 0],
+    start: () => [0, highlight.cellOfKeys(highlight.state.pins, o.keys, []).row ?? 0],
     step: ([r, i], down, across) => [nearestIndex(r + down, lines.length), nearestIndex(i + across, n)],
     look: place => {
       at = place;
-      link.hover([o.keys[place[1]]]);
+      highlight.hover([o.keys[place[1]]]);
       readout(o.read(lines[place[0]].g, lines[place[0]].row, place[1]));
     },
     leave: () => {
       at = null;
-      link.hover([]);
+      highlight.hover([]);
       frame();
       readout();
     },
-    take: ([, i]) => link.pin([o.keys[i]]),
+    take: ([, i]) => highlight.pin([o.keys[i]]),
   };
-  walks(svg, way);
-  link.follow(svg, frame);
+  arrowNavigation(svg, way);
+  highlight.follow(svg, frame);
 }
 
 // All units as thin lines over the words, the selected one on top.
@@ -214,7 +209,7 @@ export function unitLines(all, o) {
     svg.append(
       s('path.unitline', { d: line.map((v, i) => `${i ? 'L' : 'M'}${x(i)} ${y(v)}`).join('') }),
       ...(n <= 60 ? line : []).map((v, i) =>
-        link.mark(s('circle.unitdot', { cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i]),
+        highlight.mark(s('circle.unitdot', { cx: x(i), cy: y(v), r: Math.min(4.5 * u, o.pitchX / 3) }), o.keys[i]),
       ),
     );
   }

@@ -2,10 +2,10 @@
 // they name, and each stop is an address. Space returns to the stop, then continues.
 import { isPlainKey } from './keyboard.js';
 import { applies, bestFirst, countApplying, nearestStop, reasons, skippedBefore, stopNamed } from './lesson_stops.js';
-import { byId, h, icon, special, onLook } from './dom.js';
-import { address, go, link as to, written } from './route.js';
+import { byId, h, icon, isSpecialToken, onHoverOrFocus } from './dom.js';
+import { address, go, link as to, hashFor } from './route.js';
 import * as api from './api.js';
-import * as link from './link.js';
+import * as highlight from './highlight.js';
 import { num } from './ink.js';
 import { term } from './glossary.js';
 import { readout } from './readout.js';
@@ -23,7 +23,7 @@ export function stopAt(id, place, step) {
   const { params } = address();
   for (const [key, value] of params) if (KEPT.includes(key)) own.set(key, value);
   own.set('lesson', `${id}.${place}`);
-  return written(view, own);
+  return hashFor(view, own);
 }
 /** @type {(stop: OpenStop, place: number) => void} */
 function move({ id, lesson }, place) {
@@ -64,7 +64,7 @@ const lessonOf = async (run, id) =>
 // A link to a stop without a view opens the stop's view with its selection and pins; for a station, also its model and
 // sentence.
 /** @type {(found: Found) => Promise<string | null>} */
-export async function whole({ run, params }) {
+export async function completeAddress({ run, params }) {
   if (!/^#?\/?(lesson)?\?/.test(location.hash)) return null;
   const { id, place } = told();
   const own = id && !params.has('m') ? (await api.lessons()).find(each => each.id === id && each.m) : null;
@@ -73,17 +73,17 @@ export async function whole({ run, params }) {
   return id && step && applies(step) ? stopAt(id, place, step) : null;
 }
 /** @type {(view: string, found: Found) => Promise<void>} */
-export async function guide(view, { run }) {
+export async function drawStop(view, { run }) {
   const { id, place } = told();
   const el = byId('lesson');
   const held = el.contains(document.activeElement) ? document.activeElement?.className : null;
   const lesson = await lessonOf(run, id);
-  link.forget(el);
+  highlight.forget(el);
   el.hidden = lesson === null;
   const step = lesson?.steps[place - 1];
   now = null;
   if (!id || !run || !lesson || !step) {
-    link.state.meant = [];
+    highlight.state.meant = [];
     el.replaceChildren(...(lesson ? nowhere(lesson, place) : []));
     return;
   }
@@ -91,7 +91,7 @@ export async function guide(view, { run }) {
   const stop = now;
   if (!applies(step)) stop.instead = step.in_sentence ? another(lesson) : await instead(lesson, run);
   if (neighbour(stop, 1) === null) stop.after = await stationAfter(lesson);
-  link.state.meant = applies(step) && !away(stop) ? step.light : [];
+  highlight.state.meant = applies(step) && !away(stop) ? step.light : [];
   el.replaceChildren(...drawn(stop));
   if (held) (el.querySelector(`.${held.split(' ')[0]}`) ?? el.querySelector('.onward'))?.focus();
 }
@@ -132,11 +132,11 @@ function drawn(stop) {
       { 'aria-live': 'polite' },
       applies(step)
         ? [
-            h('p.says', pieces(step.say)),
+            h('p.says', sentenceContent(step.say)),
             h(
               'p.task',
               h('b', 'Do: '),
-              pieces(step.do),
+              sentenceContent(step.do),
               skipped.length ? h('span.quiet', ` Skipped: ${reasons(skipped)}.`) : '',
             ),
             answer?.line,
@@ -249,7 +249,7 @@ function task(run, id, place) {
     const found = await api.check(run.run, id, place, location.hash);
     if (found.done) remember(key);
     line.className = `check ${found.done ? 'right' : 'wrong'}`;
-    line.replaceChildren(found.done ? '✓ ' : '✗ ', ...pieces(found.say));
+    line.replaceChildren(found.done ? '✓ ' : '✗ ', ...sentenceContent(found.say));
     line.scrollIntoView({ block: 'nearest' });
   }
   return { line, button };
@@ -257,11 +257,11 @@ function task(run, id, place) {
 
 // ---- sentences: text, words, numbers, nouns
 /** @type {(list: Piece[]) => (string | HTMLElement)[]} */
-export function pieces(list) {
+export function sentenceContent(list) {
   const all = list.map((piece, k) => {
     if (piece.value !== undefined) return number(piece, piece.value, /[×+−÷(]\s*$/.test(list[k - 1]?.text ?? ''));
     if (piece.word !== undefined)
-      return noun(piece.word, piece.means, special(piece.word) ? 'noun special' : 'noun word');
+      return noun(piece.word, piece.means, isSpecialToken(piece.word) ? 'noun special' : 'noun word');
     return piece.means ? noun(piece.text, piece.means, 'noun') : piece.text;
   });
   all.forEach((each, k) => {
@@ -281,11 +281,11 @@ function noun(text, means, kind) {
   const act = means.startsWith('part:')
     ? () => go('flow', { at: means.slice(5), i: null })
     : /^(src|tgt):/.test(means)
-      ? () => link.pin([means])
+      ? () => highlight.pin([means])
       : null;
   const el = h('button', { class: kind, onclick: () => act?.() });
   el.append(text);
-  return link.lights(el, [means]);
+  return highlight.hoverable(el, [means]);
 }
 // A number of the run: the status bar shows its origin, a click goes there.
 /** @type {(piece: Piece, value: number | null, inSum: boolean) => HTMLElement} */
@@ -301,12 +301,12 @@ function number({ at, index, digits, meaning }, value, inSum) {
     { title: meaning, 'data-at': path, onclick: () => open?.() },
     inSum && value !== null && value < 0 ? `(${shown})` : shown,
   );
-  return onLook(el, tell, () => readout());
+  return onHoverOrFocus(el, tell, () => readout());
 }
 
 // Space continues the lesson, before any view handles it.
 /** @type {(event: KeyboardEvent) => void} */
-export function guided(event) {
+export function onSpace(event) {
   if (now === null || event.key !== ' ' || !isPlainKey(event)) return;
   if (document.querySelector('dialog[open]') || event.target?.closest?.('button,a,summary')) return;
   event.preventDefault();
