@@ -126,8 +126,6 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
         done = run("train", task, "--train", name, "--out", task, *net, *steps, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     for words, piped in (
-        (["predict", "regress", "120"], "echo 120 | translucid predict regress"),
-        (["predict", "regress", "0.5"], "echo 0.5 | translucid predict regress"),
         (["translate", "translate", "dog"], "echo dog | translucid translate translate"),
     ):
         answer = run(*words, cwd=tmp_path)
@@ -136,6 +134,9 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
         echo, _, command = piped.partition(" | ")
         answer = run(*command.split()[1:], stdin=shlex.split(echo)[1] + "\n", cwd=tmp_path)
         assert answer.returncode == 0, answer.stderr
+    for number in ("120", "0.5"):
+        typed = run("predict", "regress", number, cwd=tmp_path)
+        assert typed == run("predict", "regress", stdin=f"{number}\n", cwd=tmp_path)
     quoted = run("translate", "translate", "dog 3", cwd=tmp_path)
     assert quoted == run("translate", "translate", stdin="dog 3\n", cwd=tmp_path)
     answer = run("predict", "regress", "hoses.csv", cwd=tmp_path)

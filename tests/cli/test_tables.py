@@ -167,10 +167,10 @@ def test_numbers_by_the_names_of_the_training_data(regressor: Path, tmp_path: Pa
     (tmp_path / "a.csv").write_text("b,name,a\n1,x,2\n0,y,6\n")
     done = ask("predict", regressor, str(tmp_path / "a.csv"))
     out = list(csv.reader(io.StringIO(done.stdout)))
-    assert out[0] == ["b", "name", "a", "predicted"]
+    assert out[0] == ["b", "name", "a", "predicted", "note"]
     held = tl.load(regressor)
     wanted = [held.predict([[2.0, 1.0]])[0][0], held.predict([[6.0, 0.0]])[0][0]]
-    assert [float(row[-1]) for row in out[1:]] == pytest.approx(wanted, rel=1e-5)
+    assert [float(row[3]) for row in out[1:]] == pytest.approx(wanted, rel=1e-5)
     lacking = tmp_path / "b.csv"
     lacking.write_text("b,c\n1,2\n")
     refused = run("predict", str(regressor), str(lacking))

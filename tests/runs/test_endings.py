@@ -156,8 +156,8 @@ def test_the_baseline_of_translation_is_a_copy() -> None:
 @pytest.mark.parametrize("standardise", [True, False])
 def test_the_baseline_of_numbers_is_their_mean(standardise: bool) -> None:
     setup, examples = begun("regress", "mlp", standardise=standardise)
-    mean = math.fsum(record.targets[0] for record in examples.train) / len(examples.train)
-    gold = [record.targets[0] for record in examples.test]
+    mean = math.fsum(record.outputs[0] for record in examples.train) / len(examples.train)
+    gold = [record.outputs[0] for record in examples.test]
     numbers = setup.task.baseline(setup.items, setup.test).score.numbers
     error = sum((y - mean) ** 2 for y in gold) / len(gold)
     assert numbers["rmse"] == pytest.approx(error**0.5, rel=1e-12)

@@ -68,7 +68,7 @@ def setup(tmp_path: Path) -> Setup:
 def test_the_score_of_the_baseline_is_that_of_ridge_regression_on_each_fold(setup: Setup) -> None:
     items = [*setup.items, *setup.valid]
     fold = folds_of(setup, items)
-    x = torch.tensor([item.inputs for item in items]).double()
+    x = torch.tensor([item.features for item in items]).double()
     y = torch.tensor([item.targets for item in items]).double()
     predicted, gold = list[float](), list[float]()
     for number in range(FOLDS):
