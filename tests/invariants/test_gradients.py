@@ -110,9 +110,9 @@ def test_softmax(traced: bool) -> None:
 
 @PATHS
 def test_a_row_that_softmax_hides_has_gradient_0(traced: bool) -> None:
-    scores = drawn(3, 4)
     hidden = torch.tensor([[0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.bool)
-    pattern = softmax(scores.masked_fill(hidden, -torch.inf), new_trace(traced))
+    scores = drawn(3, 4).detach().masked_fill(hidden, -torch.inf).requires_grad_()
+    pattern = softmax(scores, new_trace(traced))
     (slope,) = torch.autograd.grad((pattern * drawn(3, 4).detach()).sum(), scores)
     assert slope[hidden].tolist() == [0.0] * 5
     assert slope[[0, 2]].abs().sum() > 0
