@@ -94,6 +94,7 @@ test_rules = rule_test(
             (net(subject=0.2, pronoun=0.2, steady=0.2, others=(0.1,)), "refuted"),
             (net(lost=-0.2, steady=0.2, others=(0.1,)), "refuted"),  # they meet, without effect
             (net(subject=0.2), "refuted", "does not hold: verb and subject"),  # one is enough
+            (net(steady=0.2, others=(0.1,)), "refuted", "does not hold: word order"),
             (net(others=(0.1,)), "supported"),  # the claim does not say how many heads
             (net(loss=1.5), "not tested"),  # not learned yet
             (net(0.45, 0.45, steady=0.5, others=(0.1,), spread=0.3), "undecided"),

@@ -39,15 +39,15 @@ def test_c62_asks_where_blocks_are_to_spare():
     assert judge("C62", both).verdict == "depends"
 
 
-def orders(post=(2.0, 2.0, 2.0), spread=0.01, wide=0.1):
-    """Losses without warm-up, with it, and from other starts; how far apart post-norm's are."""
-    apart = {"post": wide, "pre": 0.1, "none": 0.5}
+def orders(post=(2.0, 2.0, 2.0), spread=0.01, wide=0.1, starts=0.1):
+    """Losses without warm-up, with it, and from other starts; how far apart post-norm's are, by
+    learning rate and by start."""
+    apart = {"post": (wide, wide, starts), "pre": (0.1,) * 3, "none": (0.5,) * 3}
     said = {"post": post, "pre": (2.0, 2.0, 2.0), "none": (3.0, 3.0, 3.0)}
     return [
         {"rates": [1e-3, 1e-2],
-         **{order: {setting: [loss - apart[order], loss + apart[order]
-                              + (spread * j if order == "post" else 0)]
-                    for setting, loss in zip(SETTINGS, said[order], strict=True)}
+         **{order: {setting: [loss - far, loss + far + (spread * j if order == "post" else 0)]
+                    for setting, loss, far in zip(SETTINGS, said[order], apart[order], strict=True)}
             for order in ORDERS}}
         for j in JITTER
     ]  # fmt: skip
@@ -95,6 +95,7 @@ test_rules = rule_test(
             (orders(), "supported", ""),
             (orders(post=(4.3, 4.0, 4.0)), "refuted", ""),
             (orders(wide=0.9), "refuted", ""),  # the claim names sensitivity too
+            (orders(starts=0.9), "depends", "fails: with no warm-up"),
             (orders(post=(4.0, 2.0, 2.0)), "depends", "fails: with no warm-up"),
             (orders(post=(2.0, 4.0, 2.0)), "depends", "fails: with warm-up"),
             (orders(post=(3.0, 2.0, 2.0), spread=0.5), "undecided", ""),
