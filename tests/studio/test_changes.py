@@ -84,6 +84,25 @@ def test_a_slider_changes_the_run_and_python_does_the_same(studio: Served, leaf:
 
 
 @pytest.mark.slow
+def test_a_switch_pressed_while_effects_are_measured_is_switched(
+    studio: Served, leaf: Page
+) -> None:
+    """Each effect redraws the list; a button redrawn under the pointer would lose the click."""
+    target = quote("der hund sieht eine katze .")  # the effects on a short text are measured
+    query = f"text={quote(TEXT)}&target={target}"
+    leaf.turn(f"{studio.address}#/flow?{query}")
+    at_once = leaf.inner.at_once  # measuring goes on, so the page is not idle
+    with at_once.expect_response("**/effect?*"):
+        at_once.evaluate("hash => { location.hash = hash; }", f"#/whatif?{query}")
+    box = at_once.locator(".headswitch").first.bounding_box()
+    at_once.mouse.move(box["x"] + 5, box["y"] + 5)
+    at_once.mouse.down()
+    at_once.wait_for_timeout(300)  # a slow finger
+    at_once.mouse.up()
+    leaf.wait("location.hash.includes('off=')")
+
+
+@pytest.mark.slow
 def test_switches_keep_their_place_when_the_first_part_is_switched_off(
     studio: Served, leaf: Page
 ) -> None:
