@@ -94,8 +94,12 @@ def test_a_switch_pressed_while_effects_are_measured_is_switched(
     at_once = leaf.inner.at_once  # measuring goes on, so the page is not idle
     with at_once.expect_response("**/effect?*"):
         at_once.evaluate("hash => { location.hash = hash; }", f"#/whatif?{query}")
-    box = at_once.locator(".headswitch").first.bounding_box()
-    at_once.mouse.move(box["x"] + 5, box["y"] + 5)
+    # not `bounding_box`, which may find a button that is just being replaced
+    x, y = at_once.evaluate(
+        "() => { const { x, y } = document.querySelector('.headswitch').getBoundingClientRect();"
+        " return [x, y]; }"
+    )
+    at_once.mouse.move(x + 5, y + 5)
     at_once.mouse.down()
     at_once.wait_for_timeout(300)  # a slow finger
     at_once.mouse.up()
