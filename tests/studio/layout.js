@@ -104,7 +104,7 @@
     const c = clipped(el.getBoundingClientRect(), el);
     if (c.b > foot + 1 && c.r > c.l) wrong.add('a picture lies on the read-out');
     for (const panel of document.querySelectorAll('#stage .panel'))
-      if (!panel.contains(el)) {
+      if (!panel.contains(el) && shows(panel)) {
         const o = panel.getBoundingClientRect();
         if (Math.min(c.r, o.right) - Math.max(c.l, o.left) > 2 && Math.min(c.b, o.bottom) - Math.max(c.t, o.top) > 2)
           wrong.add('a picture lies on the panel');

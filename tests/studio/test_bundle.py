@@ -2,9 +2,11 @@
 
 import html
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests.studio.test_units import node
 
 from translucid.studio.page_bundle import (
     FONT,
@@ -46,7 +48,7 @@ def test_every_module_is_in() -> None:
     assert found == {str(path.relative_to(JS)) for path in JS.rglob("*.js")} - ALONE
     text = graph(*ENTRIES)
     for name in found:
-        assert text.count(f"\n'{name}': () => {{") == 1
+        assert text.count(f"\n'{name}': [[") == 1
 
 
 def test_dependencies_come_first() -> None:
@@ -63,14 +65,38 @@ def test_words_within_a_line_are_no_imports_and_no_exports(tmp_path: Path) -> No
     assert said in as_function("main.js", sources)
 
 
-def test_imports_become_look_ups_and_exports_are_returned() -> None:
+def test_imports_become_parameters_and_exports_are_returned() -> None:
     sources = modules("widget.js") | modules("main.js")
     for name in sources:
         text = as_function(name, sources)
         assert not re.search(r"^(import|export)\b", text, re.M)
-        for source in re.findall(r"take\('([^']+)'\)", text):
-            assert source in sources
-        assert text.rstrip().endswith(f"return {{ {', '.join(exported(sources[name]))} }};\n}},")
+        needs = re.match(rf"'{name}': \[\[(.*?)\], \(", text)
+        assert needs is not None
+        assert set(re.findall(r"'([^']+)'", needs[1])) <= sources.keys()
+        assert text.rstrip().endswith(f"return {{ {', '.join(exported(sources[name]))} }};\n}}],")
+
+
+def test_a_module_may_use_the_names_of_the_bundle(tmp_path: Path) -> None:
+    """The bundle computes the same as the plain modules, which node imports."""
+    own = ("take", "made", "modules", "graph", "place")
+    functions = "\n".join(f"function {name}() {{ return '{name}'; }}" for name in own)
+    calls = ", ".join(f"{name}()" for name in own)
+    written(
+        tmp_path, b="export const a = 1;",
+        main="import { a as first } from './b.js';\nimport * as all from './b.js';\n"
+        f"{functions}\nexport const found = [first, all.a, {calls}];\n",
+        plain="import { found } from './main.js';\nconsole.log(found.join());\n",
+    )  # fmt: skip
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    bundled = (
+        f"{graph('main.js', folder=tmp_path)}console.log(graph({{}})('main.js').found.join());"
+    )
+    (tmp_path / "bundled.js").write_text(bundled, "utf-8")
+    plain, together = (
+        subprocess.run([node(), tmp_path / file], capture_output=True, text=True, check=True)
+        for file in ("plain.js", "bundled.js")
+    )
+    assert plain.stdout == together.stdout == f"1,1,{','.join(own)}\n"
 
 
 def test_every_exported_name_is_seen(tmp_path: Path) -> None:

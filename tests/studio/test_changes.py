@@ -84,6 +84,29 @@ def test_a_slider_changes_the_run_and_python_does_the_same(studio: Served, leaf:
 
 
 @pytest.mark.slow
+def test_a_switch_pressed_while_effects_are_measured_is_switched(
+    studio: Served, leaf: Page
+) -> None:
+    """Each effect redraws the list; a button redrawn under the pointer would lose the click."""
+    target = quote("der hund sieht eine katze .")  # the effects on a short text are measured
+    query = f"text={quote(TEXT)}&target={target}"
+    leaf.turn(f"{studio.address}#/flow?{query}")
+    at_once = leaf.inner.at_once  # measuring goes on, so the page is not idle
+    with at_once.expect_response("**/effect?*"):
+        at_once.evaluate("hash => { location.hash = hash; }", f"#/whatif?{query}")
+    # not `bounding_box`, which may find a button that is just being replaced
+    x, y = at_once.evaluate(
+        "() => { const { x, y } = document.querySelector('.headswitch').getBoundingClientRect();"
+        " return [x, y]; }"
+    )
+    at_once.mouse.move(x + 5, y + 5)
+    at_once.mouse.down()
+    at_once.wait_for_timeout(300)  # a slow finger
+    at_once.mouse.up()
+    leaf.wait("location.hash.includes('off=')")
+
+
+@pytest.mark.slow
 def test_switches_keep_their_place_when_the_first_part_is_switched_off(
     studio: Served, leaf: Page
 ) -> None:

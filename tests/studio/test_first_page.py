@@ -5,6 +5,7 @@ import math
 import re
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,14 @@ import translucid as tl
 from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.data import shipped_models
 from translucid.studio.handlers import Handlers
-from translucid.studio.input_words import another_text, input_help, known_words, unknown_places
+from translucid.studio.input_words import (
+    WORD,
+    KnownWords,
+    another_text,
+    input_help,
+    known_words,
+    unknown_places,
+)
 from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
 from translucid.studio.page_model import describe_model, examples
@@ -65,6 +73,21 @@ def test_each_replacement_removes_an_unknown_word(library: Library, name: str) -
                 assert after < before, (text, other)
                 tried += 1
     assert tried > 10
+
+
+def test_words_that_fit_on_both_sides_come_first() -> None:
+    texts = [
+        "a very old man",
+        "a letter .",
+        "a very big egg",
+        "an egg",
+        "a letter",
+        "a very old egg",
+    ]
+    known = KnownWords()
+    for line in texts:
+        known.pairs.update(pairwise([*WORD.findall(line), ""]))
+    assert known.between("a", "") == ["letter", "very", "egg", "man"]
 
 
 def test_completions_are_known_words_that_begin_as_typed(library: Library) -> None:

@@ -373,6 +373,14 @@ def test_the_keys_have_a_list(studio: Served, page: Page) -> None:
     page.inner.wait_for_selector("dialog", state="detached")
 
 
+def test_the_key_of_a_view_that_the_model_lacks_says_why(studio: Served, page: Page) -> None:
+    page.turn(where(studio, "translate-transformer", "attention?"))
+    before = page.inner.url
+    press(page, "3")
+    assert "Recurrent: This model has no recurrent part" in page.text("#readout")
+    assert page.inner.url == before
+
+
 def test_keys_go_in_and_out_and_switch_off(studio: Served, page: Page) -> None:
     start = "flow?at=decoder.layers.1.cross_attention.pattern"
     page.turn(where(studio, "translate-transformer", start))

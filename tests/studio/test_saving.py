@@ -275,7 +275,12 @@ def test_a_whole_text_in_one_file(
     assert root.locator(".treebox").count() == 1
     page.inner.set_viewport_size({"width": 360, "height": 780})  # a page, not a smaller box
     page.inner.wait_for_function(f"() => {ROOT}.clientWidth <= 360", timeout=PATIENCE)
-    assert page.inner.evaluate(f"() => getComputedStyle({ROOT}).fontSize") == "16px"
+    size = f"getComputedStyle({ROOT}).fontSize"
+    assert page.inner.evaluate(f"() => {size}") == "16px"
+    page.inner.set_viewport_size({"width": 3840, "height": 2160})  # as large as the page itself
+    page.inner.wait_for_function(f"() => {size} === '40px'", timeout=PATIENCE)
+    page.inner.set_viewport_size({"width": 360, "height": 780})
+    page.inner.wait_for_function(f"() => {ROOT}.clientWidth <= 360", timeout=PATIENCE)
     root = walk(page, "train", text=EVIL)
     root.locator(".training .row > *").first.wait_for()
     assert min(box.bounding_box()["width"] for box in root.locator(".training .row > *").all()) > 99

@@ -43,8 +43,20 @@ def test_losses_and_units_come_some_at_a_time(
     monkeypatch.setattr(surveys, "AT_ONCE", 4)
     monkeypatch.setattr(surveys, "SECONDS", 600.0)
     opened = handlers.library.opened["a"].model
+    some = json.loads(handlers.ask("GET", "/api/model/a/hardest").body)  # those read so far
+    first = [text for text, _ in surveys.texts_of(handlers.library.opened["a"], 4)[0]]
+    assert sorted(one["text"] for one in some["texts"]) == sorted(first)
+    assert {one["answer"] for one in some["texts"]} == {None}
     answer, asked = until_done(handlers, "hardest")
-    assert (asked, answer["of"], answer["from"]) == (3, 10, "the test data of its run")
+    assert (asked, answer["of"], answer["from"]) == (2, 10, "the test data of its run")
+    assert [one for one in answer["texts"] if one["text"] in first] == [
+        one | {"answer": opened.task.answer_text(label)}
+        for one, label in zip(
+            some["texts"],
+            opened.task.predict_lines(opened.network, [one["text"] for one in some["texts"]]),
+            strict=True,
+        )
+    ]
     true = tl.load("demo:classify").hardest_examples(limit=10)
     assert [one["text"] for one in answer["texts"]] == [one.text for one in true]
     assert [one["loss"] for one in answer["texts"]] == pytest.approx([one.loss for one in true])

@@ -32,12 +32,14 @@ class KnownWords:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # words that follow each other
 
     def between(self, before: str, after: str) -> list[str]:
-        """Words that fit between two words: first those that follow `before` in the texts, then
-        those that precede `after`. In both groups, the most frequent come first. An empty word
-        stands for the end of a text."""
+        """Words that fit between two words: first those that both follow `before` and precede
+        `after` in the texts, then those that do one of the two. In each group, the most frequent
+        come first. An empty word stands for the end of a text."""
         pairs = [pair for pair, _ in self.pairs.most_common()]
         following = [second for first, second in pairs if second and first == before]
-        return following + [first for first, second in pairs if second == after]
+        preceding = [first for first, second in pairs if second == after]
+        both = [word for word in following if word in set(preceding)]
+        return list(dict.fromkeys(both + following + preceding))
 
 
 def input_help(opened: PageModel, text: str, caret: int) -> dict[str, Any]:

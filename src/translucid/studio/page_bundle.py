@@ -74,24 +74,31 @@ def exported(text: str) -> list[str]:
 
 
 def as_function(name: str, sources: dict[str, str]) -> str:
-    """Convert a module to a function that returns its exports; imports become look-ups."""
-    text = sources[name]
+    """Convert a module to the modules that it needs and a function of their exports.
 
-    def look_up(match: re.Match[str]) -> str:
+    Imports become parameters, so a module may use any name for its own things."""
+    text = sources[name]
+    needs: list[str] = []
+    parameters: list[str] = []
+
+    def parameter(match: re.Match[str]) -> str:
         wanted, source = match.groups()
         target = _target(name, source)
+        needs.append(target)
         if wanted.startswith("*"):
-            return f"const {wanted.split()[-1]} = take('{target}');"
+            parameters.append(wanted.split()[-1])
+            return ""
         for item in wanted.strip("{} \n").split(","):
             imported = item.split(" as ")[0].strip()
             if imported and imported not in exported(sources[target]):
                 raise BundleError(
                     f"{name} imports {imported} from {target}, which does not export it"
                 )
-        return f"const {wanted.replace(' as ', ': ')} = take('{target}');"
+        parameters.append(wanted.replace(" as ", ": "))
+        return ""
 
     names = exported(text)
-    body = LISTED.sub("", EXPORT.sub(r"\1", IMPORT.sub(look_up, text)))
+    body = LISTED.sub("", EXPORT.sub(r"\1", IMPORT.sub(parameter, text)))
     if ("import" in body or "export" in body) and (left := LEFT.search(body)):  # LEFT is slow
         raise BundleError(
             f"{name}: the bundle does not support {left.group().strip()[:80]!r}; write "
@@ -101,7 +108,8 @@ def as_function(name: str, sources: dict[str, str]) -> str:
     if not any(line.count("`") % 2 for line in lines):  # a multi-line string keeps its spaces
         lines = [line.lstrip() for line in lines]
     body = "\n".join(lines)
-    return f"'{name}': () => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}},"
+    returned = f"return {{ {', '.join(names)} }};"
+    return f"'{name}': [{needs}, ({', '.join(parameters)}) => {{\n{body}\n{returned}\n}}],"
 
 
 def graph(*entries: str, folder: Path = STATIC / "js") -> str:
@@ -112,7 +120,7 @@ def graph(*entries: str, folder: Path = STATIC / "js") -> str:
     functions = "\n".join(as_function(name, sources) for name in sources)
     return (
         f"function graph(place) {{\nconst {{ {', '.join(HIDDEN)} }} = place, made = {{}};\n"
-        "const take = name => (made[name] ??= modules[name]());\n"
+        "const take = name => (made[name] ??= modules[name][1](...modules[name][0].map(take)));\n"
         f"const modules = {{\n{functions}\n}};\nreturn take;\n}}\n"
     )
 

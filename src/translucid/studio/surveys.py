@@ -40,10 +40,7 @@ class Surveys:
         """The examples from the model's data with the highest loss."""
         survey = self._of(_Losses, "losses", opened, self._texts())
         survey.advance()
-        done = survey.progress()
-        if done["done"] < done["of"]:
-            return done
-        return {**done, "from": survey.origin, "texts": survey.listed()}
+        return {**survey.progress(), "from": survey.origin, "texts": survey.listed()}
 
     def unit(self, opened: PageModel, point: str, unit: int) -> dict[str, Any]:
         """The texts with the largest and smallest values of a unit."""
@@ -141,13 +138,14 @@ class _Losses:
         return {"done": len(self.read), "of": len(self.texts)}
 
     def listed(self) -> list[dict[str, Any]]:
-        """The texts with the largest loss, each with the reference and the model's answer."""
+        """The texts with the largest loss so far, each with the reference. When all texts are read,
+        also with the model's answer."""
         model = self.opened.model
         of_text = model.task.outputs.kind == "next_tokens"  # a text is its own reference
         known = [one for one in self.read if one.targets and (of_text or one.target is not None)]
         hardest = sorted(known, key=lambda one: -one.loss)[:SHOWN]
         answers: list[str | None] = [None] * len(hardest)
-        if hardest and not of_text:
+        if hardest and not of_text and len(self.read) == len(self.texts):
             predicted = model.task.predict_lines(model.network, [one.text for one in hardest])
             answers = list(map(model.task.answer_text, predicted))
         return [

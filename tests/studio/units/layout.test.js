@@ -117,6 +117,8 @@ test('the page is larger in a window above 1920 x 1080, and for a projector', ()
   assert.equal(scaleFor(3840, 2160, false), 2);
   assert.equal(scaleFor(3840, 1080, false), 1); // it would be too high
   assert.equal(scaleFor(1280, 800, true), 1.6);
+  assert.equal(20 * 1.6, 16 * scaleFor(1920, 1080, true)); // the text of a large window, 60 % larger
+  assert.equal(scaleFor(3840, 2160, true), 2 * scaleFor(1920, 1080, true));
 });
 test('the limits of media queries grow with the page', () => {
   assert.equal(

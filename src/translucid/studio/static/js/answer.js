@@ -74,7 +74,11 @@ export function answer(run, model) {
   }
   if (Array.isArray(run.answer)) {
     const { length } = run.answer;
-    if (length <= MANY || typeof run.answer[0] !== 'number') return run.answer.join(' ');
+    if (typeof run.answer[0] !== 'number') return run.answer.join(' ');
+    if (length <= MANY)
+      return numbersOf(run)
+        .map(value => Number(value.toPrecision(5)))
+        .join(' ');
     const first = numbersOf(run)
       .slice(0, 4)
       .map(value => num(value, 4)); // of an embedding

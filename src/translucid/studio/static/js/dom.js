@@ -180,6 +180,11 @@ export function dialog(title, ...body) {
   return box;
 }
 
+// Wait until nothing in the element is being pressed: a button that is drawn again meanwhile would lose the click.
+/** @type {(el: Element) => Promise<void>} */
+export async function released(el) {
+  while (el.matches(':active')) await new Promise(go => setTimeout(go, 30));
+}
 /** @type {(text: string) => string} */
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 /** @type {(list: number[]) => number} */

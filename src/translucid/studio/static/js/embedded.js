@@ -2,6 +2,7 @@
 // (studio/page_bundle.py), the modules' document, location, history, fetch and addEventListener are those created here,
 // so each box has its own state, keys, address and styles.
 import { hasModifier } from './keyboard.js';
+import { scaleFor } from './scale.js';
 
 const WIDE = 1200; // px, where the page is laid out in full
 const LARGE = 1600; // px, where it grows
@@ -151,7 +152,8 @@ function makePlace(el, { ask, address, onaddress = () => {}, height, around, who
     const width = room.clientWidth;
     // the width that CSS rules use
     const size = width >= LARGE ? 20 : whole ? 16 : Math.max(11, Math.min(16, (16 * width) / WIDE));
-    room.style.setProperty('--size', `${size}px`);
+    const scale = whole ? scaleFor(width, room.clientHeight, false) : 1;
+    room.style.setProperty('--size', `${scale * size}px`);
   }
   fit();
   let size = `${room.clientWidth}x${room.clientHeight}`;

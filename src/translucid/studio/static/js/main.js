@@ -58,7 +58,7 @@ const inShort = model => {
   return model.unopened
     ? stateOf(model.m)
     : sizes(model)
-        .slice(0, room < 1500 ? 1 : room < 1600 ? 3 : 4)
+        .slice(0, room < 1500 ? 1 : room < 1900 ? 2 : 4)
         .join(' · ');
 };
 
@@ -268,8 +268,7 @@ const letGo = () =>
     icon('pin'),
     'Unpin',
   );
-const INTRO =
-  'This page opens a neural network and shows every number inside it. Type a sentence and follow it to the answer.';
+const INTRO = 'This page opens a neural network and shows every number inside it. Type';
 // The form instead of the sentence: on the first page always, elsewhere after Edit.
 /** @type {(run: Run, model: Model, focus?: boolean) => void} */
 function edit(run, model, focus = true) {
@@ -279,8 +278,20 @@ function edit(run, model, focus = true) {
     highlight.state.pins = [];
     go(address().view, { text, pin: null, m: model.m });
   };
+  const numbers = run.tokens.features.length > 0;
   const form = sentenceForm(run, model, read, () => sentence(run, model));
-  byId('sentence').replaceChildren(...(focus ? [] : [h('p.intro', INTRO)]), form);
+  byId('sentence').replaceChildren(
+    ...(focus
+      ? []
+      : [
+          h(
+            'p.intro',
+            INTRO,
+            numbers ? ' numbers and follow them to the answer.' : ' a sentence and follow it to the answer.',
+          ),
+        ]),
+    form,
+  );
   if (!focus) return;
   const field = byId('sentence').querySelector('input');
   field?.focus();
@@ -492,7 +503,9 @@ addEventListener('keydown', event => {
   };
   const view = Object.keys(VIEWS)[DIGITS.indexOf(event.key)];
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (view) go(view, VIEWS[view].linkTo);
+  const why = view && now && absent(view, now.model, now.all);
+  if (why) notice(`${VIEWS[view].name}: ${why}`);
+  else if (view) go(view, VIEWS[view].linkTo);
   else if (step && !event.defaultPrevented && VIEWS[address().view]?.walksTokens) walkTokens(step);
   else if (Object.hasOwn(KEYS, event.key)) keep(KEYS[event.key]);
   else if (Object.hasOwn(acts, event.key)) acts[event.key]();

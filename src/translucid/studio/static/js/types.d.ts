@@ -368,8 +368,8 @@ interface Survey {
   of: number;
 }
 interface Hardest extends Survey {
-  from?: string;
-  texts?: { text: string; target: string | null; loss: number; answer: string | null }[];
+  from: string;
+  texts: { text: string; target: string | null; loss: number; answer: string | null }[];
 }
 interface Extreme {
   value: number;
@@ -1488,7 +1488,7 @@ interface SurveyOptions<F> {
   label: string; // of the button that starts it
   key: string;
   ask: () => Promise<F>;
-  draw: (found: F) => HTMLElement[];
+  draw: (found: F, halted: boolean) => HTMLElement[];
   noun: string;
   before?: HTMLElement;
 }

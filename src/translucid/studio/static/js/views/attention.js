@@ -570,7 +570,7 @@ async function drawView(stage, { model, run, params, signal }) {
     const over = words(cols, k0, wide);
     highlight.forget(state.lens);
     state.lens.replaceChildren(
-      h('h3', 'Around ', wordElement(shortened(rows[q] ?? '·', 9)), ' → ', wordElement(shortened(cols[k] ?? '·', 9))),
+      h('h3', exactly(q, k, 0).at),
       heatmap({
         title: 'Numbers around the selected cell',
         values,

@@ -1,7 +1,7 @@
 // Data: the model's own texts by loss, and for a unit or a head the texts with its extreme values and the features it
 // responds to.
 import { panelHead, field } from '../parts/controls.js';
-import { fill, h, nearestIndex } from '../dom.js';
+import { fill, h, nearestIndex, released } from '../dom.js';
 import { num, signed } from '../ink.js';
 import * as api from '../api.js';
 import { readoutDefault } from '../readout.js';
@@ -54,16 +54,22 @@ async function drawView(stage, { model, run, params }) {
     const bar = h('progress', { max: 1, value: 0, 'aria-label': 'read' });
     const line = h('span.quiet');
     const stop = h('button.edit', { onclick: () => stopped.add(key) }, 'Stop');
-    box.replaceChildren(h('div.surveying', bar, line, stop));
+    const surveying = h('div.surveying', bar, line, stop);
+    const results = h('div');
+    box.replaceChildren(surveying, results);
     try {
       for (;;) {
         const found = await ask();
         bar.max = found.of;
         bar.value = found.done;
         line.textContent = `${found.done} of ${found.of} ${noun}`;
-        if (found.done === found.of || stopped.has(key)) {
-          if (stopped.has(key)) begun.delete(key);
-          box.replaceChildren(...draw(found));
+        await released(results);
+        if (!results.isConnected) return;
+        const halted = stopped.has(key);
+        results.replaceChildren(...draw(found, halted));
+        if (found.done === found.of || halted) {
+          if (halted) begun.delete(key);
+          surveying.remove();
           return;
         }
       }
@@ -99,18 +105,17 @@ async function drawView(stage, { model, run, params }) {
       before: h('p.quiet', 'Reads up to 200 texts of its test data (or validation data) with their reference answers.'),
     });
   }
-  /** @type {(found: Hardest) => HTMLElement[]} */
-  function drawTexts(found) {
+  /** @type {(found: Hardest, halted: boolean) => HTMLElement[]} */
+  function drawTexts(found, halted) {
     const { texts } = found;
-    if (!texts)
-      return [
-        h('p.quiet', `${found.done} of ${found.of} texts were read.`),
-        button('Continue', () => {
-          begun.add(losses);
-          begin();
-        }),
-      ];
-    if (!texts.length) return [h('p.quiet', `There are no reference answers in ${found.from}.`)];
+    const more = button('Continue', () => {
+      begun.add(losses);
+      begin();
+    });
+    const onward =
+      halted && found.done < found.of ? [h('p.quiet', `${found.done} of ${found.of} texts were read.`), more] : [];
+    if (!texts.length)
+      return found.done < found.of ? onward : [h('p.quiet', `There are no reference answers in ${found.from}.`)];
     const table = h(
       'ol.hardest',
       texts.map(({ text, target, loss, answer }) =>
@@ -133,7 +138,8 @@ async function drawView(stage, { model, run, params }) {
     const path = `${model.name}: loss in nats per target, ${found.from}`;
     readoutDefault({ at: ['the text with the highest loss'], path, value: texts[0].loss });
     return [
-      h('p.quiet', `${texts.length} of ${found.of} texts of ${found.from}, highest loss first.`),
+      h('p.quiet', `${texts.length} of ${found.done} texts of ${found.from}, highest loss first.`),
+      ...onward,
       withTable(table, 'The texts with the highest loss', () => ({
         corner: 'text',
         columns: ['loss', 'right', 'said'],
@@ -232,10 +238,10 @@ async function drawView(stage, { model, run, params }) {
       h('p.tail', `Of ${found.done} texts of ${found.from}; one token per text.`),
     ];
   }
-  /** @type {(found: LabelSurvey) => HTMLElement[]} */
-  function drawLabels(found) {
+  /** @type {(found: LabelSurvey, halted?: boolean) => HTMLElement[]} */
+  function drawLabels(found, halted = false) {
     const { of_unit: ofUnit, labels = [], control = NaN } = found;
-    if (!ofUnit) return [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)];
+    if (!ofUnit) return halted ? [h('p.quiet', `${found.done} of ${found.of} sentences were read.`)] : [];
     const own = labels.find(label => label.unit === state.unit);
     /** @type {(label: { feature: string; auc: number }) => string} */
     const told = ({ feature, auc }) => `${feature}: AUC ${num(auc, 2)}${auc < 0.5 ? ' (low there)' : ''}`;

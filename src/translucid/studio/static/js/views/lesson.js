@@ -88,6 +88,7 @@ function tour(each, model) {
 
 // ---- start here: one number of a translator, then the stations in order
 const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+const NARROW = 860; // px, as in css/views/lesson.css
 const ROWS = 30; // of the picture; for a longer text, the page shows an overview
 let seen = false; // what was drawn in once need not be again
 
@@ -236,8 +237,9 @@ function drawn(weights, tokens, q, k) {
   const pitch = Math.min(48, Math.max(26, 310 / rows)) * u; // a short sentence fills the card
   const left = widest(source, 1.375, { weight: 600 }) + 10 * u;
   const right = widest(target, 1.375, { weight: 600 }) + 10 * u;
-  const half = document.documentElement.clientWidth / 2 - 100 * u; // of the card, which is in two columns
-  const wide = Math.max(130 * u, half - left - right);
+  const room = document.documentElement.clientWidth;
+  const inner = room > NARROW * u ? room / 2 - 100 * u : room - 68 * u; // the card has two columns, or one
+  const wide = Math.max(130 * u, inner - left - right);
   const W = left + wide + right;
   const H = pitch * rows;
   /** @type {(i: number) => number} */

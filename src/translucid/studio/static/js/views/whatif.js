@@ -1,7 +1,7 @@
 // What-if: switch parts off or swap a word; see the new output, the difference, and where it starts.
 import { choice, panelHead } from '../parts/controls.js';
 import { entryAt, entryOf } from '../anatomy.js';
-import { fill, formula, h, lastOf, mean } from '../dom.js';
+import { fill, formula, h, lastOf, mean, released } from '../dom.js';
 import { counted, num } from '../ink.js';
 import * as api from '../api.js';
 import * as highlight from '../highlight.js';
@@ -199,11 +199,12 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
         api.refusal(error);
         state.measuring = false;
       }
+      await released(list);
       drawList();
+      if (!isChanged()) drawTrained();
     }
     state.measuring = false;
     drawList();
-    if (!isChanged()) drawTrained();
   }
   const isChanged = () => state.off.size > 0 || state.swap !== null || state.instead !== null;
   /** @type {(key: string, found: Effect | Difference) => void} */
