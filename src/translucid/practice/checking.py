@@ -10,7 +10,7 @@ import numpy as np
 from translucid.core.errors import InputError
 from translucid.practice.exercise import Exercise, differs, draw
 from translucid.practice.topic import Array, Formula, Part
-from translucid.worked.solution.numbers import Numbers, matrix, shape
+from translucid.worked.solution.numbers import Numbers, decimal_point, matrix, shape
 
 _NEAR = 12  # units of the last decimal: how far rounding too early can move an answer
 
@@ -121,6 +121,8 @@ def _find(exercise: Exercise, name: str) -> Part:
 def read_answer(exercise: Exercise, part: Part, answer: Numbers) -> Array:
     """Convert an answer to an array of the expected shape. A transposed matrix is allowed."""
     wanted = exercise.right[part.name].shape
+    if not wanted and isinstance(answer, str):
+        answer = decimal_point(answer)
     table = matrix(answer, "answer")
     entered = np.asarray(table.numpy(), dtype=np.float64)
     vector = len(wanted) < 2
