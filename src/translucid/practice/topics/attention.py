@@ -310,7 +310,7 @@ ROTARY = Topic(
         slip("sign-in-rotation", "The second number of a rotated pair is a sin θ + b cos θ.",
              **_both(lambda x, angles: _turn(x, angles) - 2 * np.repeat(np.sin(angles), 2)
                      * _interleave([0, 0], x[0::2]))),
-        slip("difference", "Add the products of both pairs.",
+        slip("difference", "Add both pairs; do not subtract the second.",
              score=lambda v: v.q_m[:2] @ v.k_n[:2] - v.q_m[2:] @ v.k_n[2:]),
         slip("cosine", "The score is the dot product; do not divide by the lengths.",
              score=lambda v: v.q_m @ v.k_n / np.sqrt((v.q_m @ v.q_m) * (v.k_n @ v.k_n))),
