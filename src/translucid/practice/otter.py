@@ -45,7 +45,7 @@ def _notebook(title: str, exercises: Sequence[Exercise]) -> str:
 
 
 def _cell(kind: str, source: str, number: int) -> dict[str, Any]:
-    code = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    code: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
     lines = source.splitlines(keepends=True)
     return {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": lines, **code}
 
