@@ -1,5 +1,6 @@
 """Sheets and quizzes: reading them again gives the same questions, answers and tolerances."""
 
+import doctest
 import io
 import json
 import re
@@ -17,7 +18,9 @@ import numpy as np
 import pytest
 
 from translucid.core.errors import InputError
+from translucid.practice.checking import right_answer, written
 from translucid.practice.exercise import Exercise, draw
+from translucid.practice.otter import otter
 from translucid.practice.quizzes import Field, fields, gift, moodle, qti
 from translucid.practice.sheets import make_sheet, read_names, write_sheets
 from translucid.practice.topics import TOPICS
@@ -178,6 +181,57 @@ def test_gift_pegjs_reads_the_questions(tmp_path: Path) -> None:
         assert numbers == pytest.approx([field.right, *(v for v, _ in field.wrong)], abs=1e-9)
         assert question["choices"][0]["text"]["range"] == field.tolerance
         assert [c["weight"] for c in question["choices"]] == [100, *([0] * len(field.wrong))]
+
+
+def test_moodle_xml_parser_reads_the_embedded_answers() -> None:
+    parser = pytest.importorskip(
+        "moodle_xml_parser.parser", reason="moodle-xml-parser, a parser of Moodle XML, is missing"
+    )
+    content = moodle("Week 1", exercises()).decode()
+    read = {question.name: question for question in parser.parse_string(content)["cloze"]}
+    several = [e for e in exercises() if answers(e).size > 1]
+    assert len(read) == len(several)
+    for exercise in several:
+        (question,) = (q for name, q in read.items() if f"({exercise.topic.name} 3)" in name)
+        gaps = [gap for gap in question.gaps if gap.sub_type == "NUMERICAL"]  # others: LaTeX
+        right = [[o.answer for o in gap.options if o.score == 100] for gap in gaps]
+        assert [len(options) for options in right] == [1] * answers(exercise).size
+        numbers = [float(option.partition(":")[0]) for (option,) in right]
+        np.testing.assert_allclose(numbers, answers(exercise), atol=1e-9)
+
+
+def test_the_tests_of_an_assignment_pass_only_with_right_answers(tmp_path: Path) -> None:
+    """They run as in otter-grader: as doctests, with the names of the student's notebook."""
+    with zipfile.ZipFile(io.BytesIO(otter("Week 1", exercises()[:6]))) as package:
+        package.extractall(tmp_path)
+    book = json.loads((tmp_path / "assignment.ipynb").read_text("utf-8"))
+    source = ["".join(cell["source"]) for cell in book["cells"]]
+    for number, exercise in enumerate(exercises()[:6], 1):
+        assert f'grader.check("q{number}")' in source
+        assert exercise.topic.title in source[3 * number - 1]
+        found: dict[str, Any] = {}
+        exec((tmp_path / "tests" / f"q{number}.py").read_text("utf-8"), found)
+        (case,) = found["test"]["suites"][0]["cases"]
+        right = right_answer(exercise, exercise.last)
+        assert right not in case["code"]
+        slip = next(iter(exercise.slips.values()))[exercise.last.name]
+        for typed, failures in ((right, 0), (written(slip, exercise.decimals), 1)):
+            test = doctest.DocTestParser().get_doctest(
+                case["code"], {f"answer_{number}": typed}, "q", None, 0
+            )
+            assert doctest.DocTestRunner().run(test, out=str).failed == failures
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_otter_grader_finds_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grader = pytest.importorskip("otter", reason="otter-grader is missing")
+    with zipfile.ZipFile(io.BytesIO(otter("Week 1", exercises()[:2]))) as package:
+        package.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = {"answer_1": right_answer(exercises()[0], exercises()[0].last), "answer_2": "1 2 3"}
+    notebook = grader.Notebook("assignment.ipynb")
+    passed = [notebook.check(f"q{n}", global_env=names).grade for n in (1, 2)]
+    assert passed == [1, 0]
 
 
 def test_gift_contains_every_number_with_its_tolerance() -> None:

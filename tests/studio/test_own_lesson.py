@@ -308,7 +308,8 @@ def test_the_example_of_the_manual_can_be_followed(translator: Library, tmp_path
     manual = (Path(__file__).parents[2] / "docs/guides/lessons.md").read_text("utf-8")
     example = re.search(r"^```python\n(from translucid.*?)^```$", manual, re.DOTALL | re.MULTILINE)
     assert example is not None
-    own = read(written(tmp_path, example[1], "lesson.py"))
+    more = re.findall(r"^```python\n(@.*?)^```$", manual, re.DOTALL | re.MULTILINE)
+    own = read(written(tmp_path, "\n\n".join([example[1], *more]), "lesson.py"))
     refuse(translator, own, "lesson.py")
     assert own.text is not None
     run = translator.run("a", own.text)
@@ -316,3 +317,7 @@ def test_the_example_of_the_manual_can_be_followed(translator: Library, tmp_path
     assert "nicht" in plain(first["say"])
     assert not check(run, run, OWN, 2, second["address"], own)["done"]
     assert check(run, run, OWN, 2, "attention?kind=cross&layer=0&head=3", own)["done"]
+    weight = next(piece["value"] for piece in first["say"] if "value" in piece)
+    assert check(run, run, OWN, 1, first["address"], own, f"{1 - weight:.2f}")["done"]
+    mistaken = check(run, run, OWN, 1, first["address"], own, f"{weight:.2f}")
+    assert plain(mistaken["say"]) == "Not right: that is the weight of not itself."

@@ -45,7 +45,6 @@ SOLVED: dict[tuple[str, str], tuple[str | None, str]] = {
     ("layers", "A bad start"): (None, "train?problem=xor&seed=3&step=60"),
     ("vectors", "Another word"): ("The dog never sleeps.", "flow"),
     ("rnn", "A unit of your choice"): (None, "recurrent?unit=5"),
-    ("rnn", "Your turn"): ("The dog is tired.", "recurrent"),
     ("rnn", "Without its state"): (None, "whatif?off=decoder.recurrent.layers.0"),
     ("lstm", "Make the forget gate close"): ("The food was bad.", "recurrent"),
     ("lstm", "Not bad"): ("The food was not bad.", "recurrent"),
@@ -55,6 +54,35 @@ SOLVED: dict[tuple[str, str], tuple[str | None, str]] = {
     ("transformer", "Find the head"): (None, "attention?kind=cross&layer=1&head=0"),
     ("transformer", "Take something away"): (None, "whatif?off=decoder.layers.1.cross_attention"),
 }
+LONGER = "The cat that the woman knows and the boy that the old man sees are tired."
+# What one types at a question: a text (None: the lesson's own), expressions for the right answer
+# and for a mistake, and what is said of the mistake. `n` are the numbers that the stop shows.
+TYPED: dict[tuple[str, str], tuple[str | None, str, str, str]] = {
+    ("neuron", "The weighted sum"): (None, "2 * n[0] + n[1] + n[2]", "2 * n[0] + n[1]", "bias"),
+    ("neuron", "One step of the rule"): (
+        None, "[n[0] - 1, n[1] - 1, n[2] - 1]", "[n[0] + 1, n[1] + 1, n[2] + 1]", "subtract"
+    ),
+    ("layers", "The activation"): (None, "1 - n[3] ** 2", "1 - n[3]", "square"),
+    ("layers", "The answer"): (None, "n[2] * n[3]", "n[3]", "weight"),
+    ("vectors", "Words in similar directions"): (
+        None, "math.degrees(math.acos(n[1]))", "math.acos(n[1])", "radians"
+    ),
+    ("rnn", "Your turn"): ("The dog is tired.", "n[1] / n[0]", "n[0] / n[1]", "divide"),
+    ("rnn", "Learning through time"): (None, "n[2] / n[0]", "n[1] / n[0]", "between"),
+    ("rnn", "One step back"): (None, "n[1] / n[0]", "n[0] / n[1]", "divide"),
+    ("rnn", "Longer distances"): (LONGER, "'man'", "'sees'", "starts"),
+    ("rnn", "Why it can fade, or grow"): (None, "1.44 ** 10", "1.5 ** 10", "slope"),
+    ("lstm", "One step by hand"): (None, "n[1] + n[2] * n[3]", "n[4]", "all of the old cell"),
+    ("attention", "not → nicht"): (None, "'sleep'", "'does'", "position"),
+    ("attention", "Weights"): (
+        None, "math.exp(5 - n[0]) / n[4]", "math.exp(5 - n[0])", "divide by the sum"
+    ),
+    ("transformer", "Score and scale"): (None, "12 * n[1]", "12 / 32", "root"),
+    ("attn", "Softmax"): (None, "n[3] / (n[0] + n[3])", "n[3] / n[4]", "two exponentials"),
+    ("gates", "One step by hand"): (
+        None, "0.5 * n[1] + n[2] * n[3]", "n[1] + n[2] * n[3]", "0.5"
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +91,7 @@ def library() -> Library:
 
 
 def run_of(library: Library, key: str, text: str | None = None, off: tuple[str, ...] = ()) -> Run:
-    station = EVERY[key]
+    station = EVERY[{"attn": "transformer", "gates": "lstm"}.get(key, key)]  # a model for a tour
     assert station.model is not None
     assert station.text is not None
     return library.run(LETTERS[station.model], text or station.text, None, off)
@@ -81,7 +109,11 @@ def test_there_are_seven_in_order() -> None:
                               "transformer"]  # fmt: skip
     tasks = {(key, stop.title) for key, station in STATIONS.items()
              for stop in station.stops if stop.task}  # fmt: skip
-    assert tasks == set(SOLVED)
+    asked = {(key, stop.title) for key, lesson in EVERY.items() for stop in lesson.stops
+             if stop.typed}  # fmt: skip
+    assert asked == set(TYPED)
+    assert {key for key, _ in asked} == {*STATIONS, *TOURS}
+    assert tasks == set(SOLVED) | {(key, title) for key, title in asked if key in STATIONS}
     for key, station in STATIONS.items():
         assert 8 <= len(station.stops) <= 16
         assert any(name == key for name, _ in tasks)
@@ -262,8 +294,9 @@ CLAIMS = [
     ("vectors", "Back to words", "the model's embeddings are tied", None),
     ("rnn", "What is remembered", "differ by less than a factor of 2", None),
     ("rnn", "Your turn", "times as likely", None),
-    ("rnn", "Your turn", "times as likely", "The dog is tired."),
-    ("rnn", "Why it can fade", "Here the gradient shrinks", None),
+    ("rnn", "Longer distances", "it is smaller than at", None),
+    ("rnn", "Longer distances", "it has grown", LONGER),
+    ("rnn", "Why it can fade, or grow", "Here the gradient shrinks", None),
     ("lstm", "One step by hand", "the cell fades too", None),
     ("lstm", "Make the forget gate close", "keep at least half", None),
     ("lstm", "Make the forget gate close", "fall below one half", "The food was bad."),
@@ -302,7 +335,7 @@ def test_a_claim_that_is_false_of_a_model_is_not_shown() -> None:
 def test_a_claim_that_cannot_be_evaluated_is_not_shown(library: Library) -> None:
     """The gradient of a sentence without the words that it goes from and to."""
     steps = lesson_answers.on_run(run_of(library, "rnn", "Cats sing."), "rnn")["steps"]
-    (fades,) = (stop for stop in steps if stop["title"] == "Why it can fade")
+    (fades,) = (stop for stop in steps if stop["title"] == "Why it can fade, or grow")
     assert "can shrink the gradient, or let it grow" in plain(fades["say"])
 
 
@@ -350,7 +383,7 @@ def test_the_requested_sentence_keeps_the_stop(
             assert piece["value"] == pytest.approx(float(chances[piece["index"][1]]), abs=1e-5)
 
 
-@pytest.mark.parametrize(("key", "title"), SOLVED, ids=lambda part: part)
+@pytest.mark.parametrize(("key", "title"), [*SOLVED, ("rnn", "Your turn")], ids=lambda part: part)
 def test_no_sentence_takes_a_task_away(library: Library, key: str, title: str) -> None:
     if key in ("neuron", "layers"):
         return  # these read numbers
@@ -398,28 +431,49 @@ def test_no_other_head_is_taken_for_the_right_one(library: Library) -> None:
         assert PageState(LessonRun(run), run, address).kind == kind
 
 
-@pytest.mark.parametrize(
-    ("text", "done"),
-    [
-        ("The dog is tired.", True),
-        ("The dogs are tired.", False),
-        ("The cat sees the dog.", False),
-    ],
-)
-def test_the_subject_of_the_rnn_task_must_be_one_dog(
-    library: Library, text: str, done: bool
+@pytest.mark.parametrize(("key", "title"), TYPED, ids=lambda part: part)
+def test_a_typed_answer_is_compared_with_the_numbers_of_the_run(
+    library: Library, key: str, title: str
 ) -> None:
+    """The answers are worked out from the numbers as the page shows them."""
+    text, right, mistaken, word = TYPED[key, title]
+    run = run_of(library, key, text)
+    place = 1 + [stop.title for stop in EVERY[key].stops].index(title)
+    stop = lesson_answers.on_run(run, key)["steps"][place - 1]
+    assert stop["typed"]
+    shown = [round(piece["value"], 3) for piece in stop["say"] if "value" in piece]
+    decimals = re.search(r"(\d|without) decimals?", plain(stop["do"]))
+    how = "" if decimals is None else f".{decimals[1].replace('without', '0')}f"
+
+    def check(answer: Any) -> dict[str, Any]:
+        numbers = answer if isinstance(answer, list) else [answer]
+        typed = answer if isinstance(answer, str) else " ".join(f"{n:{how}}" for n in numbers)
+        return lesson_answers.check(run, run, key, place, f"#/{stop['address']}", None, typed)
+
+    value = eval(right, {"math": math, "n": shown})
+    assert check(value)["done"], plain(check(value)["say"])
+    wrong = check(eval(mistaken, {"math": math, "n": shown}))
+    assert not wrong["done"]
+    assert word in plain(wrong["say"]), plain(wrong["say"])
+    assert not check("")["done"]
+    if not isinstance(value, str):
+        opposite = [-n for n in value] if isinstance(value, list) else -value
+        assert "check the sign" in plain(check(opposite)["say"])
+
+
+@pytest.mark.parametrize("text", ["The dogs are tired.", "The cat sees the dog."])
+def test_the_subject_of_the_rnn_task_must_be_one_dog(library: Library, text: str) -> None:
+    """Even if the ratio is that of the sentence."""
     run = run_of(library, "rnn", text)
     place = 1 + [stop.title for stop in STATIONS["rnn"].stops].index("Your turn")
-    verdict = lesson_answers.check(run, run, "rnn", place, "#/recurrent")
-    assert verdict["done"] == done
-    if done:  # the shares of “is” and “are” after “dog”
-        ids = run.opened.model.task.tokenizer.encode
-        row = run.example.words.target.index("dog")
-        logits = run[next(name for name in run.shapes if name.endswith("logits"))][0, row]
-        shares = [float(logits.softmax(-1)[ids(word)[0]]) for word in ("is", "are")]
-        told = [piece["value"] for piece in verdict["say"] if "value" in piece]
-        assert told == pytest.approx(shares, rel=1e-4)
+    row = run.example.words.target.index(
+        next(w for w in ("dog", "dogs") if w in text.split(".")[0].split())
+    )
+    chances = run["head.logits"][0, row].softmax(-1)
+    are, is_ = (float(chances[run.opened.model.task.tokenizer.encode(w)[0]]) for w in ("are", "is"))
+    verdict = lesson_answers.check(run, run, "rnn", place, "#/recurrent", None, f"{is_ / are:.1f}")
+    assert "does not begin" in plain(verdict["say"])
+    assert not verdict["done"]
 
 
 def test_the_page_asks_for_a_check(library: Library) -> None:
@@ -661,3 +715,43 @@ def test_the_page_shows_a_number_that_the_stop_speaks_of(
                      for each in page.inner.evaluate(NAMED_THERE)
                      for at_batch in (False, True)}  # fmt: skip
             assert numbers & there, (number_, station.stops[number_ - 1].title, numbers)
+
+
+@pytest.mark.slow
+def test_a_typed_answer_is_checked_on_the_page(page: Page, studio: Served) -> None:
+    """Wrong, with a decimal comma, and with a vector; the answer stays when the window changes."""
+    page.see(f"{studio.address}#/lesson?lesson=neuron.3")
+    first, second, bias = (
+        float(number.replace("−", "-").strip("()"))
+        for number in page.words("#lesson .told-number")[:3]
+    )
+
+    def answer(typed: str) -> str:
+        page.inner.fill("#lesson .answers input", typed)
+        before = page.text("#lesson .check")
+        page.inner.press("#lesson .answers input", "Enter")
+        page.wait(
+            "before => document.querySelector('#lesson .check').textContent !== before", before
+        )
+        return page.text("#lesson .check")
+
+    assert answer(f"{2 * first + second:.2f}") == "✗ Not right: add the bias, too."
+    assert answer("two") == (
+        "✗ Type one number with 2 decimals: answer: 'two' is not a number; separate numbers with "
+        "spaces or commas, rows with ;."
+    )
+    comma = f"{2 * first + second + bias:.2f}".replace(".", ",")
+    assert answer(comma).startswith("✓ Yes: ")
+    assert page.words("#lesson .check.right")
+    assert violations(page, RULES) == []
+    page.inner.press("#lesson .answers input", "Space")  # does not open the next stop
+    assert page.words("#lesson .stop a") == ["The weighted sum"]
+    page.changed(lambda: page.inner.click("#lesson .onward"))
+    page.changed(lambda: page.inner.click("#lesson .back"))
+    assert page.inner.input_value("#lesson .answers input").strip() == comma
+    page.turn(f"{studio.address}#/lesson?lesson=neuron.8")
+    w = [float(number.replace("−", "-")) - 1 for number in page.words("#lesson .told-number")]
+    assert answer(f"{w[0]:.2f} {w[1]:.2f} {w[2] + 1:.2f}") == "✗ Not right: the bias changes, too."
+    page.inner.fill("#lesson .answers input", " ".join(f"{number:.2f}" for number in w))
+    page.inner.click("#lesson .try")
+    page.wait("() => document.querySelector('#lesson .check.right')")

@@ -57,7 +57,7 @@ def practice(
     export: Annotated[
         list[str] | None,
         _in_sheet(
-            metavar="FORMAT", help="Also write a quiz: moodle, qti or gift; may be repeated."
+            metavar="FORMAT", help="Also write a quiz: moodle, qti, gift or otter; may be repeated."
         ),
     ] = None,
 ) -> None:

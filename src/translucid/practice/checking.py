@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from translucid.core.errors import InputError
 from translucid.practice.exercise import Exercise, differs, draw
 from translucid.practice.topic import Array, Formula, Part
-from translucid.worked.solution.numbers import Numbers, matrix, shape
+from translucid.worked.solution.numbers import Numbers, decimal_point, matrix, shape
 
 _NEAR = 12  # units of the last decimal: how far rounding too early can move an answer
 
@@ -121,6 +122,8 @@ def _find(exercise: Exercise, name: str) -> Part:
 def read_answer(exercise: Exercise, part: Part, answer: Numbers) -> Array:
     """Convert an answer to an array of the expected shape. A transposed matrix is allowed."""
     wanted = exercise.right[part.name].shape
+    if not wanted and isinstance(answer, str):
+        answer = decimal_point(answer)
     table = matrix(answer, "answer")
     entered = np.asarray(table.numpy(), dtype=np.float64)
     vector = len(wanted) < 2
@@ -131,8 +134,13 @@ def read_answer(exercise: Exercise, part: Part, answer: Numbers) -> Array:
     raise InputError(f"your answer is {shape(table)}; enter {exercise.entry(part)}")
 
 
-def suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
+@lru_cache(maxsize=64)
+def suspects(exercise: Exercise, asked: str) -> tuple[Suspect, ...]:
     """Possible mistakes, most common first, each with the answer that it leads to."""
+    return tuple(_suspects(exercise, asked))
+
+
+def _suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
     topic, right = exercise.topic, exercise.right
     upto = topic.parts[: topic.index(asked) + 1]
     for mistake in topic.slips:
@@ -159,15 +167,38 @@ def suspects(exercise: Exercise, asked: str) -> Iterator[Suspect]:
 
 
 def _general(exercise: Exercise, part: Part, asked: str) -> Iterator[Suspect]:
-    """Mistakes that can happen in any step: a wrong sign, a transposed matrix."""
+    """Mistakes that can happen in any step, and the answers of someone who then continues."""
     value = exercise.right[part.name]
-    changes: list[tuple[str, str, Array]] = [("sign", "check the sign.", -value)]
-    if value.ndim == 2 and value.shape[0] == value.shape[1]:
-        changes.append(("transposed", "exchange the rows and columns.", value.T))
-    for name, say, changed in changes:
+    for name, say, changed in _changes(value):
+        if not differs(changed, value):
+            continue
         values = exercise.topic.compute(exercise.numbers, {part.name: _always(changed)})
         if values is not None and np.isfinite(values[asked]).all():
             yield Suspect(part, name, say, values[asked])
+
+
+def _changes(value: Array) -> Iterator[tuple[str, str, Array]]:
+    """A value with a usual mistake: its name, the message, and the wrong value."""
+    yield "sign", "check the sign.", -value
+    if (value < 0).any() and (value > 0).any():
+        yield "lost-minus", "a minus sign is missing.", abs(value)
+    if value.ndim == 2 and value.shape[0] == value.shape[1]:
+        yield "transposed", "exchange the rows and columns.", value.T
+    for axis in range(value.ndim):
+        what = "number" if value.ndim == 1 else ("row", "column")[axis]
+        lines = np.moveaxis(value, axis, 0)
+        for i, j in combinations(range(len(lines)), 2):
+            order = np.arange(len(lines))
+            order[[i, j]] = j, i
+            say = f"you exchanged {what} {i + 1} and {what} {j + 1}."
+            yield "exchanged", say, np.moveaxis(lines[order], 0, axis)
+        for i in range(1, len(lines)):
+            order = np.arange(len(lines))
+            order[i] = i - 1
+            say = f"{what} {i + 1} repeats {what} {i}."
+            yield "repeated", say, np.moveaxis(lines[order], 0, axis)
+    yield "decimal-point", "check the decimal point.", value * 10
+    yield "decimal-point", "check the decimal point.", value / 10
 
 
 def _unexplained(exercise: Exercise, asked: Part, typed: Array) -> Verdict:

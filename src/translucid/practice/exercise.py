@@ -148,23 +148,27 @@ def draw(topic: str, seed: int) -> Exercise:
 def _distinct_slips(
     topic: Topic, numbers: dict[str, Any], right: dict[str, Array]
 ) -> dict[str, dict[str, Array]] | None:
-    """The slips that can happen with these numbers, each with the value of every step. None if a
-    slip does not change the answer, or two slips at different steps change it in the same way."""
-    asked = topic.parts[-1].name
+    """The slips that can happen with these numbers, each with the value of every step. None if more
+    than a tenth of the slips do not change the answer, or change it like one at another step."""
+    asked, unclear = topic.parts[-1].name, 0
     slips: dict[str, dict[str, Array]] = {}
-    answers = [("", right[asked])]
+    answers: list[tuple[str, Array]] = []
     for mistake in topic.slips:
         values = topic.compute(numbers, mistake.wrong)
         if values is None or not all(np.isfinite(v).all() for v in values.values()):
             continue
         step = next((p.name for p in topic.parts if differs(values[p.name], right[p.name])), "")
-        if not step or any(
-            step != other and not differs(values[asked], answer, 4 * 10.0**-topic.decimals)
-            for other, answer in answers
+        near = 4 * 10.0**-topic.decimals
+        changes = bool(step) and differs(values[asked], right[asked], near)
+        if not changes or any(
+            step != other and not differs(values[asked], answer, near) for other, answer in answers
         ):
-            return None
-        answers.append((step, values[asked]))
-        slips[mistake.name] = values
+            unclear += 1
+            if unclear > len(topic.slips) // 10:
+                return None
+        if changes:
+            answers.append((step, values[asked]))
+            slips[mistake.name] = values
     return slips
 
 

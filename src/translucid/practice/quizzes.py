@@ -233,14 +233,14 @@ def qti(title: str, exercises: Sequence[Exercise]) -> bytes:
     packed = io.BytesIO()
     names = [f"item{number:02}" for number in range(1, len(exercises) + 1)]
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
-        _put(package, "imsmanifest.xml", _manifest(names))
-        _put(package, "test.xml", _test(title, names))
+        put(package, "imsmanifest.xml", _manifest(names))
+        put(package, "test.xml", _test(title, names))
         for number, (name, exercise) in enumerate(zip(names, exercises, strict=True), 1):
-            _put(package, f"{name}.xml", _item(name, number, exercise))
+            put(package, f"{name}.xml", _item(name, number, exercise))
     return packed.getvalue()
 
 
-def _put(package: zipfile.ZipFile, name: str, content: bytes) -> None:
+def put(package: zipfile.ZipFile, name: str, content: bytes) -> None:
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same bytes at any time
     info.compress_type = zipfile.ZIP_DEFLATED
     package.writestr(info, content)
@@ -325,8 +325,3 @@ def _item(name: str, number: int, exercise: Exercise) -> bytes:
         ET.SubElement(total, "variable", identifier="SCORE")
         ET.SubElement(total, "baseValue", baseType="float").text = "1"
     return _xml(root)
-
-
-FORMATS: dict[str, tuple[str, Write]] = {
-    "moodle": ("moodle.xml", moodle), "gift": ("questions.gift", gift), "qti": ("qti.zip", qti),
-}  # fmt: skip

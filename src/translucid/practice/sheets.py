@@ -15,11 +15,16 @@ from translucid.core.atomic_files import write_text
 from translucid.core.errors import InputError
 from translucid.practice.checking import right_answer
 from translucid.practice.exercise import Exercise, draw
-from translucid.practice.quizzes import FORMATS
+from translucid.practice.otter import otter
+from translucid.practice.quizzes import Write, gift, moodle, qti
 from translucid.worked.solution.document import latex_body, latex_page
 from translucid.worked.solution.numbers import read_text
 
 _LATEX = ("pdflatex", "xelatex", "lualatex", "tectonic")  # programs that make a PDF
+FORMATS: dict[str, tuple[str, Write]] = {  # the file of each format, and what writes it
+    "moodle": ("moodle.xml", moodle), "gift": ("questions.gift", gift), "qti": ("qti.zip", qti),
+    "otter": ("otter.zip", otter),
+}  # fmt: skip
 _ROOM = "\n\\vspace{4cm}\n"  # to write the answer
 
 

@@ -130,6 +130,10 @@ class Draw:
     def whole(self, low: int, high: int) -> int:
         return self._random.randint(low, high)
 
+    def distinct(self, count: int, unit: float = 1.0) -> list[float]:
+        """Different nonzero multiples of `unit`, from -2 to 3 times."""
+        return [unit * n for n in self.shuffled([-2.0, -1.0, 1.0, 2.0, 3.0])[:count]]
+
     def ints(self, *shape: int, low: int = -2, high: int = 3) -> Any:
         """Integers as nested lists of this shape, not all of them 0."""
         return self._fill(shape, [float(n) for n in range(low, high + 1)])

@@ -313,7 +313,8 @@ class Handlers:
         run = unchanged
         if off:
             run = self.library.run(unchanged.opened.key, unchanged.text, unchanged.target, off)
-        return json_reply(lesson_answers.check(run, unchanged, key, stop, address, own))
+        typed = asked.query.text("answer", "")
+        return json_reply(lesson_answers.check(run, unchanged, key, stop, address, own, typed))
 
     def plane(self, asked: Question) -> Reply:
         """One step of training on points in the plane."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from translucid.core import extensions
 from translucid.core.errors import InputError, nearest
@@ -134,6 +134,24 @@ def wrong(say: str) -> Verdict:
     return Verdict(False, say)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The right answer to the question of a stop: a number, a row of numbers, or a word.
+
+    decimals: how many decimals to type; the last decimal may be off by 1, because the numbers in
+    the text are rounded, too. slips: for the message about each common mistake, the answer that it
+    leads to. say: what to add to the verdict on the right answer.
+    """
+
+    right: Any
+    decimals: int = 2
+    slips: Mapping[str, Any] = field(default_factory=dict)
+    say: str = ""
+
+
+Task: TypeAlias = Callable[[Any, Any], Verdict | Answer]  # takes a LessonRun and a PageState
+
+
 @dataclass
 class StopFunction:
     """A stop of a lesson: a function of the run, optionally with a function that checks a task."""
@@ -143,11 +161,22 @@ class StopFunction:
     do: str
     chosen: dict[str, str]
     show: Callable[[Any], Stop]  # takes a LessonRun
-    task: Callable[[Any, Any], Verdict] | None = None  # takes a LessonRun and a PageState
+    task: Task | None = None
+    typed: bool = False  # whether the reader types an answer, which the task compares with its own
 
-    def check(self, function: Callable[[Any, Any], Verdict]) -> Callable[[Any, Any], Verdict]:
+    def check(self, function: Task) -> Task:
         """Register the function that runs when *Check* is pressed (a decorator)."""
-        self.task = function
+        return self._add(function, typed=False)
+
+    def answer(self, function: Task) -> Task:
+        """Let the reader type an answer, and register the function that computes the right one (a
+        decorator). It returns an `Answer`, or `wrong(...)` if the page is not as it should be."""
+        return self._add(function, typed=True)
+
+    def _add(self, function: Task, *, typed: bool) -> Task:
+        if self.task is not None:
+            raise ValueError(f"stop {self.title!r} has two tasks; use one check or one answer")
+        self.task, self.typed = function, typed
         return function
 
 

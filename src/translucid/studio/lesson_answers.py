@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError, nearest
+from translucid.studio import typed_answers
 from translucid.studio.lesson import (
+    Answer,
     Lacks,
     Lesson,
     ModelLacks,
@@ -97,7 +99,7 @@ def _step(run: LessonRun, wanted: Lesson, stop: StopFunction, own: bool) -> dict
         if stop.task is not None:
             return {"say": [{"text": f"Not here: {error}."}], "do": pieces(stop.do),
                     "address": _address(stop.view, stop.chosen), "pin": [], "light": [],
-                    "task": True}  # fmt: skip
+                    **_task(stop)}  # fmt: skip
         return {"lacks": str(error), "in_sentence": True}
     except Lacks as error:
         return {"lacks": str(error)}
@@ -123,8 +125,13 @@ def _shown(run: LessonRun, stop: StopFunction) -> dict[str, Any]:
     return {
         "say": pieces(shown.say), "do": pieces(stop.do if shown.do is None else shown.do),
         "address": address, "pin": pins, "light": list(shown.light),
-        **({"task": True} if stop.task else {}),
+        **_task(stop),
     }  # fmt: skip
+
+
+def _task(stop: StopFunction) -> dict[str, Any]:
+    typed = {"typed": True} if stop.typed else {}
+    return {"task": True, **typed} if stop.task else {}
 
 
 def _address(view: str, chosen: Mapping[str, str]) -> str:
@@ -136,15 +143,22 @@ def _address(view: str, chosen: Mapping[str, str]) -> str:
 
 
 def check(
-    run: Run, unchanged: Run, key: str, number: int, address: str, own: Lesson | None = None
+    run: Run,
+    unchanged: Run,
+    key: str,
+    number: int,
+    address: str,
+    own: Lesson | None = None,
+    typed: str = "",
 ) -> dict[str, Any]:
-    """Check the task of a stop. `unchanged` is the run with nothing switched off."""
+    """Check the task of a stop. `unchanged`: the run with nothing switched off. `typed`: the
+    reader's answer to the question of the stop, if it has one."""
     wanted = lesson(key, own)
     stop = wanted.stops[number - 1]
     if stop.task is None:
         return {"done": False, "say": [{"text": "No task."}]}
     try:
-        verdict = _verdict(LessonRun(run), unchanged, stop, address)
+        verdict = _verdict(LessonRun(run), unchanged, stop, address, typed)
         return {"done": verdict.done, "say": pieces(verdict.say)}
     except Lacks as error:
         return {"done": False, "say": [{"text": f"Not here: {error}."}]}
@@ -154,12 +168,17 @@ def check(
         return {"done": False, "say": [{"text": _located(error, stop)}]}
 
 
-def _verdict(run: LessonRun, unchanged: Run, stop: StopFunction, address: str) -> Verdict:
+def _verdict(
+    run: LessonRun, unchanged: Run, stop: StopFunction, address: str, typed: str
+) -> Verdict:
     assert stop.task is not None
-    verdict = stop.task(run, PageState(run, unchanged, address))
-    if not isinstance(verdict, Verdict):
-        raise _wrong_result(stop.task, "right(...) or wrong(...)", verdict)
-    return verdict
+    found = stop.task(run, PageState(run, unchanged, address))
+    if stop.typed and isinstance(found, Answer):
+        found = typed_answers.compare(found, typed)
+    if not isinstance(found, Verdict):
+        wanted = "Answer(...) or wrong(...)" if stop.typed else "right(...) or wrong(...)"
+        raise _wrong_result(stop.task, wanted, found)
+    return found
 
 
 # ---- the user's own lesson ----
@@ -193,7 +212,7 @@ def _try(run: LessonRun, own: Lesson, stop: StopFunction) -> None:
     shown = _shown(run, stop)
     if stop.task is not None:
         with suppress(ModelLacks, SentenceLacks, NotChosen):
-            verdict = _verdict(run, run.run, stop, shown["address"])
+            verdict = _verdict(run, run.run, stop, shown["address"], "")
             pieces(verdict.say)
 
 

@@ -104,14 +104,35 @@ BEAM = Topic(
              best=lambda v: np.log(v.second.max())),
         slip("per-word", "Do not take the root: there is no length normalization here.",
              best=lambda v: np.sqrt(v.second.max())),
+        slip("kept-logarithms", "Multiply probabilities; do not mix them with logarithms.",
+             kept=lambda v: np.log(v.first[_order(v)[:2]])),
+        slip("kept-normalized", "The probabilities of the kept prefixes do not have to sum to 1.",
+             kept=lambda v: v.first[_order(v)[:2]] / v.first[_order(v)[:2]].sum()),
+        slip("middle-word", "Take the most probable next word, not the second one.",
+             second=lambda v: v.kept * np.sort(_two(v), 1)[:, 1]),
+        slip("complement", "Multiply by the probability of the next word, not of all others.",
+             second=lambda v: v.kept * (1 - _two(v).max(1))),
+        slip("divided", "Multiply by the probability of the next word; do not divide.",
+             second=lambda v: v.kept / _two(v).max(1)),
+        slip("smaller", "Beam search returns the more probable sentence.",
+             best=lambda v: v.second.min()),
+        slip("multiplied", "The result is one sentence; do not multiply the two.",
+             best=lambda v: v.second.prod()),
+        slip("mean", "The result is one sentence; do not average the two.",
+             best=lambda v: v.second.mean()),
+        slip("negative-logarithm", "That is minus the log-probability; the question asks for the "
+             "probability.", best=lambda v: -np.log(v.second.max())),
+        slip("share", "Do not divide by the sum of both.",
+             best=lambda v: v.second.max() / v.second.sum()),
     ),
     decimals=4,
+    fits=lambda v: bool(v.second[1] > v.second[0]),  # greedy search finds another sentence
 )  # fmt: skip
 
 
 def _draw_params(draw: Draw) -> dict[str, Any]:
-    d = draw.choice([4, 6, 8, 10, 12])
-    return {"d": d, "h": 2, "N": draw.whole(2, 4), "ff": draw.choice([2, 4]) * d,
+    d = draw.choice([6, 8, 10, 12, 16])
+    return {"d": d, "h": 2, "N": draw.whole(3, 6), "ff": draw.choice([2, 4]) * d,
             "V": 10 * draw.whole(2, 9)}  # fmt: skip
 
 
@@ -157,6 +178,26 @@ PARAMS = Topic(
              total=lambda v: 2 * v.e + v.N * v.layer + 2 * v.d),
         slip("no-final-norm", "Count the norm after the last layer.",
              total=lambda v: v.e + v.N * v.layer),
+        slip("two-matrices", "Attention has four matrices: W_Q, W_K, W_V and W_O.",
+             att=lambda v: 2 * v.d**2 + 2 * v.d),
+        slip("three-biases", "Each of the four matrices of attention has a bias, W_O too.",
+             att=lambda v: 4 * v.d**2 + 3 * v.d),
+        slip("three-matrices", "The feed-forward part has two matrices; it has no gate.",
+             f=lambda v: 3 * v.d * v.ff + 2 * v.ff + v.d),
+        slip("d-for-d_ff", "The hidden layer of the feed-forward part has d_ff units.",
+             f=lambda v: 2 * v.d**2 + 2 * v.d),
+        slip("three-norms", "A decoder layer without cross-attention has two norms.",
+             norm=lambda v: 6 * v.d),
+        slip("four-norms", "Each layer has two norms, not four.", norm=lambda v: 8 * v.d),
+        slip("sum-for-product", "The embedding has V rows of d numbers: multiply.",
+             e=lambda v: v.V + v.d),
+        slip("square-embedding", "The embedding has d columns, not V.", e=lambda v: v.V**2),
+        slip("one-more-layer", "The number of layers is N, not N + 1.",
+             total=lambda v: v.e + (v.N + 1) * v.layer + 2 * v.d),
+        slip("half-final-norm", "The last norm has a gain and a bias.",
+             total=lambda v: v.e + v.N * v.layer + v.d),
+        slip("all-times-layers", "Only the layers are counted N times.",
+             total=lambda v: v.N * (v.e + v.layer) + 2 * v.d),
     ),
     decimals=0,
 )  # fmt: skip

@@ -11,9 +11,24 @@ from translucid.worked import softmax as worked_softmax
 
 
 def _draw_perceptron(draw: Draw) -> dict[str, Any]:
-    x, w, b = draw.ints(2), draw.ints(2), draw.halves()
+    x, w, b = draw.distinct(2), draw.distinct(2), draw.halves(most=3.0)
     wrong = 0 if np.dot(w, x) + b > 0 else 1  # a target that the perceptron misses
-    return {"x": x, "w": w, "b": b, "t": wrong, "rate": draw.choice([0.5, 2.0])}
+    return {"x": x, "w": w, "b": b, "t": wrong, "rate": draw.choice([0.25, 3.0])}
+
+
+def _flips(formula: Formula) -> Formula:
+    """A wrong sum, if it leads to the other output; otherwise the mistake has no effect."""
+
+    def wrong(v: Any) -> Any:
+        z = formula(v)
+        return z if (z > 0) != (v.w @ v.x + v.b > 0) else None
+
+    return wrong
+
+
+def _rule(factor: Formula) -> Formula:
+    """The update with a different factor of the input."""
+    return lambda v: v.w + factor(v) * v.x
 
 
 PERCEPTRON = Topic(
@@ -54,9 +69,36 @@ PERCEPTRON = Topic(
             "Add the change to the old weights.",
             new=lambda v: v.rate * (v.t - v.y) * v.x,
         ),
+        slip("minus-bias", "Add the bias; do not subtract it.",
+             z=_flips(lambda v: v.w @ v.x - v.b)),
+        slip("added", "Multiply each input by its weight; do not add them.",
+             z=_flips(lambda v: (v.w + v.x).sum() + v.b)),
+        slip("first-input", "Add the terms of both inputs.",
+             z=_flips(lambda v: v.w[0] * v.x[0] + v.b)),
+        slip("crossed", "Multiply each input by its own weight.",
+             z=_flips(lambda v: v.w @ v.x[::-1] + v.b)),
+        slip("minus-one", "The output is 0 or 1, not -1 or 1.",
+             y=lambda v: np.where(v.z > 0, 1.0, -1.0) if v.z <= 0 else None),
+        slip("sigmoid", "The output of a perceptron is 0 or 1; it has no sigmoid.",
+             y=lambda v: sigmoid(v.z) if abs(v.z) < 3 else None),
+        slip("no-error", "Multiply the rate by the error t - y.",
+             new=lambda v: v.w + v.rate * v.x if v.t < v.y else None),
+        slip("weights-for-input", "The change is a multiple of the input, not of the weights.",
+             new=lambda v: v.w + v.rate * (v.t - v.y) * v.w),
+        slip("divided-rate", "Multiply by the learning rate; do not divide.",
+             new=_rule(lambda v: (v.t - v.y) / v.rate)),
+        slip("all-by-rate", "The rate multiplies only the change.",
+             new=lambda v: v.rate * (v.w + (v.t - v.y) * v.x)),
+        slip("halved", "The rule has no factor 1/2.",
+             new=_rule(lambda v: v.rate * (v.t - v.y) / 2)),
+        slip("crossed-update", "Add to each weight a multiple of its own input.",
+             new=lambda v: v.w + v.rate * (v.t - v.y) * v.x[::-1]),
+        slip("one-weight", "Both weights change.",
+             new=lambda v: v.w + v.rate * (v.t - v.y) * v.x * [1, 0]),
     ),
     decimals=2,
-)
+    fits=lambda v: bool((v.w @ v.x > 0) != (v.z > 0)),  # the bias counts
+)  # fmt: skip
 
 _WRONG_SOFTMAX = (
     slip("base-2", "Use powers of e, not of 2.", e=lambda v: 2**v.x),
@@ -70,7 +112,15 @@ _WRONG_SOFTMAX = (
         "Add up the exponentials, not the entries: exp(a) + exp(b), not exp(a + b).",
         z=lambda v: np.exp(v.x.sum()),
     ),
-)
+    slip("squares", "Take exp(x), not the square of x.", e=lambda v: v.x**2),
+    slip("product", "exp(x) is e to the power of x, not e times x.", e=lambda v: np.e * v.x),
+    slip("no-minus", "Keep the sign of the negative entries.",
+         e=lambda v: np.exp(abs(v.x)) if v.x.min() < 0 else None),
+    slip("length", "Divide by the sum of the exponentials, not by the root of their squares.",
+         z=lambda v: np.sqrt((v.e**2).sum())),
+    slip("two-of-three", "Add up all three exponentials.", z=lambda v: v.e[:-1].sum()),
+    slip("one-more", "The sum has no further 1, as the sigmoid has.", z=lambda v: v.e.sum() + 1),
+)  # fmt: skip
 _SOFTMAX_PARTS = (
     Part("e", r"the exponentials $e = \exp(x)$", lambda v: np.exp(v.x), "softmax.exponentials"),
     Part("z", "the normaliser $Z$", lambda v: v.e.sum(), "softmax.normaliser"),
@@ -102,8 +152,16 @@ SOFTMAX = Topic(
             p=lambda v: sigmoid(v.x),
         ),
         slip("others", "The sum includes the entry itself.", p=lambda v: v.e / (v.z - v.e)),
+        slip("inverted", "Divide the exponential by the sum, not the sum by it.",
+             p=lambda v: v.z / v.e),
+        slip("logarithm", "The question asks for the probabilities, not for their logarithms.",
+             p=lambda v: np.log(v.e / v.z)),
+        slip("complement", "Divide the exponential itself; 1 - p is the probability of the others.",
+             p=lambda v: 1 - v.e / v.z),
+        slip("input-over-sum", "Divide the exponential of the entry, not the entry.",
+             p=lambda v: v.x / v.z),
     ),
-)
+)  # fmt: skip
 
 CROSS_ENTROPY = Topic(
     "cross-entropy",
@@ -135,6 +193,14 @@ CROSS_ENTROPY = Topic(
         ),
         slip("entropy", "Use the probability p, not p ln p.",
              loss=lambda v: -v.p[v.k - 1] * np.log(v.p[v.k - 1])),
+        slip("most-probable", "Use the probability of the correct entry, not the largest one.",
+             loss=lambda v: -np.log(v.p.max()) if v.p[v.k - 1] < v.p.max() else None),
+        slip("others", "Use the probability of the correct entry, not of the others.",
+             loss=lambda v: -np.log(1 - v.p[v.k - 1])),
+        slip("inverse", "Take the logarithm; 1/p is the perplexity.",
+             loss=lambda v: 1 / v.p[v.k - 1]),
+        slip("mean", "There is one example: do not divide by the number of entries.",
+             loss=lambda v: -np.log(v.p[v.k - 1]) / 3),
     ),
 )  # fmt: skip
 
@@ -160,6 +226,13 @@ SOFTMAX_GRADIENT = Topic(
              g=lambda v: (v.p - _onehot(v)) * v.p * (1 - v.p)),
         slip("divided", "There is one example: do not divide by the number of entries.",
              g=lambda v: (v.p - _onehot(v)) / len(v.x)),
+        slip("plus", "Subtract 1 at the correct entry; do not add it.",
+             g=lambda v: v.p + _onehot(v)),
+        slip("only-correct", "The gradient has an entry for every x, not only for the correct one.",
+             g=lambda v: (v.p - 1) * _onehot(v)),
+        slip("by-p", "That is the derivative with respect to p; go on to x.",
+             g=lambda v: -_onehot(v) / v.p),
+        slip("doubled", "The gradient has no factor 2.", g=lambda v: 2 * (v.p - _onehot(v))),
     ),
 )  # fmt: skip
 
@@ -174,8 +247,8 @@ _OTHER: dict[str, Formula] = {"relu": sigmoid, "tanh": sigmoid, "sigmoid": np.ta
 
 def _draw_mlp(draw: Draw) -> dict[str, Any]:
     return {
-        "x": draw.ints(2), "W": draw.halves(2, 2), "b": draw.halves(2),
-        "v": draw.ints(2), "c": draw.halves(), "y": float(draw.whole(-2, 3)),
+        "x": draw.distinct(2), "W": draw.halves(2, 2), "b": draw.distinct(2, unit=0.5),
+        "v": draw.distinct(2), "c": draw.halves(), "y": float(draw.whole(-2, 3)),
         "act": draw.choice(["relu", "tanh", "sigmoid"]), "rate": draw.choice([0.1, 0.2]),
     }  # fmt: skip
 
@@ -230,6 +303,19 @@ MLP_FORWARD = Topic(
              out=lambda v: v.h.sum() + v.c),
         slip("negative-relu", "ReLU turns negative numbers into 0; it does not remove the sign.",
              h=lambda v: abs(v.z) if v.act == "relu" else None),
+        slip("minus-bias", "Add the bias b; do not subtract it.", z=lambda v: v.W @ v.x - v.b),
+        slip("crossed-inputs", "The first column of W belongs to the first input.",
+             z=lambda v: v.W @ v.x[::-1] + v.b),
+        slip("bias-first", "Add the bias after you multiply by W.", z=lambda v: v.W @ (v.x + v.b)),
+        slip("crossed-bias", "Each hidden unit has its own bias.",
+             z=lambda v: v.W @ v.x + v.b[::-1]),
+        slip("slope", "Apply the activation, not its derivative.", h=lambda v: _SLOPE[v.act](v.z)),
+        slip("crossed-v", "Multiply each hidden unit by its own weight.",
+             out=lambda v: v.v @ v.h[::-1] + v.c),
+        slip("minus-c", "Add the bias c; do not subtract it.", out=lambda v: v.v @ v.h - v.c),
+        slip("mean", "Add up the hidden units; do not average them.",
+             out=lambda v: (v.v @ v.h) / 2 + v.c),
+        slip("b-for-c", "The output has its own bias, c.", out=lambda v: v.v @ v.h + v.b[0]),
     ),
     fits=_moderate,
 )  # fmt: skip
@@ -266,6 +352,12 @@ MLP_GRADIENTS = Topic(
         slip("transposed", "Row i of the gradient belongs to hidden unit i: compute dz xᵀ.",
              dW=lambda v: np.outer(v.x, v.dz)),
         slip("h-for-x", "The input of W is x, not h.", dW=lambda v: np.outer(v.dz, v.h)),
+        slip("loss-for-error", "The gradient starts with the error, not with the loss.",
+             delta=lambda v: (v.out - v.y) ** 2 / 2),
+        slip("only-input", "Multiply the input by the gradient at z.",
+             dW=lambda v: np.outer([1, 1], v.x)),
+        slip("W-for-x", "The gradient uses the input x, not the weights.",
+             dW=lambda v: v.dz[:, None] * v.W),
     ),
     fits=lambda v: _moderate(v) and bool(abs(v.dW).max() > 0.05),
 )  # fmt: skip
@@ -297,6 +389,19 @@ SGD_STEP = Topic(
         slip("no-rate", "Multiply the gradient by the learning rate.", new=lambda v: v.v - v.dv),
         slip("only-change", "Subtract the step from the old weights.",
              new=lambda v: -v.rate * v.dv),
+        slip("through-v", "The gradient of v is the error times the input h, not times v.",
+             dv=lambda v: v.delta * v.v),
+        slip("no-delta", "Multiply the input h by the error.", dv=lambda v: v.h),
+        slip("slope", "The output unit has no activation, and so no slope.",
+             dv=lambda v: None if v.act == "relu" else v.delta * v.h * _SLOPE[v.act](v.z)),
+        slip("crossed-inputs", "Each weight has its own input.",
+             dv=lambda v: v.delta * v.h[::-1]),
+        slip("divided-rate", "Multiply by the learning rate; do not divide.",
+             new=lambda v: v.v - v.dv / v.rate),
+        slip("added-rate", "Multiply the gradient by the learning rate; do not add it.",
+             new=lambda v: v.v - (v.dv + v.rate)),
+        slip("all-by-rate", "The rate multiplies only the gradient.",
+             new=lambda v: v.rate * (v.v - v.dv)),
     ),
     fits=_moderate,
 )  # fmt: skip

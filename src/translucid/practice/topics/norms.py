@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from translucid.practice.topic import DIGITS, Draw, Part, Topic, slip
+from translucid.practice.topic import DIGITS, Draw, Formula, Part, Topic, slip
 from translucid.worked import clip as worked_clip
 from translucid.worked import norm as worked_norm
 
@@ -54,6 +54,16 @@ LAYER_NORM = Topic(
         slip("exchanged", "γ is the factor and β is added.", y=lambda v: v.shift * v.n + v.gain),
         slip("minus-shift", "Add the shift β; do not subtract it.",
              y=lambda v: v.gain * v.n - v.shift),
+        slip("n-minus-1-mean", "Divide the sum by n, not by n - 1.",
+             mean=lambda v: v.x.sum() / (len(v.x) - 1)),
+        slip("reversed", "Subtract the mean from each entry, not the entry from the mean.",
+             n=lambda v: (v.mean - v.x) / np.sqrt(v.var)),
+        slip("plus-mean", "Subtract the mean; do not add it.",
+             n=lambda v: (v.x + v.mean) / np.sqrt(v.var)),
+        slip("multiplied", "Divide by the standard deviation; do not multiply.",
+             n=lambda v: (v.x - v.mean) * np.sqrt(v.var)),
+        slip("divided-gain", "Multiply by the gain γ; do not divide.",
+             y=lambda v: v.n / v.gain + v.shift),
     ),
 )  # fmt: skip
 
@@ -87,8 +97,30 @@ RMS_NORM = Topic(
         slip("no-gain", "Multiply by the gain γ.", y=lambda v: v.n),
         slip("added-gain", "Multiply by the gain γ; do not add it.", y=lambda v: v.n + v.gain),
         slip("divided-gain", "Multiply by the gain γ; do not divide.", y=lambda v: v.n / v.gain),
+        slip("largest", "Use all entries, not only the largest.", rms=lambda v: abs(v.x).max()),
+        slip("root-of-sum", "Square the entries before you add them.",
+             rms=lambda v: np.sqrt(abs(v.x.sum()) / len(v.x)) if v.x.sum() else None),
+        slip("subtracted", "Divide by the root mean square; do not subtract it.",
+             n=lambda v: v.x - v.rms),
+        slip("absolute-entries", "Keep the signs of the entries.", n=lambda v: abs(v.x) / v.rms),
+        slip("one-more", "Multiply by γ itself, not by 1 + γ.", y=lambda v: (1 + v.gain) * v.n),
+        slip("reversed-gain", "Each entry has its own gain.", y=lambda v: v.gain[::-1] * v.n),
+        slip("gain-of-input", "Multiply the normalized numbers, not the input.",
+             y=lambda v: v.gain * v.x),
     ),
 )  # fmt: skip
+
+
+def _long(formula: Formula) -> Formula:
+    """A wrong norm, if the gradient is still clipped; otherwise the mistake cannot be told from
+    leaving the gradient as it is."""
+
+    def wrong(v: Any) -> Any:
+        size = formula(v)
+        return size if size > 1.05 * v.norm else None
+
+    return wrong
+
 
 CLIPPING = Topic(
     "clipping",
@@ -104,14 +136,19 @@ CLIPPING = Topic(
     ),
     (
         slip("no-root", "The norm is the root of the sum of the squares.",
-             size=lambda v: (v.g**2).sum()),
+             size=_long(lambda v: (v.g**2).sum())),
         slip("absolute", "The norm adds up squares, not absolute values.",
-             size=lambda v: abs(v.g).sum()),
+             size=_long(lambda v: abs(v.g).sum())),
         slip("largest", "The norm uses all entries, not only the largest.",
-             size=lambda v: abs(v.g).max()),
+             size=_long(lambda v: abs(v.g).max())),
         slip("mean", "The norm is the root of the sum of the squares, not of their mean.",
-             size=lambda v: np.sqrt((v.g**2).mean())),
-        slip("sum", "Square the entries before you add them.", size=lambda v: abs(v.g.sum())),
+             size=_long(lambda v: np.sqrt((v.g**2).mean()))),
+        slip("sum", "Square the entries before you add them.",
+             size=_long(lambda v: abs(v.g.sum()))),
+        slip("n-minus-1", "Add up the squares; nothing is divided.",
+             size=_long(lambda v: np.sqrt((v.g**2).sum() / (len(v.g) - 1)))),
+        slip("two-of-three", "The norm uses all three entries.",
+             size=_long(lambda v: np.sqrt((v.g[:2] ** 2).sum()))),
         slip("unit", "The clipped gradient has the length c, not 1.", s=lambda v: 1 / v.size),
         slip("inverted", "The factor is c divided by the norm.", s=lambda v: v.size / v.norm),
         slip("not-clipped", "The norm is larger than c, so scale the gradient.", s=lambda v: 1.0),
@@ -122,6 +159,13 @@ CLIPPING = Topic(
         slip("entry-by-entry", "Scale the whole gradient; do not limit each entry.",
              out=lambda v: np.clip(v.g, -v.norm, v.norm)),
         slip("subtracted", "Multiply by the factor.", out=lambda v: v.g - v.s),
+        slip("root-factor", "The factor is c divided by the norm, without a root.",
+             s=lambda v: np.sqrt(v.norm / v.size)),
+        slip("difference", "Divide c by the norm; do not subtract.", s=lambda v: v.size - v.norm),
+        slip("limit-as-factor", "Divide c by the norm first.", s=lambda v: v.norm),
+        slip("one-entry", "Scale all entries, not only the largest.",
+             out=lambda v: np.where(abs(v.g) == abs(v.g).max(), v.s * v.g, v.g)),
+        slip("absolute-entries", "Keep the signs of the entries.", out=lambda v: v.s * abs(v.g)),
     ),
     fits=lambda v: bool(v.size > 1.2 * v.norm),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Station 1 of *Start here*: what one neuron computes, and how the perceptron learns."""
 
-from translucid.studio.lesson import Lesson, Stop, right, wrong
+from translucid.studio.lesson import Answer, Lesson, Stop, right, wrong
 
 lesson = Lesson(
     name="A neuron, and how it learns",
@@ -39,13 +39,30 @@ def weights(run):
     "The weighted sum",
     view="flow",
     at=SUM,
-    do=f"Work it out: the [sum](part:{SUM}) is in the first box.",
+    do=f"What is the [sum](part:{SUM}) for the inputs 2 and 1? Type it with 2 decimals.",
 )
 def the_weighted_sum(run):
     return Stop(
         f"{run.input(0):g} × {run.weight('weight', 0)} + {run.input(1):g} × "
         f"{run.weight('weight', 1)} + {run.weight('bias')} = {run.point(SUM).value}. The last term "
         "is the bias."
+    )
+
+
+@the_weighted_sum.answer
+def sum_for_2_and_1(run, page):
+    first, second = float(run.weight("weight", 0)), float(run.weight("weight", 1))
+    bias = float(run.weight("bias"))
+    return Answer(
+        2 * first + second + bias,
+        slips={
+            "add the bias, too.": 2 * first + second,
+            "the input 2 belongs to the first weight, the input 1 to the second.": first
+            + 2 * second
+            + bias,
+            "add the bias with its sign.": 2 * first + second - bias,
+            "the first input is 2 now, not 1.": first + second + bias,
+        },
     )
 
 
@@ -121,6 +138,44 @@ def has_taken_a_step(run, page):
 
 
 @lesson.stop(
+    "One step of the rule",
+    view="flow",
+    at=SUM,
+    do="Apply the rule once, as if the point 1 1 should get 0: type the new w1, w2 and bias with 2 "
+    "decimals each.",
+)
+def one_step_of_the_rule(run):
+    return Stop(
+        "The rule (Rosenblatt): w becomes w + (y − ŷ) x, and the bias becomes b + (y − ŷ), where y "
+        f"is what a point should get and ŷ what it gets. This neuron has w1 = "
+        f"{run.weight('weight', 0)}, w2 = {run.weight('weight', 1)} and the bias "
+        f"{run.weight('bias')}, so the point 1 1 gets {output_for_1_1(run):g}."
+    )
+
+
+def output_for_1_1(run):
+    total = run.weight("weight", 0) + run.weight("weight", 1) + run.weight("bias")
+    return 1.0 if total > 0 else 0.0
+
+
+@one_step_of_the_rule.answer
+def weights_after_a_step(run, page):
+    w = [float(run.weight("weight", i)) for i in (0, 1)]
+    bias = float(run.weight("bias"))
+    gets = output_for_1_1(run)
+    return Answer(
+        [w[0] - gets, w[1] - gets, bias - gets],
+        slips={
+            "y − ŷ is 0 − 1 here: subtract the input.": [w[0] + 1, w[1] + 1, bias + 1],
+            "the bias changes, too.": [w[0] - gets, w[1] - gets, bias],
+            "the weights change, too.": [*w, bias - gets],
+            "type the new weights, not their changes.": [-gets, -gets, -gets],
+        },
+        say=f"Its sum is {3 * gets:g} less now.",
+    )
+
+
+@lesson.stop(
     "Until it is right",
     view="train",
     step=0,
@@ -128,8 +183,8 @@ def has_taken_a_step(run, page):
 )
 def until_it_is_right(run):
     return Stop(
-        "The rule (Rosenblatt): w becomes w + (y − ŷ) x, and the bias becomes b + (y − ŷ). If a "
-        "line exists that separates the points, the rule finds one."
+        "The rule is applied to one point after the other. If a line exists that separates the "
+        "points, the rule finds one."
     )
 
 

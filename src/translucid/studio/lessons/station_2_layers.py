@@ -1,6 +1,6 @@
 """Station 2 of *Start here*: what a hidden layer is for, and gradient descent."""
 
-from translucid.studio.lesson import Lesson, Stop, right, wrong
+from translucid.studio.lesson import Answer, Lesson, Stop, right, wrong
 
 lesson = Lesson(
     name="XOR, and a second layer",
@@ -67,13 +67,30 @@ def one_of_them(run):
     view="flow",
     at=HIDDEN,
     i=0,
-    do="tanh lies between −1 and 1: which neuron is nearest to one of the ends?",
+    do="What is the slope of tanh for the second neuron? Type it with 2 decimals.",
 )
 def the_activation(run):
     return Stop(
         f"The sum passes through an activation function: tanh of {run.point(WEIGHTED_SUM)[0]} is "
-        f"{run.point(HIDDEN)[0]}. It is smooth: a small change of a weight changes the answer a "
-        "little. That makes learning by gradients possible."
+        f"{run.point(HIDDEN)[0]}; for the second neuron, tanh of {run.point(WEIGHTED_SUM)[1]} is "
+        f"{run.point(HIDDEN)[1]}. tanh is smooth: it has a slope everywhere, 1 − tanh². That makes "
+        "learning by gradients possible."
+    )
+
+
+@the_activation.answer
+def slope_of_the_second(run, page):
+    total, active = float(run.point(WEIGHTED_SUM)[1]), float(run.point(HIDDEN)[1])
+    return Answer(
+        1 - active**2,
+        slips={
+            "the slope is 1 − tanh²; square it.": 1 - active,
+            "subtract the square from 1.": active**2,
+            "that is the value of tanh, not its slope.": active,
+            "h (1 − h) is the slope of the sigmoid.": active * (1 - active),
+            "square tanh of the sum, not the sum.": 1 - total**2,
+            "subtract the square; do not add it.": 1 + active**2,
+        },
     )
 
 
@@ -81,7 +98,7 @@ def the_activation(run):
     "The answer",
     view="flow",
     at=OUTPUT,
-    do="Which hidden neuron adds most to this answer?",
+    do="What does the second hidden neuron add to this answer? Type it with 2 decimals.",
 )
 def the_answer(run):
     hidden = run.point(HIDDEN)
@@ -91,6 +108,23 @@ def the_answer(run):
     return Stop(
         f"The output is another weighted sum: {terms} + {run.weight('output.linear.bias', 0)} = "
         f"{run.point(OUTPUT)[0]}."
+    )
+
+
+@the_answer.answer
+def part_of_the_second(run, page):
+    active = float(run.point(HIDDEN)[1])
+    weight = float(run.weight("output.linear.weight", 0, 1))
+    return Answer(
+        weight * active,
+        slips={
+            "that is the first neuron's part.": float(run.weight("output.linear.weight", 0, 0))
+            * float(run.point(HIDDEN)[0]),
+            "multiply its value by its weight.": active,
+            "multiply its weight by its value.": weight,
+            "multiply the two; do not add them.": weight + active,
+            "that is the whole answer.": float(run.point(OUTPUT)[0]),
+        },
     )
 
 

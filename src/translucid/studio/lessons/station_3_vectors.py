@@ -1,6 +1,8 @@
 """Station 3 of *Start here*: words as vectors."""
 
-from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
+import math
+
+from translucid.studio.lesson import Answer, Lesson, Stop, number_stop, right, wrong
 
 lesson = Lesson(
     name="Words as vectors",
@@ -67,7 +69,8 @@ def what_a_single_number_says(run):
     "Words in similar directions",
     view="flow",
     at=EMBEDDING,
-    do="Why would a translator learn this? Think of what these words become in German.",
+    do="What is the angle to the second? Type it in degrees, without decimals: it is the angle "
+    "whose cosine you see.",
 )
 def words_in_similar_directions(run):
     word = run.point(EMBEDDING).row_of("not")
@@ -78,6 +81,21 @@ def words_in_similar_directions(run):
         f"angle to the first is {first.angle:.0f} degrees. The training data does not say that "
         "these words are related.",
         pin=[word],
+    )
+
+
+@words_in_similar_directions.answer
+def angle_to_the_second(run, page):
+    first, second, third, *_ = run.neighbours(run.point(EMBEDDING).row_of("not"))
+    return Answer(
+        second.angle,
+        decimals=0,
+        slips={
+            "type degrees, not radians.": math.radians(second.angle),
+            "that is the angle to the first word.": first.angle,
+            "that is the angle to the third word.": third.angle,
+            "that is the arc sine; take the arc cosine.": 90 - second.angle,
+        },
     )
 
 

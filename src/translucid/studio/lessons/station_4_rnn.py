@@ -1,6 +1,6 @@
 """Station 4 of *Start here*: a recurrent network, and backpropagation through time."""
 
-from translucid.studio.lesson import Lesson, SentenceLacks, Stop, right, wrong
+from translucid.studio.lesson import Answer, Lesson, SentenceLacks, Stop, right, wrong
 
 lesson = Lesson(
     name="A network that remembers",
@@ -132,8 +132,8 @@ def what_is_remembered(run):
 @lesson.stop(
     "Your turn",
     view="recurrent",
-    do="Write a sentence that begins with “The dog”, and compare “is” and “are” after it. Then "
-    "press Check.",
+    do="Press Edit and write a sentence that begins with “The dog”. How many times as likely as "
+    "“are” is “is” after it? Type the number with 1 decimal.",
 )
 def your_turn(run):
     subject = run.point(EMBEDDING).row_of("dogs", "dog")
@@ -142,32 +142,37 @@ def your_turn(run):
         f"What if nothing comes in between? Directly after {subject} the model gives “are” "
         f"{plural} and “is” {singular}."
     )
-    correct, incorrect = (plural, singular) if subject.word == "dogs" else (singular, plural)
-    if correct >= 2 * incorrect:
-        say += f" Here the correct form is {correct / incorrect:.1f} times as likely."
+    if subject.word == "dogs" and plural >= 2 * singular:
+        say += f" Here the correct form is {plural / singular:.1f} times as likely."
     likeliest = run.prediction(subject)
     if likeliest.word not in ("is", "are"):
         say += f" The likeliest word is {likeliest.word}, with {likeliest.probability}."
     return Stop(say)
 
 
-@your_turn.check
-def begins_with_the_dog(run, page):
+@your_turn.answer
+def is_against_are(run, page):
     if run.text.lower().split()[:2] != ["the", "dog"]:
         return wrong("This sentence does not begin with “The dog”.")
     subject = run.point(EMBEDDING).row_of("dog")
     plural, singular = run.probability(subject, "are"), run.probability(subject, "is")
     form = "the correct form" if singular > plural else "the wrong form, even"
-    return right(
-        f"Directly after {subject} the model gives “is” {singular} and “are” {plural}: it prefers "
-        f"{form} with nothing in between."
+    return Answer(
+        singular / plural,
+        decimals=1,
+        slips={
+            "divide the probability of “is” by that of “are”.": plural / singular,
+            "divide; do not subtract.": singular - plural,
+        },
+        say=f"“is” has {singular} and “are” {plural}: it prefers {form} with nothing in between.",
     )
 
 
 @lesson.stop(
     "Learning through time",
     view="recurrent",
-    do="Divide the last by the first: that fraction of the gradient's norm arrives.",
+    do="What fraction of the gradient's norm arrives at the subject? Divide the last number by the "
+    "first, and type it with 2 decimals.",
 )
 def learning_through_time(run):
     hidden = run.point(HIDDEN)
@@ -182,11 +187,113 @@ def learning_through_time(run):
     )
 
 
+@learning_through_time.answer
+def fraction_that_arrives(run, page):
+    hidden = run.point(HIDDEN)
+    at_subject, at_between, at_last = (
+        float(run.gradient_norm(hidden, word, target=find_clause(run)[2]))
+        for word in find_clause(run)
+    )
+    return Answer(
+        at_subject / at_last,
+        slips={
+            "divide the last number by the first.": at_last / at_subject,
+            "that is the fraction that arrives at the word in between.": at_between / at_last,
+            "divide by the first number, not by the second.": at_subject / at_between,
+            "divide; do not subtract.": at_last - at_subject,
+        },
+    )
+
+
 @lesson.stop(
-    "Why it can fade",
+    "One step back",
+    view="recurrent",
+    do="By what factor does the norm change in this step? Type it with 2 decimals.",
+)
+def one_step_back(run):
+    hidden, (before, last, at_before, at_last) = run.point(HIDDEN), last_step(run)
+    return Stop(
+        "The recursion: the gradient at a state is the gradient at the next state, each unit times "
+        "the slope of tanh there, 1 − h², then times Uᵀ: ∂L/∂h(t−1) = Uᵀ ((1 − h(t)²) · ∂L/∂h(t)). "
+        f"From {last} one step back to {before}, its norm changes from {at_last} to {at_before}.",
+        at=hidden,
+        pin=[before, last],
+    )
+
+
+@one_step_back.answer
+def factor_of_one_step(run, page):
+    _, _, at_before, at_last = last_step(run)
+    return Answer(
+        at_before / at_last,
+        slips={
+            "divide the norm one step back by the norm before that step.": at_last / at_before,
+            "divide; do not subtract.": at_last - at_before,
+        },
+        say="A factor above 1 lets it grow, one below 1 lets it shrink.",
+    )
+
+
+def last_step(run):
+    """The last word before the verb and the word before it, each with the norm of its gradient."""
+    hidden = run.point(HIDDEN)
+    last = hidden.row_writing("are", "is")
+    before = hidden.row(last.place - 1)
+    return (
+        before,
+        last,
+        run.gradient_norm(hidden, before, target=last),
+        run.gradient_norm(hidden, last, target=last),
+    )
+
+
+FAR = 10  # words
+
+
+@lesson.stop(
+    "Longer distances",
+    view="recurrent",
+    do="Press Edit and read “The cat that the woman knows and the boy that the old man sees are "
+    "tired.” Which of the listed words has the largest norm? Type it.",
+)
+def longer_distances(run):
+    norms = norms_on_the_way_back(run)
+    (last, first_norm), *_, (word, last_norm) = norms
+    listed = ", ".join(f"{norm} at {row}" for row, norm in norms)
+    say = f"The norms of the gradient on the way back, for the error at {last.next}: {listed}. "
+    if any(norm > first_norm for _, norm in norms):
+        say += "At some words the gradient is larger than where it starts: it has grown. "
+    if last_norm < first_norm:
+        say += f"At {word}, {last.place - word.place} words back, it is smaller than at {last}."
+    return Stop(say, pin=[row for row, _ in norms])
+
+
+def norms_on_the_way_back(run):
+    """The last word before the verb and words 1, 2, 5 and 12 steps back, with their norms."""
+    hidden = run.point(HIDDEN)
+    last = hidden.row_writing("are", "is")
+    rows = [hidden.row(last.place - back) for back in (0, 1, 2, 5, 12) if back < last.place]
+    return [(row, run.gradient_norm(hidden, row, target=last)) for row in rows]
+
+
+@longer_distances.answer
+def where_it_is_largest(run, page):
+    norms = norms_on_the_way_back(run)
+    if norms[0][0].place < FAR:
+        return wrong(f"This sentence has fewer than {FAR} words before the verb.")
+    largest, _ = max(norms, key=lambda pair: pair[1])
+    return Answer(largest, slips={"there the gradient starts; compare the norms.": norms[0][0]})
+
+
+U, STATE, STEPS = 1.5, 0.2, 10  # of a network with one unit
+
+
+@lesson.stop(
+    "Why it can fade, or grow",
     view="recurrent",
     unit=0,
-    do="Look for a unit near 1 or −1: its slope is nearly 0.",
+    do=f"Suppose there is a single unit, U is {U} and every state is {STATE}. By what factor does "
+    f"the gradient change in {STEPS} steps back? Type it with 1 decimal.",
 )
 def why_it_can_fade(run):
     hidden = run.point(HIDDEN)
@@ -213,6 +320,23 @@ def what_the_gradient_does(run, hidden):
             "over more words such a product can vanish."
         )
     return unknown
+
+
+@why_it_can_fade.answer
+def ten_steps_of_one_unit(run, page):
+    slope = 1 - STATE**2
+    return Answer(
+        (U * slope) ** STEPS,
+        decimals=1,
+        slips={
+            "that is a single step.": U * slope,
+            "multiply the factors of the steps; do not add them.": STEPS * U * slope,
+            "each step has the slope of tanh, 1 − h², too.": U**STEPS,
+            "the slope is 1 − h²; square the state.": (U * (1 - STATE)) ** STEPS,
+            "each step multiplies by U, too.": slope**STEPS,
+        },
+        say=f"Such a gradient explodes. If U were 1, the factor would be {slope**STEPS:.2f}.",
+    )
 
 
 @lesson.stop(

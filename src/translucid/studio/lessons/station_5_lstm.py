@@ -1,6 +1,6 @@
 """Station 5 of *Start here*: the gates of an LSTM."""
 
-from translucid.studio.lesson import Lesson, Stop, right, wrong
+from translucid.studio.lesson import Answer, Lesson, Stop, right, wrong
 
 LSTM = "encoder.recurrent.layers.0.lstm"
 lesson = Lesson(
@@ -84,7 +84,7 @@ def what_is_new(run):
 @lesson.stop(
     "One step by hand",
     view="recurrent",
-    do="Check it with the numbers in the panel.",
+    do="What would the new cell be if the forget gate were 1? Type it with 2 decimals.",
 )
 def one_step_by_hand(run):
     at = OneUnit(run)
@@ -97,6 +97,23 @@ def one_step_by_hand(run):
     if at.now("forget_gate") < 1:
         say += "Where the gate stays near 1, the cell lasts; elsewhere the cell fades too."
     return Stop(say, unit=at.unit, pin=[at.word, at.before])
+
+
+@one_step_by_hand.answer
+def cell_that_forgets_nothing(run, page):
+    at = OneUnit(run)
+    old, new = float(at.cell[at.before, at.unit]), float(at.now("candidate"))
+    write, keep = float(at.now("input_gate")), float(at.now("forget_gate"))
+    return Answer(
+        old + write * new,
+        slips={
+            "with the forget gate at 1, all of the old cell stays.": keep * old + write * new,
+            "multiply the candidate by the input gate.": old + new,
+            "add the old cell, too.": write * new,
+            "with the forget gate at 1, the old cell stays; it is not lost.": new,
+            "only the forget gate is 1; the input gate stays as it is.": keep + write * new,
+        },
+    )
 
 
 @lesson.stop(

@@ -1,6 +1,9 @@
 """Station 6 of *Start here*: attention from a decoder to the words of the source."""
 
+import math
+
 from translucid.studio.lesson import (
+    Answer,
     Lesson,
     SentenceLacks,
     Stop,
@@ -53,7 +56,7 @@ def one_vector_per_word(run):
 @lesson.stop(
     "not → nicht",
     view="attention",
-    do="Look at the other rows: does each German word attend to its English one?",
+    do="To which English word does the row that writes schläft attend most in this head? Type it.",
 )
 def not_to_nicht(run):
     at = NotToNicht(run)
@@ -63,6 +66,21 @@ def not_to_nicht(run):
         f"[attention](term:attention) to {at.source}. The training data does not say which words "
         "belong together.",
         **at.view,
+    )
+
+
+@not_to_nicht.answer
+def what_schläft_attends_to(run, page):
+    weights = run.point(f"{PART}.pattern")
+    writing = weights.row_writing("schläft")
+    others = weights.values(HEAD, writing)
+    return Answer(
+        weights.largest(HEAD, writing),
+        slips={
+            "that is the word at the same position; look at the weights.": weights.column(
+                min(writing.place, len(others) - 1)
+            )
+        },
     )
 
 
@@ -99,7 +117,12 @@ def scores(run):
     )
 
 
-@lesson.stop("Weights", view="attention", do="Add up the row: what is the sum?")
+@lesson.stop(
+    "Weights",
+    view="attention",
+    do="What weight would a word with the score 5 get, if the sum stayed the same? Type it with 3 "
+    "decimals.",
+)
 def weights(run):
     at = NotToNicht(run)
     score = run.point(f"{PART}.scaled")[HEAD, at.writing, at.source]
@@ -112,6 +135,28 @@ def weights(run):
         f"ratios as they are. exp({score} − {shift}) = {exponential}, divided by {total}, is "
         f"{at.weight}.",
         **at.view,
+    )
+
+
+@weights.answer
+def weight_of_a_score_of_5(run, page):
+    at = NotToNicht(run)
+    shift = float(run.point(f"{PART}.shift")[HEAD, at.writing, 0])
+    total = float(run.point(f"{PART}.normaliser")[HEAD, at.writing, 0])
+    return Answer(
+        math.exp(5 - shift) / total,
+        decimals=3,
+        slips={
+            "subtract the maximum of the row first.": math.exp(5) / total,
+            "divide by the sum of the row.": math.exp(5 - shift),
+            "take the exponential of the difference.": (5 - shift) / total,
+            "use powers of e, not of 2.": 2 ** (5 - shift) / total,
+            "subtract the maximum from the score, not the score from the maximum.": math.exp(
+                shift - 5
+            )
+            / total,
+            "that is the ratio of the scores; take exponentials.": 5 / shift,
+        },
     )
 
 

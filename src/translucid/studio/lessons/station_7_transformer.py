@@ -1,6 +1,8 @@
 """Station 7 of *Start here*: a Transformer."""
 
-from translucid.studio.lesson import Lesson, Stop, number_stop, right, wrong
+import math
+
+from translucid.studio.lesson import Answer, Lesson, Stop, number_stop, right, wrong
 
 lesson = Lesson(
     name="A Transformer",
@@ -16,6 +18,7 @@ lesson = Lesson(
 EMBEDDING = "encoder.embedding.scaled"
 LAYER = "encoder.layers.0"
 CROSS_ATTENTION = "decoder.layers.1.cross_attention.pattern"
+SCORE = 12
 
 
 class OneHead:
@@ -79,7 +82,7 @@ def words_attend_to_words(run):
     "Score and scale",
     view="attention",
     moment="scaled",
-    do="Press m to go from moment to moment.",
+    do=f"What would a score of {SCORE} become? Type it with 2 decimals.",
 )
 def score_and_scale(run):
     at = OneHead(run)
@@ -93,6 +96,20 @@ def score_and_scale(run):
         at=at.attention,
         head=at.head,
         pin=[at.word, at.other],
+    )
+
+
+@score_and_scale.answer
+def another_score(run, page):
+    size = run.point(f"{LAYER}.self_attention.rotated_query").shape[2]
+    return Answer(
+        SCORE / math.sqrt(size),
+        slips={
+            "divide by the root of the size, not by the size.": SCORE / size,
+            "divide; do not multiply.": SCORE * math.sqrt(size),
+            "the size is that of one head, not that of the whole vector.": SCORE
+            / math.sqrt(run.point(EMBEDDING).shape[1]),
+        },
     )
 
 

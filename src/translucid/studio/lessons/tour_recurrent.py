@@ -1,6 +1,13 @@
 """A tour: one step of a recurrent network, computed gate by gate."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, SentenceLacks, Stop, number_stop
+from translucid.studio.lesson import (
+    Answer,
+    Lesson,
+    ModelLacks,
+    SentenceLacks,
+    Stop,
+    number_stop,
+)
 
 lesson = Lesson(
     name="A cell state with gates",
@@ -8,6 +15,8 @@ lesson = Lesson(
     "and how one step of one unit is worked out with this model's own numbers.",
     needs={"*coder.recurrent.layers.0.*.hidden": "it has no recurrent part"},
 )
+
+GATE = 0.5  # for the question
 
 
 def find_hidden(run):
@@ -138,7 +147,7 @@ def one_step_by_hand(run):
             f"Kept and written are added: {at.now('forget_gate')} × {at.earlier('cell')} + "
             f"{at.now('input_gate')} × {at.now('candidate')} = {at.now('cell')}. That is the [new "
             f"cell](gate:cell) of unit {at.unit} after {at.word}.",
-            do="Work out the step of the next word: press Right and check your sum in the panel.",
+            do=f"What would it be if the forget gate were {GATE}? Type it with 2 decimals.",
             **at.view,
             light=["gate:cell"],
         )
@@ -148,7 +157,7 @@ def one_step_by_hand(run):
             f"Kept and new are added: {stays} × {at.earlier('hidden')} + (1 − {stays}) × "
             f"{at.now('candidate')} = {at.now('hidden')}. That is the [new state](gate:hidden) of "
             f"unit {at.unit} after {at.word}.",
-            do="Work out the step of the next word: press Right and check your sum in the panel.",
+            do=f"What would it be if the update gate were {GATE}? Type it with 2 decimals.",
             **at.view,
             light=["gate:hidden"],
         )
@@ -156,9 +165,46 @@ def one_step_by_hand(run):
         f"Input and hidden state are weighted and added, {at.now('preactivation')}, and the "
         f"activation function turns that into the [new state](gate:hidden) of unit {at.unit}: "
         f"{at.now('hidden')}.",
-        do="Press Right: each step uses the state of the step before.",
+        do="If the activation function is tanh, what is its slope 1 − h² there? Type it with 2 "
+        "decimals.",
         **at.view,
         light=["gate:preactivation", "gate:hidden"],
+    )
+
+
+@one_step_by_hand.answer
+def another_step(run, page):
+    at = OneUnit(run)
+    if at.point("forget_gate"):
+        old, written = float(at.earlier("cell")), at.now("input_gate") * at.now("candidate")
+        return Answer(
+            GATE * old + written,
+            slips={
+                "multiply the old cell by the forget gate.": old + written,
+                "add what is written.": GATE * old,
+                "multiply the forget gate by the old cell.": GATE + written,
+                "multiply the candidate by the input gate.": GATE * old + at.now("candidate"),
+                f"the forget gate is {GATE} now.": at.now("forget_gate") * old + written,
+            },
+        )
+    if at.point("update_gate"):
+        old, new = float(at.earlier("hidden")), float(at.now("candidate"))
+        return Answer(
+            GATE * old + (1 - GATE) * new,
+            slips={
+                "multiply both by their factors.": old + new,
+                "add the part of the candidate.": GATE * old,
+                "add the part of the old state.": (1 - GATE) * new,
+            },
+        )
+    state = float(at.now("hidden"))
+    return Answer(
+        1 - state**2,
+        slips={
+            "square the state.": 1 - state,
+            "subtract the square from 1.": state**2,
+            "subtract the square; do not add it.": 1 + state**2,
+        },
     )
 
 

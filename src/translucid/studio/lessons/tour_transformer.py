@@ -1,6 +1,6 @@
 """A tour: one attention head computed step by step, for any Transformer."""
 
-from translucid.studio.lesson import Lesson, ModelLacks, Stop, number_stop
+from translucid.studio.lesson import Answer, Lesson, ModelLacks, Stop, number_stop
 
 lesson = Lesson(
     name="A Transformer by hand",
@@ -218,12 +218,30 @@ def softmax(run):
         f"{masked[at.head, at.word, at.first]}) = {smaller}. The row adds up to {total}, and "
         f"{smaller} ÷ {total} = {at.attention[at.head, at.word, at.second]}, its "
         "[weight](moment:weights).",
-        do=f"Click the cell of {at.first}: {largest} ÷ {total} is its weight. Do the weights of "
-        "the row add up to 1?",
+        do=f"What would the weight of {at.second} be if the row consisted of {at.first} and "
+        f"{at.second} only? Type it with 2 decimals.",
         at=at.attention,
         head=at.head,
         pin=[at.word, at.second],
         light=["moment:weights"],
+    )
+
+
+@softmax.answer
+def weight_among_two(run, page):
+    at = OneHead(run)
+    exponentials = run.point(f"{at.attention.part}.exponentials")
+    total = float(run.point(f"{at.attention.part}.normaliser")[at.head, at.word, 0])
+    largest = float(exponentials[at.head, at.word, at.first])
+    smaller = float(exponentials[at.head, at.word, at.second])
+    return Answer(
+        smaller / (largest + smaller),
+        slips={
+            "the sum has two exponentials now.": smaller / total,
+            "the sum includes the word itself.": smaller / largest,
+            "that is the weight of the other word.": largest / (largest + smaller),
+            "divide by the sum, not by the number of words.": smaller / 2,
+        },
     )
 
 

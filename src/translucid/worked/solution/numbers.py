@@ -62,10 +62,16 @@ def scalar(numbers: Number, name: str) -> Tensor:
         raise
     if table.numel() != 1:
         if isinstance(numbers, str) and _DECIMAL_COMMA.fullmatch(numbers.strip()):
-            point = numbers.strip().replace(",", ".")
+            point = decimal_point(numbers)
             raise InputError(f"{name} = {numbers}: write {point}, with a decimal point")
         raise InputError(f"{name} is {shape(table)}; expected one number")
     return table.reshape(())
+
+
+def decimal_point(text: str) -> str:
+    """The text of a single number with a decimal point: `0,5` becomes `0.5`."""
+    text = text.strip().replace("−", "-")
+    return text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text
 
 
 def whole(number: object, name: str, *, least: int = 1) -> int:

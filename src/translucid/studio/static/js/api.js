@@ -180,10 +180,10 @@ export const draws = (id, options) => once(`/api/runs/${id}/draws?${query(option
 export const lessons = () => once('/api/lessons', json);
 /** @type {(id: string, name: string) => Promise<Lesson>} */
 export const lesson = (id, name) => once(`/api/runs/${id}/lesson/${encodeURIComponent(name)}`, json);
-// Whether the task of a stop is done at this address of the page.
-/** @type {(id: string, name: string, stop: number, address: string) => Promise<Verdict>} */
-export const check = (id, name, stop, address) =>
-  anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query({ address })}`);
+// Whether the task of a stop is done at this address of the page, with this answer if one is typed.
+/** @type {(id: string, name: string, stop: number, given: { address: string; answer?: string }) => Promise<Verdict>} */
+export const check = (id, name, stop, given) =>
+  anew(`/api/runs/${id}/check/${encodeURIComponent(name)}/${stop}?${query(given)}`);
 // One step of training on points in the plane.
 /** @type {(kind: string, options: Query) => Promise<Plane>} */
 export const plane = (kind, options) => once(`/api/plane/${kind}?${query(options)}`, json, { ownProgress: true });

@@ -109,7 +109,7 @@ function drawn(stop) {
   const { id, place, lesson, step, after } = stop;
   const last = neighbour(stop, 1) === null;
   const off = away(stop);
-  const answer = applies(step) && step.task ? task(stop.run, id, place) : null;
+  const answer = applies(step) && step.task ? task(stop.run, id, place, step.typed) : null;
   const skipped = skippedBefore(lesson.steps, place);
   return [
     h(
@@ -236,21 +236,41 @@ function remember(key) {
   storage(store => store.setItem(KEPT_AT, JSON.stringify([...done])));
 }
 
-/** @type {(run: Run, id: string, place: number) => { line: HTMLElement; button: HTMLElement }} */
-function task(run, id, place) {
+// What was typed at each stop; it stays when the strip is drawn again.
+/** @type {Map<string, string>} */
+const typed = new Map();
+/** @type {(run: Run, id: string, place: number, asks?: boolean) => { line: HTMLElement; button: HTMLElement }} */
+function task(run, id, place, asks) {
   const key = `${id}.${place}`;
-  const line = h(
+  const verdict = h(
     'p',
     { class: `check${done.has(key) ? ' right' : ''}`, role: 'status' },
     done.has(key) ? '✓ done' : '',
   );
+  /** @type {HTMLInputElement | null} */
+  const input = asks
+    ? h('input.answer', {
+        type: 'text',
+        'aria-label': 'Your answer',
+        placeholder: 'your answer',
+        value: typed.get(key) ?? '',
+        maxlength: 1000,
+        autocomplete: 'off',
+        autocapitalize: 'off',
+        spellcheck: 'false',
+        oninput: event => typed.set(key, event.target.value),
+      })
+    : null;
+  const line = input ? h('form.answers', { onsubmit: check }, input, verdict) : verdict;
   const button = h('button.try', { onclick: check }, 'Check');
-  async function check() {
-    const found = await api.check(run.run, id, place, location.hash);
+  /** @type {(event: Event) => Promise<void>} */
+  async function check(event) {
+    event.preventDefault();
+    const found = await api.check(run.run, id, place, { address: location.hash, answer: input?.value });
     if (found.done) remember(key);
-    line.className = `check ${found.done ? 'right' : 'wrong'}`;
-    line.replaceChildren(found.done ? '✓ ' : '✗ ', ...sentenceContent(found.say));
-    line.scrollIntoView({ block: 'nearest' });
+    verdict.className = `check ${found.done ? 'right' : 'wrong'}`;
+    verdict.replaceChildren(found.done ? '✓ ' : '✗ ', ...sentenceContent(found.say));
+    verdict.scrollIntoView({ block: 'nearest' });
   }
   return { line, button };
 }

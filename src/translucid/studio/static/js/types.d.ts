@@ -318,6 +318,7 @@ interface LessonStep {
   pin: string[];
   light: string[];
   task?: boolean;
+  typed?: boolean;
   lacks?: string;
   in_sentence?: boolean;
 }

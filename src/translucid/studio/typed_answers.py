@@ -1,0 +1,79 @@
+"""Compare an answer that the reader of a lesson typed with the right one."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from translucid.core.errors import InputError
+from translucid.studio.lesson import Answer, Verdict, right, wrong
+from translucid.worked.solution.numbers import decimal_point, many, vector
+
+MAX_ANSWER = 1000  # characters
+
+
+def compare(answer: Answer, typed: str) -> Verdict:
+    """Whether a typed answer is right, and otherwise which mistake leads to it."""
+    words = isinstance(answer.right, str) or hasattr(answer.right, "word")
+    return _word(answer, typed) if words else _numbers(answer, typed)
+
+
+def _word(answer: Answer, typed: str) -> Verdict:
+    said = _plain(typed)
+    if not said:
+        return wrong("Type one word.")
+    if said == _plain(answer.right):
+        return right(f"Yes: {answer.right}. {answer.say}".strip())
+    for say, mistaken in answer.slips.items():
+        if said == _plain(mistaken):
+            return wrong(f"Not {typed.strip():.40}: {say}")
+    return wrong(f"It is not {typed.strip():.40}. Look again.")
+
+
+def _plain(word: Any) -> str:
+    return str(getattr(word, "word", word)).strip(" \t\"'“”").casefold()
+
+
+def _numbers(answer: Answer, typed: str) -> Verdict:
+    wanted = _values(answer.right)
+    how = many(answer.decimals, "decimal") if answer.decimals else "no decimals"
+    asked = (
+        f"one number with {how}" if wanted.size == 1 else f"{many(wanted.size)} with {how} each, "
+        "separated by spaces"
+    )  # fmt: skip
+    if not typed.strip():
+        return wrong(f"Type {asked}.")
+    try:
+        if len(typed) > MAX_ANSWER:
+            raise InputError(f"your answer has {len(typed):,} characters")
+        said = vector(decimal_point(typed) if wanted.size == 1 else typed, "answer").numpy()
+    except InputError as error:
+        return wrong(f"Type {asked}: {error}.")
+    if said.shape != wanted.shape:
+        return wrong(f"Type {asked}, not {many(said.size)}.")
+    unit = 1.01 * 10.0**-answer.decimals if answer.decimals else 0.51
+
+    def matches(values: np.ndarray) -> bool:
+        return values.shape == said.shape and bool((np.abs(said - values) <= unit).all())
+
+    if matches(wanted):
+        shown = " ".join(f"{value:.{answer.decimals}f}" for value in wanted + 0.0)
+        return right(f"Yes: {shown}. {answer.say}".strip())
+    for say, mistaken in answer.slips.items():
+        if matches(_values(mistaken)):
+            return wrong(f"Not right: {say}")
+    if matches(-wanted):
+        return wrong("Not right: check the sign.")
+    places = [str(i) for i, same in enumerate(np.abs(said - wanted) <= unit, 1) if not same]
+    if 0 < len(places) < wanted.size:
+        return wrong(f"Not right: check number {' and '.join(places)}.")
+    return wrong("Not right. Work it out again with the numbers in the text.")
+
+
+def _values(value: Any) -> np.ndarray:
+    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if values.ndim != 1 or not all(map(math.isfinite, values)):
+        raise TypeError(
+            f"an answer must be a word, a finite number or a row of them: {value!r:.60}"
+        )
+    return values
