@@ -53,7 +53,8 @@ def model(family: str, **keys: Any) -> Model:
     names = {"translate": ("source", "target"), "regress": ()}.get(name, ("tokenizer",))
     tokenizers: dict[str, Tokenizer] = {each: getattr(task, each) for each in names}
     labels = {"classify": LABELS, "tag": TAGS}.get(name, [])
-    return Model(Bundle(network.float(), name, tokenizers, tuple(labels)))
+    statistics = {"columns": task.columns.as_json()} if name == "regress" else {}
+    return Model(Bundle(network.float(), name, tokenizers, tuple(labels), statistics=statistics))
 
 
 @dataclass

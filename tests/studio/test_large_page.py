@@ -11,6 +11,7 @@ import pytest
 from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving
 
+from translucid.data.features import Columns
 from translucid.model import Model
 from translucid.models import MLPConfig, build
 from translucid.studio import text_runs
@@ -27,7 +28,8 @@ def studio() -> Iterator[Served]:
     made = {"language": model("language-transformer", layers=3)}
     for name in ("one", "two"):
         network = build(MLPConfig(inputs=3, outputs=OUTPUTS, hidden=(4,))).eval()
-        made[name] = Model(Bundle(network, "regress", {}, ()))
+        statistics = {"columns": Columns.numbers(["x1", "x2", "x3"]).as_json()}
+        made[name] = Model(Bundle(network, "regress", statistics=statistics))
     with serving(made) as served:
         yield served
 
