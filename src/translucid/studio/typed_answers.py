@@ -37,10 +37,9 @@ def _plain(word: Any) -> str:
 def _numbers(answer: Answer, typed: str) -> Verdict:
     wanted = _values(answer.right)
     decimals = many(answer.decimals, "decimal") if answer.decimals else "no decimals"
-    asked = (
-        f"one number with {decimals}" if wanted.size == 1 else f"{many(wanted.size)} with {decimals} each, "
-        "separated by spaces"
-    )  # fmt: skip
+    asked = f"one number with {decimals}"
+    if wanted.size > 1:
+        asked = f"{many(wanted.size)} with {decimals} each, separated by spaces"
     if not typed.strip():
         return wrong(f"Type {asked}.")
     try:
