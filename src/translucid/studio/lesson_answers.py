@@ -172,13 +172,13 @@ def _verdict(
     run: LessonRun, unchanged: Run, stop: StopFunction, address: str, typed: str
 ) -> Verdict:
     assert stop.task is not None
-    found = stop.task(run, PageState(run, unchanged, address))
-    if stop.typed and isinstance(found, Answer):
-        found = typed_answers.compare(found, typed)
-    if not isinstance(found, Verdict):
+    result = stop.task(run, PageState(run, unchanged, address))
+    if stop.typed and isinstance(result, Answer):
+        result = typed_answers.compare(result, typed)
+    if not isinstance(result, Verdict):
         wanted = "Answer(...) or wrong(...)" if stop.typed else "right(...) or wrong(...)"
-        raise _wrong_result(stop.task, wanted, found)
-    return found
+        raise _wrong_result(stop.task, wanted, result)
+    return result
 
 
 # ---- the user's own lesson ----

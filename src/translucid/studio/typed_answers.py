@@ -19,13 +19,13 @@ def compare(answer: Answer, typed: str) -> Verdict:
 
 
 def _word(answer: Answer, typed: str) -> Verdict:
-    said = _plain(typed)
-    if not said:
+    entered = _plain(typed)
+    if not entered:
         return wrong("Type one word.")
-    if said == _plain(answer.right):
+    if entered == _plain(answer.right):
         return right(f"Yes: {answer.right}. {answer.say}".strip())
     for say, mistaken in answer.slips.items():
-        if said == _plain(mistaken):
+        if entered == _plain(mistaken):
             return wrong(f"Not {typed.strip():.40}: {say}")
     return wrong(f"It is not {typed.strip():.40}. Look again.")
 
@@ -36,25 +36,24 @@ def _plain(word: Any) -> str:
 
 def _numbers(answer: Answer, typed: str) -> Verdict:
     wanted = _values(answer.right)
-    how = many(answer.decimals, "decimal") if answer.decimals else "no decimals"
-    asked = (
-        f"one number with {how}" if wanted.size == 1 else f"{many(wanted.size)} with {how} each, "
-        "separated by spaces"
-    )  # fmt: skip
+    decimals = many(answer.decimals, "decimal") if answer.decimals else "no decimals"
+    asked = f"one number with {decimals}"
+    if wanted.size > 1:
+        asked = f"{many(wanted.size)} with {decimals} each, separated by spaces"
     if not typed.strip():
         return wrong(f"Type {asked}.")
     try:
         if len(typed) > MAX_ANSWER:
             raise InputError(f"your answer has {len(typed):,} characters")
-        said = vector(decimal_point(typed) if wanted.size == 1 else typed, "answer").numpy()
+        entered = vector(decimal_point(typed) if wanted.size == 1 else typed, "answer").numpy()
     except InputError as error:
         return wrong(f"Type {asked}: {error}.")
-    if said.shape != wanted.shape:
-        return wrong(f"Type {asked}, not {many(said.size)}.")
+    if entered.shape != wanted.shape:
+        return wrong(f"Type {asked}, not {many(entered.size)}.")
     unit = 1.01 * 10.0**-answer.decimals if answer.decimals else 0.51
 
     def matches(values: np.ndarray) -> bool:
-        return values.shape == said.shape and bool((np.abs(said - values) <= unit).all())
+        return values.shape == entered.shape and bool((np.abs(entered - values) <= unit).all())
 
     if matches(wanted):
         shown = " ".join(f"{value:.{answer.decimals}f}" for value in wanted + 0.0)
@@ -64,7 +63,7 @@ def _numbers(answer: Answer, typed: str) -> Verdict:
             return wrong(f"Not right: {say}")
     if matches(-wanted):
         return wrong("Not right: check the sign.")
-    places = [str(i) for i, same in enumerate(np.abs(said - wanted) <= unit, 1) if not same]
+    places = [str(i) for i, same in enumerate(np.abs(entered - wanted) <= unit, 1) if not same]
     if 0 < len(places) < wanted.size:
         return wrong(f"Not right: check number {' and '.join(places)}.")
     return wrong("Not right. Work it out again with the numbers in the text.")
