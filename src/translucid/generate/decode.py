@@ -173,6 +173,7 @@ class Written:
     rows: list[int]
     tokens: list[int]
     token_log_probs: list[float]  # the model's own log-probabilities
+    log_probs: Tensor  # the model's own, of all tokens: (rows, vocab)
 
 
 @torch.inference_mode()
@@ -235,7 +236,7 @@ def draw(
         # If no token is allowed, the text ends.
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)
         token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
-        written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
+        written = Written(list(rows), chosen.tolist(), token_log_probs.tolist(), log_probs)
         yield written
         goes_on = [
             place

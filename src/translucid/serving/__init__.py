@@ -1,0 +1,29 @@
+"""Serving: one worker per model answers the requests of many clients together."""
+
+from typing import TYPE_CHECKING
+
+from translucid.core.lazy import lazy_exports
+
+if TYPE_CHECKING:  # for type checkers and editors; must agree with the table below
+    from translucid.serving.engine import Engine as Engine
+    from translucid.serving.engine import Limits as Limits
+    from translucid.serving.engine import QueueFull as QueueFull
+    from translucid.serving.engine import Ticket as Ticket
+    from translucid.serving.job import Answered as Answered
+    from translucid.serving.job import Event as Event
+    from translucid.serving.job import Failed as Failed
+    from translucid.serving.job import Finished as Finished
+    from translucid.serving.job import Job as Job
+    from translucid.serving.job import Piece as Piece
+    from translucid.serving.job import PromptRead as PromptRead
+    from translucid.serving.job import TokenChoice as TokenChoice
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "engine": ["Engine", "Limits", "QueueFull", "Ticket"],
+        "job": [
+            "Answered", "Event", "Failed", "Finished", "Job", "Piece", "PromptRead", "TokenChoice",
+        ],
+    },
+)  # fmt: skip
