@@ -99,6 +99,14 @@ class EnsembleState:
         for state in self.states:
             state.select(sources)
 
+    def join(self, other: "EnsembleState") -> None:
+        for mine, its in zip(self.states, other.states, strict=True):
+            mine.join(its)
+
+    def compact(self) -> None:
+        for state in self.states:
+            state.compact()
+
 
 class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):
     """An ensemble of networks that generate text. They may be of different families, but must have
