@@ -160,6 +160,13 @@ class Timeline:
         index = block.unflatten(0, (queries, beams)).T.flatten()  # by beam, then by query
         return Slots(index, self.extent)
 
+    def reserve(self, positions: int) -> None:
+        """Make room for this many more positions."""
+        self.slots = self.taken + positions * self.beams
+        self.capacity = max(self.capacity, self.taken // self.beams + positions)
+        self.seen = _resized(self.seen, 2, self.slots)
+        self.positions = _resized(self.positions, 1, self.slots)
+
     def expand(self, beams: int) -> None:
         """Split every source into several beams, all of which see the slots so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
@@ -350,6 +357,25 @@ class DecoderState:
         if self.encoder_output is not None and other.encoder_output is not None:
             self.encoder_output = self.encoder_output.join(other.encoder_output)
         self.length = max(self.length, other.length)
+
+    def reserve(self, positions: int) -> None:
+        """Make room for this many more positions."""
+        if self.timeline is None:
+            return
+        self.timeline.reserve(positions)
+        for layer in self.layers:
+            if isinstance(layer, KVCache):
+                layer.grow(self.timeline.slots, self.timeline.taken)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the caches, recurrent states and encoder's output."""
+        parts: list[Tensor] = []
+        for layer in self.layers:
+            parts += [layer.keys, layer.values] if isinstance(layer, KVCache) else [layer.hidden]
+        if self.encoder_output is not None:
+            parts += [part for pair in self.encoder_output.projected for part in pair]
+        return sum(part.nbytes for part in parts)
 
     def compact(self) -> None:
         """Drop slots that no beam sees, if these are more than half of all slots in use. So a state

@@ -6,9 +6,11 @@ from translucid.core.lazy import lazy_exports
 
 if TYPE_CHECKING:  # for type checkers and editors; must agree with the table below
     from translucid.serving.engine import Engine as Engine
+    from translucid.serving.engine import EngineClosed as EngineClosed
     from translucid.serving.engine import Limits as Limits
     from translucid.serving.engine import QueueFull as QueueFull
     from translucid.serving.engine import Ticket as Ticket
+    from translucid.serving.engine import TooLate as TooLate
     from translucid.serving.job import Answered as Answered
     from translucid.serving.job import Event as Event
     from translucid.serving.job import Failed as Failed
@@ -21,7 +23,7 @@ if TYPE_CHECKING:  # for type checkers and editors; must agree with the table be
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "engine": ["Engine", "Limits", "QueueFull", "Ticket"],
+        "engine": ["Engine", "EngineClosed", "Limits", "QueueFull", "Ticket", "TooLate"],
         "job": [
             "Answered", "Event", "Failed", "Finished", "Job", "Piece", "PromptRead", "TokenChoice",
         ],

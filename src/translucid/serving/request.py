@@ -1,13 +1,14 @@
 """A job, checked and turned into token ids, limits and constraints."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
 from translucid.generate import constraints
-from translucid.generate.beam_search import GenerationConfig
+from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
 from translucid.generate.decode import limits
 from translucid.generate.sampling import uniforms
@@ -17,6 +18,9 @@ from translucid.tasks.generator import Generator, check_stop
 from translucid.tasks.language import Language, LanguageItem
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate
+
+if TYPE_CHECKING:
+    from translucid.generate.tree import Tree
 
 NOT_YET = ("trace", "edit")
 MOST_BIAS = 100  # as in the API that introduced logit_bias
@@ -28,6 +32,7 @@ class Request:
 
     def __init__(self, job: Job, generator: Generator) -> None:
         self.job, self.generator, self.tokenizer = job, generator, generator.tokenizer
+        self.watch: Callable[[Round], None] | None = None
         self._check()
         self.config = self._config()
         self.item = self._item()
@@ -79,9 +84,20 @@ class Request:
         if job.sampling is None and job.n > 1:
             options["n_best"] = job.n
         config = self.generator.generation_config(**options)
-        if job.tree and config.early_stopping is not None and config.beam_size > 1:
-            config = config.with_options(early_stopping=None)
-        return config
+        self.tree_changes_search = (
+            job.tree and config.early_stopping is not None and config.beam_size > 1
+        )
+        return config.with_options(early_stopping=None) if self.tree_changes_search else config
+
+    def tree(self) -> "Tree | None":
+        """A new search tree, if the job asks for one. The search calls `watch` after each round."""
+        if not self.job.tree:
+            return None
+        from translucid.generate.tree import Tree  # seldom needed
+
+        tree = Tree(self.config, self.tokenizer.eos_id, self.least, self.most)
+        tree.constraints, self.watch = self.named_constraints, tree.watch
+        return tree
 
     def _item(self) -> object:
         job, task = self.job, self.generator.task
@@ -115,9 +131,30 @@ class Request:
         return 1 if self.job.sampling is not None else self.config.beam_size
 
     @property
+    def sources(self) -> int:
+        """The rows of the state before it is split into beams: one for each sample."""
+        return self.job.n if self.job.sampling is not None else 1
+
+    @property
     def rows(self) -> int:
         """The rows that it occupies in a batch."""
-        return self.beams * (self.job.n if self.job.sampling is not None else 1)
+        return self.beams * self.sources
+
+    @property
+    def length(self) -> int:
+        """The tokens that the cache of a row may hold."""
+        return len(self.prefix) + self.most
+
+    @property
+    def read_tokens(self) -> int:
+        """The tokens that are read before the first step."""
+        return len(self.prefix) - 1 + len(self.source)
+
+    @property
+    def source_pad(self) -> int:
+        """The token that pads sources."""
+        task = self.generator.task
+        return task.source.pad_id if isinstance(task, Translate) else 0
 
     @property
     def source(self) -> list[int]:
