@@ -214,7 +214,7 @@ class Engine:
     def stats(self) -> dict[str, float]:
         """Counts since the start, and what the engine is doing now: waiting and running requests,
         rows in the batch, and tokens for which caches are reserved."""
-        active = [one.request for one in [*self._active]]
+        active = [one.request for one in [*self._active] if not one.ticket.done]
         return {
             **self._counts,
             "reused_prompts": self._prompts.reused,
