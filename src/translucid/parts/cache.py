@@ -56,11 +56,21 @@ class KVCache:
     def select(self, sources: Tensor) -> None:
         self.keys, self.values = self.keys[sources], self.values[sources]
 
-    def join(self, other: "KVCache", slots: int) -> None:
-        """Append the sources of another cache, and provide `slots` slots for all."""
+    def join(self, other: "KVCache", taken: tuple[int, int], slots: int) -> None:
+        """Append the sources of another cache. taken: how many slots of this and of the other cache
+        are in use. slots: how many the result has."""
+        sources = self.keys.shape[0]
         for name in ("keys", "values"):
-            parts: list[Tensor] = [getattr(self, name), getattr(other, name)]
-            setattr(self, name, torch.cat([_resized(part, 2, slots) for part in parts]))
+            mine, its = getattr(self, name), getattr(other, name)
+            shape = (sources + its.shape[0], its.shape[1], slots, its.shape[3])
+            joined = mine.new_empty(shape)
+            for part, old, used in (
+                (joined[:sources], mine, taken[0]),
+                (joined[sources:], its, taken[1]),
+            ):
+                part[:, :, :used] = old[:, :, :used]
+                part[:, :, used:] = 0  # never NaN, since attention multiplies it by 0
+            setattr(self, name, joined)
 
     def keep(self, kept: Tensor, slots: int) -> None:
         """Move the slots kept[i] of source i to the front, and provide `slots` slots. kept:
@@ -346,12 +356,14 @@ class DecoderState:
                 f"a state with {self.beams} beams cannot be joined by one with {other.beams}; call "
                 "expand first"
             )
+        taken = (0, 0)
         if self.timeline is not None and other.timeline is not None:
+            taken = (self.timeline.taken, other.timeline.taken)
             self.timeline.join(other.timeline)
         for mine, its in zip(self.layers, other.layers, strict=True):
             if isinstance(mine, KVCache) and isinstance(its, KVCache):
                 assert self.timeline is not None, "a cache has a timeline"
-                mine.join(its, self.timeline.slots)
+                mine.join(its, taken, self.timeline.slots)
             elif isinstance(mine, RecurrentState) and isinstance(its, RecurrentState):
                 mine.join(its)
         if self.encoder_output is not None and other.encoder_output is not None:

@@ -1,14 +1,15 @@
 """The running batch: rows of many requests that take their steps together."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from translucid.fast.stepper import stepper
 from translucid.generate.beam_search import BeamSearch
-from translucid.generate.decode import Draw
+from translucid.generate.decode import Draw, as_rows
 from translucid.generate.pooled_search import PooledSearch
 from translucid.serving.job import Reason
 from translucid.serving.request import Request
@@ -25,19 +26,22 @@ class Cohort:
         self.search: BeamSearch | PooledSearch | Draw = _search(request)
         self.of: dict[int, tuple[Running, int]] = {}  # by number: the request and its sample
 
-    def join(self, running: Running) -> list[int]:
-        """Add a request; return the numbers of its rows in the search."""
-        request, search = running.request, self.search
-        count = request.sources
-        prefix, least, most = (
-            torch.tensor([value] * count, device=request.generator.network.device)
-            for value in (request.prefix, request.least, request.most)
+    def join(self, running: Sequence[Running]) -> list[int]:
+        """Add requests; return the numbers of their rows in the search."""
+        search, samples = (
+            self.search,
+            [(one, sample) for one in running for sample in range(one.request.sources)],
         )
+        requests = [one.request for one, _ in samples]
+        prefix = as_rows([request.prefix for request in requests], requests[0].generator.model)
+        least = prefix.new_tensor([request.least for request in requests])
+        most = prefix.new_tensor([request.most for request in requests])
         if isinstance(search, Draw):
-            numbers = search.join(prefix, least, most, request.numbers())
+            uniforms = [row for one in running for row in one.request.numbers()]
+            numbers = search.join(prefix, least, most, pad_sequence(uniforms, batch_first=True))
         else:
             numbers = search.join(prefix, least, most)
-        self.of |= {number: (running, sample) for sample, number in enumerate(numbers)}
+        self.of |= dict(zip(numbers, samples, strict=True))
         return numbers
 
     def round(self, logits: Tensor) -> Tensor | None:
@@ -124,14 +128,17 @@ class Batch:
         else:
             self.state.compact()
             self.state.join(state)
-        for one in running:
-            key = one.request.settings()
-            if key is None:
-                key = object()  # its own
+        # A request whose settings are None needs a cohort of its own.
+        keys: list[Hashable] = [one.request.settings() or one for one in running]
+        joining: dict[Hashable, Iterator[int]] = {}
+        for key in dict.fromkeys(keys):
+            alike = [one for one, own in zip(running, keys, strict=True) if own == key]
             if key not in self.cohorts:
-                self.cohorts[key] = Cohort(one.request)
-            cohort = self.cohorts[key]
-            self.sources += [(cohort, number) for number in cohort.join(one)]
+                self.cohorts[key] = Cohort(alike[0].request)
+            joining[key] = iter(self.cohorts[key].join(alike))
+        for one, key in zip(running, keys, strict=True):
+            for _ in range(one.request.sources):
+                self.sources.append((self.cohorts[key], next(joining[key])))
 
     def end(self, running: Running, reason: Reason) -> None:
         """Remove a request, and send what was generated so far."""

@@ -36,6 +36,7 @@ from translucid.serving.running import Running
 
 OnEvent = Callable[[Event], None]
 KINDS = ("classify", "tag", "predict", "embed", "score", "fill")
+PATIENCE = 3  # steps for which few requests wait for others before they join many
 log = logging.getLogger(__name__)
 
 
@@ -147,6 +148,7 @@ class Engine:
         self._admitted: deque[Running] = deque()  # prompts to be read next
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
+        self._waited = 0  # steps for which admitted requests have waited for others
         self._batches: dict[int, Batch] = {}  # by number of beams
         self._prompts = ReadPrompts(self.limits.prompt_bytes)
         self._ends: deque[float] = deque(maxlen=64)  # when the last requests ended
@@ -215,13 +217,14 @@ class Engine:
         """Counts since the start, and what the engine is doing now: waiting and running requests,
         rows in the batch, and tokens for which caches are reserved."""
         active = [one.request for one in [*self._active] if not one.ticket.done]
+        used = Room(self.limits, active)
         return {
             **self._counts,
             "reused_prompts": self._prompts.reused,
             "waiting": len(self._waiting),
             "running": len(active),
-            "rows": sum(request.rows for request in active),
-            "cache_tokens": _cache_tokens(active),
+            "rows": used.rows,
+            "cache_tokens": used.cache_tokens,
         }
 
     def close(self, *, drain: bool = True, timeout: float | None = None) -> bool:
@@ -298,22 +301,17 @@ class Engine:
     def _take(self) -> list[Ticket]:
         """Remove requests from the queue: those that were cancelled, all questions, and as many
         others as the limits allow, in the order in which they came."""
-        limits = self.limits
-        admitted = [one.request for one in self._active]
-        rows = sum(request.rows for request in admitted)
+        room = Room(self.limits, [one.request for one in self._active])
         taken: list[Ticket] = []
         left: deque[Ticket] = deque()
         for ticket in self._waiting:
             work = ticket.work
-            if isinstance(work, _Questions) or ticket.cancelled or ticket.late:
-                taken.append(ticket)
-            elif (
-                not left  # nobody overtakes
-                and rows + work.rows <= limits.rows
-                and _cache_tokens([*admitted, work]) <= limits.cache_tokens
+            if (
+                isinstance(work, _Questions)
+                or ticket.cancelled
+                or ticket.late
+                or (not left and room.take(work))
             ):
-                admitted.append(work)
-                rows += work.rows
                 taken.append(ticket)
             else:
                 left.append(ticket)
@@ -353,6 +351,8 @@ class Engine:
 
     def _read(self) -> None:
         """Read prompts and sources, up to the limit for one turn."""
+        if self._reading is None and self._admitted and self._worth_waiting():
+            return
         left = self.limits.prompt_chunk
         while left > 0 and (self._reading is not None or self._admitted):
             group = self._next_group() if self._reading is None else self._reading.running
@@ -368,6 +368,17 @@ class Engine:
                     self._start(self._reading)
             if failed:
                 self._reading = None
+
+    def _worth_waiting(self) -> bool:
+        """Whether requests wait for others: joining the batch copies its caches, so few do not join
+        many at once, but after at most `PATIENCE` steps."""
+        waiting = sum(one.request.rows for one in self._admitted)
+        running = sum(batch.rows for batch in self._batches.values())
+        if waiting * 8 >= running or self._waited >= PATIENCE:
+            self._waited = 0
+            return False
+        self._waited += 1
+        return True
 
     def _start(self, reading: Reading) -> None:
         """Let requests whose prompts have been read join the batch."""
@@ -479,16 +490,40 @@ class Engine:
                 counts[name] += 1
 
 
-def _cache_tokens(requests: Sequence[Request]) -> int:
-    """The tokens in the caches of these requests. All texts with as many beams share a cache that
-    is as long as the longest needs."""
-    sources: dict[int, int] = {}
-    longest: dict[int, int] = {}
-    for request in requests:
+class Room:
+    """Rows and cache tokens of the requests that are admitted. All texts with as many beams share a
+    cache that is as long as the longest needs."""
+
+    def __init__(self, limits: Limits, admitted: Sequence[Request]) -> None:
+        self.limits = limits
+        self.sources: dict[int, int] = {}  # by number of beams
+        self.longest: dict[int, int] = {}
+        for request in admitted:
+            self._add(request, self.sources, self.longest)
+
+    def take(self, request: Request) -> bool:
+        """Admit a request, if the limits allow it."""
+        sources, longest = dict(self.sources), dict(self.longest)
+        self._add(request, sources, longest)
+        before = self.sources, self.longest
+        self.sources, self.longest = sources, longest
+        if self.rows <= self.limits.rows and self.cache_tokens <= self.limits.cache_tokens:
+            return True
+        self.sources, self.longest = before
+        return False
+
+    @property
+    def rows(self) -> int:
+        return sum(beams * count for beams, count in self.sources.items())
+
+    @property
+    def cache_tokens(self) -> int:
+        return sum(beams * count * self.longest[beams] for beams, count in self.sources.items())
+
+    def _add(self, request: Request, sources: dict[int, int], longest: dict[int, int]) -> None:
         beams = request.beams
         sources[beams] = sources.get(beams, 0) + request.sources
         longest[beams] = max(longest.get(beams, 0), request.length)
-    return sum(beams * count * longest[beams] for beams, count in sources.items())
 
 
 def _internal(error: Exception) -> TranslucidError:
