@@ -3,13 +3,13 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from threading import Event as Flag
 from typing import Any
 
 import pytest
 
-from translucid.core.errors import InputError
+from translucid.core.errors import InputError, TranslucidError
 from translucid.generate import SamplingConfig
 from translucid.generate.decoded import Decoded
 from translucid.generate.word_constraints import WordConstraints
@@ -53,9 +53,8 @@ def serving(name: str, limits: Limits = SMALL) -> Iterator[Engine]:
         assert engine.close(drain=False, timeout=WAIT)
         stats = engine.stats()
         assert (stats["rows"], stats["waiting"], stats["running"]) == (0, 0, 0)
-        assert not engine._batches
-        assert not engine._admitted
-        assert engine._reading is None
+        assert not engine._scheduler.busy
+        assert not engine._scheduler._batches
 
 
 class Client:
@@ -190,6 +189,20 @@ def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:
                 job.forbid or job.force or len(job.generation) > 1
             ):  # fmt: skip
                 assert choice.top[0][0] == choice.token
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.01), ("bfloat16", 0.1)])
+def test_log_probabilities_in_other_precisions(precision: Any, tolerance: float) -> None:
+    """Other rows in the batch change the order of sums, and so the rounding to bfloat16 or 8 bits.
+    The texts are only equal unless two tokens are almost as probable."""
+    of = model("translate").optimized(precision)
+    texts = [source for source in SOURCES if source]
+    jobs = [Job(text, generation={"beam_size": 1}) for text in texts for _ in range(4)]
+    engine = Engine(of, SMALL)
+    finished = Client(engine, jobs).wait()
+    assert engine.close(timeout=WAIT)
+    for job, one in zip(jobs, finished, strict=True):
+        same(one.decoded, from_the_library(of, job), tolerance)
 
 
 @pytest.mark.slow
@@ -376,6 +389,25 @@ def test_a_deadline_ends_a_text() -> None:
     assert finished.generated_tokens < 4000
 
 
+def test_small_requests_do_not_overtake_a_large_one() -> None:
+    order: list[str] = []
+    done = Flag()
+
+    def hear(name: str, event: Event) -> None:
+        if isinstance(event, Finished):
+            order.append(name)
+            if len(order) == 4:
+                done.set()
+
+    with serving("generate", Limits(rows=4)) as engine:
+        for name, n, length in (("one", 1, 30), ("all", 4, 9), ("small", 1, 2), ("last", 1, 3)):
+            job = Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
+                      generation={"max_length": length})  # fmt: skip
+            engine.submit(job, partial(hear, name))
+        assert done.wait(WAIT)
+    assert order == ["one", "all", "small", "last"]
+
+
 def test_close_finishes_what_was_accepted() -> None:
     engine = Engine(model("generate"), Limits(rows=2))
     events: list[Event] = []
@@ -399,6 +431,21 @@ def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
         same(engine.answer(other).decoded, from_the_library(model("generate"), other))
     assert ticket.cancelled
     assert ticket.done
+
+
+@pytest.mark.parametrize("where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running"])
+def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step, a prompt that is read, or an admission raises an exception once."""
+    job = Job("The ", sampling=SamplingConfig())
+    with serving("generate") as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(f"translucid.serving.{where}", lambda *given: 1 / 0)
+            with pytest.raises(TranslucidError, match="ZeroDivisionError"):
+                engine.answer(job)
+        same(engine.answer(job).decoded, from_the_library(model("generate"), job))
+        assert engine.stats()["failed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,11 @@ class BeamSearch:
     Numbers identify the sources: join() returns them, in the order of the rows.
     """
 
+    beams: Beams
+    least: Tensor  # minimum length of each source
+    most: Tensor
+    rounds: Tensor  # how many rounds each source has had
+
     def __init__(
         self,
         config: GenerationConfig,
@@ -197,7 +202,7 @@ class BeamSearch:
         self.config, self.eos, self.pad, self.ends, self.watch = config, eos, pad, ends, watch
         self.checks = [*extra, *looking_back(config), *config.constraints(start)]
         self.numbers: list[int] = []  # of the sources in the batch
-        self._joined = 0
+        self._joined = self._early = self._soonest = 0
 
     def join(self, prefix: Tensor, least: Tensor, most: Tensor) -> list[int]:
         """Add sources. prefix: (sources, length), left-padded with -1. least, most: minimum and

@@ -184,6 +184,12 @@ class Draw:
     Numbers identify the texts: join() returns them, in the order of the rows.
     """
 
+    tokens: Tensor  # (rows, length), left-padded with -1
+    uniforms: Tensor  # the random numbers of each text, (rows, tokens)
+    least: Tensor  # minimum length of each text
+    most: Tensor
+    taken: Tensor  # how many tokens each text has
+
     def __init__(
         self,
         sampling: SamplingConfig,
@@ -196,7 +202,7 @@ class Draw:
         self.sampling, self.eos, self.ends, self.extra = sampling, eos, ends, extra
         self.forced_end_ids = forced_end_ids
         self.numbers: list[int] = []  # of the texts in the batch
-        self._joined = 0
+        self._joined = self._early = 0
 
     def join(self, prefix: Tensor, least: Tensor, most: Tensor, uniforms: Tensor) -> list[int]:
         """Add texts. prefix: (rows, length), left-padded with -1. least, most: minimum and maximum

@@ -34,6 +34,13 @@ from translucid.parts.activations import as_log_probs
 class PooledSearch:
     """The search for several sources, round by round, with the methods of `BeamSearch`."""
 
+    tokens: Tensor  # (sources, beams, length)
+    gained: Tensor  # log-probability of each token, (sources, beams, rounds)
+    scores: Tensor  # (sources, beams)
+    least: Tensor  # minimum length of each source
+    most: Tensor
+    rounds: Tensor  # how many rounds each source has had
+
     def __init__(
         self,
         config: GenerationConfig,
@@ -55,8 +62,8 @@ class PooledSearch:
         """Add sources. prefix: (sources, length), left-padded with -1. least, most: minimum and
         maximum lengths (sources,)."""
         sources, beams = len(prefix), self.config.beam_size
-        tokens = prefix[:, None].expand(-1, beams, -1)  # (sources, beams, length)
-        gained = torch.zeros(sources, beams, 0, device=prefix.device)  # log-probability of tokens
+        tokens = prefix[:, None].expand(-1, beams, -1)
+        gained = torch.zeros(sources, beams, 0, device=prefix.device)
         scores = torch.full((sources, beams), -torch.inf, device=prefix.device)
         scores[:, 0] = 0.0
         rounds = torch.zeros_like(least)

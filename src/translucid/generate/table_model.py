@@ -41,12 +41,6 @@ class TableState:
         kept = [i * self.beams + j for i in sources.tolist() for j in range(self.beams)]
         self.rows = [self.rows[row] for row in kept]
 
-    def join(self, other: "TableState") -> None:
-        self.rows += other.rows
-
-    def compact(self) -> None:
-        """Do nothing, since a row is only its ids."""
-
 
 class TableModel:
     """P(word | prefix), from a table such as {"I am": {"fine": 0.5, "here": 0.5}}.

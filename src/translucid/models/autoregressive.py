@@ -55,6 +55,10 @@ class GenerationState(Protocol):
     def select(self, sources: Tensor) -> None:
         """Replace row i by row sources[i]; rows may be repeated or omitted."""
 
+
+class BatchState(GenerationState, Protocol):
+    """A state that rows can join while others are generated."""
+
     def join(self, other: Any) -> None:
         """Append the rows of another state of the same model, with as many beams."""
 

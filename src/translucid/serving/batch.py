@@ -9,12 +9,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from translucid.fast.stepper import stepper
 from translucid.generate.beam_search import BeamSearch
-from translucid.generate.decode import Draw, as_rows
+from translucid.generate.decode import Draw, Model, as_rows
 from translucid.generate.pooled_search import PooledSearch
 from translucid.serving.job import Reason
 from translucid.serving.request import Request
 from translucid.serving.running import Running
-from translucid.tasks.generator import Model
 
 COMPACT_EVERY = 16  # steps
 
@@ -151,7 +150,7 @@ class Batch:
         """Take a step of all rows; return their number."""
         count, beams = len(self.sources), self.beams
         alone = len(self.cohorts) == 1
-        places = {id(cohort): [] for cohort in self.cohorts.values()}
+        places: dict[int, list[int]] = {id(cohort): [] for cohort in self.cohorts.values()}
         for place, (cohort, _) in enumerate(self.sources):
             places[id(cohort)].append(place)
         newest = [cohort.search.newest for cohort in self.cohorts.values()]

@@ -1,4 +1,4 @@
-"""A request to generate text, and the events that answer it."""
+"""A request to generate text, the events that answer it, and the errors of an engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,3 +97,21 @@ class Failed:
 
 
 Event = PromptRead | Piece | Finished | Answered | Failed
+
+
+class QueueFull(TranslucidError):
+    """Too many requests are waiting. seconds: an estimate of when there is room again."""
+
+    def __init__(self, waiting: int, seconds: float) -> None:
+        self.waiting, self.seconds = waiting, seconds
+        super().__init__(
+            f"{waiting:,} requests are waiting already; try again in {seconds:.0f} seconds"
+        )
+
+
+class EngineClosed(TranslucidError):
+    """The engine is closing, so it accepts no more requests."""
+
+
+class TooLate(TranslucidError):
+    """The deadline of a request was over before it was answered."""

@@ -7,11 +7,10 @@ from typing import Any
 import torch
 
 from translucid.data.batching import pad
-from translucid.generate.decode import as_rows
+from translucid.generate.decode import Model, as_rows
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.cache import DecoderState
 from translucid.serving.running import Running
-from translucid.tasks.generator import Model
 
 WORTH = 16  # tokens; shorter prompts are not kept
 REMEMBERED = 4096  # prompts that came once
@@ -27,6 +26,7 @@ class Reading:
         self.prefix = as_rows([request.prefix for request in requests], model)
         self.done = 0  # columns of the prefixes that have been read
         steps = max(request.most for request in requests)
+        self.state: Any
         known = prompts.get(running[0]) if len(running) == 1 else None
         if known is not None:
             self.state = known
@@ -40,7 +40,7 @@ class Reading:
             inputs = GenerationInputs.of(
                 source.to(model.device), None if full else mask.to(model.device)
             )
-        self.state: Any = model.start(inputs, self.prefix.shape[1] + steps)
+        self.state = model.start(inputs, self.prefix.shape[1] + steps)
 
     @property
     def tokens(self) -> int:

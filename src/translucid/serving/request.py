@@ -1,7 +1,7 @@
 """A job, checked and turned into token ids, limits and constraints."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -99,7 +99,7 @@ class Request:
         tree.constraints, self.watch = self.named_constraints, tree.watch
         return tree
 
-    def _item(self) -> object:
+    def _item(self) -> Any:
         job, task = self.job, self.generator.task
         if isinstance(job.prompt, str):
             return self.generator.items([job.prompt], job.prefix)[0]
@@ -174,7 +174,8 @@ class Request:
         """The number of special tokens before the prompt."""
         if isinstance(self.job.prompt, str):
             return self.generator.start_size
-        start, _ = self.generator.task.prompt("")
+        task = self.generator.task
+        start = [] if isinstance(task, Translate) else task.prompt("")[0]
         return len(start) if self.prefix[: len(start)] == start else 0
 
     @property

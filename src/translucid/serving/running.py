@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,16 +13,14 @@ from translucid.generate.sampler import SampledText
 from translucid.parts.activations import as_log_probs
 from translucid.serving.job import Finished, Piece, PromptRead, Reason, TokenChoice
 from translucid.serving.request import Request
+from translucid.serving.ticket import Ticket
 from translucid.tasks.generator import NOTHING, TREE_NOTE
-
-if TYPE_CHECKING:
-    from translucid.serving.engine import Ticket
 
 
 class Running:
     """One request of text generation that has been admitted."""
 
-    def __init__(self, ticket: "Ticket", request: Request) -> None:
+    def __init__(self, ticket: Ticket, request: Request) -> None:
         self.ticket, self.request, self.tokenizer = ticket, request, request.tokenizer
         job = request.job
         self.heard: list[TokenChoice] = []  # the prompt's tokens, with `echo`
