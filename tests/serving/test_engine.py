@@ -128,31 +128,41 @@ def same(served: Decoded, own: Decoded, tolerance: float = 1e-5) -> None:
         assert one.score == pytest.approx(two.score, abs=tolerance * 10, rel=tolerance)
 
 
-def random_job(dice: random.Random, prompts: Sequence[str]) -> Job:
-    """A job with random settings, some of which belong to few jobs."""
-    generation: dict[str, Any] = {"max_length": dice.choice((1, 5, 9, 14))}
-    if dice.random() < 0.3:
-        generation["min_length"] = dice.choice((0, generation["max_length"] - 1))
+def random_settings(dice: random.Random) -> dict[str, Any]:
+    """Settings of a search that requests can share, as arguments of Job."""
+    generation: dict[str, Any] = {}
     if dice.random() < 0.3:
         generation |= dice.choice(({"no_repeat_ngram": 1}, {"repetition_penalty": 1.5}))
-    options: dict[str, Any] = {"n": dice.choice((1, 1, 2, 3))}
+    options: dict[str, Any] = {"generation": generation}
     if dice.random() < 0.2:
         options["forbid"] = ["."]
-    if dice.random() < 0.15:
+    if dice.random() < 0.1:
         options["force"] = {1: 7}
     if dice.random() < 0.5:
         options["sampling"] = dice.choice(
             (SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(top_k=5, top_p=0.9))
         )
-        options |= {"seed": dice.randrange(3), "top_logprobs": dice.choice((0, 2))}
-        options["stop"] = dice.choice(((), (), ("a",)))
     else:
-        generation["beam_size"] = dice.choice((3, 3, 4))
-        if dice.random() < 0.3:
+        generation["beam_size"] = 3
+        options["n"] = dice.choice((1, 2))
+        if dice.random() < 0.4:
             generation |= {"early_stopping": dice.choice((True, False)), "alpha": 0.7}
         elif dice.random() < 0.2:
             generation |= {"beam_size": 4, "beam_groups": 2}
-    return Job(dice.choice(prompts), generation=generation, **options)
+    return options
+
+
+def random_job(dice: random.Random, settings: dict[str, Any], prompts: Sequence[str]) -> Job:
+    """A job with these settings, and with its own prompt, lengths and seed."""
+    most = dice.choice((1, 5, 9, 14))
+    generation = {**settings["generation"], "max_length": most}
+    if dice.random() < 0.3:
+        generation["min_length"] = dice.choice((0, most - 1))
+    options = {**settings, "generation": generation}
+    if "sampling" in settings:
+        options |= {"seed": dice.randrange(3), "top_logprobs": dice.choice((0, 2))}
+        options |= {"n": dice.choice((1, 1, 3)), "stop": dice.choice(((), (), ("a",)))}
+    return Job(dice.choice(prompts), **options)
 
 
 @pytest.mark.parametrize("name", ["translate", "translate-lstm", "generate", "generate-rnn"])
@@ -160,7 +170,8 @@ def test_served_equals_library(name: str) -> None:
     """Jobs of all kinds join and leave at random; some are cancelled."""
     dice = random.Random(name)
     prompts = SOURCES if "translate" in name else PROMPTS
-    jobs = [random_job(dice, prompts) for _ in range(40)]
+    settings = [random_settings(dice) for _ in range(5)]
+    jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(40)]
     with serving(name) as engine:
         client = Client(engine, jobs, cancels=range(3, 40, 5))
         finished = client.wait()
@@ -308,7 +319,8 @@ def test_a_long_prompt_is_read_while_other_texts_go_on() -> None:
 
 
 def test_equal_prompts_are_read_once() -> None:
-    jobs = [Job(PROMPTS[2] * 3, sampling=SamplingConfig(), seed=n, n=2) for n in range(6)]
+    prompts = [PROMPTS[2] * 3, PROMPTS[2].replace("dog", "cat") * 3]
+    jobs = [Job(prompts[n % 2], sampling=SamplingConfig(), seed=n, n=2) for n in range(8)]
     with serving("generate", Limits(rows=2)) as engine:  # one after another
         finished = Client(engine, jobs).wait()
         assert engine.stats()["reused_prompts"] == 4
