@@ -170,7 +170,12 @@ def test_served_equals_library(name: str) -> None:
     """Jobs of all kinds join and leave at random; some are cancelled."""
     dice = random.Random(name)
     prompts = SOURCES if "translate" in name else PROMPTS
-    settings = [random_settings(dice) for _ in range(5)]
+    settings: list[dict[str, Any]] = [
+        {"generation": {"beam_size": 3}, "n": 2},
+        {"generation": {"beam_size": 3, "early_stopping": True}},
+        {"generation": {}, "sampling": SamplingConfig()},
+    ]
+    settings += [random_settings(dice) for _ in range(3)]
     jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(40)]
     with serving(name) as engine:
         client = Client(engine, jobs, cancels=range(3, 40, 5))
