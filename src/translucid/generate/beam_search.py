@@ -214,7 +214,7 @@ class BeamSearch:
             least, most = torch.cat([self.least, least]), torch.cat([self.most, most])
             rounds = torch.cat([self.rounds, rounds])
         self.beams, self.least, self.most, self.rounds = beams, least, most, rounds
-        self._look_ahead()
+        self._update_limits()
         new = list(range(self._joined, self._joined + len(prefix)))
         self._joined += len(prefix)
         self.numbers += new
@@ -286,10 +286,10 @@ class BeamSearch:
         self.beams = self.beams.select(stay)
         self.least, self.most, self.rounds = self.least[stay], self.most[stay], self.rounds[stay]
         if self.numbers:
-            self._look_ahead()
+            self._update_limits()
         return stay, list(zip(leaving, texts, strict=True))
 
-    def _look_ahead(self) -> None:
+    def _update_limits(self) -> None:
         """Compute after how many rounds all texts may end, and after how many one must."""
         self._early = int((self.least - self.rounds).max())
         self._soonest = int((self.most - self.rounds).min())

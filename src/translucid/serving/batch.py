@@ -48,7 +48,7 @@ class Cohort:
         if not isinstance(self.search, Draw):
             after = self.search.round(logits)
             for number, texts in after.done:
-                self.of.pop(number)[0].found(texts)
+                self.of.pop(number)[0].finish_search(texts)
             return after.parents
         written, over = self.search.round(logits), []
         for row, number in enumerate(written.rows):
@@ -71,7 +71,7 @@ class Cohort:
                 running.end(self.of[number][1], reason)
         else:
             for _, texts in self.search.leave(numbers).done:
-                running.found(texts, reason)
+                running.finish_search(texts, reason)
         for number in numbers:
             del self.of[number]
 
@@ -110,15 +110,12 @@ class Batch:
         return len(self.sources) * self.beams
 
     @property
-    def longest(self) -> int:
-        """The tokens that the longest text may have, with its prefix."""
-        return max((one.request.length for one in self.running), default=0)
-
-    @property
     def running(self) -> list[Running]:
         """The requests in the batch."""
-        found = {id(one): one for cohort, number in self.sources for one, _ in [cohort.of[number]]}
-        return list(found.values())
+        requests = {
+            id(one): one for cohort, number in self.sources for one, _ in [cohort.of[number]]
+        }
+        return list(requests.values())
 
     def join(self, state: Any, running: Sequence[Running]) -> None:
         """Add requests. state: has read their prefixes but the last tokens, with all beams."""

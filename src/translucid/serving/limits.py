@@ -24,19 +24,19 @@ class Room:
     def __init__(self, limits: Limits, admitted: Sequence[Request]) -> None:
         self.limits = limits
         self.sources: dict[int, int] = {}  # by number of beams
-        self.longest: dict[int, int] = {}
+        self.max_length: dict[int, int] = {}
         for request in admitted:
-            self._add(request, self.sources, self.longest)
+            self._add(request, self.sources, self.max_length)
 
     def take(self, request: Request) -> bool:
         """Admit a request, if the limits allow it."""
-        sources, longest = dict(self.sources), dict(self.longest)
-        self._add(request, sources, longest)
-        before = self.sources, self.longest
-        self.sources, self.longest = sources, longest
+        sources, max_length = dict(self.sources), dict(self.max_length)
+        self._add(request, sources, max_length)
+        before = self.sources, self.max_length
+        self.sources, self.max_length = sources, max_length
         if self.rows <= self.limits.rows and self.cache_tokens <= self.limits.cache_tokens:
             return True
-        self.sources, self.longest = before
+        self.sources, self.max_length = before
         return False
 
     @property
@@ -45,9 +45,9 @@ class Room:
 
     @property
     def cache_tokens(self) -> int:
-        return sum(beams * count * self.longest[beams] for beams, count in self.sources.items())
+        return sum(beams * count * self.max_length[beams] for beams, count in self.sources.items())
 
-    def _add(self, request: Request, sources: dict[int, int], longest: dict[int, int]) -> None:
+    def _add(self, request: Request, sources: dict[int, int], max_length: dict[int, int]) -> None:
         beams = request.beams
         sources[beams] = sources.get(beams, 0) + request.sources
-        longest[beams] = max(longest.get(beams, 0), request.length)
+        max_length[beams] = max(max_length.get(beams, 0), request.length)

@@ -79,7 +79,7 @@ class Running:
             reasons = [self.reasons[number] for number in range(len(self.texts))]
             self._finish(Decoded(self.source, candidates), reasons)
 
-    def found(self, hypotheses: Sequence[Hypothesis], reason: Reason | None = None) -> None:
+    def finish_search(self, hypotheses: Sequence[Hypothesis], reason: Reason | None = None) -> None:
         """Send the result of a beam search. reason: why it ended early."""
         request = self.request
         decoded = request.generator.decoded(self.source, request.item, hypotheses, self.tree)

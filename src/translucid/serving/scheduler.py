@@ -224,15 +224,15 @@ class Scheduler:
         """Requests whose prompts are read together: with as many beams, and in total not more
         tokens than may be read in one turn, unless the first one alone has more."""
         first = self._admitted.popleft()
-        group, longest = [first], first.request.read_tokens
+        group, most = [first], first.request.read_tokens
         limited = self.model.text_generator.model.max_length is not None
         while self._admitted and first not in self._prompts:
             one = self._admitted[0]
-            longest = max(longest, one.request.read_tokens)
+            most = max(most, one.request.read_tokens)
             if (
                 one.request.beams != first.request.beams
                 or (limited and len(one.request.prefix) != len(first.request.prefix))
-                or longest * (len(group) + 1) > self.limits.prompt_chunk
+                or most * (len(group) + 1) > self.limits.prompt_chunk
                 or one in self._prompts
             ):
                 break
@@ -321,5 +321,5 @@ def _answers(model: Model, several: Sequence[Questions]) -> list[Sequence[Any]]:
         results = model.scores(texts, targets if several[0].targets is not None else None)
     else:
         results = [*getattr(model, kind)(texts, **options)]
-    found = iter(results)
-    return [[next(found) for _ in questions.texts] for questions in several]
+    answers = iter(results)
+    return [[next(answers) for _ in questions.texts] for questions in several]
