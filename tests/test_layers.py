@@ -31,6 +31,7 @@ LAYERS = [
     {"practice"},
     {"studio"},
     {"model"},
+    {"serving"},
     {"cli"},
 ]
 RANK = {name: rank for rank, line in enumerate(LAYERS) for name in line}

@@ -185,7 +185,7 @@ def test_further_end_tokens_end_a_text(name: str) -> None:
 def test_captured_search_equals_plain_search(name: str, ends: tuple[int, ...]) -> None:
     """What graphs replay, against the plain search."""
     network, task = network_of(name, spare=2), task_of(name)
-    items = Generator(task, network)._items(["abc", "gfe"], "")
+    items = Generator(task, network).items(["abc", "gfe"], "")
     batch = task.collate(items)
     prefixes, inputs = decode_inputs(batch)
     never = (PAD, TOKENS, TOKENS + 1)
@@ -201,7 +201,7 @@ def test_captured_search_equals_plain_search(name: str, ends: tuple[int, ...]) -
         graphs.begin(given)
         for number in range(int(most.max())):
             graphs.round(number)
-        fixed = harvest(Beams(*rounds.sequences(int(most.max()))), HOW, 0)
+        fixed = harvest(Beams(*rounds.sequences(int(most.max()))), HOW)
     plain = decode.find(network, prefixes, inputs, HOW, eos=EOS, pad=PAD, never=never, ends=ends)
     for one, two in zip(plain, fixed, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in two]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.parts.cache import DecoderState, KVCache, Timeline
 
 
@@ -57,6 +58,12 @@ class FixedTimeline(Timeline):
     def trim(self, length: int) -> None:
         super().trim(length)
         self.cursor.fill_(length)
+
+    def join(self, other: Timeline) -> None:
+        raise InputError("a state with fixed shapes has no room for more sources; start a new one")
+
+    def compact(self) -> None:
+        """Keep all slots, since the shapes are fixed."""
 
     def copy(self) -> "FixedTimeline":
         twin = super().copy()

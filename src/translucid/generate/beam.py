@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -46,6 +47,19 @@ class Beams:
 
     def select(self, sources: Tensor) -> "Beams":
         return Beams(*(part[sources] for part in vars(self).values()))
+
+    def join(self, other: "Beams") -> "Beams":
+        """Append the sources of another search. Shorter histories are left-padded: tokens with -1,
+        log-probabilities with 0."""
+        return Beams(
+            tokens=stack_histories(self.tokens, other.tokens, -1),
+            token_log_probs=stack_histories(
+                self.token_log_probs, other.token_log_probs.to(self.token_log_probs), 0.0
+            ),
+            scores=torch.cat([self.scores, other.scores.to(self.scores)]),
+            lengths=torch.cat([self.lengths, other.lengths]),
+            finished=torch.cat([self.finished, other.finished]),
+        )
 
     def group(self, number: int, of: int) -> "Beams":
         """The beams of the group with this index. of: the number of groups, which are equally
@@ -175,3 +189,15 @@ def append(past: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
     if parents.shape[1] > 1:
         past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[-1]))
     return torch.cat([past, newest[..., None]], dim=-1)
+
+
+def stack_histories(one: Tensor, two: Tensor, padding: float) -> Tensor:
+    """Two histories (rows, ..., length) as one. The shorter one is padded on the left; columns that
+    only contain -1 are dropped."""
+    if padding == -1 and one.shape[-1] > two.shape[-1]:
+        used = (one >= 0).flatten(0, -2).any(dim=0)
+        most = max(one.shape[-1] - int(used.to(torch.int8).argmax()), two.shape[-1])
+        one = one[..., one.shape[-1] - most :]
+    most = max(one.shape[-1], two.shape[-1])
+    padded = (F.pad(part, (most - part.shape[-1], 0), value=padding) for part in (one, two))
+    return torch.cat(list(padded))

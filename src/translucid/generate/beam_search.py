@@ -1,11 +1,12 @@
 """Beam search with a model: rounds, until no better text can be found.
 
-A source whose search is over leaves the batch at once. The results have the order of the sources.
+A source whose search is over leaves the batch at once, and others may join it between two rounds.
+The results of `search` have the order of the sources.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import torch
 from pydantic import Field, model_validator
@@ -167,6 +168,157 @@ class Round:
     done: Tensor  # (sources,)
 
 
+class After(NamedTuple):
+    """What a round changes: the state of the model has to follow and select."""
+
+    parents: Tensor | None  # (sources, beams), the beam that each beam continues; None: itself
+    stay: Tensor | None  # the sources that stay, in their new order; None: all
+    done: list[tuple[int, list[Hypothesis]]]  # numbers of the others, with their best texts
+
+
+class BeamSearch:
+    """A beam search for several sources, round by round. Sources may join between two rounds.
+
+    Numbers identify the sources: join() returns them, in the order of the rows.
+    """
+
+    beams: Beams
+    least: Tensor  # minimum length of each source
+    most: Tensor
+    rounds: Tensor  # how many rounds each source has had
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        *,
+        eos: int,
+        pad: int,
+        start: int,
+        ends: Sequence[int] = (),
+        extra: Sequence[Constraint] = (),
+        watch: Callable[[Round], None] | None = None,
+    ) -> None:
+        """start: the length of the prefixes, for constraints on positions in the text."""
+        self.config, self.eos, self.pad, self.ends, self.watch = config, eos, pad, ends, watch
+        self.checks = [*extra, *looking_back(config), *config.constraints(start)]
+        self.numbers: list[int] = []  # of the sources in the batch
+        self._joined = self._early = self._soonest = 0
+
+    def join(self, prefix: Tensor, least: Tensor, most: Tensor) -> list[int]:
+        """Add sources. prefix: (sources, length), left-padded with -1. least, most: minimum and
+        maximum lengths (sources,)."""
+        config, rounds = self.config, torch.zeros_like(least)
+        beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
+        if self.numbers:
+            beams = self.beams.join(beams)
+            least, most = torch.cat([self.least, least]), torch.cat([self.most, most])
+            rounds = torch.cat([self.rounds, rounds])
+        self.beams, self.least, self.most, self.rounds = beams, least, most, rounds
+        self._update_limits()
+        new = list(range(self._joined, self._joined + len(prefix)))
+        self._joined += len(prefix)
+        self.numbers += new
+        return new
+
+    @property
+    def newest(self) -> Tensor:
+        """The newest token of each beam, which the model reads next: (rows, 1)."""
+        return self.beams.tokens[..., -1].reshape(-1, 1)
+
+    def round(self, logits: Tensor) -> After:
+        """Extend every prefix by one token. logits: (rows, vocab), of the model."""
+        config, eos, watch = self.config, self.eos, self.watch
+        self.rounds += 1
+        self._early, self._soonest = self._early - 1, self._soonest - 1
+        log_probs = as_log_probs(logits)
+        if self.ends:
+            log_probs, logits = (
+                constraints.one_end(t, eos, self.ends) for t in (log_probs, logits.to(log_probs))
+            )
+        log_probs = log_probs.view(len(self.numbers), config.beam_size, -1)
+        greedy = logits.view(log_probs.shape) if config.beam_size == 1 else None
+        adjusted = constraints.apply(self.checks, log_probs, self.beams.tokens, greedy)
+        if self._early >= 0:  # some texts are too short to end
+            if watch is not None:
+                adjusted = adjusted.clone()  # `watch` also receives the unadjusted ones
+            adjusted[..., eos].masked_fill_((self.rounds <= self.least)[:, None], -torch.inf)
+        if config.forced_end_ids and self._soonest <= 0:
+            last = self.rounds >= self.most
+            adjusted = constraints.force_end(adjusted, config.forced_end_ids, last)
+        if config.renormalise:
+            adjusted = adjusted.log_softmax(dim=-1)
+        before = self.beams
+        if before.scores.dtype != log_probs.dtype:
+            before = replace(before, scores=before.scores.to(log_probs))
+        if config.beam_groups == 1:
+            self.beams, parents = beam_step(
+                before, log_probs, eos=eos, pad=self.pad,
+                adjusted=None if adjusted is log_probs else adjusted,
+            )  # fmt: skip
+        else:
+            self.beams, parents = group_step(
+                before, log_probs, eos=eos, pad=self.pad, adjusted=adjusted,
+                groups=config.beam_groups, diversity=config.diversity_penalty,
+            )  # fmt: skip
+        followed = parents if config.beam_size > 1 else None
+        if watch is None and self._soonest > 0 and not bool(self.beams.finished.any()):
+            return After(followed, None, [])  # no text can be done yet
+        done = settled(self.beams, self.most, best=config.n_best, alpha=config.alpha)
+        done |= self.rounds >= self.most
+        if watch is not None:
+            numbers = torch.tensor(self.numbers, device=done.device)
+            watch(Round(numbers, before, log_probs, adjusted, self.beams, parents, done))
+        if not bool(done.any()):
+            return After(followed, None, [])
+        return After(followed, *self._leave(done))
+
+    def leave(self, numbers: Collection[int]) -> After:
+        """Remove sources, and return the best texts so far."""
+        gone = torch.tensor([n in numbers for n in self.numbers], device=self.rounds.device)
+        return After(None, *self._leave(gone))
+
+    def _leave(self, done: Tensor) -> tuple[Tensor, list[tuple[int, list[Hypothesis]]]]:
+        texts = harvest(self.beams.select(done), self.config, self.rounds[done].tolist())
+        gone = done.tolist()
+        leaving = [number for number, over in zip(self.numbers, gone, strict=True) if over]
+        self.numbers = [number for number, over in zip(self.numbers, gone, strict=True) if not over]
+        stay = (~done).nonzero()[:, 0]
+        self.beams = self.beams.select(stay)
+        self.least, self.most, self.rounds = self.least[stay], self.most[stay], self.rounds[stay]
+        if self.numbers:
+            self._update_limits()
+        return stay, list(zip(leaving, texts, strict=True))
+
+    def _update_limits(self) -> None:
+        """Compute after how many rounds all texts may end, and after how many one must."""
+        self._early = int((self.least - self.rounds).max())
+        self._soonest = int((self.most - self.rounds).min())
+
+
+class Search(Protocol):
+    """A search that runs round by round."""
+
+    numbers: list[int]
+
+    @property
+    def newest(self) -> Tensor: ...
+    def round(self, logits: Tensor) -> After: ...
+
+
+def run(searching: Search, step: Callable[[Tensor, S], Tensor], state: S) -> list[list[Hypothesis]]:
+    """Run all rounds of a search. Return the texts of each source, ordered by their numbers."""
+    texts: dict[int, list[Hypothesis]] = {}
+    while searching.numbers:
+        check_cancelled()
+        after = searching.round(step(searching.newest, state)[:, -1])
+        if after.parents is not None:
+            state.follow(after.parents)
+        if after.stay is not None:
+            state.select(after.stay)
+        texts |= after.done
+    return [texts[number] for number in sorted(texts)]
+
+
 @torch.no_grad()
 def search(
     step: Callable[[Tensor, S], Tensor],
@@ -188,67 +340,11 @@ def search(
     token of the prefix, and has `beam_size` beams. prefix: (sources, length), left-padded with -1.
     least, most: minimum and maximum lengths (sources,). ends: further end tokens besides `eos`.
     """
-    checks = [*extra, *looking_back(config), *config.constraints(prefix.shape[1])]
-    hypotheses: list[list[Hypothesis]] = [[] for _ in range(prefix.shape[0])]
-    numbers = torch.arange(prefix.shape[0], device=prefix.device)
-    beams = Beams.start(prefix, config.beam_size, groups=config.beam_groups)
-    newest = prefix[:, -1:].repeat_interleave(config.beam_size, dim=0)  # (rows, 1)
-    rounds = 0
-    # The first round in which all texts may end, and the first in which one must.
-    earliest, soonest = int(least.max()), int(most.min())
-    while len(numbers):
-        check_cancelled()
-        rounds += 1
-        logits = step(newest, state)[:, -1]
-        log_probs = as_log_probs(logits)
-        if ends:
-            log_probs, logits = (
-                constraints.one_end(t, eos, ends) for t in (log_probs, logits.to(log_probs))
-            )
-        log_probs = log_probs.view(len(numbers), config.beam_size, -1)
-        greedy = logits.view(log_probs.shape) if config.beam_size == 1 else None
-        adjusted = constraints.apply(checks, log_probs, beams.tokens, greedy)
-        if rounds <= earliest:  # some texts are too short to end
-            if watch is not None:
-                adjusted = adjusted.clone()  # `watch` also receives the unadjusted ones
-            adjusted[..., eos].masked_fill_((rounds <= least)[:, None], -torch.inf)
-        if config.forced_end_ids and rounds >= soonest:
-            adjusted = constraints.force_end(adjusted, config.forced_end_ids, rounds >= most)
-        if config.renormalise:
-            adjusted = adjusted.log_softmax(dim=-1)
-        before = beams
-        if beams.scores.dtype != log_probs.dtype:
-            before = replace(beams, scores=beams.scores.to(log_probs))
-        if config.beam_groups == 1:
-            beams, parents = beam_step(
-                before, log_probs, eos=eos, pad=pad,
-                adjusted=None if adjusted is log_probs else adjusted,
-            )  # fmt: skip
-        else:
-            beams, parents = group_step(
-                before, log_probs, eos=eos, pad=pad, adjusted=adjusted,
-                groups=config.beam_groups, diversity=config.diversity_penalty,
-            )  # fmt: skip
-        if config.beam_size > 1:
-            state.follow(parents)
-        newest = beams.tokens[..., -1].reshape(-1, 1)
-        if watch is None and rounds < soonest and not bool(beams.finished.any()):
-            continue  # no text can be done yet
-        done = settled(beams, most, best=config.n_best, alpha=config.alpha) | (rounds >= most)
-        if watch is not None:
-            watch(Round(numbers, before, log_probs, adjusted, beams, parents, done))
-        if bool(done.any()):
-            leaving = harvest(beams.select(done), config, prefix.shape[1])
-            for number, texts in zip(numbers[done].tolist(), leaving, strict=True):
-                hypotheses[number] = texts
-            stay = (~done).nonzero()[:, 0]
-            numbers, least, most = numbers[stay], least[stay], most[stay]
-            beams = beams.select(stay)
-            state.select(stay)
-            newest = beams.tokens[..., -1].reshape(-1, 1)
-            if len(numbers):
-                earliest, soonest = int(least.max()), int(most.min())
-    return hypotheses
+    searching = BeamSearch(
+        config, eos=eos, pad=pad, start=prefix.shape[1], ends=ends, extra=extra, watch=watch
+    )
+    searching.join(prefix, least, most)
+    return run(searching, step, state)
 
 
 def looking_back(config: GenerationConfig) -> list[Constraint]:
@@ -261,24 +357,35 @@ def looking_back(config: GenerationConfig) -> list[Constraint]:
     return checks
 
 
-def harvest(beams: Beams, config: GenerationConfig, start: int) -> list[list[Hypothesis]]:
-    """The best texts of each source, best first, without the first `start` tokens. Truncated texts
-    compete with finished ones."""
+def harvest(
+    beams: Beams, config: GenerationConfig, rounds: Sequence[int] | None = None
+) -> list[list[Hypothesis]]:
+    """The best texts of each source, best first. rounds: how many of its tokens were generated;
+    default: all. Truncated texts compete with finished ones."""
+    if rounds is None:
+        rounds = [beams.tokens.shape[2]] * beams.tokens.shape[0]
+    most = max(rounds, default=0)
     ranking, order = beams.ranking(config.alpha).sort(dim=1, descending=True, stable=True)
     order = order[:, : config.n_best]
     ranks, lengths = ranking[:, : config.n_best].tolist(), beams.lengths.gather(1, order).tolist()
     finished = beams.finished.gather(1, order).tolist()
     tokens, token_log_probs = (
         part.gather(1, order[..., None].expand(-1, -1, part.shape[2])).tolist()
-        for part in (beams.tokens[:, :, start:], beams.token_log_probs)
+        for part in (
+            beams.tokens[:, :, beams.tokens.shape[2] - most :],
+            beams.token_log_probs[:, :, beams.token_log_probs.shape[2] - most :],
+        )
     )
+    before = [most - count for count in rounds]  # tokens of longer texts
     return [
         [
-            _hypothesis(*one)
-            for one in zip(*of_source, strict=True)
-            if one[0] != -torch.inf  # an empty place
+            _hypothesis(rank, ids[first:], log_probs[first:], length, ended)
+            for rank, ids, log_probs, length, ended in zip(*of_source, strict=True)
+            if rank != -torch.inf  # an empty place
         ]
-        for of_source in zip(ranks, tokens, token_log_probs, lengths, finished, strict=True)
+        for first, *of_source in zip(
+            before, ranks, tokens, token_log_probs, lengths, finished, strict=True
+        )
     ]
 
 

@@ -23,6 +23,17 @@ def forbid(ids: Sequence[int]) -> Constraint:
     return constraint
 
 
+def add_bias(biases: Mapping[int, float]) -> Constraint:
+    """Add a bias to the scores of these tokens."""
+
+    def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
+        ids = torch.tensor([*biases], device=scores.device)
+        values = torch.tensor([*biases.values()], device=scores.device, dtype=scores.dtype)
+        return scores.index_add(-1, ids, values.expand(*scores.shape[:-1], -1))
+
+    return constraint
+
+
 def one_end(log_probs: Tensor, eos: int, ends: Sequence[int]) -> Tensor:
     """Merge several end tokens: give `eos` the score of the best one, and forbid the others."""
     others = torch.tensor(ends, device=log_probs.device)

@@ -1,10 +1,11 @@
 """Generate text from prefixes: read them, then search or sample token by token."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.core.cancellation import check_cancelled
@@ -14,7 +15,7 @@ from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, SearchSettings
 from translucid.fast.stepper import stepper
 from translucid.generate import constraints
-from translucid.generate.beam import Beams, choose, settled
+from translucid.generate.beam import Beams, choose, settled, stack_histories
 from translucid.generate.beam_search import GenerationConfig, Hypothesis, Round, harvest, search
 from translucid.generate.constraints import Constraint
 from translucid.generate.sampling import SamplingConfig, pick
@@ -131,7 +132,7 @@ def captured(
         SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
         PlainRound(choose, _settled),
     )
-    return harvest(Beams(*tensors), config, 0)
+    return harvest(Beams(*tensors), config)
 
 
 def _settled(
@@ -173,6 +174,94 @@ class Written:
     rows: list[int]
     tokens: list[int]
     token_log_probs: list[float]  # the model's own log-probabilities
+    log_probs: Tensor  # the model's own, of all tokens: (rows, vocab)
+    last: list[bool]  # whether the text has its maximum length
+
+
+class Draw:
+    """Sampling of several texts, step by step. Texts may join and leave between two steps.
+
+    Numbers identify the texts: join() returns them, in the order of the rows.
+    """
+
+    tokens: Tensor  # (rows, length), left-padded with -1
+    uniforms: Tensor  # the random numbers of each text, (rows, tokens)
+    least: Tensor  # minimum length of each text
+    most: Tensor
+    taken: Tensor  # how many tokens each text has
+
+    def __init__(
+        self,
+        sampling: SamplingConfig,
+        *,
+        eos: int,
+        ends: Sequence[int] = (),
+        extra: Sequence[Constraint] = (),
+        forced_end_ids: Sequence[int] = (),
+    ) -> None:
+        self.sampling, self.eos, self.ends, self.extra = sampling, eos, ends, extra
+        self.forced_end_ids = forced_end_ids
+        self.numbers: list[int] = []  # of the texts in the batch
+        self._joined = self._early = 0
+
+    def join(self, prefix: Tensor, least: Tensor, most: Tensor, uniforms: Tensor) -> list[int]:
+        """Add texts. prefix: (rows, length), left-padded with -1. least, most: minimum and maximum
+        lengths (rows,). uniforms: random numbers between 0 and 1, (rows, tokens)."""
+        tokens, taken, uniforms = prefix, torch.zeros_like(least), uniforms.to(prefix.device)
+        if self.numbers:
+            tokens = stack_histories(self.tokens, tokens, -1)
+            least, most = torch.cat([self.least, least]), torch.cat([self.most, most])
+            taken = torch.cat([self.taken, taken])
+            width = max(uniforms.shape[1], self.uniforms.shape[1])
+            both = (F.pad(part, (0, width - part.shape[1])) for part in (self.uniforms, uniforms))
+            uniforms = torch.cat(list(both))
+        self.tokens, self.least, self.most, self.taken = tokens, least, most, taken
+        self.uniforms = uniforms
+        self._early = int((least - taken).max())
+        new = list(range(self._joined, self._joined + len(prefix)))
+        self._joined += len(prefix)
+        self.numbers += new
+        return new
+
+    @property
+    def newest(self) -> Tensor:
+        """The newest tokens, which the model reads next: (rows, 1)."""
+        return self.tokens[:, -1:]
+
+    def round(self, logits: Tensor) -> Written:
+        """Extend every text by one token. logits: (rows, vocab), of the model."""
+        log_probs = as_log_probs(logits)
+        if self.ends:
+            log_probs, logits = (
+                constraints.one_end(t, self.eos, self.ends)
+                for t in (log_probs, logits.to(log_probs))
+            )
+        allowed = constraints.apply(self.extra, log_probs, self.tokens, logits)
+        if self._early > 0:  # some texts are too short to end
+            allowed = allowed.clone()
+            allowed[:, self.eos].masked_fill_(self.taken < self.least, -torch.inf)
+        last = self.taken + 1 >= self.most
+        if self.forced_end_ids:
+            allowed = constraints.force_end(allowed, self.forced_end_ids, last)
+        number = self.uniforms.gather(1, self.taken[:, None])[:, 0]
+        chosen = pick(allowed, number, self.sampling)
+        # If no token is allowed, the text ends.
+        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, self.eos)
+        token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
+        self.tokens = torch.cat([self.tokens, chosen[:, None]], dim=1)
+        self.taken, self._early = self.taken + 1, self._early - 1
+        return Written(
+            list(self.numbers), chosen.tolist(), token_log_probs.tolist(), log_probs, last.tolist()
+        )
+
+    def leave(self, numbers: Collection[int]) -> Tensor:
+        """Remove texts. Return the rows of the others, in their new order."""
+        places = [place for place, number in enumerate(self.numbers) if number not in numbers]
+        stay = torch.tensor(places, dtype=torch.long, device=self.tokens.device)
+        self.numbers = [self.numbers[place] for place in places]
+        self.tokens, self.uniforms = self.tokens[stay], self.uniforms[stay]
+        self.least, self.most, self.taken = self.least[stay], self.most[stay], self.taken[stay]
+        return stay
 
 
 @torch.inference_mode()
@@ -201,51 +290,27 @@ def draw(
     then its last token is one of `forced_end_ids`, if given.
     trace: passed to the model in every step.
     """
-    max_lengths = [numbers.shape[1]] * len(prefixes) if most is None else most
-    room = model.max_length
-    most_steps = [
-        min(own, numbers.shape[1], *([] if room is None else [room - len(prefix)]))
-        for own, prefix in zip(max_lengths, prefixes, strict=True)
-    ]
-    steps = max(1, *most_steps)  # the model raises an error if there is no room
+    limits = torch.tensor([numbers.shape[1]] * len(prefixes) if most is None else most)
+    limits = limits.clamp(max=numbers.shape[1])
+    if model.max_length is not None:
+        room = model.max_length - torch.tensor([len(prefix) for prefix in prefixes])
+        limits = torch.minimum(limits, room)
+    steps = max(1, int(limits.max()))  # the model raises an error if there is no room
     if never:
         extra = [constraints.forbid(never), *extra]
     state, tokens = begin(model, prefixes, inputs, steps=steps, trace=trace)
     take_step = stepper(model, trace)
-    rows = list(range(len(prefixes)))
-    numbers = numbers.to(tokens.device)
-    for step in range(steps):
+    texts = Draw(sampling, eos=eos, ends=ends, extra=extra, forced_end_ids=forced_end_ids)
+    earliest = torch.tensor([0] * len(prefixes) if least is None else least)
+    texts.join(tokens, earliest.to(tokens.device), limits.to(tokens.device), numbers)
+    while texts.numbers:
         check_cancelled()
-        logits = take_step(tokens[:, -1:], state)[:, -1]
-        log_probs = as_log_probs(logits)
-        if ends:
-            log_probs, logits = (
-                constraints.one_end(t, eos, ends) for t in (log_probs, logits.to(log_probs))
-            )
-        allowed = constraints.apply(extra, log_probs, tokens, logits)
-        early = [] if least is None else [p for p, row in enumerate(rows) if step < least[row]]
-        if early:
-            allowed[early, eos] = -torch.inf
-        if forced_end_ids:
-            last = torch.tensor(
-                [step + 1 == most_steps[row] for row in rows], device=allowed.device
-            )
-            allowed = constraints.force_end(allowed, forced_end_ids, last)
-        chosen = pick(allowed, numbers[rows, step], sampling)
-        # If no token is allowed, the text ends.
-        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, eos)
-        token_log_probs = log_probs.gather(1, chosen[:, None]).squeeze(1)
-        written = Written(list(rows), chosen.tolist(), token_log_probs.tolist())
+        written = texts.round(take_step(texts.newest, state)[:, -1])
         yield written
-        goes_on = [
-            place
-            for place, (row, token) in enumerate(zip(rows, written.tokens, strict=True))
-            if token != eos and step + 1 < most_steps[row] and not stop(row, token)
-        ]
-        if not goes_on:
-            return
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        if len(goes_on) < len(rows):
-            stay = torch.tensor(goes_on, device=tokens.device)
-            rows, tokens = [rows[place] for place in goes_on], tokens[stay]
-            state.select(stay)
+        over = {
+            row
+            for row, token, last in zip(written.rows, written.tokens, written.last, strict=True)
+            if token == eos or last or stop(row, token)
+        }
+        if over:
+            state.select(texts.leave(over))

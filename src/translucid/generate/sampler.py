@@ -69,6 +69,44 @@ class TextStream:
         return max(sizes, default=0)
 
 
+class SampledText:
+    """One text while it is sampled, with the log-probabilities of its tokens."""
+
+    def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
+        self.stream = TextStream(tokenizer, prefix, stop)
+        self.start = len(prefix)
+        self.token_log_probs: list[float] = []
+        self.ended = False  # by an end token
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has an end; else it is unfinished or was truncated."""
+        return self.ended or self.stream.stopped
+
+    def add(self, token: int, log_prob: float) -> str:
+        """Append a token; return the new piece of text that later tokens cannot change."""
+        self.token_log_probs.append(log_prob)
+        if token == self.stream.tokenizer.eos_id:
+            self.ended = True
+            return ""
+        return self.stream.add(token)
+
+    def candidate(self, alpha: float) -> Candidate:
+        """The text so far as a result."""
+        stream, token_log_probs = self.stream, self.token_log_probs
+        tokens = stream.ids[self.start :]
+        total = sum(token_log_probs)
+        return Candidate(
+            text=stream.text,
+            pieces=pieces_of(stream.tokenizer, tokens, ended=self.ended),
+            score=total / max(len(token_log_probs), 1) ** alpha,
+            log_probability=total,
+            token_log_probs=token_log_probs,
+            finished=self.finished,
+            tokens=tokens,
+        )
+
+
 class SampledTexts:
     """The texts of one batch while they are sampled."""
 
@@ -88,9 +126,7 @@ class SampledTexts:
         text."""
         self.model, self.tokenizer, self.prefixes = model, tokenizer, prefixes
         self.trace, self.never, self.ends, self.special = trace, never, ends, special
-        self.streams = [TextStream(tokenizer, prefix, stop) for prefix in prefixes]
-        self.token_log_probs: list[list[float]] = [[] for _ in prefixes]
-        self.ended = [False] * len(prefixes)
+        self.texts = [SampledText(tokenizer, prefix, stop) for prefix in prefixes]
 
     def steps(
         self,
@@ -123,32 +159,14 @@ class SampledTexts:
             model, self.prefixes, sources, by, numbers, eos=tokenizer.eos_id,
             least=least.tolist(), most=most.tolist(), never=self.never, ends=self.ends, extra=extra,
             forced_end_ids=config.forced_end_ids,
-            stop=lambda row, token: self.streams[row].stopped, trace=self.trace,
+            stop=lambda row, token: self.texts[row].finished, trace=self.trace,
         ):  # fmt: skip
             pieces = [""] * len(self.prefixes)
             for row, token, log_prob in zip(
                 step.rows, step.tokens, step.token_log_probs, strict=True
             ):
-                self.token_log_probs[row].append(log_prob)
-                if token == tokenizer.eos_id:
-                    self.ended[row] = True
-                else:
-                    pieces[row] = self.streams[row].add(token)
+                pieces[row] = self.texts[row].add(token, log_prob)
             yield pieces
-
-    def candidate(self, row: int, alpha: float) -> Candidate:
-        stream, token_log_probs = self.streams[row], self.token_log_probs[row]
-        tokens = stream.ids[len(self.prefixes[row]) :]
-        total = sum(token_log_probs)
-        return Candidate(
-            text=stream.text,
-            pieces=pieces_of(self.tokenizer, tokens, ended=self.ended[row]),
-            score=total / max(len(token_log_probs), 1) ** alpha,
-            log_probability=total,
-            token_log_probs=token_log_probs,
-            finished=self.ended[row] or stream.stopped,
-            tokens=tokens,
-        )
 
 
 def _source_of(sources: GenerationInputs | None, row: int) -> list[int]:

@@ -8,7 +8,7 @@ A state holds `rows` sequences; `expand(beams)` continues each of them in severa
 """
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -54,6 +54,16 @@ class GenerationState(Protocol):
 
     def select(self, sources: Tensor) -> None:
         """Replace row i by row sources[i]; rows may be repeated or omitted."""
+
+
+class BatchState(GenerationState, Protocol):
+    """A state that rows can join while others are generated."""
+
+    def join(self, other: Any) -> None:
+        """Append the rows of another state of the same model, with as many beams."""
+
+    def compact(self) -> None:
+        """Free the memory for what no beam remembers, if this is much."""
 
 
 S = TypeVar("S", bound=GenerationState)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
-from translucid.models.autoregressive import GenerationInputs, GenerationState
+from translucid.models.autoregressive import BatchState, GenerationInputs
 from translucid.models.base import AutoregressiveNetwork, DecoderModel, EncoderModel, Network
 from translucid.models.sequence_config import TextConfig
 from translucid.parts.activations import as_log_probs
@@ -81,7 +81,7 @@ class Ensemble(Network):
 class EnsembleState:
     """The generation states of all members."""
 
-    states: Sequence[GenerationState]
+    states: Sequence[BatchState]
 
     @property
     def length(self) -> int:
@@ -98,6 +98,14 @@ class EnsembleState:
     def select(self, sources: Tensor) -> None:
         for state in self.states:
             state.select(sources)
+
+    def join(self, other: "EnsembleState") -> None:
+        for mine, its in zip(self.states, other.states, strict=True):
+            mine.join(its)
+
+    def compact(self) -> None:
+        for state in self.states:
+            state.compact()
 
 
 class GeneratingEnsemble(Ensemble, AutoregressiveNetwork[EnsembleState]):

@@ -56,6 +56,29 @@ class KVCache:
     def select(self, sources: Tensor) -> None:
         self.keys, self.values = self.keys[sources], self.values[sources]
 
+    def join(self, other: "KVCache", taken: tuple[int, int], slots: int) -> None:
+        """Append the sources of another cache. taken: how many slots of this and of the other cache
+        are in use. slots: how many the result has."""
+        sources = self.keys.shape[0]
+        for name in ("keys", "values"):
+            mine, its = getattr(self, name), getattr(other, name)
+            shape = (sources + its.shape[0], its.shape[1], slots, its.shape[3])
+            joined = mine.new_empty(shape)
+            for part, old, used in (
+                (joined[:sources], mine, taken[0]),
+                (joined[sources:], its, taken[1]),
+            ):
+                part[:, :, :used] = old[:, :, :used]
+                part[:, :, used:] = 0  # never NaN, since attention multiplies it by 0
+            setattr(self, name, joined)
+
+    def keep(self, kept: Tensor, slots: int) -> None:
+        """Move the slots kept[i] of source i to the front, and provide `slots` slots. kept:
+        (sources, count)."""
+        index = kept[:, None, :, None].expand(-1, self.keys.shape[1], -1, self.keys.shape[3])
+        for name in ("keys", "values"):
+            setattr(self, name, _resized(getattr(self, name).gather(2, index), 2, slots))
+
     def copy(self) -> "KVCache":
         twin = copy(self)
         twin.keys, twin.values = self.keys.clone(), self.values.clone()
@@ -74,6 +97,18 @@ class RecurrentState:
         self.hidden = self.hidden[:, rows]
         self.cell = None if self.cell is None else self.cell[:, rows]
         self.fed = None if self.fed is None else self.fed[rows]
+
+    def join(self, other: "RecurrentState") -> None:
+        """Append the rows of another state."""
+        if self.fed is not None or other.fed is not None:
+            mine, its = (
+                state.hidden.new_zeros(state.hidden.shape[1:]) if state.fed is None else state.fed
+                for state in (self, other)
+            )
+            self.fed = torch.cat([mine, its])
+        self.hidden = torch.cat([self.hidden, other.hidden], dim=1)
+        if self.cell is not None and other.cell is not None:
+            self.cell = torch.cat([self.cell, other.cell], dim=1)
 
     def copy(self) -> "RecurrentState":
         cell, fed = (None if part is None else part.clone() for part in (self.cell, self.fed))
@@ -135,6 +170,13 @@ class Timeline:
         index = block.unflatten(0, (queries, beams)).T.flatten()  # by beam, then by query
         return Slots(index, self.extent)
 
+    def reserve(self, positions: int) -> None:
+        """Make room for this many more positions."""
+        self.slots = self.taken + positions * self.beams
+        self.capacity = max(self.capacity, self.taken // self.beams + positions)
+        self.seen = _resized(self.seen, 2, self.slots)
+        self.positions = _resized(self.positions, 1, self.slots)
+
     def expand(self, beams: int) -> None:
         """Split every source into several beams, all of which see the slots so far."""
         more = (self.slots - self.taken) * beams - (self.slots - self.taken)
@@ -166,6 +208,37 @@ class Timeline:
         self.seen, self.positions = self.seen[sources], self.positions[sources]
         self.counts = self.counts[sources]
 
+    def join(self, other: "Timeline") -> None:
+        """Append the sources of another timeline. Both keep their slots, and the one with fewer
+        slots in use does not see the others."""
+        self.full = self.full and other.full and self.taken == other.taken
+        unused = max(self.slots - self.taken, other.slots - other.taken)
+        self.taken = max(self.taken, other.taken)
+        self.slots = self.taken + unused
+        self.capacity = max(self.capacity, other.capacity)
+        self.seen, self.positions = (
+            torch.cat([_resized(part, -1, self.slots) for part in parts])
+            for parts in ((self.seen, other.seen), (self.positions, other.positions))
+        )
+        self.counts = torch.cat([self.counts, other.counts])
+
+    def compact(self) -> Tensor | None:
+        """Drop slots that no beam of their source sees, if these are more than half of all slots in
+        use. Returns the slots that each source keeps (sources, count), or None."""
+        used = self.seen[:, :, : self.taken].any(dim=1)
+        counts = used.sum(dim=1)
+        most = int(counts.max())
+        if 2 * most >= self.taken:
+            return None
+        kept = used.to(torch.int8).sort(dim=1, descending=True, stable=True).indices[:, :most]
+        self.slots += most - self.taken
+        self.taken = most
+        self.full = bool((counts == most).all())
+        seen = self.seen.gather(2, kept[:, None].expand(-1, self.beams, -1))
+        self.seen = _resized(seen, 2, self.slots)
+        self.positions = _resized(self.positions.gather(1, kept), 1, self.slots)
+        return kept
+
     def copy(self) -> "Timeline":
         twin = copy(self)
         twin.seen, twin.positions = self.seen.clone(), self.positions.clone()
@@ -188,6 +261,33 @@ class EncoderOutput:
             projected=[(keys[sources], values[sources]) for keys, values in self.projected],
             mask=None if self.mask is None else self.mask[sources],
         )
+
+    def join(self, other: "EncoderOutput") -> "EncoderOutput":
+        """The sources of both, with padding after the shorter ones. Without `initial`, which only
+        a new state uses."""
+        if not self.projected:
+            return EncoderOutput()
+        lengths = [one.projected[0][0].shape[-2] for one in (self, other)]
+        most = max(lengths)
+        mask = None
+        if self.mask is not None or other.mask is not None or lengths[0] != lengths[1]:
+            mask = torch.cat([_resized(one._whole_mask(), 1, most) for one in (self, other)])
+        layers = zip(self.projected, other.projected, strict=True)
+        projected = [
+            (
+                torch.cat([_resized(part[0], -2, most) for part in layer]),
+                torch.cat([_resized(part[1], -2, most) for part in layer]),
+            )
+            for layer in layers
+        ]
+        return EncoderOutput(projected, mask)
+
+    def _whole_mask(self) -> Tensor:
+        """The mask, also if there is no padding."""
+        if self.mask is not None:
+            return self.mask
+        keys = self.projected[0][0]
+        return torch.ones(keys.shape[0], keys.shape[-2], dtype=torch.bool, device=keys.device)
 
 
 @dataclass
@@ -248,6 +348,57 @@ class DecoderState:
         if self.encoder_output is not None:
             self.encoder_output = self.encoder_output.select(sources)
 
+    def join(self, other: "DecoderState") -> None:
+        """Append the sources of another state of the same model, with as many beams. It must not be
+        used afterwards."""
+        if self.beams != other.beams:
+            raise InputError(
+                f"a state with {self.beams} beams cannot be joined by one with {other.beams}; call "
+                "expand first"
+            )
+        taken = (0, 0)
+        if self.timeline is not None and other.timeline is not None:
+            taken = (self.timeline.taken, other.timeline.taken)
+            self.timeline.join(other.timeline)
+        for mine, its in zip(self.layers, other.layers, strict=True):
+            if isinstance(mine, KVCache) and isinstance(its, KVCache):
+                assert self.timeline is not None, "a cache has a timeline"
+                mine.join(its, taken, self.timeline.slots)
+            elif isinstance(mine, RecurrentState) and isinstance(its, RecurrentState):
+                mine.join(its)
+        if self.encoder_output is not None and other.encoder_output is not None:
+            self.encoder_output = self.encoder_output.join(other.encoder_output)
+        self.length = max(self.length, other.length)
+
+    def reserve(self, positions: int) -> None:
+        """Make room for this many more positions."""
+        if self.timeline is None:
+            return
+        self.timeline.reserve(positions)
+        for layer in self.layers:
+            if isinstance(layer, KVCache):
+                layer.grow(self.timeline.slots, self.timeline.taken)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the caches, recurrent states and encoder's output."""
+        parts: list[Tensor] = []
+        for layer in self.layers:
+            parts += [layer.keys, layer.values] if isinstance(layer, KVCache) else [layer.hidden]
+        if self.encoder_output is not None:
+            parts += [part for pair in self.encoder_output.projected for part in pair]
+        return sum(part.nbytes for part in parts)
+
+    def compact(self) -> None:
+        """Drop slots that no beam sees, if these are more than half of all slots in use. So a state
+        that sources join and leave does not grow without limit."""
+        if self.timeline is None or (kept := self.timeline.compact()) is None:
+            return
+        for layer in self.layers:
+            if isinstance(layer, KVCache):
+                layer.keep(kept, self.timeline.slots)
+        self.length = self.timeline.taken // self.beams
+
     def reorder(self, rows: Tensor) -> None:
         """Replace row i by row rows[i]; rows may be repeated or omitted. With several beams, all
         rows that replace the beams of one source must be beams of one source."""
@@ -268,3 +419,13 @@ class DecoderState:
         """An independent copy; the encoder's output, which never changes, is shared."""
         timeline = None if self.timeline is None else self.timeline.copy()
         return replace(self, layers=[layer.copy() for layer in self.layers], timeline=timeline)
+
+
+def _resized(part: Tensor, dim: int, size: int) -> Tensor:
+    """Append zeros to a dimension, or drop its end."""
+    more = size - part.shape[dim]
+    if more <= 0:
+        return part.narrow(dim, 0, size)
+    shape = list(part.shape)
+    shape[dim] = more
+    return torch.cat([part, part.new_zeros(shape)], dim=dim)

@@ -351,7 +351,7 @@ class Generator:
     ) -> list[Decoded]:
         """The best texts for each source or prompt. tree: keep the search tree. trace: edits to
         apply in every step."""
-        items = self._items(texts, prefix)
+        items = self.items(texts, prefix)
         note = ""
         if tree and config.early_stopping is not None and config.beam_size > 1:
             note, config = TREE_NOTE, config.with_options(early_stopping=None)
@@ -359,12 +359,12 @@ class Generator:
         plain = config.with_options(no_repeat_ngram=0, repetition_penalty=1.0)
         if not tree:
             hypotheses = self._find(items, config, plain, word_constraints, trace=trace)
-            return [self._decoded(*result) for result in zip(texts, items, hypotheses, strict=True)]
+            return [self.decoded(*result) for result in zip(texts, items, hypotheses, strict=True)]
         results = []
         for text, item in zip(texts, items, strict=True):
             grown = self._tree(item, config, word_constraints)
             (own_hypotheses,) = self._find([item], config, plain, word_constraints, grown, trace)
-            decoded = self._decoded(text, item, own_hypotheses, grown)
+            decoded = self.decoded(text, item, own_hypotheses, grown)
             results.append(replace(decoded, note=note))
         return results
 
@@ -429,10 +429,10 @@ class Generator:
     ) -> list[Decoded]:
         """Sampled texts, in the order in which they were drawn. Only the lengths, constraints and
         alpha of `config` apply. trace: edits to apply in every step."""
-        _check_stop(stop)
+        check_stop(stop)
         if samples < 1:
             raise InputError(f"samples = {samples}: must be at least 1")
-        items = self._items([text for text in texts for _ in range(samples)], prefix)
+        items = self.items([text for text in texts for _ in range(samples)], prefix)
 
         def act(batch: Batch) -> list[Candidate]:
             prefixes, sources = prefixes_and_sources(batch)
@@ -440,10 +440,10 @@ class Generator:
             numbers = [line % samples for line in batch.lines]  # a line is the index of an item
             for _ in drawn.steps(sources, by, config, word_constraints, seed, numbers):
                 pass
-            return [drawn.candidate(row, config.alpha) for row in range(len(prefixes))]
+            return [text.candidate(config.alpha) for text in drawn.texts]
 
         candidates = [
-            NOTHING if self._is_empty(item) else candidate
+            NOTHING if self.is_empty(item) else candidate
             for item, candidate in zip(items, self._in_batches(items, act), strict=True)
         ]
         grouped = [candidates[i : i + samples] for i in range(0, len(candidates), samples)]
@@ -456,11 +456,11 @@ class Generator:
     ) -> Iterator[str]:  # fmt: skip
         """Yield one sampled text in pieces. Joined, the pieces are the text that `sample`
         returns."""
-        _check_stop(stop)
-        batch = self.task.collate(self._items([text], "")).to(self.network.device)
+        check_stop(stop)
+        batch = self.task.collate(self.items([text], "")).to(self.network.device)
         prefixes, sources = prefixes_and_sources(batch)
         drawn = self._sampled(prefixes, stop)
-        yield drawn.streams[0].begin()
+        yield drawn.texts[0].stream.begin()
         steps = drawn.steps(sources, by, config, word_constraints, seed, [sample])
         while True:
             with without_plans(self.network.device):  # not active while the caller handles a piece
@@ -469,14 +469,14 @@ class Generator:
                 break
             if pieces[0]:
                 yield pieces[0]
-        if rest := drawn.streams[0].end():
+        if rest := drawn.texts[0].stream.end():
             yield rest
 
     def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
         """Run the network over the best text. Token i, counted from the beginning of the prefix or
         prompt, was chosen at position i."""
         best = decoded.texts[0]
-        (item,) = self._items([decoded.source], prefix)
+        (item,) = self.items([decoded.source], prefix)
         inputs = self.task.collate([item]).inputs
         key = "target" if isinstance(self.task, Translate) else "ids"
         begun = inputs[key][0].tolist()
@@ -511,10 +511,12 @@ class Generator:
             never=never, ends=self.tokenizer.special.ends, special=self.start_size,
         )  # fmt: skip
 
-    def _is_empty(self, item: Any) -> bool:
+    def is_empty(self, item: Any) -> bool:
+        """Whether an item is an empty source, whose translation is empty."""
         return isinstance(self.task, Translate) and self.task.is_empty(item)
 
-    def _items(self, texts: Sequence[str], prefix: str) -> list[Any]:
+    def items(self, texts: Sequence[str], prefix: str) -> list[Any]:
+        """Sources with the beginning of their translation, or prompts, as items of the task."""
         if isinstance(self.task, Translate):
             begun = self.tokenizer.encode(prefix)
             sources = self.task.source.encode_batch(texts)
@@ -546,9 +548,10 @@ class Generator:
                 results_by_place |= zip(places, results, strict=True)
         return [results_by_place[place] for place in range(len(items))]
 
-    def _decoded(
+    def decoded(
         self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: "Tree | None" = None
     ) -> Decoded:
+        """The result of a search for one item."""
         begun = item.target if isinstance(item, TranslateItem) else item.ids
         texts = []
         for one in hypotheses:
@@ -556,7 +559,7 @@ class Generator:
             ended = one.finished and bool(one.token_log_probs)
             pieces = pieces_of(self.tokenizer, one.tokens, ended=ended)
             texts.append(Candidate(self.tokenizer.decode(written), pieces, **vars(one)))
-        return Decoded(text, texts, None if self._is_empty(item) else tree)
+        return Decoded(text, texts, None if self.is_empty(item) else tree)
 
     def _scored_items(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Any]:
         """The texts, or the pairs of a translation model, as items of the task."""
@@ -630,7 +633,8 @@ def _best(number: int, decoded: Decoded) -> str:
     return decoded.texts[0].text
 
 
-def _check_stop(stop: Sequence[str]) -> None:
+def check_stop(stop: Sequence[str]) -> None:
+    """Raise InputError unless `stop` is a list of texts that are not empty."""
     if isinstance(stop, str):
         raise InputError(f"stop = {stop!r}: must be a list of texts; write [{stop!r}]")
     if "" in stop:

@@ -1,0 +1,157 @@
+"""The engine: one thread that answers the requests of many clients with one model.
+
+    engine = Engine(model)
+    ticket = engine.submit(Job("Once upon a time", sampling=SamplingConfig()), print)
+    ticket.cancel()
+    engine.close()
+
+`submit` may be called from any thread. It tokenizes and checks the job in the calling thread, so
+invalid jobs raise InputError there. Events are delivered in order, by calls of `on_event` in the
+engine's thread: the function must return quickly, and hand the event to another thread or event
+loop (`loop.call_soon_threadsafe(queue.put_nowait, event)`). If it raises an exception, the request
+is cancelled.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from threading import Condition, Thread
+from threading import Event as Flag
+from typing import Any
+
+from translucid.core.errors import InputError
+from translucid.model.model import Model
+from translucid.serving.job import EngineClosed, Event, Failed, Finished, Job, QueueFull
+from translucid.serving.limits import Limits
+from translucid.serving.request import Request
+from translucid.serving.scheduler import Scheduler
+from translucid.serving.ticket import OnEvent, Questions, Ticket
+
+KINDS = ("classify", "tag", "predict", "embed", "score", "fill")
+
+
+class Engine:
+    """Answers requests with one model, many at the same time.
+
+    The answers equal those of the library, whatever else is computed at the same time."""
+
+    def __init__(self, model: Model, limits: Limits | None = None) -> None:
+        """model: a model in evaluation mode, such as from `tl.load` or `model.optimized()`."""
+        self.model, self.limits = model, limits or Limits()
+        self._waiting: deque[Ticket] = deque()
+        self._changed = Condition()
+        self._closing = False
+        self._scheduler = Scheduler(model, self.limits)
+        self._thread = Thread(target=self._work, name="translucid engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job, on_event: OnEvent) -> Ticket:
+        """Accept a job of text generation. Its events are PromptRead (with `echo`), Piece (with
+        `sampling`), and last Finished or Failed.
+
+        Raises InputError if the model cannot do it, and QueueFull if too many requests wait."""
+        request = Request(job, self.model.text_generator)
+        limits = self.limits
+        if request.rows > limits.rows:
+            raise InputError(
+                f"the request needs {request.rows} rows, but this engine has {limits.rows}; use a "
+                "smaller n or beam_size"
+            )
+        if (tokens := request.rows * request.length) > limits.cache_tokens:
+            raise InputError(
+                f"the request needs {tokens:,} tokens in the cache, but this engine has "
+                f"{limits.cache_tokens:,}; use a smaller max_length, n or beam_size"
+            )
+        return self._accept(Ticket(request, on_event, job.deadline))
+
+    def run(
+        self,
+        kind: str,
+        texts: Sequence[Any],
+        on_event: OnEvent,
+        *,
+        targets: Sequence[str] | None = None,
+        deadline: float | None = None,
+        **options: Any,
+    ) -> Ticket:
+        """Accept texts to `classify`, `tag`, `predict`, `embed`, `score` or `fill`. Its only event
+        is Answered, with one result for each text, or Failed.
+
+        Requests that wait are answered together. targets: for `score`, the translations. options:
+        those of the model's method, such as k for `fill`.
+        """
+        if kind not in KINDS:
+            raise InputError(f"kind = {kind!r}: must be one of {', '.join(KINDS)}")
+        questions = Questions(kind, list(texts), targets, options)
+        return self._accept(Ticket(questions, on_event, deadline))
+
+    def answer(self, job: Job) -> Finished:
+        """Submit a job and wait for its result."""
+        events: list[Event] = []
+        done = Flag()
+
+        def receive(event: Event) -> None:
+            events.append(event)
+            if isinstance(event, Finished | Failed):
+                done.set()
+
+        self.submit(job, receive)
+        done.wait()
+        if isinstance(events[-1], Failed):
+            raise events[-1].error
+        assert isinstance(events[-1], Finished)
+        return events[-1]
+
+    def stats(self) -> dict[str, float]:
+        """Counts since the start, and what the engine is doing now: waiting and running requests,
+        rows in the batch, and tokens for which caches are reserved."""
+        with self._changed:
+            return self._scheduler.stats() | {"waiting": len(self._waiting)}
+
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> bool:
+        """Accept no more requests, finish those that were accepted, and end the thread. Returns
+        whether it ended within `timeout` seconds. drain: if false, cancel what was accepted."""
+        with self._changed:
+            self._closing = True
+            if not drain:
+                for ticket in [*self._waiting, *self._scheduler.tickets]:
+                    ticket.cancel()
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _accept(self, ticket: Ticket) -> Ticket:
+        ticket.on_end = self._scheduler.ended
+        with self._changed:
+            if self._closing:
+                raise EngineClosed("the engine is closing and accepts no more requests")
+            if len(self._waiting) >= self.limits.queue:
+                self._scheduler.counts["refused"] += 1
+                raise QueueFull(len(self._waiting), self._seconds_per_request())
+            self._scheduler.counts["accepted"] += 1
+            self._waiting.append(ticket)
+            self._changed.notify_all()
+        return ticket
+
+    def _seconds_per_request(self) -> float:
+        """The mean time between the ends of recent requests, but at least a second."""
+        ends = [*self._scheduler.ends]
+        if len(ends) < 2:
+            return 1.0
+        return max(1.0, (time.monotonic() - ends[0]) / len(ends))
+
+    def _work(self) -> None:
+        """The engine's thread."""
+        scheduler = self._scheduler
+        with scheduler.ready():
+            while True:
+                with self._changed:
+                    if not (self._waiting or scheduler.busy):
+                        self._changed.wait_for(lambda: self._waiting or self._closing)
+                        if not self._waiting:
+                            return
+                    taken = scheduler.take(self._waiting)
+                try:
+                    scheduler.turn(taken)
+                except Exception as error:  # the thread must go on
+                    scheduler.fail(taken, error)

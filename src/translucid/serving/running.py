@@ -1,0 +1,127 @@
+"""A request while it is read and generated: collects its tokens, and sends its events."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from translucid.data.tokenizers.tokenizer import Tokenizer
+from translucid.generate.beam_search import Hypothesis
+from translucid.generate.decoded import Candidate, Decoded, shown
+from translucid.generate.sampler import SampledText
+from translucid.parts.activations import as_log_probs
+from translucid.serving.job import Finished, Piece, PromptRead, Reason, TokenChoice
+from translucid.serving.request import Request
+from translucid.serving.ticket import Ticket
+from translucid.tasks.generator import NOTHING, TREE_NOTE
+
+
+class Running:
+    """One request of text generation that has been admitted."""
+
+    def __init__(self, ticket: Ticket, request: Request) -> None:
+        self.ticket, self.request, self.tokenizer = ticket, request, request.tokenizer
+        job = request.job
+        self.heard: list[TokenChoice] = []  # the prompt's tokens, with `echo`
+        if job.echo and not request.special:  # nothing predicts the first token
+            first = request.prefix[0]
+            self.heard.append(TokenChoice(first, shown(self.tokenizer, first), None))
+        self.texts: list[SampledText] = []
+        if job.sampling is not None:
+            count = range(job.n)
+            self.texts = [SampledText(self.tokenizer, request.prefix, job.stop) for _ in count]
+            for text in self.texts:
+                text.stream.begin()
+        self.reasons: dict[int, Reason] = {}  # of the texts that have ended
+        self.tree = request.tree()
+
+    @property
+    def ending(self) -> Reason | None:
+        """Why the request must end now, if it must."""
+        if self.ticket.cancelled:
+            return "cancelled"
+        return "deadline" if self.ticket.late else None
+
+    def hear(self, logits: Tensor, start: int) -> None:
+        """Store the log-probabilities of prompt tokens. logits: (tokens, vocab); the first row
+        predicts the prompt's token `start`."""
+        request, ids = self.request, self.request.prefix
+        log_probs = as_log_probs(logits)
+        for place in range(max(start, request.special, 1), start + len(logits)):
+            at = log_probs[place - start]
+            self.heard.append(self._choice(ids[place], float(at[ids[place]]), at))
+
+    def prompt_is_read(self) -> None:
+        if self.request.job.echo:
+            self.ticket.send(PromptRead(self.heard))
+
+    def add(
+        self, sample: int, token: int, log_prob: float, log_probs: Tensor, *, last: bool
+    ) -> bool:
+        """Append a token to a sample. Returns whether the sample has ended."""
+        text = self.texts[sample]
+        piece = text.add(token, log_prob)
+        self.ticket.send(Piece(sample, piece, self._choice(token, log_prob, log_probs)))
+        if not (text.finished or last):
+            return False
+        self.end(sample, "stop" if text.finished else "length")
+        return True
+
+    def end(self, sample: int, reason: Reason) -> None:
+        """End a sample; send the rest of its text. After the last one, send the result."""
+        self.reasons[sample] = reason
+        if rest := self.texts[sample].stream.end():
+            self.ticket.send(Piece(sample, rest, None))
+        if len(self.reasons) == len(self.texts):
+            alpha = self.request.config.alpha
+            candidates = [text.candidate(alpha) for text in self.texts]
+            reasons = [self.reasons[number] for number in range(len(self.texts))]
+            self._finish(Decoded(self.source, candidates), reasons)
+
+    def finish_search(self, hypotheses: Sequence[Hypothesis], reason: Reason | None = None) -> None:
+        """Send the result of a beam search. reason: why it ended early."""
+        request = self.request
+        decoded = request.generator.decoded(self.source, request.item, hypotheses, self.tree)
+        if request.tree_changes_search:
+            decoded = replace(decoded, note=TREE_NOTE)
+        reasons = [reason or ("stop" if one.finished else "length") for one in decoded.texts]
+        self._finish(decoded, reasons)
+
+    def nothing(self) -> None:
+        """Send the result of a request that needs no steps."""
+        texts: list[Candidate] = []
+        if self.request.empty:
+            texts = [NOTHING] * self.request.sources
+        self._finish(Decoded(self.source, texts), ["stop"] * len(texts))
+
+    def stopped(self, reason: Reason) -> None:
+        """Send the result of a request that has no texts yet."""
+        self._finish(Decoded(self.source, []), [reason])
+
+    @property
+    def source(self) -> str:
+        """The prompt or source as text."""
+        prompt = self.request.job.prompt
+        return prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt)
+
+    def _finish(self, decoded: Decoded, reasons: Sequence[Reason]) -> None:
+        read = len(self.request.prefix) + len(self.request.source)
+        count = sum(len(text.token_log_probs) for text in decoded.texts)
+        self.ticket.send(Finished(decoded, reasons, read, count))
+
+    def _choice(self, token: int, log_prob: float, log_probs: Tensor) -> TokenChoice:
+        top = top_tokens(self.tokenizer, log_probs, self.request.job.top_logprobs)
+        return TokenChoice(token, shown(self.tokenizer, token), log_prob, top)
+
+
+def top_tokens(tokenizer: Tokenizer, log_probs: Tensor, count: int) -> list[tuple[int, str, float]]:
+    """The most probable tokens: id, text and log-probability. log_probs: (vocab,)"""
+    if not count:
+        return []
+    best, ids = log_probs.topk(min(count, len(log_probs)))
+    return [
+        (token, shown(tokenizer, token), value)
+        for token, value in zip(ids.tolist(), best.tolist(), strict=True)
+        if value > -torch.inf
+    ]

@@ -1,0 +1,72 @@
+"""Accepted requests: what was asked, whether it still matters, and where its events go."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Event as Flag
+from typing import Any
+
+from translucid.serving.job import Answered, Event, Failed, Finished
+from translucid.serving.request import Request
+
+OnEvent = Callable[[Event], None]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Texts to classify, tag, embed or score together."""
+
+    kind: str
+    texts: Sequence[Any]
+    targets: Sequence[str] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def alike(self) -> str:
+        """Equal for questions that can be answered together."""
+        return repr((self.kind, self.targets is None, sorted(self.options.items())))
+
+
+class Ticket:
+    """A request that was accepted."""
+
+    def __init__(
+        self, work: "Request | Questions", on_event: OnEvent, deadline: float | None
+    ) -> None:
+        self.work, self.on_event = work, on_event
+        self.on_end: Callable[[Event], None] = lambda event: None  # of the engine
+        self.submitted = time.monotonic()
+        self.deadline = None if deadline is None else self.submitted + deadline
+        self._cancelled, self._done = Flag(), Flag()
+
+    def cancel(self) -> None:
+        """End the request. Its rows are free after at most two steps; the last event contains what
+        was generated so far, with the reason "cancelled"."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline is over."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    @property
+    def done(self) -> bool:
+        """Whether the last event was delivered."""
+        return self._done.is_set()
+
+    def send(self, event: Event) -> None:
+        """Deliver an event. For the engine."""
+        try:
+            self.on_event(event)
+        except Exception:  # the client's code; it must not stop the others
+            log.exception("on_event raised an exception; the request is cancelled")
+            self._cancelled.set()
+        if isinstance(event, Finished | Answered | Failed):
+            self._done.set()
+            self.on_end(event)

@@ -1,0 +1,499 @@
+"""A served answer = the library's answer, whatever else is in the batch."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+
+from translucid.core.errors import InputError, TranslucidError
+from translucid.generate import SamplingConfig
+from translucid.generate.decoded import Decoded
+from translucid.generate.word_constraints import WordConstraints
+from translucid.model import Model, load
+from translucid.serving import (
+    Answered,
+    Engine,
+    EngineClosed,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    Limits,
+    Piece,
+    PromptRead,
+    QueueFull,
+    Ticket,
+    TooLate,
+)  # fmt: skip
+
+SMALL = Limits(rows=12, prompt_chunk=6)
+SOURCES = (
+    "The dog sleeps.", "The old dog does not like the cat.", "She has not seen the small bird.",
+    "This curious man reads.", "",
+)  # fmt: skip
+PROMPTS = ("The ", "She has not", "The old dog does not like the small cat because", "This man")
+WAIT = 300.0  # seconds
+
+
+@cache
+def model(name: str) -> Model:
+    return load(f"demo:{name}")
+
+
+@contextmanager
+def serving(name: str, limits: Limits = SMALL) -> Iterator[Engine]:
+    engine = Engine(model(name), limits)
+    try:
+        yield engine
+    finally:
+        assert engine.close(drain=False, timeout=WAIT)
+        stats = engine.stats()
+        assert (stats["rows"], stats["waiting"], stats["running"]) == (0, 0, 0)
+        assert not engine._scheduler.busy
+        assert not engine._scheduler._batches
+
+
+class Client:
+    """Submits jobs one after another, more at every few events, and keeps what comes back. All but
+    the first jobs are submitted in the engine's thread, so the schedule does not depend on time."""
+
+    def __init__(
+        self, engine: Engine, jobs: Sequence[Job], seed: int = 0, cancels: Sequence[int] = ()
+    ) -> None:
+        self.engine, self.jobs, self.dice = engine, jobs, random.Random(seed)
+        self.events: list[list[Event]] = [[] for _ in jobs]
+        self.tickets: list[Any] = []
+        self.cancels, self.cancelled_at = set(cancels), dict[int, float]()
+        self.steps_at_end: dict[int, float] = {}
+        self.all_done = Flag()
+        for _ in range(3):
+            self.submit()
+
+    def submit(self) -> None:
+        number = len(self.tickets)
+        if number == len(self.jobs):
+            return
+        self.tickets.append(None)
+        self.tickets[number] = self.engine.submit(self.jobs[number], lambda e: self.hear(number, e))
+
+    def hear(self, number: int, event: Event) -> None:
+        self.events[number].append(event)
+        if isinstance(event, Finished | Failed):
+            self.steps_at_end[number] = self.engine.stats()["steps"]
+            if len(self.steps_at_end) == len(self.jobs):
+                self.all_done.set()
+            self.submit()
+        elif self.dice.random() < 0.2:
+            self.submit()
+        if number in self.cancels and number not in self.cancelled_at and self.tickets[number]:
+            self.cancelled_at[number] = self.engine.stats()["steps"]
+            self.tickets[number].cancel()
+
+    def wait(self) -> list[Finished]:
+        assert self.all_done.wait(WAIT)
+        last = [events[-1] for events in self.events]
+        failed = [event.error for event in last if isinstance(event, Failed)]
+        assert not failed, failed
+        return [event for event in last if isinstance(event, Finished)]
+
+
+def from_the_library(of: Model, job: Job) -> Decoded:
+    options = dict(job.generation)
+    assert isinstance(job.prompt, str)
+    if job.sampling is None:
+        if job.n > 1:
+            options["n_best"] = job.n
+        words = {"forbid": job.forbid, "force": job.force}
+        return of.decode([job.prompt], prefix=job.prefix, tree=job.tree, **words, **options)[0]
+    generator = of.text_generator
+    return generator.sample(
+        [job.prompt], job.sampling, generator.generation_config(**options),
+        WordConstraints(job.forbid, job.force),
+        seed=job.seed, samples=job.n, prefix=job.prefix, stop=job.stop,
+    )[0]  # fmt: skip
+
+
+def same(served: Decoded, own: Decoded, tolerance: float = 1e-5) -> None:
+    """Assert that two results are equal: texts and log-probabilities."""
+    assert [text.text for text in served.texts] == [text.text for text in own.texts]
+    for one, two in zip(served.texts, own.texts, strict=True):
+        assert (one.pieces, one.finished) == (two.pieces, two.finished)
+        assert one.token_log_probs == pytest.approx(
+            two.token_log_probs, abs=tolerance, rel=tolerance
+        )
+        assert one.score == pytest.approx(two.score, abs=tolerance * 10, rel=tolerance)
+
+
+def random_settings(dice: random.Random) -> dict[str, Any]:
+    """Settings of a search that requests can share, as arguments of Job."""
+    generation: dict[str, Any] = {}
+    if dice.random() < 0.3:
+        generation |= dice.choice(({"no_repeat_ngram": 1}, {"repetition_penalty": 1.5}))
+    options: dict[str, Any] = {"generation": generation}
+    if dice.random() < 0.2:
+        options["forbid"] = ["."]
+    if dice.random() < 0.1:
+        options["force"] = {1: 7}
+    if dice.random() < 0.5:
+        options["sampling"] = dice.choice(
+            (SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(top_k=5, top_p=0.9))
+        )
+    else:
+        generation["beam_size"] = 3
+        options["n"] = dice.choice((1, 2))
+        if dice.random() < 0.4:
+            generation |= {"early_stopping": dice.choice((True, False)), "alpha": 0.7}
+        elif dice.random() < 0.2:
+            generation |= {"beam_size": 4, "beam_groups": 2}
+    return options
+
+
+def random_job(dice: random.Random, settings: dict[str, Any], prompts: Sequence[str]) -> Job:
+    """A job with these settings, and with its own prompt, lengths and seed."""
+    most = dice.choice((1, 5, 9, 14))
+    generation = {**settings["generation"], "max_length": most}
+    if dice.random() < 0.3:
+        generation["min_length"] = dice.choice((0, most - 1))
+    options = {**settings, "generation": generation}
+    if "sampling" in settings:
+        options |= {"seed": dice.randrange(3), "top_logprobs": dice.choice((0, 2))}
+        options |= {"n": dice.choice((1, 1, 3)), "stop": dice.choice(((), (), ("a",)))}
+    return Job(dice.choice(prompts), **options)
+
+
+@pytest.mark.parametrize("name", ["translate", "translate-lstm", "generate", "generate-rnn"])
+def test_served_equals_library(name: str) -> None:
+    """Jobs of all kinds join and leave at random; some are cancelled."""
+    dice = random.Random(name)
+    prompts = SOURCES if "translate" in name else PROMPTS
+    settings: list[dict[str, Any]] = [
+        {"generation": {"beam_size": 3}, "n": 2},
+        {"generation": {"beam_size": 3, "early_stopping": True}},
+        {"generation": {}, "sampling": SamplingConfig()},
+    ]
+    settings += [random_settings(dice) for _ in range(3)]
+    jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(40)]
+    with serving(name) as engine:
+        client = Client(engine, jobs, cancels=range(3, 40, 5))
+        finished = client.wait()
+    kept = [n for n in range(len(jobs)) if "cancelled" not in finished[n].reasons]
+    assert len(kept) > 30
+    for number in kept:
+        own = from_the_library(model(name), jobs[number])
+        same(finished[number].decoded, own)
+        reasons = ["stop" if text.finished else "length" for text in own.texts]
+        assert list(finished[number].reasons) == reasons
+        if jobs[number].sampling is not None and jobs[number].prompt:
+            check_pieces(jobs[number], client.events[number], own)
+
+
+def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:
+    """The pieces, joined, are the texts; their tokens are those of the result."""
+    assert isinstance(job.prompt, str)
+    for sample, text in enumerate(own.texts):
+        pieces = [e for e in events if isinstance(e, Piece) and e.sample == sample]
+        assert text.text.endswith("".join(piece.text for piece in pieces))
+        choices = [piece.token for piece in pieces if piece.token is not None]
+        assert [choice.piece for choice in choices] == text.pieces
+        for choice in choices:
+            assert len(choice.top) == job.top_logprobs
+            if choice.top and job.sampling == SamplingConfig(temperature=0) and not (
+                job.forbid or job.force or len(job.generation) > 1
+            ):  # fmt: skip
+                assert choice.top[0][0] == choice.token
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.01), ("bfloat16", 0.1)])
+def test_log_probabilities_in_other_precisions(precision: Any, tolerance: float) -> None:
+    """Other rows in the batch change the order of sums, and so the rounding to bfloat16 or 8 bits.
+    The texts are only equal unless two tokens are almost as probable."""
+    of = model("translate").optimized(precision)
+    texts = [source for source in SOURCES if source]
+    jobs = [Job(text, generation={"beam_size": 1}) for text in texts for _ in range(4)]
+    engine = Engine(of, SMALL)
+    finished = Client(engine, jobs).wait()
+    assert engine.close(timeout=WAIT)
+    for job, one in zip(jobs, finished, strict=True):
+        same(one.decoded, from_the_library(of, job), tolerance)
+
+
+@pytest.mark.slow
+def test_none_of_2000_tagged_requests_is_swapped() -> None:
+    """Every request has its own prompt, and as many texts as not are equal only by chance."""
+    of = model("generate")
+    words = [piece for piece in of.output_tokenizer.pieces(range(5, 60)) if piece.isalpha()]
+    prompts = [f"{one} {two} {three}" for one in words[:20] for two in words[:10]
+               for three in words[:10]]  # fmt: skip
+    own = of.generate(prompts, temperature=0, max_length=3)
+    jobs = [
+        Job(prompt, sampling=SamplingConfig(temperature=0), generation={"max_length": 3})
+        for prompt in prompts
+    ]
+    with serving("generate", Limits(queue=4000)) as engine:
+        finished = Client(engine, jobs).wait()
+    assert len(jobs) == 2000
+    assert [one.decoded.texts[0].text for one in finished] == own
+
+
+@pytest.mark.parametrize("name", ["generate", "generate-rnn"])
+def test_200_cancelled_requests_free_their_rows_within_two_steps(name: str) -> None:
+    job = Job("The ", sampling=SamplingConfig(), ignore_eos=True, generation={"max_length": 60})
+    with serving(name) as engine:
+        client = Client(engine, [job] * 210, cancels=range(200))
+        finished = client.wait()
+        for number, step in client.cancelled_at.items():
+            assert client.steps_at_end[number] - step <= 2
+        assert len(client.cancelled_at) == engine.stats()["cancelled"] == 200
+        assert [one.reasons for one in finished[200:]] == [["length"]] * 10
+        assert engine.stats()["rows"] == 0
+
+
+def test_a_search_that_is_cancelled_returns_its_best_prefix() -> None:
+    with serving("translate") as engine:
+        events: list[Event] = []
+        done = Flag()
+
+        def hear(event: Event) -> None:
+            events.append(event)
+            done.set()
+
+        options = {"beam_size": 3, "min_length": 300, "max_length": 400}
+        long = engine.submit(Job(SOURCES[1], generation=options), hear)
+        engine.answer(Job(SOURCES[0], generation={"beam_size": 3}))
+        long.cancel()
+        assert done.wait(WAIT)
+    (event,) = events
+    assert isinstance(event, Finished)
+    assert list(event.reasons) == ["cancelled"]
+    assert event.decoded.texts[0].pieces
+
+
+def test_prompt_log_probabilities_are_those_of_score() -> None:
+    of = model("generate")
+    sampling = SamplingConfig(temperature=0)
+    for chunk in (3, 100):
+        with serving("generate", Limits(prompt_chunk=chunk)) as engine:
+            for only in (True, False):
+                events: list[Event] = []
+                text = PROMPTS[2]
+                job = Job(text, sampling=sampling, echo=True, only_prompt=only, top_logprobs=3,
+                          generation={"max_length": 2})  # fmt: skip
+                ticket = engine.submit(job, events.append)
+                engine.answer(Job("The ", sampling=sampling))
+                assert ticket.done
+                assert isinstance(events[0], PromptRead)
+                scored = of.score(text)
+                tokens = events[0].tokens
+                assert [one.piece for one in tokens] == scored.pieces[:-1]
+                log_probs = [one.log_prob for one in tokens]
+                assert log_probs == pytest.approx(scored.token_log_probs[:-1], abs=1e-5)
+                assert all(len(one.top) == 3 for one in tokens)
+                assert isinstance(events[-1], Finished)
+                assert len(events[-1].decoded.texts) == (0 if only else 1)
+
+
+def test_a_long_prompt_is_read_while_other_texts_go_on() -> None:
+    long = " ".join(["The dog does not like the cat."] * 12)
+    order: list[str] = []
+    sampling = SamplingConfig(temperature=0)
+    done = Flag()
+    with serving("generate", Limits(prompt_chunk=8)) as engine:
+
+        def hear_long(event: Event) -> None:
+            order.append("long")
+            if isinstance(event, Finished):
+                done.set()
+
+        def hear_short(event: Event) -> None:
+            if not order:
+                options = {"max_length": 2}
+                engine.submit(Job(long, sampling=sampling, generation=options), hear_long)
+            order.append("short")
+
+        options = {"max_length": 60}
+        engine.submit(
+            Job("The", sampling=sampling, ignore_eos=True, generation=options), hear_short
+        )
+        assert done.wait(WAIT)
+    tokens = len(model("generate").output_tokenizer.encode(long))
+    assert order.index("long") >= tokens // 8
+
+
+def test_equal_prompts_are_read_once() -> None:
+    prompts = [PROMPTS[2] * 3, PROMPTS[2].replace("dog", "cat") * 3]
+    jobs = [Job(prompts[n % 2], sampling=SamplingConfig(), seed=n, n=2) for n in range(8)]
+    with serving("generate", Limits(rows=2)) as engine:  # one after another
+        finished = Client(engine, jobs).wait()
+        assert engine.stats()["reused_prompts"] == 4
+    for job, one in zip(jobs, finished, strict=True):
+        same(one.decoded, from_the_library(model("generate"), job))
+
+
+def test_token_ids_biases_and_ignored_ends() -> None:
+    of, greedy = model("generate"), SamplingConfig(temperature=0)
+    ids = of.output_tokenizer.encode(PROMPTS[1])
+    with serving("generate") as engine:
+        plain = engine.answer(Job(PROMPTS[1], sampling=greedy))
+        same(engine.answer(Job(ids, sampling=greedy)).decoded, plain.decoded)
+        first = plain.decoded.texts[0].tokens[0]
+        biased = engine.answer(Job(PROMPTS[1], sampling=greedy, logit_bias={first: -100.0}))
+        assert first not in biased.decoded.texts[0].tokens
+        raised = engine.answer(
+            Job(PROMPTS[1], sampling=greedy, logit_bias={11: 100}, generation={"max_length": 4})
+        )
+        assert raised.decoded.texts[0].tokens == [11] * 4
+        longer = engine.answer(
+            Job(PROMPTS[1], sampling=greedy, ignore_eos=True, generation={"max_length": 40})
+        )
+        assert longer.generated_tokens == 40
+        assert longer.reasons == ["length"]
+
+
+def test_search_tree() -> None:
+    job = Job(SOURCES[0], generation={"beam_size": 2}, tree=True)
+    with serving("translate") as engine:
+        served = engine.answer(job).decoded
+    own = from_the_library(model("translate"), job)
+    same(served, own)
+    assert served.tree is not None
+    assert own.tree is not None
+    names = model("translate").output_tokenizer
+    assert served.as_dict(names)["tree"].keys() == own.as_dict(names)["tree"].keys()
+
+
+def test_limits() -> None:
+    long = Job("The ", sampling=SamplingConfig(), ignore_eos=True, generation={"max_length": 400})
+    with serving("generate", Limits(rows=4, queue=2, cache_tokens=5000)) as engine:
+        for job, words in (
+            (Job("The ", sampling=SamplingConfig(), n=5), "5 rows.*4"),
+            (Job("The ", sampling=SamplingConfig(), generation={"max_length": 6000}), "cache"),
+            (Job("The ", stop=["a"]), "stop"),
+            (Job("The ", sampling=SamplingConfig(), n=0), "n = 0"),
+            (Job("The ", sampling=SamplingConfig(), logit_bias={9999: 1.0}), "9999"),
+            (Job([9999], sampling=SamplingConfig()), "9999"),
+            (Job("The ", trace=["*"]), "trace"),
+            (Job("The ", generation={"beam": 3}), "beam"),
+        ):
+            with pytest.raises((InputError, ValueError), match=words):
+                engine.submit(job, print)
+        tickets: list[Ticket] = []
+
+        def fill() -> None:
+            while len(tickets) < 40:
+                tickets.append(engine.submit(long, lambda event: None))
+
+        with pytest.raises(QueueFull) as full:
+            fill()
+        assert full.value.seconds >= 1
+        assert full.value.waiting == 2
+        assert engine.stats()["rows"] <= 4
+        for ticket in tickets:
+            ticket.cancel()
+
+
+def test_a_deadline_ends_a_text() -> None:
+    sampling = SamplingConfig()
+    with serving("generate") as engine:
+        assert engine.answer(Job("The ", sampling=sampling, deadline=0.0)).reasons == ["deadline"]
+        options = {"max_length": 4000}
+        job = Job("The ", sampling=sampling, ignore_eos=True, generation=options, deadline=0.3)
+        finished = engine.answer(job)
+    assert list(finished.reasons) == ["deadline"]
+    assert finished.generated_tokens < 4000
+
+
+def test_small_requests_do_not_overtake_a_large_one() -> None:
+    order: list[str] = []
+    done = Flag()
+
+    def hear(name: str, event: Event) -> None:
+        if isinstance(event, Finished):
+            order.append(name)
+            if len(order) == 4:
+                done.set()
+
+    with serving("generate", Limits(rows=4)) as engine:
+        for name, n, length in (("one", 1, 30), ("all", 4, 9), ("small", 1, 2), ("last", 1, 3)):
+            job = Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
+                      generation={"max_length": length})  # fmt: skip
+            engine.submit(job, partial(hear, name))
+        assert done.wait(WAIT)
+    assert order == ["one", "all", "small", "last"]
+
+
+def test_close_finishes_what_was_accepted() -> None:
+    engine = Engine(model("generate"), Limits(rows=2))
+    events: list[Event] = []
+    for number in range(6):
+        engine.submit(Job("The ", sampling=SamplingConfig(), seed=number), events.append)
+    assert engine.close(timeout=WAIT)
+    assert sum(isinstance(event, Finished) for event in events) == 6
+    with pytest.raises(EngineClosed):
+        engine.submit(Job("The ", sampling=SamplingConfig()), events.append)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
+    def bad(event: Event) -> None:
+        raise RuntimeError("gone")
+
+    with serving("generate") as engine:
+        job = Job("The ", sampling=SamplingConfig(), ignore_eos=True)
+        ticket = engine.submit(job, bad)
+        other = Job("The ", sampling=SamplingConfig())
+        same(engine.answer(other).decoded, from_the_library(model("generate"), other))
+    assert ticket.cancelled
+    assert ticket.done
+
+
+@pytest.mark.parametrize("where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running"])
+def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step, a prompt that is read, or an admission raises an exception once."""
+    job = Job("The ", sampling=SamplingConfig())
+    with serving("generate") as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(f"translucid.serving.{where}", lambda *given: 1 / 0)
+            with pytest.raises(TranslucidError, match="ZeroDivisionError"):
+                engine.answer(job)
+        same(engine.answer(job).decoded, from_the_library(model("generate"), job))
+        assert engine.stats()["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "texts", "ask"),
+    [
+        ("classify", "classify", ["What is this?", "Who are you?", "Where?"], Model.classify),
+        ("tag", "tag", ["Anna lives in Berlin.", "He left.", "Yes"], Model.tag),
+        ("generate", "score", [*PROMPTS[:3]], Model.scores),
+        ("translate", "predict", [*SOURCES[:3]], Model.predict),
+    ],
+)
+def test_questions(name: str, kind: str, texts: list[str], ask: Callable[..., Any]) -> None:
+    """Several requests that wait are answered together; an invalid one fails alone."""
+    events: list[Event] = []
+    with serving(name) as engine:
+        for text in texts:
+            engine.run(kind, [text, texts[0]], events.append)
+        engine.run(kind, [texts[0]], events.append, deadline=-1.0)
+        engine.run(kind, [3], events.append)
+        assert engine.close(timeout=WAIT)
+    answered = [event.results for event in events if isinstance(event, Answered)]
+    own = [ask(model(name), [text, texts[0]]) for text in texts]
+    failed = [event.error for event in events if isinstance(event, Failed)]
+    assert len(failed) == 2
+    assert sum(isinstance(error, TooLate) for error in failed) == 1
+    assert len(answered) == len(texts)
+    for results, expected in zip(answered, own, strict=True):
+        if kind == "score":
+            for one, two in zip(results, expected, strict=True):
+                assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-5)
+        elif kind == "classify":
+            assert [one.label for one in results] == [two.label for two in expected]
+        else:
+            assert results == expected
