@@ -426,6 +426,14 @@ class Model:
 
         return head_scores(self.network, self.task, texts, links, targets)
 
+    def align(self, source: str, target: str) -> list[list[int]]:
+        """The word alignment of a translation: for each target word, the indices of the source
+        words it attends to most, averaged over all heads. Words are separated by spaces."""
+        from translucid.see.word_alignment import align
+
+        expect(self.task, "translate")
+        return align(self.network, self.task, source.split(), target.split())
+
     def gradients(
         self,
         text: Input,
