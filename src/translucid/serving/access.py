@@ -43,7 +43,9 @@ class Rules:
     origins: frozenset[str] = frozenset()  # sites whose pages may send requests; "*": all
 
 
-def read_keys(file: Path | None, environment: str | None = os.environ.get(KEY_VARIABLE)) -> tuple[str, ...]:
+def read_keys(
+    file: Path | None, environment: str | None = os.environ.get(KEY_VARIABLE)
+) -> tuple[str, ...]:
     """The API keys: the lines of a file, and the value of the environment variable."""
     keys = [] if environment is None else [environment.strip()]
     if file is not None:

@@ -75,7 +75,14 @@ class DecodeBody(TextBody):
     alignment: bool = Field(False, description="Return the word alignment of each translation")
 
     def job(self, text: str) -> Job:
-        names = ("beam_size", "alpha", "max_length", "min_length", "no_repeat_ngram", "repetition_penalty")
+        names = (
+            "beam_size",
+            "alpha",
+            "max_length",
+            "min_length",
+            "no_repeat_ngram",
+            "repetition_penalty",
+        )
         search = {name: value for name in names if (value := getattr(self, name)) is not None}
         drawing = {
             name: value

@@ -43,7 +43,9 @@ class Operation:
 class Server:
     """The models and settings that all requests share."""
 
-    def __init__(self, models: Models, *, most_tokens: int = MOST_TOKENS, keys: bool = False) -> None:
+    def __init__(
+        self, models: Models, *, most_tokens: int = MOST_TOKENS, keys: bool = False
+    ) -> None:
         self.models, self.most_tokens = models, most_tokens
         self.metrics = Metrics(models.statistics)
         self.closing = False

@@ -40,14 +40,20 @@ class Sampled(Body):
     top_k: int | None = Field(None, ge=-1, description="0 or -1: all tokens")
     min_p: float | None = Field(None, ge=0, le=1)
     n: int = Field(1, ge=1, le=MOST_CHOICES, description="Number of texts per prompt")
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="The same seed gives the same text")
-    stop: str | list[str] | None = Field(None, description="The text ends before the first of these")
+    seed: int | None = Field(
+        None, ge=-(2**63), lt=2**63, description="The same seed gives the same text"
+    )
+    stop: str | list[str] | None = Field(
+        None, description="The text ends before the first of these"
+    )
     stream: bool = Field(False, description="Send the text in pieces, as server-sent events")
     stream_options: StreamOptions | None = None
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
     repetition_penalty: float | None = Field(None, gt=0, le=100)
-    logit_bias: dict[str, float] | None = Field(None, description="Added to the logits of these token ids")
+    logit_bias: dict[str, float] | None = Field(
+        None, description="Added to the logits of these token ids"
+    )
     ignore_eos: bool = Field(False, description="Generate up to the maximum length")
     user: str | None = Field(None, description="Ignored")
 
@@ -98,8 +104,6 @@ class Sampled(Body):
             stop=tuple(self.stops),
             logit_bias=self.biases(),
             ignore_eos=self.ignore_eos,
-            presence_penalty=float(self.presence_penalty),
-            frequency_penalty=float(self.frequency_penalty),
             **more,
         )
 
@@ -301,7 +305,9 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
                     yield chunk(index, event.text, lp, None)
             case Finished():
                 finished.append(event)
-                whys = ["length"] * body.n if jobs[number].only_prompt else map(reason, event.reasons)
+                whys = (
+                    ["length"] * body.n if jobs[number].only_prompt else map(reason, event.reasons)
+                )
                 for sample, why in enumerate(whys):
                     yield chunk(number * body.n + sample, "", None, why)
     if body.with_usage:
@@ -318,7 +324,11 @@ def reason(why: str) -> str:
 
 def echoed(served: Served, job: Job) -> str:
     """The prompt as text, without special tokens."""
-    return job.prompt if isinstance(job.prompt, str) else served.model.output_tokenizer.decode(job.prompt)
+    return (
+        job.prompt
+        if isinstance(job.prompt, str)
+        else served.model.output_tokenizer.decode(job.prompt)
+    )
 
 
 def sse(content: Any) -> bytes:

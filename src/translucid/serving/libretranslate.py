@@ -30,7 +30,9 @@ UNKNOWN = ("source", "target")  # the codes of a model whose languages are not k
 
 class TranslateBody(Body):
     q: str | list[str] = Field(description="A text, or several")
-    source: str = Field("auto", description="Code of the source language; auto: the only one there is")
+    source: str = Field(
+        "auto", description="Code of the source language; auto: the only one there is"
+    )
     target: str | None = Field(None, description="Code of the target language")
     format: Literal["text", "html"] = Field("text", description="html: markup is kept")
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES, description="Further translations")
