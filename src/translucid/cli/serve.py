@@ -119,7 +119,9 @@ def _announce(models: "Models", address: str, keys: bool) -> None:
     for name, one in models.items():
         pair = f", {one.languages[0]} to {one.languages[1]}" if one.languages else ""
         chat = ", chat" * (one.template is not None)
-        where = f"{one.model.network.device}, {one.model.network.parameters_count:,} parameters"
+        network = one.model.network
+        device = next(iter(network.parameters())).device
+        where = f"{device}, {network.parameters_count:,} parameters"
         typer.echo(f"{name:{width}}  {one.task}{pair}{chat} ({where})")
     limits = next(iter(models.values())).engine.limits
     typer.echo(
@@ -133,7 +135,7 @@ def _announce(models: "Models", address: str, keys: bool) -> None:
 
 def _curl(models: "Models", address: str, keys: bool) -> str:
     """A command for the first model."""
-    tasks = {one.task: one for one in reversed(models.values())}
+    tasks = {one.task: one for one in reversed(list(models.values()))}
     body: dict[str, Any]
     if "translate" in tasks:
         one = tasks["translate"]

@@ -30,7 +30,7 @@ class Config(BaseModel):
         except ValidationError as error:
             mistakes = error.errors()
             more = [f"and {len(mistakes) - EXPLAINED:,} more"] * (len(mistakes) > EXPLAINED)
-            shown = (explain(detail, type(self)) for detail in mistakes[:EXPLAINED])
+            shown = (_explain(detail, type(self)) for detail in mistakes[:EXPLAINED])
             raise ConfigError(*shown, *more) from None
 
 
@@ -42,7 +42,7 @@ def key(default: Any, meaning: str, **limits: Any) -> Any:
     return Field(default=default, description=meaning, **limits)
 
 
-def explain(detail: Any, config: type[BaseModel]) -> str:
+def _explain(detail: Any, config: type[BaseModel]) -> str:
     """The message for one mistake."""
     key = ".".join(str(part) for part in detail["loc"])
     message = detail["msg"].removeprefix("Value error, ")

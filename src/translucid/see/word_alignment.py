@@ -30,10 +30,7 @@ def align(
     steps = word_tokens(reading, example.target, target)
     aligned: list[list[int]] = []
     for places in steps:
-        weights = [
-            float(mean[[place - 1 for place in places]][:, sorted(own)].sum()) if own and places else -1.0
-            for own in keys
-        ]  # fmt: skip
-        best = max(range(len(weights)), key=weights.__getitem__)
-        aligned.append([best] if weights[best] >= 0 else [])
+        rows = mean[[place - 1 for place in places]]  # each token is predicted by the step before
+        weights = {word: float(rows[:, sorted(own)].sum()) for word, own in enumerate(keys) if own}
+        aligned.append([max(weights, key=weights.__getitem__)] if places and weights else [])
     return aligned

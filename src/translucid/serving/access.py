@@ -29,7 +29,8 @@ SHORTEST_KEY = 16  # characters
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"content-security-policy",
+     b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
 ]  # fmt: skip
 _REQUEST_ID = re.compile(r"[\w.:/+=-]{1,128}")
 

@@ -16,7 +16,7 @@ from translucid.core.errors import TranslucidError
 from translucid.serving import answers, chat, completions, libretranslate, openapi
 from translucid.serving.access import Access, Rules
 from translucid.serving.bodies import ApiError, Body
-from translucid.serving.engine import QueueFull
+from translucid.serving.engine import EngineClosed, QueueFull, TooLate
 from translucid.serving.metrics import Metrics
 from translucid.serving.openapi import Endpoint
 from translucid.serving.served import Models, field_of
@@ -117,6 +117,10 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             known = error
         case QueueFull():
             known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
+        case EngineClosed():
+            known = ApiError("the server is shutting down", 503, retry_after=5)
+        case TooLate():
+            known = ApiError(str(error), 504)
         case TranslucidError():
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))

@@ -1,14 +1,14 @@
 """Bodies of requests: JSON objects that are checked strictly, with errors that name the field."""
 
+import re
 from typing import Any, Self
 
-from pydantic import ValidationError
-
-from translucid.core.config import Config, explain
-from translucid.core.errors import InputError
+from translucid.core.config import Config
+from translucid.core.errors import ConfigError, InputError
 from translucid.core.untrusted_files import parsed_json
 
 MOST_PARTS = 20_000  # lists and objects in one body
+MOST_MISTAKES = 5  # named in one message
 
 
 class ApiError(Exception):
@@ -63,14 +63,14 @@ class Body(Config):
         """Check the fields; raises an ApiError that names the first one that is wrong."""
         try:
             check_text(values)
-            return cls.model_validate(values)
-        except ValidationError as error:
-            mistakes = error.errors()
-            params = [str(one["loc"][0]) if one["loc"] else None for one in mistakes]
+            return cls(**values)
+        except ConfigError as error:
+            first = error.mistakes[0]
+            name = re.match(r"\w+", first)
             raise ApiError(
-                "; ".join(dict.fromkeys(explain(one, cls) for one in mistakes[:5])),
-                param=params[0],
-                code="unknown_field" if mistakes[0]["type"] == "extra_forbidden" else None,
+                "; ".join(dict.fromkeys(error.mistakes[:MOST_MISTAKES])),
+                param=name[0] if name else None,
+                code="unknown_field" if "no such key" in first else None,
             ) from None
         except RecursionError:
             raise ApiError("the body is nested too deeply", code="invalid_json") from None

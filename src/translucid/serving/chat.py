@@ -106,7 +106,9 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
         {
             "index": number,
             "message": {"role": "assistant", "content": text.text, "refusal": None},
-            "logprobs": chat_logprobs(text.tokens, body.top_logprobs or 0) if body.logprobs else None,
+            "logprobs": chat_logprobs(text.tokens, body.top_logprobs or 0)
+            if body.logprobs
+            else None,
             "finish_reason": reason(why),
         }
         for number, (text, why) in enumerate(zip(texts, result.reasons, strict=True))

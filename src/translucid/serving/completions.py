@@ -104,6 +104,8 @@ class Sampled(Body):
             stop=tuple(self.stops),
             logit_bias=self.biases(),
             ignore_eos=self.ignore_eos,
+            presence_penalty=float(self.presence_penalty),
+            frequency_penalty=float(self.frequency_penalty),
             **more,
         )
 

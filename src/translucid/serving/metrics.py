@@ -9,16 +9,19 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 # Statistics of an engine: name, whether it only grows, and meaning.
 ENGINE = (
-    ("running", False, "Texts that are being generated"),
     ("waiting", False, "Requests in the queue"),
-    ("cache_tokens", False, "Tokens in the caches of running texts"),
-    ("requests", True, "Requests accepted"),
-    ("rejected", True, "Requests rejected because the queue was full"),
+    ("running", False, "Requests that are being answered"),
+    ("rows", False, "Rows of the batch, one for each text or beam"),
+    ("cache_tokens", False, "Tokens for which caches are reserved"),
+    ("accepted", True, "Requests accepted"),
+    ("refused", True, "Requests refused because the queue was full"),
+    ("finished", True, "Requests answered"),
+    ("failed", True, "Requests that failed"),
     ("cancelled", True, "Requests cancelled by their client"),
     ("prompt_tokens", True, "Tokens read"),
     ("generated_tokens", True, "Tokens generated"),
-    ("steps", True, "Decoding steps"),
-    ("reused_tokens", True, "Prompt tokens taken from the prefix cache"),
+    ("reused_prompts", True, "Prompts whose state was reused"),
+    ("busy_seconds", True, "Time in which the engine was working"),
 )
 EngineStatistics = Callable[[], Mapping[str, Mapping[str, float]]]  # values by model, then by name
 

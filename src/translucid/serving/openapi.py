@@ -85,8 +85,8 @@ def page(content: dict[str, Any]) -> str:
             table = f"<table><tr><th>Field<th>Type<th>Meaning{fields}</table>" if fields else ""
             rows.append(
                 f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
-                f"<p>{escape(operation['summary'])} <small>{escape(operation['tags'][0])}</small></p>"
-                + table
+                f"<p>{escape(operation['summary'])} "
+                f"<small>{escape(operation['tags'][0])}</small></p>" + table
             )
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"

@@ -179,6 +179,10 @@ class Request:
         return len(start) if self.prefix[: len(start)] == start else 0
 
     @property
+    def penalised(self) -> bool:
+        return bool(self.job.presence_penalty or self.job.frequency_penalty)
+
+    @property
     def constraints(self) -> list[Constraint]:
         """All constraints, in the order in which they apply."""
         job = self.job
@@ -187,6 +191,9 @@ class Request:
             own.append(constraints.forbid(never))
         if job.logit_bias:
             own.append(constraints.add_bias(job.logit_bias))
+        if self.penalised:
+            penalty = constraints.occurrence(job.presence_penalty, job.frequency_penalty)
+            own.append(constraints.behind_start(penalty, len(self.prefix)))
         if job.ignore_eos:
             own.append(constraints.forbid([self.tokenizer.eos_id]))
         return [*own, *(constraint for _, constraint in self.named_constraints)]
@@ -200,5 +207,6 @@ class Request:
         same = config.with_options(max_length=None, min_length=0)  # each row has its own limits
         return (
             same, job.sampling, tuple(job.forbid), tuple(sorted(job.logit_bias.items())),
-            job.ignore_eos,
+            job.ignore_eos, job.presence_penalty, job.frequency_penalty,
+            len(self.prefix) if self.penalised else 0,
         )  # fmt: skip
