@@ -78,9 +78,7 @@ def test_bad_messages_are_named(message: dict[str, Any], words: str) -> None:
 
 def test_special_tokens_of_the_template_are_tokens() -> None:
     tokenizer = _tokenizer()
-    template = ChatTemplate(
-        "{% for m in messages %}<s> {{ m.content }} </s>{% endfor %}", SPECIAL
-    )
+    template = ChatTemplate("{% for m in messages %}<s> {{ m.content }} </s>{% endfor %}", SPECIAL)
     ids = template.encode([{"role": "user", "content": "the dog"}], tokenizer)
     assert ids[0] == tokenizer.bos_id
     assert ids[-1] == tokenizer.eos_id

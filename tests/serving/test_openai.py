@@ -57,7 +57,9 @@ def test_echoed_log_probabilities_equal_the_library(
 ) -> None:
     """The request of evaluation tools that score a text: nothing is generated."""
     text = "The dog sleeps."
-    ids = server.get("/tokenize", {"model": "generate", "prompt": text, "add_special_tokens": False})
+    ids = server.get(
+        "/tokenize", {"model": "generate", "prompt": text, "add_special_tokens": False}
+    )
     asked = ids["tokens"] if as_ids else text
     answer = completion(client, prompt=asked, max_tokens=0, echo=True, logprobs=3)
     got = answer.choices[0].logprobs

@@ -17,6 +17,7 @@ from translucid.serving.bodies import ApiError, Body
 from translucid.serving.job import Job
 from translucid.serving.libretranslate import decode
 from translucid.serving.served import Models, Served
+from translucid.tasks.language import Language
 
 MOST_TEXTS = 1000
 TEXT = "A text, or several"
@@ -209,7 +210,7 @@ def with_tokenizer(models: Models, name: str | None) -> Served:
 
 def tokenize(served: Served, body: TokenizeBody) -> dict[str, Any]:
     tokenizer = next(iter(served.model.tokenizers.values()))
-    if body.add_special_tokens and served.task == "language":
+    if body.add_special_tokens and isinstance(served.model.task, Language):
         start, rest = served.model.task.prompt(body.prompt)
         ids = [*start, *rest]
     else:

@@ -91,7 +91,7 @@ class Sampled(Body):
         search: dict[str, Any] = {"max_length": max(most, 1), "min_length": self.min_tokens}
         if self.repetition_penalty is not None:
             search["repetition_penalty"] = self.repetition_penalty
-        by = {
+        by: dict[str, Any] = {
             "top_k": self.top_k if self.top_k and self.top_k > 0 else None,
             "top_p": self.top_p, "min_p": self.min_p or None,
         }  # fmt: skip
@@ -135,21 +135,21 @@ class CompletionBody(Sampled):
     suffix: None = Field(None, description="Not supported")
 
     @property
-    def prompts(self) -> list[str] | list[list[int]]:
+    def prompts(self) -> list[str | list[int]]:
         """One or more prompts."""
-        given = self.prompt
+        given: Any = self.prompt
         if isinstance(given, str):
             return [given]
         if not given:
             raise ApiError("prompt is an empty list; send one prompt or more", param="prompt")
         if all(isinstance(one, int) for one in given):
-            return [given]  # type: ignore[list-item]
+            return [given]
         if len(given) > MOST_PROMPTS:
             raise ApiError(
                 f"prompt: at most {MOST_PROMPTS} prompts are allowed, but got {len(given)}",
                 param="prompt",
             )
-        return given  # type: ignore[return-value]
+        return given
 
     def checked(self) -> Self:
         super().checked()
@@ -247,7 +247,7 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
                 texts[number][event.sample].add(event)
             case Finished():
                 finished[number] = event
-    choices = []
+    choices: list[Choice] = []
     for number, job in enumerate(jobs):
         prompt = echoed(served, job) if body.echo else ""
         made = texts[number]
@@ -294,13 +294,13 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
             case PromptRead() if body.logprobs is not None:
                 tokens, offsets = _with_prompt(served, event.tokens, "", TextSoFar())
                 for sample in range(body.n):
-                    lp = legacy_logprobs(tokens, offsets, body.logprobs)
-                    yield chunk(number * body.n + sample, "", lp, None)
+                    read = legacy_logprobs(tokens, offsets, body.logprobs)
+                    yield chunk(number * body.n + sample, "", read, None)
             case Piece():
                 index = number * body.n + event.sample
                 offset = len(texts[index].text)
                 texts[index].text += event.text
-                lp = None
+                lp: Choice | None = None
                 if body.logprobs is not None and event.token is not None:
                     lp = legacy_logprobs([event.token], [offset], body.logprobs)
                 if event.text or lp is not None:

@@ -15,7 +15,7 @@ from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
 from translucid.serving.job import Job
 from translucid.tasks.generator import Generator, check_stop
-from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.language import Language
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate
 
@@ -100,20 +100,7 @@ class Request:
         return tree
 
     def _item(self) -> Any:
-        job, task = self.job, self.generator.task
-        if isinstance(job.prompt, str):
-            return self.generator.items([job.prompt], job.prefix)[0]
-        if isinstance(task, Translate):
-            raise InputError("a translation model translates text; pass the source as text")
-        vocab = self.generator.network.vocab
-        for token in job.prompt:
-            if not 0 <= token < vocab:
-                raise InputError(f"prompt: token {token} is not in the vocabulary of {vocab}")
-        start, _ = task.prompt("")
-        ids = list(job.prompt)
-        if ids[: len(start)] != start:
-            ids = [*start, *ids]
-        return LanguageItem(ids, ids, 0.0, 0)
+        return self.generator.items([self.job.prompt], self.job.prefix)[0]
 
     def _check_room(self) -> None:
         """Raise InputError if the source or prompt is longer than the model can read."""

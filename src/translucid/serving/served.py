@@ -69,7 +69,7 @@ class Served:
         done: asyncio.Future[Event] = loop.create_future()
 
         def receive(event: Event) -> None:
-            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(event))
+            loop.call_soon_threadsafe(_set, done, event)
 
         ticket = await in_time(
             run_in_threadpool(self.engine.run, kind, texts, receive, **options)
@@ -82,6 +82,11 @@ class Served:
             raise event.error
         assert isinstance(event, Answered)
         return event.results
+
+
+def _set(done: "asyncio.Future[Event]", event: Event) -> None:
+    if not done.done():  # cancelled
+        done.set_result(event)
 
 
 async def in_time(submitting: Any) -> Any:

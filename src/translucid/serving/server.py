@@ -11,7 +11,6 @@ import uvicorn
 
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import read_text
-from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.model import Model, load
 from translucid.serving.access import Rules, standard_error
 from translucid.serving.app import Server, make_app
@@ -79,7 +78,8 @@ def open_models(
     pairs |= {name: _pair(text) for name, text in zip(translators, languages, strict=False)}
     return Models([
         Served(
-            name, model, Engine(_fast(model, precision), limits), pairs.get(name), _template(model)
+            name, model, Engine(_fast(model, precision), limits), pairs.get(name),
+            model.chat_template,
         )
         for name, model in models.items()
     ])  # fmt: skip
@@ -164,12 +164,6 @@ def _studio(models: Models, number: int) -> Any:
 def _fast(model: Model, precision: Any) -> Model:
     """The model as its engine uses it: optimized, if it generates text."""
     return model.optimized(precision) if model.task.name in ("language", "translate") else model
-
-
-def _template(model: Model) -> ChatTemplate | None:
-    if model.task.name != "language" or model.folder is None or not model.folder.is_dir():
-        return None
-    return ChatTemplate.find(model.folder)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -15,6 +15,8 @@ from translucid.core.errors import InputError
 from translucid.core.untrusted_files import present, read_object, read_text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
+KEY = "chat_template"  # in the statistics of a bundle
+GGUF = "tokenizer.chat_template"  # in the header of a GGUF file
 FILE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
 LARGEST = 200_000  # characters of a template, and bytes of the file
 LONGEST = 2_000_000  # characters of a prompt
@@ -62,6 +64,20 @@ class ChatTemplate:
         if not isinstance(source, str):
             return None
         return cls(source, {name: text for name in NAMED if (text := _text(config.get(name)))})
+
+    @classmethod
+    def stored(cls, statistics: Mapping[str, Any]) -> "ChatTemplate | None":
+        """The template among the statistics of a bundle."""
+        kept = statistics.get(KEY)
+        if not isinstance(kept, dict) or not isinstance(kept.get("source"), str):
+            return None
+        special = kept.get("special")
+        texts = special.items() if isinstance(special, dict) else ()
+        return cls(kept["source"], {str(name): str(text) for name, text in texts})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The template as JSON values, for the statistics of a bundle."""
+        return {"source": self.source, "special": self.special}
 
     def render(self, messages: Sequence[Mapping[str, Any]], *, begin: bool = True) -> str:
         """The prompt of a conversation. begin: let the assistant begin its answer."""
