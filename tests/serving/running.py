@@ -27,6 +27,7 @@ TEMPLATE = (
     "{{ 'Anna sees' if message.role == 'user' else 'Peter sees' }} {{ message.content }}. "
     "{% endfor %}{% if add_generation_prompt %}The{% endif %}"
 )
+EVERYONE = Rules()
 LIMITS = Limits(rows=16, queue=64)
 
 
@@ -73,7 +74,7 @@ class Running:
 
 
 @contextmanager
-def running(models: Sequence[Served], rules: Rules = Rules(), **options: Any) -> Iterator[Running]:
+def running(models: Sequence[Served], rules: Rules = EVERYONE, **options: Any) -> Iterator[Running]:
     held = bind("127.0.0.1", 0)
     by_name = Models(models)
     server = Server(by_name, **options)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,19 +99,21 @@ def serve(
         )
     if studio and not server.is_loopback(host):
         raise InputError("--studio: the studio is only for this machine; omit --host")
-    held = server.bind(host, port)
     from translucid.serving.engine import Limits
 
     limits = Limits(rows=rows, cache_tokens=cache_tokens, queue=queue)
-    opened = server.open_models(folders, device, precision, limits, languages or [], o.print_note)
-    number = held.getsockname()[1]
-    address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{number}"
-    _announce(opened, address, bool(keys))
-    server.run(
-        opened, held, most_tokens=max_tokens, drain=drain, log=log, studio=studio, keys=keys,
-        hosts=None if not server.is_loopback(host) and not allow_host else allow_host or [],
-        origins=cors or [],
-    )  # fmt: skip
+    with closing(server.bind(host, port)) as held:  # before models are opened, which takes longer
+        opened = server.open_models(
+            folders, device, precision, limits, languages or [], o.print_note
+        )
+        number = held.getsockname()[1]
+        address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{number}"
+        _announce(opened, address, bool(keys))
+        server.run(
+            opened, held, most_tokens=max_tokens, drain=drain, log=log, studio=studio, keys=keys,
+            hosts=None if not server.is_loopback(host) and not allow_host else allow_host or [],
+            origins=cors or [],
+        )  # fmt: skip
 
 
 def _announce(models: "Models", address: str, keys: bool) -> None:
