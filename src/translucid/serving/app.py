@@ -226,7 +226,8 @@ async def _tokenizer_info(server: Server, request: Request, body: None) -> Any:
 async def _translate(server: Server, request: Request, body: Any) -> Any:
     if isinstance(body, libretranslate.TranslateBody):
         return await libretranslate.translate(server.models, body)
-    return await answers.translate(server.models.find(body.model, WRITING), body)
+    tasks = ("translate",) if body.model is None else WRITING
+    return await answers.translate(server.models.find(body.model, tasks), body)
 
 
 async def _languages(server: Server, request: Request, body: None) -> Any:
