@@ -54,10 +54,10 @@ def read_keys(
             raise InputError(f"--api-key-file {file}: no such file; write one key per line into it")
         text = read_text(file, 1 << 20, "write one key per line")
         lines = [line.strip() for line in text.split("\n")]
-        found = [line for line in lines if line and not line.startswith("#")]
-        if not found:
+        lines_with_keys = [line for line in lines if line and not line.startswith("#")]
+        if not lines_with_keys:
             raise InputError(f"--api-key-file {file} contains no key; write one per line")
-        keys += found
+        keys += lines_with_keys
     short = [number for number, key in enumerate(keys, start=1) if len(key) < SHORTEST_KEY]
     if short:
         raise InputError(
@@ -94,8 +94,8 @@ class Access:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 own = [*HEADERS, (b"x-request-id", record["request_id"].encode("latin-1"))]
-                given = {name.lower() for name, _ in message.get("headers", ())}
-                own = [pair for pair in own if pair[0] not in given]
+                present = {name.lower() for name, _ in message.get("headers", ())}
+                own = [pair for pair in own if pair[0] not in present]
                 own += _cross_origin(origin)
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
@@ -131,10 +131,10 @@ class Access:
                 403, "pages of other sites may not send requests; allow one with --cors ORIGIN"
             )
         if self.rules.keys and scope["path"] not in OPEN_PATHS:
-            given = _keys(headers)
-            known = [same_secret(one, key) for one in given for key in self.rules.keys]
+            sent = _keys(headers)
+            known = [same_secret(one, key) for one in sent for key in self.rules.keys]
             if not any(known):
-                why = "unknown API key" if given else "no API key"
+                why = "unknown API key" if sent else "no API key"
                 raise Refused(401, f"{why}; send the header Authorization: Bearer KEY")
         check_length(headers.get("content-length", []), LARGEST)
 
@@ -168,10 +168,10 @@ async def refuse(send: Any, error: ApiError) -> None:
 
 def _record(scope: Any, headers: dict[str, list[str]]) -> dict[str, Any]:
     """The entry of the access log. It contains no text of the request."""
-    given = headers.get("x-request-id", [""])[0]
+    asked = headers.get("x-request-id", [""])[0]
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "request_id": given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8),
+        "request_id": asked if _REQUEST_ID.fullmatch(asked) else secrets.token_hex(8),
         "method": scope["method"],
         "path": scope["path"][:200],
     }

@@ -102,14 +102,14 @@ class DecodeBody(TextBody):
 async def answer(served: Served, kind: str, texts: Sequence[str], **options: Any) -> dict[str, Any]:
     """Answer texts as `translucid classify --json` and the like print it, with notes on words that
     the model does not know."""
-    found = await served.results(kind, texts, **options)
+    predictions = await served.results(kind, texts, **options)
     task = served.model.task
 
     def results() -> list[dict[str, Any]]:
         notes = served.model.input_notes(texts)
         return [
             task.answer_json(text, one) | note.as_json()
-            for text, one, note in zip(texts, found, notes, strict=True)
+            for text, one, note in zip(texts, predictions, notes, strict=True)
         ]
 
     return {"model": served.name, "results": await served.in_thread(results)}
@@ -118,16 +118,16 @@ async def answer(served: Served, kind: str, texts: Sequence[str], **options: Any
 async def predict(served: Served, body: PredictBody) -> dict[str, Any]:
     if all(isinstance(one, str) for one in body.inputs) and body.inputs:
         return await answer(served, "predict", body.inputs)
-    found = await served.results("predict", body.inputs)
+    predictions = await served.results("predict", body.inputs)
     task = served.model.task
-    rows = [task.answer_json("", one) for one in found]
+    rows = [task.answer_json("", one) for one in predictions]
     return {"model": served.name, "results": [{**row, "text": None} for row in rows]}
 
 
 async def score(served: Served, body: ScoreBody) -> dict[str, Any]:
     targets = [body.target] if isinstance(body.target, str) else body.target
-    found = await served.results("score", body.texts, targets=targets)
-    return {"model": served.name, "results": [vars(one) for one in found]}
+    predictions = await served.results("score", body.texts, targets=targets)
+    return {"model": served.name, "results": [vars(one) for one in predictions]}
 
 
 async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:

@@ -137,19 +137,19 @@ class CompletionBody(Sampled):
     @property
     def prompts(self) -> list[str | list[int]]:
         """One or more prompts."""
-        given: Any = self.prompt
-        if isinstance(given, str):
-            return [given]
-        if not given:
+        prompt: Any = self.prompt
+        if isinstance(prompt, str):
+            return [prompt]
+        if not prompt:
             raise ApiError("prompt is an empty list; send one prompt or more", param="prompt")
-        if all(isinstance(one, int) for one in given):
-            return [given]
-        if len(given) > MOST_PROMPTS:
+        if all(isinstance(one, int) for one in prompt):
+            return [prompt]
+        if len(prompt) > MOST_PROMPTS:
             raise ApiError(
-                f"prompt: at most {MOST_PROMPTS} prompts are allowed, but got {len(given)}",
+                f"prompt: at most {MOST_PROMPTS} prompts are allowed, but got {len(prompt)}",
                 param="prompt",
             )
-        return given
+        return prompt
 
     def checked(self) -> Self:
         super().checked()

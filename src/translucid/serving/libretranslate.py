@@ -51,7 +51,7 @@ class DetectBody(Body):
 def from_form(values: dict[str, list[str]]) -> dict[str, Any]:
     """The fields of a form: one value is a text, several are a list."""
     fields: dict[str, Any] = {
-        name: given[0] if len(given) == 1 else given for name, given in values.items()
+        name: several[0] if len(several) == 1 else several for name, several in values.items()
     }
     if str(fields.get("alternatives", "")).isdecimal():
         fields["alternatives"] = int(fields["alternatives"][:9])
@@ -141,10 +141,13 @@ async def _translate_lines(served: Served, texts: Sequence[str], count: int) -> 
     for of_text in lines:
         ranked = []
         for line in of_text:
-            found = [one.text for one in next(results).decoded.texts] if line.strip() else []
-            ranked.append(found or [line])
+            texts_of_line = (
+                [one.text for one in next(results).decoded.texts] if line.strip() else []
+            )
+            ranked.append(texts_of_line or [line])
         texts_of_rank = (
-            "\n".join(found[min(rank, len(found) - 1)] for found in ranked) for rank in range(count)
+            "\n".join(several[min(rank, len(several) - 1)] for several in ranked)
+            for rank in range(count)
         )
         translated.append(list(dict.fromkeys(texts_of_rank)))
     return translated
@@ -154,9 +157,9 @@ async def _translate_html(served: Served, texts: Sequence[str]) -> list[str]:
     """Translate HTML: collect its texts, translate them together, and put them in place."""
     collected: list[str] = []
 
-    def collect(found: list[str]) -> list[tuple[str, Alignment]]:
-        collected.extend(found)
-        return [("", ())] * len(found)
+    def collect(segments: list[str]) -> list[tuple[str, Alignment]]:
+        collected.extend(segments)
+        return [("", ())] * len(segments)
 
     translate_html(texts, collect)
     results = await decode(served, [Job(text) for text in collected])

@@ -63,11 +63,11 @@ def open_models(
     say: Callable[[str], None],
 ) -> Models:
     """Open models and start their engines. languages: of the translation models, in order."""
-    found = open_folders(folders, lambda folder: load(folder, device, say=say))
-    young = [name for name, model in found.items() if model is None]
+    opened = open_folders(folders, lambda folder: load(folder, device, say=say))
+    young = [name for name, model in opened.items() if model is None]
     if young:
         raise InputError(f"{young[0]}: this run has not saved a model yet; wait, or omit it")
-    models = {name: model for name, model in found.items() if isinstance(model, Model)}
+    models = {name: model for name, model in opened.items() if isinstance(model, Model)}
     translators = [name for name, model in models.items() if model.task.name == "translate"]
     if len(languages) > len(translators):
         raise InputError(

@@ -16,10 +16,10 @@ from translucid.core.untrusted_files import present, read_object, read_text
 from translucid.data.tokenizers.tokenizer import Tokenizer
 
 KEY = "chat_template"  # in the statistics of a bundle
-GGUF = "tokenizer.chat_template"  # in the header of a GGUF file
+GGUF = f"tokenizer.{KEY}"  # in the header of a GGUF file
 FILE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
 LARGEST = 200_000  # characters of a template, and bytes of the file
-LONGEST = 2_000_000  # characters of a prompt
+MAX_CHARACTERS = 2_000_000  # characters of a prompt
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NAMED = ("bos_token", "eos_token", "unk_token", "pad_token")  # special tokens that templates name
 
@@ -93,8 +93,8 @@ class ChatTemplate:
         except (TemplateError, ArithmeticError, LookupError, MemoryError, RecursionError, TypeError,
                 ValueError) as error:  # fmt: skip
             raise InputError(f"messages: the model's chat template refuses them: {error}") from None
-        if len(text) > LONGEST:
-            raise InputError(f"messages: the prompt has more than {LONGEST:,} characters")
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(f"messages: the prompt has more than {MAX_CHARACTERS:,} characters")
         return text
 
     def encode(
@@ -104,9 +104,9 @@ class ChatTemplate:
         forbidden = tokenizer.special_texts
         for number, message in enumerate(messages):
             content = str(message.get("content", ""))
-            if found := next((text for text in forbidden if text in content), None):
+            if forbidden_text := next((text for text in forbidden if text in content), None):
                 raise InputError(
-                    f"messages: message {number + 1} contains {found!r}, the text of a special "
+                    f"messages: message {number + 1} contains {forbidden_text!r}, the text of a special "
                     "token; remove it"
                 )
         return tokenizer.encode_special(self.render(messages, begin=begin))
