@@ -106,8 +106,8 @@ class ChatTemplate:
             content = str(message.get("content", ""))
             if forbidden_text := next((text for text in forbidden if text in content), None):
                 raise InputError(
-                    f"messages: message {number + 1} contains {forbidden_text!r}, the text of a special "
-                    "token; remove it"
+                    f"messages: message {number + 1} contains {forbidden_text!r}, the text "
+                    "of a special token; remove it"
                 )
         return tokenizer.encode_special(self.render(messages, begin=begin))
 
