@@ -57,6 +57,7 @@ def test_only_allowed_sites_may_send_requests(guarded: Running) -> None:
 
 def test_the_log_has_no_text_and_no_key(guarded: Running) -> None:
     status(guarded, Authorization=f"Bearer {KEY}", X_Request_Id="my-request-7")
+    _until(lambda: any("my-request-7" in line for line in guarded.log))  # written after the answer
     lines = [json.loads(line) for line in guarded.log]
     assert any(line["request_id"] == "my-request-7" and line["status"] == 200 for line in lines)
     everything = "\n".join(guarded.log)

@@ -99,7 +99,7 @@ def serve(
         )
     if studio and not server.is_loopback(host):
         raise InputError("--studio: the studio is only for this machine; omit --host")
-    from translucid.serving.engine import Limits
+    from translucid.serving.limits import Limits
 
     limits = Limits(rows=rows, cache_tokens=cache_tokens, queue=queue)
     with closing(server.bind(host, port)) as held:  # before models are opened, which takes longer

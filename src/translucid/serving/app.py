@@ -16,7 +16,7 @@ from translucid.core.errors import TranslucidError
 from translucid.serving import answers, chat, completions, libretranslate, openapi
 from translucid.serving.access import Access, Rules
 from translucid.serving.bodies import ApiError, Body
-from translucid.serving.engine import EngineClosed, QueueFull, TooLate
+from translucid.serving.job import EngineClosed, QueueFull, TooLate
 from translucid.serving.metrics import Metrics
 from translucid.serving.openapi import Endpoint
 from translucid.serving.served import Models, field_of

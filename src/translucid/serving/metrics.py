@@ -18,10 +18,15 @@ ENGINE = (
     ("finished", True, "Requests answered"),
     ("failed", True, "Requests that failed"),
     ("cancelled", True, "Requests cancelled by their client"),
+    ("deadline", True, "Requests that were not answered before their deadline"),
     ("prompt_tokens", True, "Tokens read"),
     ("generated_tokens", True, "Tokens generated"),
+    ("steps", True, "Decoding steps"),
+    ("step_rows", True, "Rows of all decoding steps; divided by the steps: rows per step"),
     ("reused_prompts", True, "Prompts whose state was reused"),
-    ("busy_seconds", True, "Time in which the engine was working"),
+    ("read_seconds", True, "Time spent on reading prompts and sources"),
+    ("step_seconds", True, "Time spent on decoding steps"),
+    ("answer_seconds", True, "Time spent on classifying, tagging, embedding and scoring"),
 )
 EngineStatistics = Callable[[], Mapping[str, Mapping[str, float]]]  # values by model, then by name
 

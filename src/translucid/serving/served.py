@@ -12,8 +12,9 @@ from translucid.core.errors import TranslucidError
 from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.model import Model
 from translucid.serving.bodies import ApiError
-from translucid.serving.engine import Engine, Ticket
+from translucid.serving.engine import Engine
 from translucid.serving.job import Answered, Event, Failed, Finished, Job
+from translucid.serving.ticket import Ticket
 
 R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request

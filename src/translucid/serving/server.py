@@ -14,7 +14,8 @@ from translucid.core.untrusted_files import read_text
 from translucid.model import Model, load
 from translucid.serving.access import Rules, standard_error
 from translucid.serving.app import Server, make_app
-from translucid.serving.engine import Engine, Limits
+from translucid.serving.engine import Engine
+from translucid.serving.limits import Limits
 from translucid.serving.served import Models, Served
 from translucid.studio.library import open_folders
 from translucid.studio.server.serve import OPTIONS, PatientProtocol
