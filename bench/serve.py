@@ -44,7 +44,7 @@ def main() -> None:
     library = alone(model, translates, given.tokens, given.seconds / 2)
     rows = [{"clients": "library, one at a time"} | library]
     with subprocess.Popen(
-        [sys.executable, "-m", "translucid", "serve", str(folder), "--port", "0", "--no-log"],
+        [sys.executable, "-m", "translucid", "serve", str(folder), "--port", "0", "--no-log", "--device", "cpu"],
         stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
