@@ -45,6 +45,7 @@ from translucid.cli import (
     recipe,
     reproduce,
     score,
+    serve,
     tokenizer,
     train,
     translate,
@@ -131,6 +132,7 @@ PANELS: dict[str, list[Any]] = {
         embed.embed,
         with_code(predict.predict),
         with_code(score.score),
+        with_code(serve.serve),
     ],
     "Understand": [
         with_code(explain.explain),

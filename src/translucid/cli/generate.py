@@ -20,6 +20,9 @@ def generate(
         str | None,
         o.in_data(metavar="FILE", help="File with one prompt per line; - for standard input."),
     ] = None,
+    chat: Annotated[
+        bool, o.in_data("--chat", help="Answer the prompt as a message, with the chat template.")
+    ] = False,
     temperature: o.Temperature = None,
     top_k: o.TopK = None,
     top_p: o.TopP = None,
@@ -52,6 +55,8 @@ def generate(
     Models from other tools follow their generation_config.json: without do_sample they use greedy
     search unless you set --temperature. On a terminal, text is printed as it is generated.
 
+    Example: translucid generate ./smollm2-instruct "What is gravity?" --chat
+
     Example: translucid generate demo:generate "The dog" --temperature 0.8 --seed 1
     """
     from translucid.tasks.model_folder import check_task
@@ -65,16 +70,24 @@ def generate(
     (plain,) = o.load_models(model, None, device)
     check_task(plain.task, "language")
     (held,) = o.in_precision([plain], precision)
+    if chat and (beam_size is not None or samples > 1):
+        raise ConfigError("--chat gives one sampled answer; omit --beam-size and --samples")
     rules = o.typed(no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty)
     rules |= {"forbid": forbid or []}
+    options: dict[str, Any]
     prompt_texts = [prompt] if prompts is None else o.read_lines(prompts)
     rules |= o.typed(max_length=max_length)
-    if beam_size is not None:
+    if chat:
+        options = drawing | rules | {"seed": seed, "stop": stop or []}
+        messages = [{"role": "user", "content": text} for text in prompt_texts]
+        texts = [held.chat([message], **options) for message in messages]
+        _write(texts, prompt_texts, as_json)
+    elif beam_size is not None:
         decoded = held.decode(prompt_texts, beam_size=beam_size, **rules)
         texts = [one.texts[0].text for one in decoded]
         _write(texts, prompt_texts, as_json)
     else:
-        options: dict[str, Any] = drawing | rules | {"seed": seed, "stop": stop or []}
+        options = drawing | rules | {"seed": seed, "stop": stop or []}
         if prompts is None and not as_json and sys.stdout.isatty():
             texts = _stream(held, prompt, samples, options)
         else:

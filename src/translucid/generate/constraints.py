@@ -105,6 +105,19 @@ def repetition(penalty: float) -> Constraint:
     return constraint
 
 
+def occurrence(presence: float, frequency: float) -> Constraint:
+    """Presence and frequency penalties: for each token that occurs earlier, `presence` is
+    subtracted from its score once, and `frequency` for each time that it occurs."""
+
+    def constraint(scores: Tensor, tokens: Tensor) -> Tensor:
+        counts = torch.zeros_like(scores).scatter_add(
+            -1, tokens.clamp(min=0), (tokens >= 0).to(scores)
+        )
+        return scores - presence * (counts > 0).to(scores) - frequency * counts
+
+    return constraint
+
+
 def forbid_first(ids: Sequence[int], start: int) -> Constraint:
     """Forbid these tokens at the first generated position, which comes after `start` tokens."""
     never = forbid(ids)

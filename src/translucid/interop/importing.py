@@ -9,6 +9,8 @@ from typing import Any
 
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import naming, ram_bytes
+from translucid.data.tokenizers.chat_template import GGUF, KEY, ChatTemplate
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.families.encoder_heads import with_mean
 from translucid.interop.families.plan import CONFIG, ForeignModel, ImportPlan
 from translucid.interop.generation_config import read_decoding, read_generation
@@ -128,6 +130,10 @@ def bundle_of(source: ForeignModel, path: Path) -> Bundle:
         generation = read_generation(source, start, plan.rows("target"))
         decoding, notes = generation.decoding, list(generation.notes)
         statistics |= generation.statistics
+    if plan.task == Language.name:
+        template, more = chat_template_of(source, decoder)
+        statistics |= {} if template is None else {KEY: template.as_dict()}
+        notes += more
     if (
         plan.task == Tag.name
     ):  # as its own tool does: foreign models do not store their tagging scheme
@@ -142,6 +148,25 @@ def bundle_of(source: ForeignModel, path: Path) -> Bundle:
         opened.network, plan.task, imported.tokenizers, plan.labels, facts, decoding,
         statistics=statistics,
     )  # fmt: skip
+
+
+def chat_template_of(
+    source: ForeignModel, tokenizer: Tokenizer
+) -> tuple[ChatTemplate | None, list[str]]:
+    """The chat template of a model in Hugging Face's layout or in GGUF, and notes on it."""
+    try:
+        if source.kind == "huggingface":
+            template = ChatTemplate.find(source.folder)
+        elif source.config.has(GGUF):
+            ids = {"bos_token": tokenizer.special.bos, "eos_token": tokenizer.special.eos}
+            names = list(tokenizer.vocab)
+            special = {name: names[i] for name, i in ids.items() if i is not None}
+            template = ChatTemplate(source.config.text(GGUF), special)
+        else:
+            return None, []
+    except InputError as error:
+        return None, [f"the model cannot chat: {error}"]
+    return template, [] if template is None else ["has a chat template: generate --chat, serve"]
 
 
 def compare_first(source: ForeignModel, held: Bundle) -> str | None:

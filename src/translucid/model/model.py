@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from translucid.core.trace import Edit
     from translucid.data.readers.loading import Columns
     from translucid.data.spans import Span
+    from translucid.data.tokenizers.chat_template import ChatTemplate
     from translucid.data.tokenizers.tokenizer import Tokenizer
     from translucid.interop.export.exporting import Exported
     from translucid.runs.recipe.examples import Part
@@ -161,6 +162,27 @@ class Model:
         """The embedding of each text, on the CPU: (texts, dimensions)."""
         task: Embed = expect(self.task, "embed")
         return task.embed(self.network, several(texts))
+
+    def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> str:
+        """The answer to a conversation, for models with a chat template.
+
+        messages: each has a role (system, user or assistant) and content. options: as for
+        `generate`.
+        """
+        if self.chat_template is None:
+            raise InputError(
+                "this model has no chat template, so it cannot answer messages; use generate"
+            )
+        prompt = self.chat_template.encode(messages, self.output_tokenizer)
+        _, *pieces = self.stream(prompt, **options)
+        return "".join(pieces)
+
+    @property
+    def chat_template(self) -> ChatTemplate | None:
+        """The template that turns messages into a prompt; None if the model has none."""
+        from translucid.data.tokenizers.chat_template import ChatTemplate
+
+        return ChatTemplate.stored(self._bundle.statistics)
 
     def similarity(self, texts: Sequence[str], others: Sequence[str]) -> Tensor:
         """The cosine similarity of each text to each other text: (texts, others)."""
@@ -425,6 +447,14 @@ class Model:
         from translucid.see.head_scores import head_scores
 
         return head_scores(self.network, self.task, texts, links, targets)
+
+    def align(self, source: str, target: str) -> list[list[int]]:
+        """The word alignment of a translation: for each target word, the indices of the source
+        words it attends to most, averaged over all heads. Words are separated by spaces."""
+        from translucid.see.word_alignment import align
+
+        expect(self.task, "translate")
+        return align(self.network, self.task, source.split(), target.split())
 
     def gradients(
         self,

@@ -100,6 +100,15 @@ def head_scores(
     return HeadScores(total, fractions, previous / total, targets is not None, offset, most / total)
 
 
+def cross_attention(
+    network: Network, task: Task[Any, Any], source: Text, target: Text
+) -> tuple[Reading, list[Tensor]]:
+    """Run a translation model on a pair; also returns the patterns of cross-attention by layer,
+    (heads, queries, keys)."""
+    reading = _read(network, task, source, target)
+    return reading, [*_patterns(reading, across=True).values()]
+
+
 def _read(network: Network, task: Task[Any, Any], text: Text, target: Text | None) -> Reading:
     target_text = None if target is None else _joined(target)
     if target_text is None and task.shape == "encoder-decoder":
@@ -135,13 +144,13 @@ def _tokens(
     example = reading.example
     side = example.source or example.target
     assert side is not None
-    keys = _word_tokens(reading, side, text)
+    keys = word_tokens(reading, side, text)
     if target is None:
         for word, gold in pairs:
             yield max(_of(keys, word, where)), _of(keys, gold, where)
         return
     assert example.target is not None
-    steps = _word_tokens(reading, example.target, target)
+    steps = word_tokens(reading, example.target, target)
     for source, predicted in pairs:
         first = min(_of(steps, predicted, f"{where}, target"))
         yield first - 1, _of(keys, source, where)  # the step that reads the token before
@@ -159,8 +168,8 @@ def _joined(text: Text) -> str:
     return text if isinstance(text, str) else " ".join(text)
 
 
-def _word_tokens(reading: Reading, side: TokenInput, text: Text) -> list[set[int]]:
-    """The positions of each word's tokens in an input of the network."""
+def word_tokens(reading: Reading, side: TokenInput, text: Text) -> list[set[int]]:
+    """The positions of the tokens of each word in an input of the network."""
     joined = _joined(text)
     if isinstance(text, str):
         spans = [match.span() for match in WORD.finditer(text)]

@@ -32,6 +32,8 @@ class Job:
     forbid: Sequence[str] = ()  # words that must not be generated
     force: Mapping[int, str | int] = field(default_factory=dict)  # words at token positions
     logit_bias: Mapping[int, float] = field(default_factory=dict)  # added to the logits of tokens
+    presence_penalty: float = 0.0  # subtracted from the logits of tokens generated before
+    frequency_penalty: float = 0.0  # the same, for each time that they were generated
     ignore_eos: bool = False  # generate up to the maximum length
     top_logprobs: int = 0  # sampling: report this many of the most probable tokens at each position
     echo: bool = False  # language models: report the log-probabilities of the prompt

@@ -15,7 +15,7 @@ from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
 from translucid.serving.job import Job
 from translucid.tasks.generator import Generator, check_stop
-from translucid.tasks.language import Language, LanguageItem
+from translucid.tasks.language import Language
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
 from translucid.tasks.translate import Translate
 
@@ -100,20 +100,7 @@ class Request:
         return tree
 
     def _item(self) -> Any:
-        job, task = self.job, self.generator.task
-        if isinstance(job.prompt, str):
-            return self.generator.items([job.prompt], job.prefix)[0]
-        if isinstance(task, Translate):
-            raise InputError("a translation model translates text; pass the source as text")
-        vocab = self.generator.network.vocab
-        for token in job.prompt:
-            if not 0 <= token < vocab:
-                raise InputError(f"prompt: token {token} is not in the vocabulary of {vocab}")
-        start, _ = task.prompt("")
-        ids = list(job.prompt)
-        if ids[: len(start)] != start:
-            ids = [*start, *ids]
-        return LanguageItem(ids, ids, 0.0, 0)
+        return self.generator.items([self.job.prompt], self.job.prefix)[0]
 
     def _check_room(self) -> None:
         """Raise InputError if the source or prompt is longer than the model can read."""
@@ -179,6 +166,10 @@ class Request:
         return len(start) if self.prefix[: len(start)] == start else 0
 
     @property
+    def penalised(self) -> bool:
+        return bool(self.job.presence_penalty or self.job.frequency_penalty)
+
+    @property
     def constraints(self) -> list[Constraint]:
         """All constraints, in the order in which they apply."""
         job = self.job
@@ -187,6 +178,9 @@ class Request:
             own.append(constraints.forbid(never))
         if job.logit_bias:
             own.append(constraints.add_bias(job.logit_bias))
+        if self.penalised:
+            penalty = constraints.occurrence(job.presence_penalty, job.frequency_penalty)
+            own.append(constraints.behind_start(penalty, len(self.prefix)))
         if job.ignore_eos:
             own.append(constraints.forbid([self.tokenizer.eos_id]))
         return [*own, *(constraint for _, constraint in self.named_constraints)]
@@ -200,5 +194,6 @@ class Request:
         same = config.with_options(max_length=None, min_length=0)  # each row has its own limits
         return (
             same, job.sampling, tuple(job.forbid), tuple(sorted(job.logit_bias.items())),
-            job.ignore_eos,
+            job.ignore_eos, job.presence_penalty, job.frequency_penalty,
+            len(self.prefix) if self.penalised else 0,
         )  # fmt: skip

@@ -276,7 +276,7 @@ class Generator:
 
     def stream(
         self,
-        prompt: str = "",
+        prompt: str | Sequence[int] = "",
         *,
         max_length: int | None = None,
         temperature: float | None = None,
@@ -291,8 +291,8 @@ class Generator:
         forbid: Sequence[str] = (),
     ) -> Iterator[str]:
         """Yield the text of `generate` in pieces: first the prompt, then each piece as soon as it
-        exists. Beam search yields the whole text at the end. sample: the index among the samples of
-        the prompt."""
+        exists. Beam search yields the whole text at the end. prompt: a text, or token ids. sample:
+        the index among the samples of the prompt."""
         config, by = self._language_settings(
             {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
             max_length=max_length,
@@ -341,7 +341,7 @@ class Generator:
 
     def search(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str | Sequence[int]],
         config: GenerationConfig,
         word_constraints: WordConstraints = NO_CONSTRAINTS,
         *,
@@ -450,7 +450,7 @@ class Generator:
         return [Decoded(*result) for result in zip(texts, grouped, strict=True)]
 
     def sample_stream(
-        self, text: str, by: SamplingConfig, config: GenerationConfig,
+        self, text: str | Sequence[int], by: SamplingConfig, config: GenerationConfig,
         word_constraints: WordConstraints = NO_CONSTRAINTS, *,
         seed: int = 0, sample: int = 0, stop: Sequence[str] = (),
     ) -> Iterator[str]:  # fmt: skip
@@ -515,17 +515,33 @@ class Generator:
         """Whether an item is an empty source, whose translation is empty."""
         return isinstance(self.task, Translate) and self.task.is_empty(item)
 
-    def items(self, texts: Sequence[str], prefix: str) -> list[Any]:
-        """Sources with the beginning of their translation, or prompts, as items of the task."""
+    def items(self, texts: Sequence[str | Sequence[int]], prefix: str) -> list[Any]:
+        """Sources with the beginning of their translation, or prompts, as items of the task. A
+        prompt may be given as token ids; the special tokens before a text are added if they are
+        missing."""
         if isinstance(self.task, Translate):
             begun = self.tokenizer.encode(prefix)
-            sources = self.task.source.encode_batch(texts)
+            if not all(isinstance(text, str) for text in texts):
+                raise InputError("a translation model translates text; pass the source as text")
+            sources = self.task.source.encode_batch(map(str, texts))
             frame = self.task.frame
             return [TranslateItem(frame(ids), begun, i) for i, ids in enumerate(sources)]
         if prefix:
             raise InputError("a language model continues its prompt; write the prefix there")
-        prompts = [[*start, *ids] for start, ids in map(self.task.prompt, texts)]
+        prompts = [self._prompt_ids(text) for text in texts]
         return [LanguageItem(ids, ids, 0.0, i) for i, ids in enumerate(prompts)]
+
+    def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        assert isinstance(self.task, Language)
+        if isinstance(prompt, str):
+            start, ids = self.task.prompt(prompt)
+            return [*start, *ids]
+        vocab = self.network.vocab
+        for token in prompt:
+            if not 0 <= token < vocab:
+                raise InputError(f"prompt: token {token} is not in the vocabulary of {vocab:,}")
+        start, _ = self.task.prompt("")
+        return [*([] if list(prompt[: len(start)]) == start else start), *prompt]
 
     def _in_batches(self, items: Sequence[Any], act: Callable[[Batch], Sequence[Any]]) -> list[Any]:
         """Run `act` on batches with a limited number of rows, since short prompts may have long

@@ -4,6 +4,7 @@ A tokenizer trained with Translucid has four special tokens with fixed ids; an i
 has its own. Text never produces special tokens: a literal `</s>` stays text.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -204,6 +205,23 @@ class Tokenizer(Roles):
         token."""
         first, *others = map(self.encode, self.around_masks(text))
         return [*first, *(i for ids in others for i in (self.mask_id, *ids))]
+
+    def encode_special(self, text: str) -> list[int]:
+        """Like `encode`, except that the names of special tokens in the text become these tokens.
+        Never use it for text from users, who could write special tokens."""
+        ids: list[int] = []
+        for part in re.split(f"({'|'.join(map(re.escape, self.special_texts))})", text):
+            if part in self.special_texts:
+                ids.append(self.vocab[part])
+            elif part:
+                ids += self.encode(part)
+        return ids
+
+    @cached_property
+    def special_texts(self) -> list[str]:
+        """The names of all special tokens, longest first."""
+        names = {self._pieces[i] for i in self.special_ids}
+        return sorted(names, key=lambda name: (-len(name), name))
 
     def around_masks(self, text: str) -> list[str]:
         """Split a text at its mask tokens into the parts before, between and after them. The spaces

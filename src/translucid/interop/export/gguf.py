@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
+from translucid.data.tokenizers.chat_template import GGUF, ChatTemplate
 from translucid.data.tokenizers.surface import steps
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.interop.export.rewrites import Fitted, Weights, fitted, placeholder, reasons
@@ -76,7 +77,9 @@ def tokenizer_facts(held: Bundle) -> dict[str, Any]:
         "padding_token_id": special.pad,
         "add_bos_token": bool(prefix),
     }
-    return {KEY + name: value for name, value in facts.items() if value is not None}
+    template = ChatTemplate.stored(held.statistics)
+    chat = {} if template is None else {GGUF: template.source}
+    return {KEY + name: value for name, value in facts.items() if value is not None} | chat
 
 
 def _split_of(tokenizer: Tokenizer, spec: dict[str, Any]) -> str:

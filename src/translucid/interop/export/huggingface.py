@@ -16,6 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from translucid.core.errors import InputError
+from translucid.data.tokenizers import chat_template
+from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.data.tokenizers.imported import IMPORTED
 from translucid.interop.export.rewrites import (
     LENGTH,
@@ -91,6 +93,9 @@ def write_huggingface(held: Bundle, weights: Weights, folder: Path) -> list[str]
         else:
             write_json(folder / FILE, original)
             notes.append(f"{FILE}: unchanged from the opened model")
+        if (template := ChatTemplate.stored(held.statistics)) is not None:
+            (folder / chat_template.FILE).write_text(template.source, "utf-8")
+            notes.append(f"{chat_template.FILE}: the chat template of the opened model")
     kind = config["model_type"]
     return [f"written as {kind}, {config['architectures'][0]}", *fit.weights.notes, *notes]
 

@@ -4,11 +4,11 @@ Other sites can make a browser send requests here (CSRF), and other host names c
 machine (DNS rebinding). So the host is checked first, then the origin, then the token.
 """
 
-import asyncio
-import hmac
 import json
 from collections.abc import Iterable
 from typing import Any
+
+from translucid.core.http_requests import Refused, check_length, limited, same_secret
 
 LARGEST = 1_000_000  # bytes per request
 PATIENCE = 10.0  # seconds within which a request must be complete
@@ -37,16 +37,6 @@ there, stop the command with Ctrl-C and start it again.</p>
 <p>If you copied a link, its part after # still works: append it to the new address.</p>
 </html>
 """
-TOO_LARGE = f"a request may have at most {LARGEST:,} bytes"
-TOO_SLOW = f"the request was not complete after {PATIENCE:.0f} seconds"
-
-
-class Refused(Exception):
-    """A request that is rejected before it is read completely."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
 
 
 class Guard:
@@ -74,7 +64,7 @@ class Guard:
 
         try:
             self._check(scope, headers)
-            await self.app(scope, _counted(receive), sealed)
+            await self.app(scope, limited(receive, LARGEST, PATIENCE), sealed)
         except Refused as error:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008, "reason": error.why})
@@ -103,10 +93,7 @@ class Guard:
             kinds = headers.get("content-type", [])
             if [kind.partition(";")[0].strip().lower() for kind in kinds] != ["application/json"]:
                 raise Refused(415, "the content type must be application/json")
-        for length in headers.get("content-length", []):
-            digits = length.isascii() and length.isdigit() and len(length) < 10
-            if not digits or int(length) > LARGEST:
-                raise Refused(413, TOO_LARGE)
+        check_length(headers.get("content-length", []), LARGEST)
 
     def _opens(self, scope: Any) -> bool:
         """Whether this is the printed address with the token; any site may link to it."""
@@ -115,10 +102,10 @@ class Guard:
         place, _, shown = scope["path"].rpartition("/")
         if place != "/open":
             return False
-        if self.once and _same(shown, self.once):
+        if self.once and same_secret(shown, self.once):
             self.once = "" if scope["method"] == "GET" else self.once
             return True
-        return _same(shown, self.token)
+        return same_secret(shown, self.token)
 
     def _known(self, headers: dict[str, list[str]], name: str) -> bool:
         """Whether a cookie contains the token. Other programs on this machine may have set any
@@ -126,39 +113,13 @@ class Guard:
         pairs = (
             pair.partition("=") for line in headers.get("cookie", []) for pair in line.split(";")
         )
-        return any(key.strip() == name and _same(value.strip(), self.token)
+        return any(key.strip() == name and same_secret(value.strip(), self.token)
                    for key, _, value in pairs)  # fmt: skip
 
 
 def cookie_name(host: str) -> str:
     """The cookie's name with the port, since all ports of a host share cookies."""
     return f"translucid-{host.rpartition(':')[2] if ':' in host else '80'}"
-
-
-def _same(value: str, token: str) -> bool:
-    return hmac.compare_digest(value.encode("utf-8", "replace"), token.encode())
-
-
-def _counted(receive: Any) -> Any:
-    """Limit the size of a request's body and the time it takes to arrive."""
-    began, size, whole = asyncio.get_running_loop().time(), 0, False
-
-    async def counted() -> Any:
-        nonlocal size, whole
-        if whole:
-            return await receive()
-        left = began + PATIENCE - asyncio.get_running_loop().time()
-        try:
-            message = await asyncio.wait_for(receive(), max(left, 0.001))
-        except TimeoutError:
-            raise Refused(408, TOO_SLOW) from None
-        size += len(message.get("body", b""))
-        whole = not message.get("more_body", False)
-        if size > LARGEST:
-            raise Refused(413, TOO_LARGE)
-        return message
-
-    return counted
 
 
 def _sealed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

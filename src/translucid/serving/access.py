@@ -1,0 +1,201 @@
+"""What every request passes first: host, origin, API key, limits on size and time, request id, log.
+
+Written as plain ASGI, without Starlette's middleware classes: with those, the application does not
+see that a client has disconnected.
+"""
+
+import json
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from translucid.core.errors import InputError
+from translucid.core.http_requests import Refused, check_length, limited, same_secret
+from translucid.core.untrusted_files import read_text
+from translucid.serving.bodies import ApiError
+from translucid.serving.metrics import Metrics
+
+LARGEST = 8_000_000  # bytes of a body
+PATIENCE = 20.0  # seconds in which a request must be complete
+OPEN_PATHS = frozenset({"/health", "/ready"})  # need no key, so that probes can ask
+KEY_VARIABLE = "TRANSLUCID_API_KEY"
+SHORTEST_KEY = 16  # characters
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy",
+     b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+]  # fmt: skip
+_REQUEST_ID = re.compile(r"[\w.:/+=-]{1,128}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Who may send requests."""
+
+    keys: tuple[str, ...] = ()  # API keys; empty: no key is needed
+    hosts: frozenset[str] | None = None  # allowed Host headers without port; None: any
+    origins: frozenset[str] = frozenset()  # sites whose pages may send requests; "*": all
+
+
+def read_keys(
+    file: Path | None, environment: str | None = os.environ.get(KEY_VARIABLE)
+) -> tuple[str, ...]:
+    """The API keys: the lines of a file, and the value of the environment variable."""
+    keys = [] if environment is None else [environment.strip()]
+    if file is not None:
+        if not file.is_file():
+            raise InputError(f"--api-key-file {file}: no such file; write one key per line into it")
+        text = read_text(file, 1 << 20, "write one key per line")
+        lines = [line.strip() for line in text.split("\n")]
+        lines_with_keys = [line for line in lines if line and not line.startswith("#")]
+        if not lines_with_keys:
+            raise InputError(f"--api-key-file {file} contains no key; write one per line")
+        keys += lines_with_keys
+    short = [number for number, key in enumerate(keys, start=1) if len(key) < SHORTEST_KEY]
+    if short:
+        raise InputError(
+            f"API key {short[0]} has fewer than {SHORTEST_KEY} characters; make one with: "
+            'python -c "import secrets; print(secrets.token_urlsafe(24))"'
+        )
+    return tuple(dict.fromkeys(keys))
+
+
+class Access:
+    """Checks around an ASGI application."""
+
+    def __init__(
+        self, app: Any, rules: Rules, metrics: Metrics, log: Callable[[str], None] | None
+    ) -> None:
+        """log: receives one line of JSON per request."""
+        self.app, self.rules, self.metrics, self.log = app, rules, metrics, log
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close", "code": 1008})
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        record = _record(scope, headers)
+        scope.setdefault("state", {})["record"] = record
+        began, status = time.perf_counter(), 499  # 499: the client left before the answer began
+        origin = self._allowed_origin(headers)
+
+        async def sending(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = [*HEADERS, (b"x-request-id", record["request_id"].encode("latin-1"))]
+                present = {name.lower() for name, _ in message.get("headers", ())}
+                own = [pair for pair in own if pair[0] not in present]
+                own += _cross_origin(origin)
+                message = {**message, "headers": [*message.get("headers", ()), *own]}
+            await send(message)
+
+        try:
+            if origin is not None and scope["method"] == "OPTIONS":
+                await sending({"type": "http.response.start", "status": 204, "headers": []})
+                await sending({"type": "http.response.body", "body": b""})
+                return
+            try:
+                self._check(scope, headers)
+                await self.app(scope, limited(receive, LARGEST, PATIENCE), sending)
+            except Refused as error:
+                if status == 499:
+                    await refuse(sending, ApiError(str(error), error.status))
+        finally:
+            seconds = time.perf_counter() - began
+            route = scope.get("state", {}).get("route", "other")
+            self.metrics.answered(route, status, seconds)
+            if self.log is not None:
+                line = record | {"status": status, "ms": round(1000 * seconds, 1)}
+                self.log(json.dumps(line))
+
+    def _check(self, scope: Any, headers: dict[str, list[str]]) -> None:
+        hosts, origins = headers.get("host", []), headers.get("origin", [])
+        allowed = self.rules.hosts
+        if allowed is not None and (len(hosts) != 1 or _without_port(hosts[0]) not in allowed):
+            raise Refused(
+                403, "the server does not answer to this Host; allow it with --allow-host NAME"
+            )
+        if origins and self._allowed_origin(headers) is None:
+            raise Refused(
+                403, "pages of other sites may not send requests; allow one with --cors ORIGIN"
+            )
+        if self.rules.keys and scope["path"] not in OPEN_PATHS:
+            sent = _keys(headers)
+            known = [same_secret(one, key) for one in sent for key in self.rules.keys]
+            if not any(known):
+                why = "unknown API key" if sent else "no API key"
+                raise Refused(401, f"{why}; send the header Authorization: Bearer KEY")
+        check_length(headers.get("content-length", []), LARGEST)
+
+    def _allowed_origin(self, headers: dict[str, list[str]]) -> str | None:
+        origins = headers.get("origin", [])
+        if len(origins) != 1:
+            return None
+        everyone = "*" in self.rules.origins
+        return origins[0] if everyone or origins[0] in self.rules.origins else None
+
+
+def standard_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+async def refuse(send: Any, error: ApiError) -> None:
+    """Send an error as JSON and close the connection, since the request was not read."""
+    content = {
+        "error": {
+            "message": error.message, "type": error.kind, "param": error.param, "code": error.code
+        }
+    }  # fmt: skip
+    body = json.dumps(content).encode()
+    headers = [
+        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"), *([(b"www-authenticate", b"Bearer")] * (error.status == 401)),
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _record(scope: Any, headers: dict[str, list[str]]) -> dict[str, Any]:
+    """The entry of the access log. It contains no text of the request."""
+    asked = headers.get("x-request-id", [""])[0]
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "request_id": asked if _REQUEST_ID.fullmatch(asked) else secrets.token_hex(8),
+        "method": scope["method"],
+        "path": scope["path"][:200],
+    }
+
+
+def _keys(headers: dict[str, list[str]]) -> list[str]:
+    """The API keys of a request, in the places where clients put them."""
+    bearers = [value.partition(" ") for value in headers.get("authorization", [])]
+    tokens = [token.strip() for scheme, _, token in bearers if scheme.lower() == "bearer"]
+    return [*tokens, *headers.get("x-api-key", [])]
+
+
+def _cross_origin(origin: str | None) -> Sequence[tuple[bytes, bytes]]:
+    if origin is None:
+        return []
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-headers", b"authorization, content-type, x-api-key, x-request-id"),
+        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+        (b"vary", b"origin"),
+    ]
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].lower()

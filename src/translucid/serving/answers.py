@@ -1,0 +1,252 @@
+"""Endpoints for what no other API has: classify, tag, predict, embed, score, fill, and translations
+with alternatives, alignment, probabilities and the search tree.
+
+Each takes one text or several and returns `results`, one for each text, as the command line prints
+them with --json.
+"""
+
+import base64
+import struct
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from translucid.generate.sampling import SamplingConfig
+from translucid.serving.bodies import ApiError, Body
+from translucid.serving.job import Job
+from translucid.serving.libretranslate import decode
+from translucid.serving.served import Models, Served
+from translucid.tasks.language import Language
+
+MOST_TEXTS = 1000
+TEXT = "A text, or several"
+MODEL = "Name of a model; may be omitted if only one fits"
+
+
+class TextBody(Body):
+    model: str | None = Field(None, description=MODEL)
+    text: str | list[str] = Field(description=TEXT)
+
+    @property
+    def texts(self) -> list[str]:
+        texts = [self.text] if isinstance(self.text, str) else self.text
+        if len(texts) > MOST_TEXTS:
+            raise ApiError(f"text: at most {MOST_TEXTS} texts are allowed", param="text")
+        return texts
+
+
+class ClassifyBody(TextBody):
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="Least probability of a label, for models with several labels"
+    )
+
+
+class FillBody(TextBody):
+    k: int = Field(5, ge=1, le=1000, description="Number of tokens per mask")
+
+
+class ScoreBody(TextBody):
+    target: str | list[str] | None = Field(None, description="The translations to score")
+
+
+class PredictBody(Body):
+    model: str | None = Field(None, description=MODEL)
+    inputs: list[Any] = Field(
+        description="Lines of text; for models of tables, rows: lists of numbers, or objects",
+        max_length=MOST_TEXTS,
+    )
+
+
+class DecodeBody(TextBody):
+    n_best: int = Field(1, ge=1, le=64, description="Number of translations")
+    beam_size: int | None = Field(None, ge=1, le=64)
+    alpha: float | None = Field(None, ge=0, le=10, description="Length penalty")
+    max_length: int | None = Field(None, ge=1)
+    min_length: int | None = Field(None, ge=0)
+    no_repeat_ngram: int | None = Field(None, ge=0)
+    repetition_penalty: float | None = Field(None, gt=0)
+    prefix: str = Field("", description="The beginning of every translation")
+    forbid: list[str] = Field([], description="Words that must not be generated", max_length=1000)
+    temperature: float | None = Field(None, ge=0, le=100, description="Sample instead of searching")
+    top_k: int | None = Field(None, ge=1)
+    top_p: float | None = Field(None, gt=0, le=1)
+    seed: int = Field(0, ge=0, lt=2**63)
+    tree: bool = Field(False, description="Return the search tree")
+    alignment: bool = Field(False, description="Return the word alignment of each translation")
+
+    def job(self, text: str) -> Job:
+        names = (
+            "beam_size",
+            "alpha",
+            "max_length",
+            "min_length",
+            "no_repeat_ngram",
+            "repetition_penalty",
+        )
+        search = {name: value for name in names if (value := getattr(self, name)) is not None}
+        drawing = {
+            name: value
+            for name in ("temperature", "top_k", "top_p")
+            if (value := getattr(self, name)) is not None
+        }
+        sampling = SamplingConfig(**drawing) if drawing else None
+        if sampling is not None and "beam_size" in search:
+            raise ApiError("beam_size is for search, temperature for sampling", param="beam_size")
+        return Job(
+            text, prefix=self.prefix, generation=search, sampling=sampling, seed=self.seed,
+            n=self.n_best, forbid=tuple(self.forbid), tree=self.tree,
+        )  # fmt: skip
+
+
+async def answer(served: Served, kind: str, texts: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Answer texts as `translucid classify --json` and the like print it, with notes on words that
+    the model does not know."""
+    predictions = await served.results(kind, texts, **options)
+    task = served.model.task
+
+    def results() -> list[dict[str, Any]]:
+        notes = served.model.input_notes(texts)
+        return [
+            task.answer_json(text, one) | note.as_json()
+            for text, one, note in zip(texts, predictions, notes, strict=True)
+        ]
+
+    return {"model": served.name, "results": await served.in_thread(results)}
+
+
+async def predict(served: Served, body: PredictBody) -> dict[str, Any]:
+    if all(isinstance(one, str) for one in body.inputs) and body.inputs:
+        return await answer(served, "predict", body.inputs)
+    predictions = await served.results("predict", body.inputs)
+    task = served.model.task
+    rows = [task.answer_json("", one) for one in predictions]
+    return {"model": served.name, "results": [{**row, "text": None} for row in rows]}
+
+
+async def score(served: Served, body: ScoreBody) -> dict[str, Any]:
+    targets = [body.target] if isinstance(body.target, str) else body.target
+    predictions = await served.results("score", body.texts, targets=targets)
+    return {"model": served.name, "results": [vars(one) for one in predictions]}
+
+
+async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:
+    """Translate or continue texts, with everything that `model.decode` returns."""
+    finished = await decode(served, [body.job(text) for text in body.texts])
+
+    def results() -> list[dict[str, Any]]:
+        shown = [one.decoded.as_dict(served.model.output_tokenizer) for one in finished]
+        if body.alignment:
+            for one in shown:
+                for text in one["texts"]:
+                    text["alignment"] = served.model.align(one["source"], text["text"])
+        return shown
+
+    return {"model": served.name, "results": await served.in_thread(results)}
+
+
+# ---- embeddings of the OpenAI API ----
+
+
+class EmbeddingsBody(Body):
+    model: str | None = Field(None, description=MODEL)
+    input: str | list[str] = Field(description=TEXT)
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(None, ge=1, description="Only the model's own number is allowed")
+    user: str | None = Field(None, description="Ignored")
+
+
+async def embeddings(models: Models, body: EmbeddingsBody) -> dict[str, Any]:
+    served = models.find(body.model, ("embed",))
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    if not 0 < len(texts) <= MOST_TEXTS:
+        raise ApiError(f"input: send 1 to {MOST_TEXTS} texts", param="input")
+    empty = [number for number, text in enumerate(texts, start=1) if not text.strip()]
+    if empty:
+        raise ApiError(f"input: text {empty[0]} is empty", param="input")
+    vectors = [[float(x) for x in vector] for vector in await served.results("embed", texts)]
+    if body.dimensions not in (None, len(vectors[0])):
+        raise ApiError(
+            f"dimensions = {body.dimensions}: this model's embeddings have {len(vectors[0])}",
+            param="dimensions",
+        )
+    (tokenizer,) = served.model.tokenizers.values()
+    count = sum(map(len, await served.in_thread(lambda: tokenizer.encode_batch(texts))))
+    return {
+        "object": "list",
+        "model": served.name,
+        "data": [
+            {"object": "embedding", "index": number, "embedding": _encoded(vector, body)}
+            for number, vector in enumerate(vectors)
+        ],
+        "usage": {"prompt_tokens": count, "total_tokens": count},
+    }
+
+
+def _encoded(vector: list[float], body: EmbeddingsBody) -> Any:
+    if body.encoding_format == "float":
+        return vector
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+# ---- tokens ----
+
+
+class TokenizeBody(Body):
+    model: str | None = Field(None, description=MODEL)
+    prompt: str = Field(description="The text")
+    add_special_tokens: bool = Field(True, description="With the special tokens before the text")
+    return_token_strs: bool = Field(False, description="Return the tokens as text too")
+
+
+class DetokenizeBody(Body):
+    model: str | None = Field(None, description=MODEL)
+    tokens: list[int] = Field(max_length=1_000_000)
+
+
+def with_tokenizer(models: Models, name: str | None) -> Served:
+    return models.find(name, {one.task for one in models.values() if one.model.tokenizers})
+
+
+def tokenize(served: Served, body: TokenizeBody) -> dict[str, Any]:
+    tokenizer = next(iter(served.model.tokenizers.values()))
+    if body.add_special_tokens and isinstance(served.model.task, Language):
+        start, rest = served.model.task.prompt(body.prompt)
+        ids = [*start, *rest]
+    else:
+        ids = tokenizer.encode(body.prompt)
+    strings = {"token_strs": tokenizer.pieces(ids)} if body.return_token_strs else {}
+    room = served.model.context_length
+    return {"count": len(ids), "max_model_len": room, "tokens": ids} | strings
+
+
+def detokenize(served: Served, body: DetokenizeBody) -> dict[str, Any]:
+    tokenizer = [*served.model.tokenizers.values()][-1]
+    wrong = [token for token in body.tokens if not 0 <= token < len(tokenizer)]
+    if wrong:
+        raise ApiError(
+            f"tokens: {wrong[0]} is not in the vocabulary of {len(tokenizer):,} tokens",
+            param="tokens",
+        )
+    return {"prompt": tokenizer.decode(body.tokens)}
+
+
+def tokenizer_info(served: Served) -> dict[str, Any]:
+    tokenizer = next(iter(served.model.tokenizers.values()))
+    special = tokenizer.special
+
+    def text(token: int | None) -> str | None:
+        return None if token is None else tokenizer.pieces([token])[0]
+
+    return {
+        "tokenizer_class": "Translucid",
+        "kind": tokenizer.kind,
+        "vocab_size": len(tokenizer),
+        "model_max_length": served.model.context_length,
+        "bos_token": text(special.bos),
+        "eos_token": text(tokenizer.eos_id),
+        "pad_token": text(tokenizer.pad_id),
+        "unk_token": text(tokenizer.unk_id),
+        "fingerprint": tokenizer.fingerprint,
+        "chat_template": None if served.template is None else served.template.source,
+    }

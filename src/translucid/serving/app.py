@@ -1,0 +1,353 @@
+"""The application: routes, and errors in the shape that each API's clients expect."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from translucid.core.errors import TranslucidError
+from translucid.serving import answers, chat, completions, libretranslate, openapi
+from translucid.serving.access import Access, Rules
+from translucid.serving.bodies import ApiError, Body
+from translucid.serving.job import EngineClosed, QueueFull, TooLate
+from translucid.serving.metrics import Metrics
+from translucid.serving.openapi import Endpoint
+from translucid.serving.served import Models, field_of
+
+MOST_TOKENS = 4096  # default limit of max_tokens
+FORM = "application/x-www-form-urlencoded"
+LANGUAGE = ("language",)
+WRITING = ("language", "translate")
+OPENAI, LIBRE, OWN, SERVER = "OpenAI", "LibreTranslate", "Translucid", "Server"
+
+Handle = Callable[["Server", Request, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route with the function that answers it."""
+
+    endpoint: Endpoint
+    handle: Handle
+    # Chooses the class of the body by its fields; None: the first of the endpoint's classes.
+    body_of: Callable[[dict[str, Any]], type[Body]] | None = None
+
+
+class Server:
+    """The models and settings that all requests share."""
+
+    def __init__(
+        self, models: Models, *, most_tokens: int = MOST_TOKENS, keys: bool = False
+    ) -> None:
+        self.models, self.most_tokens = models, most_tokens
+        self.metrics = Metrics(models.statistics)
+        self.closing = False
+        self.document = openapi.document([one.endpoint for one in OPERATIONS], keys=keys)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(one.endpoint.path, self._route(one), methods=[one.endpoint.method])
+            for one in OPERATIONS
+        ]
+
+    def _route(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+        endpoint = operation.endpoint
+
+        async def answer(request: Request) -> Response:
+            request.state.route = endpoint.path
+            try:
+                body = await _read(request, operation)
+                work = operation.handle(self, request, body)
+                result = await (_unless_gone(request, work) if endpoint.bodies else work)
+            except Exception as error:
+                return _failed(error, endpoint)
+            if isinstance(result, Response):
+                return result
+            return JSONResponse(result)
+
+        return answer
+
+
+async def _read(request: Request, operation: Operation) -> Body | None:
+    endpoint = operation.endpoint
+    if not endpoint.bodies:
+        return None
+    raw = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if endpoint.form and kind == FORM:
+        try:
+            fields = parse_qs(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=2000)
+        except ValueError:
+            raise ApiError("the form is not valid UTF-8, or has too many fields") from None
+        values: dict[str, Any] = libretranslate.from_form(fields)
+    elif kind not in ("application/json", "") and not (kind == FORM and not raw):
+        raise ApiError(f"content type {kind[:100]!r}: must be application/json", 415)
+    else:
+        values = Body.values(raw)
+    body = endpoint.bodies[0] if operation.body_of is None else operation.body_of(values)
+    return body.of(values)
+
+
+async def _unless_gone(request: Request, work: Awaitable[Any]) -> Any:
+    """Wait for the answer, and cancel it if the client disconnects."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())  # after the body, only the end is left
+    try:
+        await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait([task])
+        raise ClientDisconnect
+    finally:
+        gone.cancel()
+
+
+def _failed(error: Exception, endpoint: Endpoint) -> Response:
+    """The answer to a request that failed."""
+    match error:
+        case ApiError():
+            known = error
+        case QueueFull():
+            known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
+        case EngineClosed():
+            known = ApiError("the server is shutting down", 503, retry_after=5)
+        case TooLate():
+            known = ApiError(str(error), 504)
+        case TranslucidError():
+            fields = {name for body in endpoint.bodies for name in body.model_fields}
+            known = ApiError(str(error), 400, field_of(error, fields))
+        case ClientDisconnect():
+            return Response(status_code=400)
+        case _:
+            raise error
+    headers = {}
+    if known.retry_after is not None:
+        headers["retry-after"] = str(max(1, round(known.retry_after)))
+    return JSONResponse(_shape(known, endpoint.api), known.status, headers)
+
+
+def _shape(error: ApiError, api: str) -> dict[str, Any]:
+    if api == LIBRE:
+        return {"error": error.message}
+    content = {
+        "message": error.message, "type": error.kind, "param": error.param, "code": error.code
+    }  # fmt: skip
+    return {"error": content}
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """The answer to a request without a route, or to one that met a fault of the server."""
+    if isinstance(error, HTTPException):
+        messages = {
+            404: f"{request.url.path[:200]}: no such endpoint; /docs lists all",
+            405: f"{request.method} is not allowed for {request.url.path[:200]}; see /docs",
+        }
+        known = ApiError(messages.get(error.status_code, str(error.detail)), error.status_code)
+        return JSONResponse(_shape(known, OPENAI), error.status_code, error.headers)
+    known = ApiError("internal error; see the server's log", 500)
+    return JSONResponse(_shape(known, OPENAI), 500)
+
+
+# ---- what answers each route ----
+
+
+async def _models(server: Server, request: Request, body: None) -> Any:
+    data = [
+        {
+            "id": one.name, "object": "model", "created": one.created, "owned_by": "translucid",
+            "task": one.task, "max_model_len": one.model.context_length,
+            "chat": one.template is not None,
+        }
+        for one in server.models.values()
+    ]  # fmt: skip
+    return {"object": "list", "data": data}
+
+
+async def _complete(server: Server, request: Request, body: completions.CompletionBody) -> Any:
+    served = server.models.find(body.model, LANGUAGE)
+    if body.stream:
+        return await _streamed(completions.stream(served, body, server.most_tokens))
+    return await completions.complete(served, body, server.most_tokens)
+
+
+async def _chat(server: Server, request: Request, body: chat.ChatBody) -> Any:
+    served = server.models.find(body.model, LANGUAGE)
+    if body.stream:
+        return await _streamed(chat.stream(served, body, server.most_tokens))
+    return await chat.complete(served, body, server.most_tokens)
+
+
+async def _streamed(chunks: AsyncIterator[bytes]) -> Response:
+    """A response that sends chunks as they come. Waits for the first one, so that a request that
+    fails at once is answered with a status; later errors are sent as an event."""
+    first = await anext(chunks)
+
+    async def all_chunks() -> AsyncIterator[bytes]:
+        try:
+            yield first
+            async for chunk in chunks:
+                yield chunk
+        except (ApiError, TranslucidError) as error:
+            known = error if isinstance(error, ApiError) else ApiError(str(error), 500)
+            yield completions.sse(_shape(known, OPENAI))
+        finally:
+            await chunks.aclose()  # type: ignore[attr-defined]
+
+    return StreamingResponse(all_chunks(), media_type="text/event-stream")
+
+
+async def _embeddings(server: Server, request: Request, body: answers.EmbeddingsBody) -> Any:
+    return await answers.embeddings(server.models, body)
+
+
+async def _tokenize(server: Server, request: Request, body: answers.TokenizeBody) -> Any:
+    served = answers.with_tokenizer(server.models, body.model)
+    return await served.in_thread(lambda: answers.tokenize(served, body))
+
+
+async def _detokenize(server: Server, request: Request, body: answers.DetokenizeBody) -> Any:
+    served = answers.with_tokenizer(server.models, body.model)
+    return await served.in_thread(lambda: answers.detokenize(served, body))
+
+
+async def _tokenizer_info(server: Server, request: Request, body: None) -> Any:
+    name = request.query_params.get("model")
+    return answers.tokenizer_info(answers.with_tokenizer(server.models, name))
+
+
+async def _translate(server: Server, request: Request, body: Any) -> Any:
+    if isinstance(body, libretranslate.TranslateBody):
+        return await libretranslate.translate(server.models, body)
+    tasks = ("translate",) if body.model is None else WRITING
+    return await answers.translate(server.models.find(body.model, tasks), body)
+
+
+async def _languages(server: Server, request: Request, body: None) -> Any:
+    return libretranslate.languages(server.models)
+
+
+async def _detect(server: Server, request: Request, body: libretranslate.DetectBody) -> Any:
+    codes = ", ".join(one["code"] for one in libretranslate.languages(server.models))
+    raise ApiError(
+        "this server does not detect languages; set source to one of: " + (codes or "none"), 501
+    )
+
+
+async def _classify(server: Server, request: Request, body: answers.ClassifyBody) -> Any:
+    served = server.models.find(body.model, ("classify",))
+    options = {} if body.threshold is None else {"threshold": body.threshold}
+    return await answers.answer(served, "classify", body.texts, **options)
+
+
+async def _tag(server: Server, request: Request, body: answers.TextBody) -> Any:
+    return await answers.answer(server.models.find(body.model, ("tag",)), "tag", body.texts)
+
+
+async def _embed(server: Server, request: Request, body: answers.TextBody) -> Any:
+    return await answers.answer(server.models.find(body.model, ("embed",)), "embed", body.texts)
+
+
+async def _fill(server: Server, request: Request, body: answers.FillBody) -> Any:
+    served = server.models.find(body.model, ("fill",))
+    return await answers.answer(served, "fill", body.texts, k=body.k)
+
+
+async def _score(server: Server, request: Request, body: answers.ScoreBody) -> Any:
+    return await answers.score(server.models.find(body.model, WRITING), body)
+
+
+async def _predict(server: Server, request: Request, body: answers.PredictBody) -> Any:
+    tasks = {one.task for one in server.models.values()}
+    return await answers.predict(server.models.find(body.model, tasks), body)
+
+
+async def _health(server: Server, request: Request, body: None) -> Any:
+    return {"status": "ok"}
+
+
+async def _ready(server: Server, request: Request, body: None) -> Any:
+    if server.closing:
+        raise ApiError("the server is shutting down", 503)
+    return {"status": "ok", "models": list(server.models)}
+
+
+async def _metrics(server: Server, request: Request, body: None) -> Any:
+    return Response(server.metrics.text(), headers={"content-type": Metrics.content_type})
+
+
+async def _document(server: Server, request: Request, body: None) -> Any:
+    return server.document
+
+
+async def _docs(server: Server, request: Request, body: None) -> Any:
+    return HTMLResponse(openapi.page(server.document))
+
+
+def _translate_body(values: dict[str, Any]) -> type[Body]:
+    return libretranslate.TranslateBody if "q" in values else answers.DecodeBody
+
+
+OPERATIONS = [
+    Operation(Endpoint("POST", "/v1/completions", "Continue a text", OPENAI,
+                       (completions.CompletionBody,), streams=True), _complete),
+    Operation(Endpoint("POST", "/v1/chat/completions", "Answer in a conversation", OPENAI,
+                       (chat.ChatBody,), streams=True), _chat),
+    Operation(Endpoint("POST", "/v1/embeddings", "Embed texts", OPENAI,
+                       (answers.EmbeddingsBody,)), _embeddings),
+    Operation(Endpoint("GET", "/v1/models", "List the models", OPENAI), _models),
+    Operation(Endpoint("POST", "/tokenize", "Convert text to token ids", OPENAI,
+                       (answers.TokenizeBody,)), _tokenize),
+    Operation(Endpoint("POST", "/detokenize", "Convert token ids to text", OPENAI,
+                       (answers.DetokenizeBody,)), _detokenize),
+    Operation(Endpoint("GET", "/tokenizer_info", "Describe the tokenizer", OPENAI),
+              _tokenizer_info),
+    Operation(Endpoint("POST", "/translate", "Translate texts", LIBRE,
+                       (libretranslate.TranslateBody, answers.DecodeBody), form=True),
+              _translate, _translate_body),
+    Operation(Endpoint("GET", "/languages", "List the languages", LIBRE), _languages),
+    Operation(Endpoint("POST", "/detect", "Not supported: answers with status 501", LIBRE,
+                       (libretranslate.DetectBody,), form=True), _detect),
+    Operation(Endpoint("POST", "/classify", "Classify texts", OWN,
+                       (answers.ClassifyBody,)), _classify),
+    Operation(Endpoint("POST", "/tag", "Tag texts", OWN, (answers.TextBody,)), _tag),
+    Operation(Endpoint("POST", "/predict", "Predict, for any task", OWN,
+                       (answers.PredictBody,)), _predict),
+    Operation(Endpoint("POST", "/score", "Log-probabilities of texts or translations", OWN,
+                       (answers.ScoreBody,)), _score),
+    Operation(Endpoint("POST", "/fill", "Fill masked tokens", OWN, (answers.FillBody,)), _fill),
+    Operation(Endpoint("POST", "/embed", "Embed texts", OWN, (answers.TextBody,)), _embed),
+    Operation(Endpoint("GET", "/health", "Whether the server is running", SERVER), _health),
+    Operation(Endpoint("GET", "/ready", "Whether the server accepts requests", SERVER), _ready),
+    Operation(Endpoint("GET", "/metrics", "Metrics for Prometheus", SERVER, plain=True), _metrics),
+    Operation(Endpoint("GET", "/openapi.json", "This document", SERVER), _document),
+    Operation(Endpoint("GET", "/docs", "This document as a page", SERVER, plain=True), _docs),
+]  # fmt: skip
+
+
+def make_app(
+    server: Server, rules: Rules, log: Callable[[str], None] | None = None, other: Any = None
+) -> Any:
+    """The ASGI application. log: receives one line of JSON per request. other: an application for
+    all paths that are not the server's, such as the studio."""
+    app = Starlette(
+        routes=server.routes(),
+        exception_handlers={HTTPException: _unexpected, Exception: _unexpected},
+    )
+    guarded = Access(app, rules, server.metrics, log)
+    if other is None:
+        return guarded
+    own = {one.endpoint.path for one in OPERATIONS}
+
+    async def both(scope: Any, receive: Any, send: Any) -> None:
+        chosen = guarded if scope.get("path") in own or scope["type"] == "lifespan" else other
+        await chosen(scope, receive, send)
+
+    return both

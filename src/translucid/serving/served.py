@@ -1,0 +1,165 @@
+"""The models that a server offers, by name, each with its engine."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+from translucid.core.errors import TranslucidError
+from translucid.data.tokenizers.chat_template import ChatTemplate
+from translucid.model import Model
+from translucid.serving.bodies import ApiError
+from translucid.serving.engine import Engine
+from translucid.serving.job import Answered, Event, Failed, Finished, Job
+from translucid.serving.ticket import Ticket
+
+R = TypeVar("R")
+SUBMITTING = 10.0  # seconds for tokenizing and checking a request
+
+
+@dataclass(frozen=True)
+class Served:
+    """One model of the server."""
+
+    name: str
+    model: Model
+    engine: Engine
+    languages: tuple[str, str] | None = None  # codes of source and target, if known
+    template: ChatTemplate | None = None
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def task(self) -> str:
+        return str(self.model.task.name)
+
+    async def in_thread(self, act: Callable[[], R]) -> R:
+        """Compute something small beside the engine."""
+        return await run_in_threadpool(act)
+
+    async def events(self, jobs: Sequence[Job]) -> AsyncIterator[tuple[int, Event]]:
+        """Submit jobs, and yield their events, each with the index of its job. Closing the iterator
+        cancels what is left."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
+        tickets: list[Ticket] = []
+
+        def receiver(number: int) -> Any:
+            return lambda event: loop.call_soon_threadsafe(queue.put_nowait, (number, event))
+
+        try:
+            for number, job in enumerate(jobs):
+                submitting = run_in_threadpool(self.engine.submit, job, receiver(number))
+                tickets.append(await in_time(submitting))
+            left = len(jobs)
+            while left:
+                number, event = await queue.get()
+                if isinstance(event, Failed):
+                    raise event.error
+                left -= isinstance(event, Finished)
+                yield number, event
+        finally:
+            for ticket in tickets:
+                ticket.cancel()
+
+    async def results(self, kind: str, texts: Sequence[Any], **options: Any) -> Sequence[Any]:
+        """The results of `Engine.run`."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Event] = loop.create_future()
+
+        def receive(event: Event) -> None:
+            loop.call_soon_threadsafe(_set, done, event)
+
+        ticket = await in_time(
+            run_in_threadpool(self.engine.run, kind, texts, receive, **options)
+        )  # fmt: skip
+        try:
+            event = await done
+        finally:
+            ticket.cancel()
+        if isinstance(event, Failed):
+            raise event.error
+        assert isinstance(event, Answered)
+        return event.results
+
+
+def _set(done: "asyncio.Future[Event]", event: Event) -> None:
+    if not done.done():  # cancelled
+        done.set_result(event)
+
+
+async def in_time(submitting: Any) -> Any:
+    try:
+        return await asyncio.wait_for(submitting, SUBMITTING)
+    except TimeoutError:
+        raise ApiError(
+            f"reading the text took more than {SUBMITTING:.0f} seconds; send a shorter text", 408
+        ) from None
+
+
+class Models(Mapping[str, Served]):
+    """The models by name."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self._served = {one.name: one for one in served}
+
+    def __getitem__(self, name: str) -> Served:
+        return self._served[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._served)
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def find(self, name: str | None, tasks: Collection[str], param: str = "model") -> Served:
+        """The model with this name, for one of these tasks. Without a name, the only one that
+        fits."""
+        fitting = [one for one in self.values() if one.task in tasks]
+        if name is not None:
+            if name not in self:
+                raise ApiError(
+                    f"model {name[:200]!r} does not exist; the models are {_names(self)}",
+                    404, param, "model_not_found",
+                )  # fmt: skip
+            one = self[name]
+            if one not in fitting:
+                raise ApiError(
+                    f"model {name!r} is for task {one.task}, but this request needs "
+                    f"{' or '.join(sorted(tasks))}" + f"; use {_names(fitting)}" * bool(fitting),
+                    400, param, "wrong_task",
+                )  # fmt: skip
+            return one
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting:
+            raise ApiError(
+                f"this server has no model for {' or '.join(sorted(tasks))}; its models are "
+                f"{_names(self.values())}", 404, param, "model_not_found",
+            )  # fmt: skip
+        raise ApiError(f"several models fit; set {param} to one of {_names(fitting)}", 400, param)
+
+    def statistics(self) -> dict[str, dict[str, float]]:
+        return {name: one.engine.stats() for name, one in self.items()}
+
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> bool:
+        """Close all engines; returns whether all ended in time."""
+        until = None if timeout is None else time.monotonic() + timeout
+        ended = True
+        for one in self.values():
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ended &= one.engine.close(drain=drain, timeout=left)
+        return ended
+
+
+def _names(models: Any) -> str:
+    names = [one if isinstance(one, str) else f"{one.name} ({one.task})" for one in models]
+    return ", ".join(names)
+
+
+def field_of(error: TranslucidError, fields: Collection[str]) -> str | None:
+    """The field of a request that an error message is about: messages begin with the name."""
+    word = str(error).replace("=", ":").partition(":")[0].strip()
+    return word if word in fields else None

@@ -1,0 +1,174 @@
+"""Open models, and serve them until the process is asked to stop."""
+
+import ipaddress
+import socket
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from translucid.core.errors import InputError
+from translucid.core.untrusted_files import read_text
+from translucid.model import Model, load
+from translucid.serving.access import Rules, standard_error
+from translucid.serving.app import Server, make_app
+from translucid.serving.engine import Engine
+from translucid.serving.limits import Limits
+from translucid.serving.served import Models, Served
+from translucid.studio.library import open_folders
+from translucid.studio.server.serve import OPTIONS, PatientProtocol
+
+CONNECTIONS = 4096  # at the same time; more are refused
+BACKLOG = 2048
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class ServingProtocol(PatientProtocol):
+    """uvicorn's protocol with a deadline for headers, for many connections."""
+
+    most = CONNECTIONS
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listen on an address, so that a port in use is an error before models are opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        held = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"cannot listen on {host}, port {port} ({why}); choose another with --port"
+        ) from error
+    held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return held
+
+
+def open_models(
+    folders: Sequence[Path],
+    device: str,
+    precision: Any,
+    limits: Limits,
+    languages: Sequence[str],
+    say: Callable[[str], None],
+) -> Models:
+    """Open models and start their engines. languages: of the translation models, in order."""
+    opened = open_folders(folders, lambda folder: load(folder, device, say=say))
+    young = [name for name, model in opened.items() if model is None]
+    if young:
+        raise InputError(f"{young[0]}: this run has not saved a model yet; wait, or omit it")
+    models = {name: model for name, model in opened.items() if isinstance(model, Model)}
+    translators = [name for name, model in models.items() if model.task.name == "translate"]
+    if len(languages) > len(translators):
+        raise InputError(
+            f"--languages was given {len(languages)} times, for {len(translators)} translation "
+            "models; give it at most once for each"
+        )
+    pairs = {name: languages_of(models[name]) for name in translators}
+    pairs |= {name: _pair(text) for name, text in zip(translators, languages, strict=False)}
+    return Models([
+        Served(
+            name, model, Engine(_fast(model, precision), limits), pairs.get(name),
+            model.chat_template,
+        )
+        for name, model in models.items()
+    ])  # fmt: skip
+
+
+def languages_of(model: Model) -> tuple[str, str] | None:
+    """The languages of a translation model, from the names of its training files."""
+    if model.folder is None:
+        return None
+    for folder in (model.folder, model.folder.parent):
+        if (folder / "recipe.toml").is_file():
+            text = read_text(folder / "recipe.toml", 1 << 20, "copy the run again")
+            data = tomllib.loads(text).get("data", {})
+            files = [str(file) for file in data.get("train", [])]
+            if not files and data.get("toyland"):
+                return "en", "de"
+            codes = [
+                file.removesuffix(".gz").removesuffix(".xz").rpartition(".")[2] for file in files
+            ]
+            if len(codes) == 2 and all(code.isalpha() and 2 <= len(code) <= 3 for code in codes):
+                return codes[0], codes[1]
+    return None
+
+
+def run(
+    models: Models,
+    held: socket.socket,
+    *,
+    most_tokens: int,
+    drain: float,
+    log: bool,
+    studio: bool,
+    keys: Sequence[str],
+    hosts: Sequence[str] | None,
+    origins: Sequence[str],
+) -> None:
+    """Serve until Ctrl-C or SIGTERM, then finish the requests that were accepted.
+
+    hosts: further Host names that are answered; None: all. drain: seconds to finish requests."""
+    number = held.getsockname()[1]
+    rules = Rules(
+        tuple(keys),
+        None if hosts is None else frozenset((*LOOPBACK_NAMES, *map(str.lower, hosts))),
+        frozenset(origins),
+    )
+    server = Server(models, most_tokens=most_tokens, keys=bool(keys))
+    other = _studio(models, number) if studio else None
+    app = make_app(server, rules, standard_error if log else None, other)
+    options = OPTIONS | {
+        "http": ServingProtocol, "timeout_graceful_shutdown": max(1, round(drain)),
+        "backlog": BACKLOG,
+    }  # fmt: skip
+    serving = uvicorn.Server(uvicorn.Config(app, **options))
+    try:
+        serving.run(sockets=[held])
+    finally:
+        server.closing = True
+        models.close(drain=True, timeout=drain)
+
+
+def _studio(models: Models, number: int) -> Any:
+    """The studio of the same models, with its own access control; prints its address."""
+    import secrets
+    import threading
+    from concurrent.futures import Future
+
+    import typer
+
+    from translucid.studio.handlers import Handlers
+    from translucid.studio.library import Library
+    from translucid.studio.server.app import make_app as make_studio
+
+    opening: Future[Handlers] = Future()
+    library = Library({name: one.model for name, one in models.items()}, secrets.token_hex(8))
+    opening.set_result(Handlers(library, {}))
+    hosts = frozenset(f"{name}:{number}" for name in ("127.0.0.1", "localhost"))
+    app = make_studio(opening, hosts=hosts, loaded=threading.Event())
+    typer.echo(f"studio: http://127.0.0.1:{number}/open/{app.token}")
+    return app
+
+
+def _fast(model: Model, precision: Any) -> Model:
+    """The model as its engine uses it: optimized, if it generates text."""
+    return model.optimized(precision) if model.task.name in ("language", "translate") else model
+
+
+def _pair(text: str) -> tuple[str, str]:
+    source, dash, target = text.partition("-")
+    if not (dash and source and target):
+        raise InputError(f"--languages {text}: write codes such as en-de")
+    return source, target
