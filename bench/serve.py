@@ -43,10 +43,9 @@ def main() -> None:
     translates = model.task.name == "translate"
     library = alone(model, translates, given.tokens, given.seconds / 2)
     rows = [{"clients": "library, one at a time"} | library]
-    with subprocess.Popen(
-        [sys.executable, "-m", "translucid", "serve", str(folder), "--port", "0", "--no-log", "--device", "cpu"],
-        stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    serve = [sys.executable, "-m", "translucid", "serve", str(folder)]
+    options = ["--port", "0", "--no-log", "--device", "cpu"]
+    with subprocess.Popen([*serve, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             port = next(
