@@ -565,7 +565,11 @@ class Generator:
         return [results_by_place[place] for place in range(len(items))]
 
     def decoded(
-        self, text: str, item: Any, hypotheses: Sequence[Hypothesis], tree: "Tree | None" = None
+        self,
+        text: str | Sequence[int],
+        item: Any,
+        hypotheses: Sequence[Hypothesis],
+        tree: "Tree | None" = None,
     ) -> Decoded:
         """The result of a search for one item."""
         begun = item.target if isinstance(item, TranslateItem) else item.ids
@@ -575,7 +579,8 @@ class Generator:
             ended = one.finished and bool(one.token_log_probs)
             pieces = pieces_of(self.tokenizer, one.tokens, ended=ended)
             texts.append(Candidate(self.tokenizer.decode(written), pieces, **vars(one)))
-        return Decoded(text, texts, None if self.is_empty(item) else tree)
+        source = text if isinstance(text, str) else self.tokenizer.decode(text)
+        return Decoded(source, texts, None if self.is_empty(item) else tree)
 
     def _scored_items(self, sources: Sequence[str], targets: Sequence[str] | None) -> list[Any]:
         """The texts, or the pairs of a translation model, as items of the task."""

@@ -27,7 +27,8 @@ from starlette.websockets import WebSocket
 
 from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.core.errors import TranslucidError
-from translucid.studio.server.guard import POLICY, Guard, Refused, cookie_name
+from translucid.core.http_requests import Refused
+from translucid.studio.server.guard import POLICY, Guard, cookie_name
 from translucid.studio.server.questions import (
     QUESTIONS,
     Question,
