@@ -23,7 +23,7 @@ def learn(
     browser: Annotated[bool, in_output("--browser", help="Open the chapter in a browser.")] = False,
     notebook: Annotated[
         Path | None,
-        in_output(metavar="FILE", help="Write the chapter as a Jupyter notebook instead."),
+        in_output(metavar="FILE", help="Write a notebook: .ipynb (Jupyter) or .py (marimo)."),
     ] = None,
     done: Annotated[bool, typer.Option("--done", help="Mark the chapter as finished.")] = False,
     as_json: Json = False,
@@ -50,7 +50,8 @@ def learn(
         typer.echo(f"next: translucid learn {after.number}" if after else "That was the last one.")
         return
     if notebook is not None:
-        _write(notebook, opened.notebook())
+        _check_notebook(notebook)
+        _write(notebook, opened.marimo() if notebook.suffix == ".py" else opened.notebook())
     elif browser:
         _browse(opened.file.stem)
     elif as_json:
@@ -106,13 +107,19 @@ def _browse(name: str) -> None:
     webbrowser.open(page.as_uri())
 
 
-def _write(file: Path, text: str) -> None:
-    from translucid.core.atomic_files import write_text
+def _check_notebook(file: Path) -> None:
     from translucid.core.errors import InputError
 
-    if file.suffix != ".ipynb":
-        raise InputError(f"{file}: the name of a notebook must end in .ipynb")
+    if file.suffix not in (".ipynb", ".py"):
+        raise InputError(
+            f"{file}: the name of a notebook must end in .ipynb (Jupyter) or .py (marimo)"
+        )
     if file.exists():
         raise InputError(f"{file} already exists; choose another name or delete it")
+
+
+def _write(file: Path, text: str) -> None:
+    from translucid.core.atomic_files import write_text
+
     write_text(file, text)
     typer.echo(f"wrote {file}")

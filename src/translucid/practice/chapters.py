@@ -1,4 +1,4 @@
-"""The chapters of the course, as text, as a web page and as a Jupyter notebook.
+"""The chapters of the course, as text, as a web page, and as a Jupyter or marimo notebook.
 
 A notebook contains the text's examples as code cells, with the output that the text shows. The
 tests run every example, so these outputs are real.
@@ -81,6 +81,12 @@ class Chapter:
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         book = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4}
         return json.dumps(book | {"nbformat_minor": 5}, indent=1, ensure_ascii=False) + "\n"
+
+    def marimo(self) -> str:
+        """The chapter as a marimo notebook, which computes its outputs itself."""
+        from translucid.practice.marimo import marimo
+
+        return marimo((kind, "".join(cell["source"])) for kind, cell in _cells(self.text))
 
 
 def chapters() -> list[Chapter]:
