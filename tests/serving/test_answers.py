@@ -83,7 +83,7 @@ def test_metrics_are_read_by_the_parser_of_prometheus(server: Running) -> None:
 
     server.get("/classify", {"text": TEXTS})
     families = {one.name: one for one in parse(server.get("/metrics"))}
-    finished = {s.labels["model"]: s.value for s in families["translucid_finished"].samples}
-    assert finished["classify"] >= 1
+    accepted = {s.labels["model"]: s.value for s in families["translucid_accepted"].samples}
+    assert accepted["classify"] >= 1
     routes = {s.labels.get("route") for s in families["translucid_requests"].samples}
     assert "/classify" in routes

@@ -99,7 +99,7 @@ class DecodeBody(TextBody):
         )  # fmt: skip
 
 
-async def answer(served: Served, kind: str, texts: Sequence[str], **options: Any) -> dict[str, Any]:
+async def answer(served: Served, kind: str, texts: Sequence[Any], **options: Any) -> dict[str, Any]:
     """Answer texts as `translucid classify --json` and the like print it, with notes on words that
     the model does not know."""
     predictions = await served.results(kind, texts, **options)
@@ -113,15 +113,6 @@ async def answer(served: Served, kind: str, texts: Sequence[str], **options: Any
         ]
 
     return {"model": served.name, "results": await served.in_thread(results)}
-
-
-async def predict(served: Served, body: PredictBody) -> dict[str, Any]:
-    if all(isinstance(one, str) for one in body.inputs) and body.inputs:
-        return await answer(served, "predict", body.inputs)
-    predictions = await served.results("predict", body.inputs)
-    task = served.model.task
-    rows = [task.answer_json("", one) for one in predictions]
-    return {"model": served.name, "results": [{**row, "text": None} for row in rows]}
 
 
 async def score(served: Served, body: ScoreBody) -> dict[str, Any]:

@@ -266,7 +266,7 @@ async def _score(server: Server, request: Request, body: answers.ScoreBody) -> A
 
 async def _predict(server: Server, request: Request, body: answers.PredictBody) -> Any:
     tasks = {one.task for one in server.models.values()}
-    return await answers.predict(server.models.find(body.model, tasks), body)
+    return await answers.answer(server.models.find(body.model, tasks), "predict", body.inputs)
 
 
 async def _health(server: Server, request: Request, body: None) -> Any:

@@ -42,7 +42,7 @@ class Engine:
         self._changed = Condition()
         self._closing = False
         self._scheduler = Scheduler(model, self.limits)
-        self._thread = Thread(target=self._work, name="translucid engine", daemon=True)
+        self._thread = Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, on_event: OnEvent) -> Ticket:
