@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translucid.serving.markup import Alignment, Segment, split, translate_html
+from translucid.serving.markup import Alignment, Segment, joined, split, translate_html
 
 
 def unchanged(texts: list[str]) -> list[tuple[str, Alignment]]:
@@ -84,6 +84,14 @@ def test_any_text_gives_well_formed_inline_elements(html: str) -> None:
         assert _balanced(translated), (html, part)
 
 
+def test_elements_whose_words_interleave_in_the_translation_are_nested() -> None:
+    (segment,) = split("<b>one two</b> <i>three four</i>")
+    assert isinstance(segment, Segment)
+    translated = joined(segment, "1 3 2 4", [[0], [2], [1], [3]])
+    assert _balanced(translated), translated
+    assert re.sub("<.*?>", "", translated) == "1 3 2 4"
+
+
 def _segments(html: str) -> list[str]:
     results: list[str] = []
 
@@ -91,8 +99,6 @@ def _segments(html: str) -> list[str]:
         return reversed_words(texts)
 
     translate_html([html], translate)
-    from translucid.serving.markup import joined
-
     for part in split(html):
         if isinstance(part, Segment):
             ((text, aligned),) = reversed_words([part.text])
