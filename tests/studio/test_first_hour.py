@@ -139,7 +139,7 @@ def test_greedy_outputs_are_shown_beside_teacher_forcing(studio: Served, leaf: P
     opened = next(each for each in studio.library.opened.values() if each.name == "lstm")
     key = next(key for key in opened.switches if key.endswith("forget_gate=0"))
     seen(leaf, studio, "lstm", "whatif", off=key)
-    leaf.wait("document.querySelector('.freely dd')")
+    leaf.wait("document.querySelector('.freely dd')?.textContent !== '…'")
     assert "teacher forcing" in leaf.text(".freely")
     edits = Trace([], edit=dict(opened.switches[key].edit))
     texts = [

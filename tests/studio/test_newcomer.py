@@ -116,6 +116,7 @@ def test_an_address_without_a_view_opens_the_first_page(page: Page, studio: Serv
         assert "every number" in page.text(".sentence .intro")
         assert page.words(".opening-cell h2") == ["not → nicht"]
         assert page.inner.locator(".looks svg").is_visible()
+        assert "Space" not in page.text("#readout")  # no lesson is open
     page.inner.goto("about:blank")
     deep = f"http://{studio.host}/#/attention?head=2"
     assert page.see(deep).startswith("attention ")
@@ -145,9 +146,51 @@ def test_the_first_page_explains_an_unknown_word(page: Page, studio: Served) -> 
     assert "not in the model's vocabulary" in page.text(".opening-cell .says")
     assert page.words(".opening-cell .sum") == []
     assert len(page.words("#sentence .hints .chip")) >= 2
-    page.inner.click("#sentence .hints .chip >> nth=0")
-    page.changed(lambda: page.inner.click("#sentence .read"))
+    page.changed(lambda: page.inner.click("#sentence .hints .chip >> nth=0"))  # reads the text
     assert "<unk>" not in page.text(".opening-cell h2")
+
+
+# The cell that the matrix of Attention frames, and the addresses in the panel and the status bar.
+SUBJECTS = """() => {
+    const [row, col, cell] = document.querySelectorAll('.matrix rect.band, .matrix rect.cell');
+    const of = (el, name) => Number(el.getAttribute(name));
+    const place = [(of(cell, 'y') - of(col, 'y')) / of(cell, 'height'),
+                   (of(cell, 'x') - of(row, 'x')) / of(cell, 'width')].map(Math.round);
+    return [cell.style.display ? 'no frame' : place.join(', '),
+            document.querySelector('.sum').dataset.of,
+            document.querySelector('#readout .path').textContent];
+}"""
+
+
+@pytest.mark.slow
+def test_attention_frames_the_cell_that_it_explains(page: Page, studio: Served) -> None:
+    text, other = "The dog does not sleep.", "The girl sings."
+    model = tl.load("demo:translate")
+
+    def check(text: str, kind: str, row: int | None = None) -> None:
+        """row: the pinned one; without it, the matrix's largest weight is explained."""
+        point = f"{kind}.pattern"
+        page.wait("at => document.querySelector('.sum')?.dataset.of?.startsWith(at)", point)
+        weights = model.trace(text)[point][0, 0]
+        row = int(weights.max(1).values.argmax()) if row is None else row
+        cell = f"{row}, {int(weights[row].argmax())}"
+        assert page.inner.evaluate(SUBJECTS) == [
+            cell,
+            f"{point}[0, 0, {cell}]",
+            f"{point}[0, {cell}]",
+        ]
+
+    page.see(f"{studio.address}#/attention?text={text.replace(' ', '+')}&pin=tgt:2,src:4")
+    check(text, "decoder.layers.1.cross_attention", 2)
+    page.inner.click(".kinds button >> nth=0")
+    check(text, "encoder.layers.1.self_attention", 4)
+    page.inner.click(".kinds button >> nth=1")
+    check(text, "decoder.layers.1.self_attention", 2)
+    page.inner.click(".rewrite")
+    page.inner.fill("#sentence input", other)
+    page.changed(lambda: page.inner.press("#sentence input", "Enter"))
+    page.inner.mouse.move(1, 1)
+    check(other, "decoder.layers.1.self_attention")
 
 
 @pytest.mark.slow

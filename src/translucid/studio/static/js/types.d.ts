@@ -862,7 +862,7 @@ interface HeatmapOptions {
   wordSize?: string;
   fade?: number; // numbers below it are paler
   write?: (value: number) => string;
-  ring?: Step2D; // the framed cell while nothing is pointed at
+  ring?: () => Step2D; // the framed cell while nothing is pointed at
   hatched?: (i: number, j: number) => boolean | null | undefined; // whether the cell has no value
   table?: MakeTable | null; // null: no table
   read?: (i: number, j: number) => Reading;

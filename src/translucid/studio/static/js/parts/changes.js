@@ -40,7 +40,7 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
   return h(
     'div',
     field,
-    h('h3', switches.length > 1 ? `${switches.length} changes at once` : 'Changed'),
+    h('header', h('h3', switches.length > 1 ? `${switches.length} changes at once` : 'Changed'), button),
     h(
       'ul',
       switches.map(each =>
@@ -52,7 +52,6 @@ export function changes(switches, strength, { toggle, weaken, run, name = '', re
         ),
       ),
     ),
-    button,
   );
 }
 /** @type {(each: Switch, percent: number, weaken: (key: string, percent: number) => unknown) => HTMLElement[]} */

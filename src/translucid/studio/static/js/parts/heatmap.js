@@ -199,11 +199,12 @@ function pointed(box, svg, light, o, g) {
   };
   const frame = () => {
     const { row, col, exact } = highlight.cellOfKeys(highlight.activeKeys(), rowKeys, colKeys);
-    const met = at ?? o.ring ?? (exact ? [row ?? 0, col ?? 0] : null);
-    put(rowBand, row === null ? null : { y: lh + row * ch });
-    put(colBand, col === null ? null : { x: lw + col * cw });
+    const met = at ?? o.ring?.() ?? (exact ? [row ?? 0, col ?? 0] : null);
+    const [i, j] = [row === null ? null : (met?.[0] ?? row), col === null ? null : (met?.[1] ?? col)]; // cross at met
+    put(rowBand, i === null ? null : { y: lh + i * ch });
+    put(colBand, j === null ? null : { x: lw + j * cw });
     put(cross, met && { x: lw + met[1] * cw, y: lh + met[0] * ch });
-    light(row, col);
+    light(i, j);
   };
   /** @type {(place: Step2D) => string[]} */
   const keysOf = ([i, j]) => [rowKeys[i], colKeys[j]].filter(Boolean);

@@ -25,9 +25,19 @@ export function sentenceForm(run, model, act, leave) {
     field.focus();
     help();
   };
-  /** @type {(label: string, from: number, to: number, text: string) => HTMLElement} */
-  const offer = (label, from, to, text) =>
-    h('button.chip', { type: 'button', onclick: () => put(from, to, text) }, label);
+  /** @type {(label: string, from: number, to: number, text: string, then?: () => void) => HTMLElement} */
+  const offer = (label, from, to, text, then = () => {}) =>
+    h(
+      'button.chip',
+      {
+        type: 'button',
+        onclick: () => {
+          put(from, to, text);
+          then();
+        },
+      },
+      label,
+    );
   const help = api.latest(async () => {
     const text = field.value;
     const caret = field.selectionStart ?? text.length;
@@ -53,7 +63,7 @@ export function sentenceForm(run, model, act, leave) {
   }
   /** @type {(unknown: InputHelp['unknown'][number]) => HTMLElement[]} */
   const instead = ({ from, to, text, replacements }) =>
-    replacements.map(word => offer(named(word, text), from, to, word));
+    replacements.map(word => offer(named(word, text), from, to, word, () => act(field.value)));
   const idle = () =>
     h(
       'span.quiet',

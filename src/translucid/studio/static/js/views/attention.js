@@ -2,7 +2,7 @@ import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { attentionKind, isRecurrent, pointAt } from '../anatomy.js';
 import { h, m, unit, widest, range, shortened } from '../dom.js';
-import { UNIT_SCALE, twoDigits, firstWeight, fixed, num } from '../ink.js';
+import { UNIT_SCALE, twoDigits, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as highlight from '../highlight.js';
 import { go, replaceAddress, oneOf } from '../route.js';
@@ -273,6 +273,7 @@ async function drawView(stage, { model, run, params, signal }) {
       fade: moment === 'weights' ? 0.1 : undefined,
       read: reads,
       hatched: now.unseen ?? undefined,
+      ring: explained,
       table: now.coarse && now.head !== null ? exactTable : undefined,
     });
     now.needsLens = numbers.digits === undefined;
@@ -426,7 +427,14 @@ async function drawView(stage, { model, run, params, signal }) {
     if (exact && i !== null && j !== null) return [i, j];
     if (i !== null) return [i, best(w[i])];
     if (j !== null) return [best(w.map(each => each[j])), j];
-    return firstWeight(w) ?? [0, best(w[0])];
+    const top = best(w.map(largestOf));
+    return [top, best(w[top])];
+  }
+  // The cell that the panel and the status bar are about: the matrix frames it.
+  function explained() {
+    const { hover } = highlight.state;
+    const { row: i, col: j } = highlight.cellOfKeys(hover, now.rowKeys, now.colKeys);
+    return meant(i === null && j === null ? about() : hover);
   }
   // Some numbers of the head, or of the mean of all heads, in full precision.
   /** @type {(state: ShownHead, point: string, ...places: (number | string)[]) => Promise<number[]>} */
@@ -587,7 +595,7 @@ async function drawView(stage, { model, run, params, signal }) {
         digits: 2,
         fontSize: n > 3 ? 14 : 15,
         write: twoDigits,
-        ring: [q - q0, k - k0],
+        ring: () => [q - q0, k - k0],
         hatched: (r, c) => (hidden ? !Number.isFinite(hidden[r][c]) : !state.coarse && state.unseen?.(q0 + r, k0 + c)),
         rowKey: r => `${kind.rowSide}:${q0 + r}`,
         colKey: c => `${kind.colSide}:${k0 + c}`,
@@ -743,7 +751,9 @@ const meanOf = () =>
     ),
   );
 /** @type {(table: number[][]) => number} */
-const largest = table => table.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), 0);
+const largest = table => Math.max(0, ...table.map(largestOf));
+/** @type {(row: Numbers) => number} */
+const largestOf = row => Math.max(...row);
 /** @type {(row: Numbers) => number} */
 const best = row => row.indexOf(Math.max(...row));
 /** @type {(weights: number[][]) => number} */

@@ -47,7 +47,7 @@ async function drawView(stage, context) {
       bestFirst(found).map(each => tour(each, model)),
     ),
   );
-  readoutDefault({ at: ['Choose a station or a lesson; press Space for the next stop'], path: 'lesson' });
+  readoutDefault({ at: ['Choose a station or a lesson'], path: 'lesson' });
 }
 /** @type {(each: Lesson, model: Model) => HTMLElement} */
 function tour(each, model) {

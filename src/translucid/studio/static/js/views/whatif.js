@@ -390,23 +390,21 @@ async function drawView(stage, { model, run, catalogue, params, signal }) {
   // What the changed model generates; the rows above read the old translation.
   /** @type {(...runs: Run[]) => HTMLElement} */
   function freely(...runs) {
-    const line = h('div.freely', h('p.quiet', 'searching …'));
+    const written = ['as trained', 'changed'].map(name => [h('dt', name), h('dd.word', '…')]);
+    // with its final height, since the map below is drawn in what is left
+    const line = h(
+      'div.freely',
+      h(
+        'p.tail',
+        'Above, both rows read the same translation (teacher forcing). With greedy search, the model writes:',
+      ),
+      h('dl', written),
+    );
     Promise.all(runs.map(each => api.decode(each.run, { beam_size: 1 }))).then(
       found => {
         const texts = found.map(each => each.texts[0].text);
-        line.replaceChildren(
-          h(
-            'p.tail',
-            'Above, both rows read the same translation (teacher forcing). With greedy search, the model writes:',
-          ),
-          h(
-            'dl',
-            ['as trained', 'changed'].map((name, i) => [
-              h('dt', name),
-              h('dd', { class: `word${i && texts[1] !== texts[0] ? ' new' : ''}` }, texts[i] || '(nothing)'),
-            ]),
-          ),
-        );
+        written.forEach(([, text], i) => text.replaceChildren(texts[i] || '(nothing)'));
+        written[1][1].classList.toggle('new', texts[1] !== texts[0]);
       },
       error => line.replaceChildren(h('p.tail', `Greedy search: ${error.message}`)),
     );
