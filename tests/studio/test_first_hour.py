@@ -14,6 +14,7 @@ from tests.studio.trained import TEXTS, address_of, trained
 from tests.tiny.dealt import chosen
 
 from translucid.core.trace import Trace
+from translucid.data.features import Columns
 from translucid.model import Model
 from translucid.tasks.model_folder import Bundle
 
@@ -43,7 +44,8 @@ def studio() -> Iterator[Served]:
     models["rotary"] = Model(held)
     _, network = pair("regress", "mlp")
     scale = {"mean": [200_000.0], "deviation": [50_000.0]}
-    statistics = {"targets": scale}
+    columns = Columns.numbers(["x1", "x2", "x3"]).as_json()
+    statistics = {"columns": columns, "targets": scale}
     models["prices"] = Model(Bundle(network.float(), "regress", statistics=statistics))
     with serving(models) as served:
         yield served
