@@ -36,7 +36,7 @@ CONLLU = "".join(
     for n in range(20)
 )
 WALKS = {
-    "regress": Walk("houses.csv", "area,rooms,price\n" + rows(30, "{n},{m},{y}\n"), "predict",
+    "regress": Walk("houses.csv", "area,rooms,price\n" + rows(30, "4{n},{m},{y}\n"), "predict",
                     "70 2\n", "70 2", ["model.hidden=[4]"]),
     "table": Walk("churn.csv", "age,city,churned\n" + rows(30, "2{n},Ulm,yes\n3{n},Bonn,no\n"),
                   "predict", "70,Ulm\n", "70,Bonn", ["model.hidden=[4]"]),
@@ -97,8 +97,12 @@ def test_python(task: str, tmp_path: Path) -> None:
         model.predict(question)
     if task == "regress":
         assert model.predict([{"rooms": 2, "area": 70}]) == model.predict([[70, 2]])
-        for wrong in ([70, 2], [{"area": 70}], [[70, "two"]]):
-            with pytest.raises(InputError, match=r"row 1: .*row of numbers.*area, rooms\)"):
+        for wrong, message in (
+            ([70, 2], "row 1: 70 is not a row; pass a list of cells, .*area, rooms"),
+            ([{"area": 70}], "row 1: the column 'rooms' is missing; .*area, rooms"),
+            ([[70, "two"]], "row 1: rooms is 'two', but a number is needed"),
+        ):
+            with pytest.raises(InputError, match=message):
                 model.predict(wrong)
 
 
@@ -150,12 +154,31 @@ def test_a_text_in_the_place_of_a_file(tmp_path: Path) -> None:
     assert len(table.stdout.splitlines()) == 10
 
 
-def test_missing_targets_are_named_in_the_error(tmp_path: Path) -> None:
-    for cell in ("", "NA", "?"):
+def test_rows_without_a_target_are_left_out_and_named(tmp_path: Path) -> None:
+    steps = ["model.hidden=[4]", "training.steps=2", "training.device=cpu"]
+    for n, cell in enumerate(("", "NA", "?")):
         (tmp_path / "a.csv").write_text(
             "area,rooms,price\n" + rows(9, "{n},{m},{y}\n") + f"1,2,{cell}\n", "utf-8"
         )
-        answer = run("train", "regress", "--train", "a.csv", cwd=tmp_path)
-        assert answer.returncode == 2
-        assert "a.csv:11: column 3 ('price') is" in answer.stderr
-        assert "value is missing: fill it in" in answer.stderr
+        words = ["train", "regress", "--train", "a.csv", "--out", f"run{n}", *steps]
+        answer = run(*words, cwd=tmp_path)
+        assert answer.returncode == 0, answer.stderr
+        assert "a.csv: 9 records" in answer.stderr
+        assert "1 without an output, left out (first: line 11)" in answer.stderr
+
+
+def test_a_row_with_a_column_that_is_not_read(tmp_path: Path) -> None:
+    """The first column numbers the rows. A row with all columns is read however it is written."""
+    (tmp_path / "a.csv").write_text("house,rooms,price\n" + rows(30, "{n},{m},{y}\n"), "utf-8")
+    steps = ["model.hidden=[4]", "training.steps=2", "training.device=cpu"]
+    trained = run("train", "regress", "--train", "a.csv", "--out", "run", *steps, cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "house: ignored" in trained.stderr
+    lines = ["2", "70 2", "70,2", "70\t2", "70;2"]
+    answer = run("predict", "run", stdin="\n".join(lines) + "\n", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert len(answer.stdout.splitlines()) == len(lines)
+    assert len(set(answer.stdout.splitlines())) == 1
+    wrong = run("predict", "run", stdin="1 2 3\n", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "rooms is '1 2 3', but a number is needed" in wrong.stderr

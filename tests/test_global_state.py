@@ -137,7 +137,7 @@ def _files(task: str, folder: Path) -> list[str]:
         "language": {"a.txt": PAIRS[0]},
         "classify": {"a.tsv": "".join(f"good\t{text}\n" for text in TEXTS)},
         "tag": {"a.conll": "the O\ndog B-PER\nsees O\n\nthe O\nbird B-PER\n\n"},
-        "regress": {"a.csv": "a,b,c,y\n0.5,1,-2,1\n1,2,3,0\n"},
+        "regress": {"a.csv": "x1,x2,x3,y\n0.5,1,-2,1\n1,2,3,0\n"},
     }[task]
     for name, text in held.items():
         (folder / name).write_text(text, "utf-8")

@@ -52,7 +52,10 @@ def train_those_that_write(out: Path) -> None:
     try:
         write(GOOD["translate"] | GOOD["language"])
         pair = ["--train", "a.en", "--train", "a.de"]
-        taught = ["training.steps=60", "training.warmup=5", "training.learning_rate=0.01"]
+        taught = [
+            "model.dropout=0.3", "training.steps=60", "training.warmup=5",
+            "training.learning_rate=0.01",
+        ]  # fmt: skip
         for name, words in {
             "one": ["translate", *pair, "decoding.beam_size=3", "decoding.alpha=0.5", *taught],
             "two": ["translate", *pair, "tokenizer.folder=one/best/tokenizer", "training.seed=1"],

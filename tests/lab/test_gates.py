@@ -104,7 +104,8 @@ test_rules = rule_test(
         ],
         "C29": [
             (stored(), "supported"),
-            (stored(input_gate_open=1.0), "refuted"),
+            (stored(input_gate_open=1.0), "undecided"),  # no loss at all is at the bar
+            (stored(accuracy=0.95, input_gate_open=1.0), "refuted"),  # an open gate helps
             (stored(other_candidate=0.1), "refuted"),
             (stored(other_input_gate=0.1), "refuted"),
             (stored(input_gate_open=0.98, spread=0.01), "supported"),  # by any amount

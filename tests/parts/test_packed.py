@@ -142,7 +142,8 @@ def test_int8(
     # Output by output: one of large weights must not hide one of small ones.
     usual = x.norm() * linear.weight.detach().norm(dim=1) / inputs**0.5 + 1e-5  # (outputs,)
     assert ((found - hand).norm(dim=0) <= 0.01 * usual).all()
-    assert ((found - exact).norm(dim=0) <= 0.04 * usual).all()
+    # With 7 bits instead of 8, steps are twice as large.
+    assert ((found - exact).norm(dim=0) <= 0.04 * 255 / levels * usual).all()
 
 
 def test_the_product_of_4_bits_is_found_where_it_is() -> None:

@@ -28,7 +28,8 @@ def model(task: Any, family: str = "transformer", **keys: Any) -> Model:
     names = {"translate": ("source", "target"), "regress": ()}.get(task, ("tokenizer",))
     tokenizers: dict[str, Tokenizer] = {each: getattr(made, each) for each in names}
     labels = {"classify": LABELS, "tag": TAGS}.get(task, [])
-    return Model(Bundle(network.float(), task, tokenizers, tuple(labels)))
+    statistics = {"columns": made.columns.as_json()} if task == "regress" else {}
+    return Model(Bundle(network.float(), task, tokenizers, tuple(labels), statistics=statistics))
 
 
 def run(task: str, **keys: Any) -> tuple[Library, Run]:

@@ -96,6 +96,6 @@ def test_an_empty_row_of_numbers_is_refused(tmp_path: Path) -> None:
     train_recipe(parse(values), tmp_path / "run", quiet=True)
     model = tl.load(tmp_path / "run")
     for lines in ([""], ["0.5", ""], ["", "0.5"]):
-        with pytest.raises(tl.TranslucidError, match="takes 1 number, but the input '' has 0"):
+        with pytest.raises(tl.TranslucidError, match="0 cells, but this model reads 1"):
             model.predict(lines)
     assert model.predict([]) == []

@@ -552,7 +552,7 @@ def solutions_with_few_digits(cache: dict[str, Solution] = {}) -> dict[str, Solu
         ("attention", {"mask": "1 1"}, "mask is 1 x 2: .*each of the 3 keys"),
         ("attention", {"mask": "1 1 2"}, "mask: 2 is not allowed"),
         ("attention", {"target": "1 2"}, "target is 1 x 2: the output has 3 x 2.*must be 3 x 2"),
-        ("attention", {"target": X, "heads": 1}, "one head; omit heads"),
+        ("attention", {"target": X, "heads": 1}, "target is 3 x 2: the output has 3 x 4"),
         ("multihead", {"wq": "1 0; 0 1 | 1; 0"}, "wq: head 2 is 2 x 1, but head 1 is 2 x 2"),
         ("multihead", {"wq": "1; 0 | 0; 1", "x": X, "heads": 1}, "matrices for 2 heads"),
         ("attention", {"x": X, "q": X}, "either q, k and v, or x"),

@@ -73,7 +73,9 @@ def serve(
     device: o.Device = "auto",
     precision: o.InPrecision = "auto",
 ) -> None:
-    """Serve models over HTTP, with the APIs of OpenAI and LibreTranslate.
+    """Answer requests over HTTP.
+
+    Clients may use the APIs of OpenAI and LibreTranslate; /docs lists all endpoints.
 
     Example: translucid serve
 

@@ -439,11 +439,25 @@ class Columns:
         line, cells = line.strip(" "), list[str]()
         for mark in (",", "\t", ";", " "):
             cells = next(csv.reader(io.StringIO(line), delimiter=mark, skipinitialspace=True), [])
-            if len(cells) in (len(self.ids), len(self.columns)):
+            if len(cells) in (len(self.ids), len(self.columns)) and self._is_split(cells):
                 return cells
         cells = next(csv.reader(io.StringIO(line)), [])
         self.cells_of(cells, None, where)
         return cells
+
+    def _is_split(self, cells: Sequence[str]) -> bool:
+        """Whether cells are not just a line without the mark that separates them. If the model
+        reads only one of several columns, "70 2" is a row of two cells, not a number."""
+        if len(cells) > 1 or len(self.columns) == 1:
+            return True
+        column = self.used[0]
+        value = column.value(cells[0])
+        try:
+            if value is not None:
+                column.values(value)
+        except ValueError:
+            return False
+        return True
 
     def line(self, row: Sequence[object], header: Sequence[Id] | None) -> str:
         """A row as one line that `parse` reads."""

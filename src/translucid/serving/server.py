@@ -28,7 +28,8 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class ServingProtocol(PatientProtocol):
     """uvicorn's protocol with a deadline for headers, for many connections."""
 
-    most = CONNECTIONS
+    def most_connections(self) -> int:
+        return CONNECTIONS
 
 
 def is_loopback(host: str) -> bool:

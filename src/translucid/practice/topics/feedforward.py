@@ -172,7 +172,7 @@ CROSS_ENTROPY = Topic(
     (*_SOFTMAX_PARTS, Part("loss", r"the loss $L$", lambda v: -np.log(v.p[v.k - 1]), "loss")),
     (
         *(s for s in _WRONG_SOFTMAX if s.name != "exp-of-sum"),
-        slip("no-minus", "The loss is minus the logarithm.", loss=lambda v: np.log(v.p[v.k - 1])),
+        slip("plus-log", "The loss is minus the logarithm.", loss=lambda v: np.log(v.p[v.k - 1])),
         slip("log-2", "Use the natural logarithm.", loss=lambda v: -np.log2(v.p[v.k - 1])),
         slip("log-10", "Use the natural logarithm.", loss=lambda v: -np.log10(v.p[v.k - 1])),
         slip(
@@ -199,7 +199,7 @@ CROSS_ENTROPY = Topic(
              loss=lambda v: -np.log(1 - v.p[v.k - 1])),
         slip("inverse", "Take the logarithm; 1/p is the perplexity.",
              loss=lambda v: 1 / v.p[v.k - 1]),
-        slip("mean", "There is one example: do not divide by the number of entries.",
+        slip("divided", "There is one example: do not divide by the number of entries.",
              loss=lambda v: -np.log(v.p[v.k - 1]) / 3),
     ),
 )  # fmt: skip

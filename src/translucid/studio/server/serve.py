@@ -30,12 +30,11 @@ TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length
 class PatientProtocol(H11Protocol):
     """uvicorn's protocol with a deadline for headers; uvicorn itself would wait forever."""
 
-    most = MOST
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        if len(self.connections) > self.most_connections():
             transport.abort()
         else:
             self._watch()
@@ -51,6 +50,9 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         super().connection_lost(exc)
+
+    def most_connections(self) -> int:
+        return MOST
 
     def _watch(self) -> None:
         """Run the deadline timer while the headers of a request are incomplete."""

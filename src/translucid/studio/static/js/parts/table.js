@@ -80,6 +80,15 @@ export const grid = (rows, columns, values, corner) => ({
   rows: values.map((row, i) => [rows?.[i] ?? String(i), ...row]),
 });
 
+/**
+ * The head of a row; a plain cell for a formula, which is no text for screen readers.
+ * @type {(content: Content) => HTMLElement}
+ */
+export const rowHead = content => {
+  const head = h('th', { scope: 'row' }, content);
+  return head.querySelector('math') || !head.textContent ? h('td', content) : head;
+};
+
 // A sum, one line per step, numbers in one column. kind: an additional class.
 /** @type {(rows: Content[][], kind?: string) => HTMLElement} */
 export const sumTable = (rows, kind) =>
@@ -89,13 +98,7 @@ export const sumTable = (rows, kind) =>
     h(
       'tbody',
       rows.map(([what, value, how, strong]) =>
-        h(
-          'tr',
-          { class: strong ? 'strong' : null },
-          h('th', { scope: 'row' }, what),
-          h('td.extra', how ?? ''),
-          h('td.n', value),
-        ),
+        h('tr', { class: strong ? 'strong' : null }, rowHead(what), h('td.extra', how ?? ''), h('td.n', value)),
       ),
     ),
   );

@@ -5,6 +5,7 @@ import * as api from '../api.js';
 import { address as here, replaceAddress } from '../route.js';
 import { copy, notice, readout } from '../readout.js';
 import { pointOf } from '../anatomy.js';
+import { rowHead } from './table.js';
 import { rowName } from './token.js';
 
 const INFIX = ['+', '-', '·', '/', '^', '<=', '<', '>'];
@@ -200,7 +201,7 @@ export function termsPanel(run, root) {
   // The addresses are below, over the whole width.
   /** @type {(name: Content, value: Content, addresses?: string) => Content[]} */
   const row = (name, value, addresses) => [
-    h('tr', h('th', { scope: 'row' }, name), h('td.n', value)),
+    h('tr', rowHead(name), h('td.n', value)),
     addresses ? h('tr.below', h('td.addresses', { colspan: 2 }, addresses)) : null,
   ];
   /** @type {(opened: OpenedNumber, one: Expression) => Content[]} */
