@@ -64,6 +64,9 @@ def test_a_column_named_as_an_identifier_is_ignored() -> None:
 def test_years_and_the_only_column_are_not_row_numbers() -> None:
     years = [str(1990 + n) for n in MANY]
     assert kind_of(years, "year") == "number"
+    counted = [str(n) for n in MANY]
+    assert [kind_of(counted, name) for name in ("day", "Weeks", "lag_hours")] == ["number"] * 3
+    assert [kind_of(counted, name) for name in ("place", "cut", "")] == ["ignore"] * 3
     places = [f"t.csv:{line}" for line in MANY]
     (column,) = learn(("x",), [(str(n),) for n in MANY], places, Choices()).columns
     assert column.kind == "number"

@@ -42,6 +42,9 @@ YES_NO = (
     ("oui", "non"), ("si", "no"), ("sí", "no"),
 )  # fmt: skip
 IDENTIFIER = re.compile(r"((.*[_ .-])?(id|uuid|guid|index|nr|row))|(.*[a-z]I[dD])")
+TIME = re.compile(
+    r"(.*[_ .-])?(second|minute|hour|day|week|month|quarter|year|time|age|step|t)s?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -146,15 +149,16 @@ class _Learner:
         """Whether the column numbers the rows. Its cells must be different integers, and there must
         be enough of them. In addition, either they count from 0 or 1 with few gaps, or the column
         has the name of an identifier, such as id. A column that the user chose, or the only one, is
-        not an identifier."""
+        not an identifier, nor is a count of days or other times."""
         if self.choices.named:
             return False
         values = [float(text) for text in self.texts if text.lstrip("-").isdigit()]
         if len(values) < max(len(self.texts), FEW_ROWS) or len(set(values)) < len(values):
             return False
         begins = min(values) in (0, 1) and max(values) < 2 * len(values)
-        counts = begins and values == sorted(values)
-        return counts or IDENTIFIER.fullmatch(title(self.column)) is not None
+        name = title(self.column)
+        counts = begins and values == sorted(values) and TIME.fullmatch(name) is None
+        return counts or IDENTIFIER.fullmatch(name) is not None
 
     def _number(self) -> Any:
         for text, at in zip(self.texts, self.where, strict=True):
