@@ -18,6 +18,7 @@ from translucid.studio.lesson_answers import refuse
 from translucid.studio.lesson_run import LessonRun
 from translucid.studio.library import Library
 from translucid.studio.server.app import STATIC
+from translucid.studio.terms import first_weight
 
 UNKNOWN = "I eat a big pizza."
 WEIGHTS = "decoder.layers.1.cross_attention.pattern"
@@ -168,12 +169,12 @@ def test_attention_frames_the_cell_that_it_explains(page: Page, studio: Served) 
     model = tl.load("demo:translate")
 
     def check(text: str, kind: str, row: int | None = None) -> None:
-        """row: the pinned one; without it, the matrix's largest weight is explained."""
+        """row: the pinned one; without it, a weight is explained whose sum is not exp(0)."""
         point = f"{kind}.pattern"
         page.wait("at => document.querySelector('.sum')?.dataset.of?.startsWith(at)", point)
         weights = model.trace(text)[point][0, 0]
-        row = int(weights.max(1).values.argmax()) if row is None else row
-        cell = f"{row}, {int(weights[row].argmax())}"
+        place = first_weight(weights) if row is None else (row, int(weights[row].argmax()))
+        cell = ", ".join(map(str, place))
         assert page.inner.evaluate(SUBJECTS) == [
             cell,
             f"{point}[0, 0, {cell}]",

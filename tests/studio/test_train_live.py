@@ -166,7 +166,8 @@ def test_a_training_is_followed_stopped_and_looked_at_again(page: Page, tmp_path
     assert inked(page, ".curve canvas") > 200  # it stays readable
     assert "in training" not in page.text("body")  # nor does the sentence say so
     # Keys draw the view again, from what came before the server stopped; the bar knows the end.
-    for key in ("d", "d", "2", "p", "p"):
+    train_key = str(1 + page.words(".views a").index("Train"))
+    for key in ("d", "d", train_key, "p", "p"):
         page.inner.evaluate("document.activeElement.blur()")
         page.changed(lambda key=key: page.inner.keyboard.press(key))
         assert inked(page, ".curve canvas") > 200, key

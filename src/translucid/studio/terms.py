@@ -120,13 +120,13 @@ def shown_first(run: Run) -> Iterator[str]:
         if name.endswith(".pattern") and len(shape) in (3, 4):
             heads = [(0, head) for head in range(shape[1])] if len(shape) == 4 else [(0,)]
             for head in heads:
-                yield written(name, (*head, *_first_weight(values[head])))
+                yield written(name, (*head, *first_weight(values[head])))
         else:
             leading = tuple(0 for _ in shape[:-1])
             yield written(name, (*leading, int(values[leading].abs().argmax())))
 
 
-def _first_weight(weights: Tensor) -> tuple[int, int]:
+def first_weight(weights: Tensor) -> tuple[int, int]:
     """The row and column on which a page opens, like firstWeight in static/js/ink.js: the largest
     weight that is not the maximum of its row, or else the maximum of the first row."""
     tops = weights.argmax(-1, keepdim=True)

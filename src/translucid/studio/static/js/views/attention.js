@@ -2,7 +2,7 @@ import { choice, panelHead } from '../parts/controls.js';
 import { onKeys } from '../keyboard.js';
 import { attentionKind, isRecurrent, pointAt } from '../anatomy.js';
 import { h, m, unit, widest, range, shortened } from '../dom.js';
-import { UNIT_SCALE, twoDigits, fixed, num } from '../ink.js';
+import { UNIT_SCALE, twoDigits, firstWeight, fixed, num } from '../ink.js';
 import * as api from '../api.js';
 import * as highlight from '../highlight.js';
 import { go, replaceAddress, oneOf } from '../route.js';
@@ -427,8 +427,7 @@ async function drawView(stage, { model, run, params, signal }) {
     if (exact && i !== null && j !== null) return [i, j];
     if (i !== null) return [i, best(w[i])];
     if (j !== null) return [best(w.map(each => each[j])), j];
-    const top = best(w.map(largestOf));
-    return [top, best(w[top])];
+    return firstWeight(w) ?? [0, best(w[0])];
   }
   // The cell that the panel and the status bar are about: the matrix frames it.
   function explained() {
@@ -751,9 +750,7 @@ const meanOf = () =>
     ),
   );
 /** @type {(table: number[][]) => number} */
-const largest = table => Math.max(0, ...table.map(largestOf));
-/** @type {(row: Numbers) => number} */
-const largestOf = row => Math.max(...row);
+const largest = table => Math.max(0, ...table.map(row => Math.max(...row)));
 /** @type {(row: Numbers) => number} */
 const best = row => row.indexOf(Math.max(...row));
 /** @type {(weights: number[][]) => number} */
