@@ -33,6 +33,8 @@ let topics = [];
 /** @type {PracticeState} */
 let now;
 let turn = 0; // counts the exercises that were requested
+/** @type {(error: unknown) => void} */
+let explain; // says in the exercise on the page why another one cannot be shown
 /** @type {(exercise: Exercise) => PracticeState} */
 const begin = exercise => ({
   exercise,
@@ -89,6 +91,7 @@ async function drawView(stage, { params }) {
   readoutDefault({ at: ['Practice'], path: 'exercises with checked answers' });
   try {
     topics = await api.topics();
+    box.append(topicList(box));
     const asked = named(params.get('exercise')) ?? now?.exercise;
     await showExercise(box, asked?.topic ?? topics[0].name, asked?.seed ?? Math.floor(SEEDS * Math.random()));
   } catch (error) {
@@ -119,6 +122,22 @@ async function showExercise(box, topic, seed, focus = false) {
   focus ? input.focus() : back();
 }
 
+// The list of topics, which is kept while the exercises below it change.
+/** @type {(box: HTMLElement) => HTMLElement} */
+const topicList = box =>
+  h(
+    'header.row',
+    field(
+      'Topic',
+      select(
+        'Topic',
+        topics.map(({ name, title }) => ({ key: name, text: title })),
+        null,
+        name => showExercise(box, name, now.exercise.seed).catch(error => explain(error)),
+      ),
+    ),
+    h('p.quiet.score'),
+  );
 /** @type {(box: HTMLElement) => HTMLInputElement} */
 function drawExercise(box) {
   const { exercise } = now;
@@ -154,22 +173,13 @@ function drawExercise(box) {
   const way = h('ol.way', { 'aria-label': 'Steps' });
   const hints = h('ul.hints', { 'aria-label': 'Hints', 'aria-live': 'polite' });
   const worked = h('div.worked');
-  const points = h('p.quiet.score');
+  const list = /** @type {HTMLSelectElement} */ (box.querySelector('select'));
+  const points = /** @type {HTMLElement} */ (box.querySelector('.score'));
+  list.value = topic;
+  explain = failed;
 
-  box.replaceChildren(
-    h(
-      'header.row',
-      field(
-        'Topic',
-        select(
-          'Topic',
-          topics.map(({ name, title }) => ({ key: name, text: title })),
-          topic,
-          name => showExercise(box, name, seed).catch(failed),
-        ),
-      ),
-      points,
-    ),
+  for (const old of [...box.children].slice(1)) old.remove(); // the list stays, for who types in it
+  box.append(
     h(
       'section.panel',
       { 'aria-label': 'Exercise' },
