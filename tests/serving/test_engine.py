@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from translucid.core.errors import InputError, TranslucidError
+from translucid.fast import cpu_kernels
 from translucid.generate import SamplingConfig
 from translucid.generate.decoded import Decoded
 from translucid.generate.word_constraints import WordConstraints
@@ -207,7 +208,12 @@ def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:
                 assert choice.top[0][0] == choice.token
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.2), ("bfloat16", 0.1)])
+# torch rounds the inputs of all rows with one scale, and to 7 bits on some processors; the kernels
+# round every row with its own.
+INT8 = 0.005 if cpu_kernels.available() else 0.2
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("int8", INT8), ("bfloat16", 0.1)])
 def test_log_probabilities_in_other_precisions(precision: Any, tolerance: float) -> None:
     """Other rows in the batch change the order of sums, and so the rounding to bfloat16 or 8 bits.
     The texts are only equal unless two tokens are almost as probable."""
