@@ -1423,6 +1423,7 @@ interface DrawnHead extends ShownHead {
   around?: { n: number; labels: number; size: number }; // of the lens
 }
 interface AttentionKind {
+  tells: string; // one sentence
   name: string;
   note?: string;
   rows: Side;

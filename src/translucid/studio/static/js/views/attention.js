@@ -20,9 +20,31 @@ import { attendsTo, rowName } from '../parts/token.js';
 
 /** @type {Record<string, AttentionKind>} */
 const KINDS = {
-  encoder: { name: 'Encoder self', rows: 'source', cols: 'source', rowSide: 'src', colSide: 'src' },
-  decoder: { name: 'Decoder self', note: 'causal', rows: 'target', cols: 'target', rowSide: 'tgt', colSide: 'tgt' },
-  cross: { name: 'Cross', rows: 'target', cols: 'source', rowSide: 'tgt', colSide: 'src' },
+  encoder: {
+    name: 'Encoder self',
+    tells: 'Each word of the input attends to all of them.',
+    rows: 'source',
+    cols: 'source',
+    rowSide: 'src',
+    colSide: 'src',
+  },
+  decoder: {
+    name: 'Decoder self',
+    note: 'causal',
+    tells: 'Each word of the output attends to itself and the words before it.',
+    rows: 'target',
+    cols: 'target',
+    rowSide: 'tgt',
+    colSide: 'tgt',
+  },
+  cross: {
+    name: 'Cross',
+    tells: 'Each word of the output attends to the input.',
+    rows: 'target',
+    cols: 'source',
+    rowSide: 'tgt',
+    colSide: 'src',
+  },
 };
 const MOMENTS = [
   ['scores', 'scores'],
@@ -166,10 +188,11 @@ async function drawView(stage, { model, run, params, signal }) {
         kind => change({ kind, moment: 'weights' }, 'kind'),
         { kind: 'kinds' },
       ),
+      h('p.quiet', KINDS[at.kind].tells),
     );
     if (!one)
       left.append(
-        h('h3.gridname', 'Layers by heads', h('span.of')),
+        h('h3.gridname', 'Layers by heads, from 0', h('span.of')),
         h(
           'div.headgrids',
           headGrid(small, {
