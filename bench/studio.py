@@ -6,7 +6,7 @@ heads.
 Saves an untrained model, starts `translucid explore` on it, opens the page in Chromium and visits
 its views. Prints the table of docs/explanation/studio.md: the time to the first paint; for each
 view, the time to draw it for the first time and again, and its bytes and nodes; and the delay of a
-hover. Needs the packages of the extras `web` and `dev`, and Chromium.
+hover. Needs the packages of the extra `web` and the group `dev`, and Chromium.
 """
 
 import argparse

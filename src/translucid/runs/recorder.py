@@ -189,7 +189,7 @@ class Recorder:
         if isinstance(error, Interrupted):
             end["end"] = "interrupted"
         elif error is not None:
-            end |= {"end": "failed", "why": f"{error or type(error).__name__}"[:500]}
+            end |= {"end": "failed", "why": (str(error) or type(error).__name__)[:500]}
         with suppress(Exception):  # a full disk may have ended the run
             write_line(self._steps, json.dumps(end, ensure_ascii=False))
         for file in (self._steps, self._probes):

@@ -185,7 +185,7 @@ class Request:
             own.append(constraints.forbid([self.tokenizer.eos_id]))
         return [*own, *(constraint for _, constraint in self.named_constraints)]
 
-    def settings(self) -> Hashable:
+    def settings(self) -> tuple[Hashable, ...] | None:
         """Equal for requests whose rows may share one search. None: this one needs its own, since
         a constraint depends on where its text starts, or a search tree is kept."""
         job, config = self.job, self.config
