@@ -1,4 +1,4 @@
-"""Faults of clients and overload: nobody waits for others' mistakes, and nothing is lost."""
+"""Faults of clients: they are refused with a reason, and other requests do not wait for them."""
 
 import json
 import socket
