@@ -82,6 +82,7 @@ class Engine:
         """
         if kind not in KINDS:
             raise InputError(f"kind = {kind!r}: must be one of {', '.join(KINDS)}")
+        self._check_sizes([*texts, *(targets or ())])
         questions = Questions(kind, list(texts), targets, options)
         return self._accept(Ticket(questions, on_event, deadline))
 
@@ -119,6 +120,26 @@ class Engine:
             self._changed.notify_all()
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def _check_sizes(self, texts: Sequence[Any]) -> None:
+        """Raise InputError for texts that would take very long: unlike those to generate, they are
+        read as a whole, and the time grows with the square of their length."""
+        most, total = self.limits.text_tokens, self.limits.cache_tokens
+        strings = [text for text in texts if isinstance(text, str)]
+        sizes = [len(text.encode()) for text in strings]  # a token has at least one byte
+        if max(sizes, default=0) > most or sum(sizes) > total:
+            tokenizers = self.model.tokenizers.values()
+            sizes = [
+                max((len(one.encode(text)) for one in tokenizers), default=0) for text in strings
+            ]
+        if max(sizes, default=0) > most:
+            raise InputError(
+                f"a text has {max(sizes):,} tokens, above the limit of {most:,}; send shorter texts"
+            )
+        if sum(sizes) > total:
+            raise InputError(
+                f"the texts have {sum(sizes):,} tokens, above the limit of {total:,}; send fewer"
+            )
 
     def _accept(self, ticket: Ticket) -> Ticket:
         ticket.on_end = self._scheduler.ended
