@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tests.studio.browser import Page
+from tests.studio.serving import TEXT, model
 
 import translucid as tl
 from translucid.core.trace import Edit
@@ -85,15 +86,32 @@ EDITS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+ROTARY = {"positions": "rotary"}
+# Configurations that no shipped model has.
+TINY: list[tuple[str, dict[str, Any]]] = [
+    ("translate-lstm", {"layers": 2, "hidden": 10, "tied": False, "head_bias": True}),
+    ("translate-lstm", {"bidirectional": True, "encoder_hidden": 7, "layers": 2}),
+    ("tag-lstm", {"cell": "rnn", "layers": 2, "hidden": 9, "bidirectional": True}),
+    ("translate-transformer", ROTARY | {"decoder_layers": 1, "embedding_scale": False}),
+    (
+        "language-transformer",
+        ROTARY
+        | {"rotary_base": 500.0, "tied": False, "d_ff": None, "heads": 4, "activation": "tanh"},
+    ),
+]
+
+
 class Files(SimpleHTTPRequestHandler):
     """The package's files, an empty page, and the module of this test."""
 
+    own: Path  # the folder of the test's own models
+
     def translate_path(self, path: str) -> str:
-        return (
-            str(HERE / "local_models.js")
-            if path == "/local_models.js"
-            else super().translate_path(path)
-        )
+        if path == "/local_models.js":
+            return str(HERE / "local_models.js")
+        if path.startswith("/own/"):
+            return str(self.own / path.removeprefix("/own/"))
+        return super().translate_path(path)
 
     def do_GET(self) -> None:
         if self.path != "/":
@@ -109,10 +127,11 @@ class Files(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     def files(*args: Any) -> Files:
         return Files(*args, directory=str(PACKAGE))
 
+    Files.own = tmp_path_factory.mktemp("models")
     Files.extensions_map = {**Files.extensions_map, ".js": "text/javascript"}
     server = ThreadingHTTPServer(("127.0.0.1", 0), files)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -135,7 +154,7 @@ def ask(page: Page, address: str, function: str, name: str, *given: Any) -> Any:
         page.inner.goto(address)
     return page.inner.evaluate(
         "async ([name, given]) => (await import('/local_models.js'))[name](...given)",
-        [function, [f"/data/shipped_models/{name}/best", *given]],
+        [function, [name if "/" in name else f"/data/shipped_models/{name}/best", *given]],
     )
 
 
@@ -172,6 +191,20 @@ def test_every_point_equals_pytorch(leaf: Page, address: str, name: str) -> None
         compare(run_in_page(leaf, address, name, reading, {}), reading)
 
 
+@pytest.mark.parametrize(("family", "keys"), TINY)
+def test_other_sizes_equal_pytorch(
+    leaf: Page, address: str, family: str, keys: dict[str, Any]
+) -> None:
+    name = "-".join((family, *keys))
+    tiny = model(family, **keys)
+    torch.manual_seed(5)
+    for weight in tiny.network.parameters():  # some are initialised with 0
+        torch.nn.init.normal_(weight, std=0.3)
+    tiny.save(Files.own / name)
+    reading = tiny.trace(TEXT)
+    compare(run_in_page(leaf, address, f"/own/{name}", reading, {}), reading)
+
+
 def as_edit(change: Any) -> Edit:
     """The edit for Python that local_models.js has from the same description."""
     if isinstance(change, float):
@@ -190,15 +223,17 @@ def as_edit(change: Any) -> Edit:
 
 @pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
 def test_an_edit_equals_pytorchs(leaf: Page, address: str, name: str, edit: dict[str, Any]) -> None:
-    model, text = demo(name), TEXTS[name][1]
-    plain, generator = model.trace(text), torch.Generator().manual_seed(3)
+    shipped, text = demo(name), TEXTS[name][1]
+    plain, generator = shipped.trace(text), torch.Generator().manual_seed(3)
     described = {}
     for glob, change in edit.items():
         if change == "random":
             values = torch.randn(plain[glob].shape, generator=generator)
             change = {"shape": list(values.shape), "values": values.flatten().tolist()}
         described[glob] = change
-    reading = model.trace(text, edit={glob: as_edit(change) for glob, change in described.items()})
+    reading = shipped.trace(
+        text, edit={glob: as_edit(change) for glob, change in described.items()}
+    )
     for glob in described:
         names = reading.names(glob.partition("@")[0])
         assert any(not torch.equal(reading[at], plain[at]) for at in names), glob

@@ -24,7 +24,7 @@ export function map(x, f) {
   for (let i = 0; i < y.length; i++) y[i] = f(x.values[i]);
   return new Tensor(x.shape, y);
 }
-// A function of the values of two tensors at the same place. If the last axis of y has length 1, y is repeated along it.
+// A function of the values of two tensors at the same place. A last axis of y of length 1 is repeated.
 /** @type {(x: Tensor, y: Tensor, f: (a: number, b: number) => number) => Tensor} */
 export function zip(x, y, f) {
   const each = x.values.length / y.values.length; // 1, or the width
