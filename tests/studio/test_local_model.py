@@ -1,26 +1,16 @@
 """The models that run in the page compute what PyTorch computes, at every trace point."""
 
 import base64
-import threading
-from collections.abc import Iterator
-from functools import cache
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.studio.browser import Page
+from tests.studio.local_page import Files, as_edit, ask, demo, some
 from tests.studio.serving import TEXT, model
 
-import translucid as tl
-from translucid.core.trace import Edit
-from translucid.data import shipped_models
-from translucid.model import Model
 from translucid.see.reading import Reading
 
-HERE = Path(__file__).parent
-PACKAGE = Path(tl.__file__).parent
 CLOSE = 1e-4
 # By model, a short text and one with unknown words.
 TEXTS = {
@@ -33,11 +23,6 @@ TEXTS = {
     "translate": ("The dog sleeps.", "The zorp that the children read is not boring quux."),
     "translate-lstm": ("The dog sleeps.", "The zorp that the children read is not boring quux."),
 }
-
-
-def some(*index: int | None, value: float) -> dict[str, Any]:
-    """An edit of the values at an index of the leading axes; None: all."""
-    return {"index": list(index), "value": value}
 
 
 LSTM = "encoder.recurrent.layers.0.lstm"
@@ -101,69 +86,12 @@ TINY: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-class Files(SimpleHTTPRequestHandler):
-    """The package's files, an empty page, and the module of this test."""
-
-    own: Path  # the folder of the test's own models
-
-    def translate_path(self, path: str) -> str:
-        if path == "/local_models.js":
-            return str(HERE / "local_models.js")
-        if path.startswith("/own/"):
-            return str(self.own / path.removeprefix("/own/"))
-        return super().translate_path(path)
-
-    def do_GET(self) -> None:
-        if self.path != "/":
-            return super().do_GET()
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(b'<!doctype html><link rel="icon" href="data:,">')
-        return None
-
-    def log_message(self, *words: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    def files(*args: Any) -> Files:
-        return Files(*args, directory=str(PACKAGE))
-
-    Files.own = tmp_path_factory.mktemp("models")
-    Files.extensions_map = {**Files.extensions_map, ".js": "text/javascript"}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), files)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join(300)
-        server.server_close()
-
-
-@cache
-def demo(name: str) -> Model:
-    return tl.load(shipped_models.BEGIN + name)
-
-
-def ask(page: Page, address: str, function: str, name: str, *given: Any) -> Any:
-    if page.inner.url != address:
-        page.inner.goto(address)
-    return page.inner.evaluate(
-        "async ([name, given]) => (await import('/local_models.js'))[name](...given)",
-        [function, [name if "/" in name else f"/data/shipped_models/{name}/best", *given]],
-    )
-
-
 def run_in_page(
-    page: Page, address: str, name: str, reading: Reading, edit: dict[str, Any]
+    page: Page, local: str, name: str, reading: Reading, edit: dict[str, Any]
 ) -> dict[str, Any]:
     """Every trace point of the same run in the page, in order."""
     inputs = {key: value[0].tolist() for key, value in reading.example.batch.inputs.items()}
-    points = ask(page, address, "run", name, inputs, edit)
+    points = ask(page, local, "run", name, inputs, edit)
     return {
         at: torch.frombuffer(bytearray(base64.b64decode(values)), dtype=torch.float32).reshape(
             shape
@@ -185,15 +113,15 @@ def compare(here: dict[str, Any], reading: Reading, *, relative: bool = False) -
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_point_equals_pytorch(leaf: Page, address: str, name: str) -> None:
+def test_every_point_equals_pytorch(leaf: Page, local: str, name: str) -> None:
     for text in TEXTS[name]:
         reading = demo(name).trace(text)
-        compare(run_in_page(leaf, address, name, reading, {}), reading)
+        compare(run_in_page(leaf, local, name, reading, {}), reading)
 
 
 @pytest.mark.parametrize(("family", "keys"), TINY)
 def test_other_sizes_equal_pytorch(
-    leaf: Page, address: str, family: str, keys: dict[str, Any]
+    leaf: Page, local: str, family: str, keys: dict[str, Any]
 ) -> None:
     name = "-".join((family, *keys))
     tiny = model(family, **keys)
@@ -202,27 +130,11 @@ def test_other_sizes_equal_pytorch(
         torch.nn.init.normal_(weight, std=0.3)
     tiny.save(Files.own / name)
     reading = tiny.trace(TEXT)
-    compare(run_in_page(leaf, address, f"/own/{name}", reading, {}), reading)
-
-
-def as_edit(change: Any) -> Edit:
-    """The edit for Python that local_models.js has from the same description."""
-    if isinstance(change, float):
-        return change
-    if "values" in change:
-        return torch.tensor(change["values"]).reshape(change["shape"])
-    index = tuple(slice(None) if at is None else at for at in change["index"])
-
-    def edited(value: torch.Tensor) -> torch.Tensor:
-        value = value.clone()
-        value[index] = change["value"]
-        return value
-
-    return edited
+    compare(run_in_page(leaf, local, f"/own/{name}", reading, {}), reading)
 
 
 @pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
-def test_an_edit_equals_pytorchs(leaf: Page, address: str, name: str, edit: dict[str, Any]) -> None:
+def test_an_edit_equals_pytorchs(leaf: Page, local: str, name: str, edit: dict[str, Any]) -> None:
     shipped, text = demo(name), TEXTS[name][1]
     plain, generator = shipped.trace(text), torch.Generator().manual_seed(3)
     described = {}
@@ -237,4 +149,4 @@ def test_an_edit_equals_pytorchs(leaf: Page, address: str, name: str, edit: dict
     for glob in described:
         names = reading.names(glob.partition("@")[0])
         assert any(not torch.equal(reading[at], plain[at]) for at in names), glob
-    compare(run_in_page(leaf, address, name, reading, described), reading, relative=True)
+    compare(run_in_page(leaf, local, name, reading, described), reading, relative=True)

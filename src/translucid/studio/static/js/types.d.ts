@@ -1532,7 +1532,29 @@ declare function graph(place: PlaceMade): (name: string) => unknown;
 // ---- models that run in the page: local/*.js
 type Tensor = import('./local/tensor.js').Tensor;
 type ModelWeights = import('./local/weights.js').Weights;
+type LocalModel = import('./local/model.js').LocalModel;
 type ModelConfig = Record<string, any>; // the section model of config.json
+// config.json of a model folder
+interface AboutModel {
+  task: string;
+  model: ModelConfig;
+  labels: string[];
+  columns: { input?: string[] };
+  decoding: { beam_size?: number; alpha?: number };
+  tokenizers: Record<string, string>; // fingerprints
+  [key: string]: unknown;
+}
+interface TokenPlace {
+  id: number;
+  from: number; // in UTF-16 units
+  to: number;
+}
+interface LocalExample {
+  inputs: ModelInputs;
+  targets: number[];
+  words: Tokens;
+}
+type ExampleOf = (model: LocalModel, text: string, target: string | null) => LocalExample;
 type Values = Float32Array | Float64Array;
 // A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
 interface Scope {
@@ -1643,4 +1665,65 @@ interface Network {
   run(inputs: ModelInputs, trace: Scope): void;
   start?(source: number[], trace: Scope): DecoderState;
   step?(ids: number[], state: DecoderState, trace: Scope): { logits: Tensor; state: DecoderState };
+}
+// Generation: beam.js, tree.js, generate.js, sample.js.
+interface Writing {
+  trace: import('./local/trace.js').Trace;
+  tokenizer: import('./local/tokenizer.js').Tokenizer;
+  inputs: ModelInputs;
+  prefix: number[];
+  most: number; // tokens after the prefix
+  state: DecoderState; // after all tokens of the prefix but the last
+  next(token: number, state: DecoderState): { logits: Values; state: DecoderState };
+}
+interface GenerateOptions {
+  max_length?: number | null;
+  edit?: Record<string, Edit>; // made in every step
+}
+interface SearchOptions extends GenerateOptions {
+  beam_size?: number;
+  n_best?: number;
+  begin?: number[]; // the first tokens of every text
+}
+interface SearchSettings {
+  beam_size: number;
+  n_best: number;
+  alpha: number;
+  most: number;
+  begin: number[];
+}
+interface Beam {
+  tokens: number[]; // after the prefix, including the end
+  logProbs: number[]; // the model's own, of each token
+  score: number; // -Infinity: an empty place
+  finished: boolean;
+  parent: number; // its place in the last round
+  state: DecoderState; // before its last token
+}
+type BeamText = Beam & { ranking: number };
+interface BeamRow {
+  own: Float32Array; // log-probabilities of all tokens
+  adjusted: Float32Array; // the same after constraints
+  state: DecoderState;
+}
+interface BeamRound {
+  before: Beam[];
+  rows: (BeamRow | null)[]; // of each beam; null: finished or empty
+  after: Beam[];
+  done: boolean;
+}
+interface Sampling {
+  temperature: number;
+  top_k?: number | null;
+  top_p?: number | null;
+}
+interface DrawOptions extends Partial<Sampling>, GenerateOptions {
+  repetition_penalty?: number;
+  seed?: number;
+  samples?: number;
+}
+interface SampledToken {
+  token: number;
+  own: Float32Array;
+  allowed: Float32Array;
 }

@@ -1,8 +1,10 @@
 // A model that runs in the page: a forward pass of the shipped kinds of models in plain JavaScript, with the same trace
 // points and edits as in Python. tests/studio/test_local_model.py compares every point with PyTorch.
+import { exampleOf } from './example.js';
 import { dense, linear } from './layers.js';
 import { lastState, recurrentDecoder, recurrentEncoder } from './recurrent_model.js';
 import { Tensor, map, timesTransposed } from './tensor.js';
+import { Tokenizer } from './tokenizer.js';
 import { Trace } from './trace.js';
 import { transformerDecoder, transformerEncoder } from './transformer.js';
 import { readWeights } from './weights.js';
@@ -219,12 +221,17 @@ function sequence(weights, config) {
 /** @type {Record<string, typeof sequence>} */
 const KINDS = { perceptron, mlp };
 
-// A model from its config.json and its weights.
+// A model from its config.json, its weights and its tokenizers by name.
 export class LocalModel {
-  /** @param {{ model: ModelConfig }} about @param {ArrayBuffer} file */
-  constructor(about, file) {
+  /** @param {AboutModel} about @param {ArrayBuffer} file @param {Record<string, Tokenizer>} tokenizers */
+  constructor(about, file, tokenizers = {}) {
     check(about.model);
+    this.about = about;
     this.config = about.model;
+    this.tokenizers = tokenizers;
+    for (const [name, fingerprint] of Object.entries(about.tokenizers ?? {}))
+      if (tokenizers[name]?.fingerprint !== fingerprint)
+        throw new Error(`the model was not trained with this ${name}; copy the whole model again`);
     const weights = readWeights(file);
     const build = KINDS[this.config.kind] ?? sequence;
     /** @type {Network} */
@@ -239,15 +246,28 @@ export class LocalModel {
     trace.check();
     return trace;
   }
+  /** @type {(text: string, target?: string | null) => LocalExample} */
+  example(text, target = null) {
+    return exampleOf(this, text, target);
+  }
 }
+/** @type {(address: string) => Promise<Response>} */
+async function fetched(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${address}: ${answer.status} ${answer.statusText}`);
+  return answer;
+}
+/** @type {(address: string) => Promise<any>} */
+const json = async address => (await fetched(address)).json();
 /** @type {(folder: string) => Promise<LocalModel>} */
 export async function openModel(folder) {
-  const [about, weights] = await Promise.all(
-    ['config.json', 'model.safetensors'].map(async name => {
-      const answer = await fetch(`${folder}/${name}`);
-      if (!answer.ok) throw new Error(`${folder}/${name}: ${answer.status} ${answer.statusText}`);
-      return answer;
-    }),
-  );
-  return new LocalModel(await about.json(), await weights.arrayBuffer());
+  const [about, weights] = await Promise.all([
+    json(`${folder}/config.json`),
+    fetched(`${folder}/model.safetensors`).then(answer => answer.arrayBuffer()),
+  ]);
+  const named = Object.keys(about.tokenizers).map(async name => {
+    const [all, meta] = await Promise.all(['', '_meta'].map(end => json(`${folder}/${name}/tokenizer${end}.json`)));
+    return [name, new Tokenizer(all, meta)];
+  });
+  return new LocalModel(about, weights, Object.fromEntries(await Promise.all(named)));
 }
