@@ -23,7 +23,7 @@ from translucid.tasks.words import of_text
 CLOSE = 1e-4
 GENERATORS = ("translate", "translate-lstm", "generate", "generate-rnn")
 MANY = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -34,20 +34,27 @@ def assigned(character: str) -> bool:
 
 
 KNOWN = ("The", "dog", "not", "sleeps", "Jordan", "nicht", "das", "der", "asleep")
-pieces = st.sampled_from(
-    [
-        *KNOWN,
-        *" .,!?'-_(\t\n\r▁²\x1c\x85\xa0\u200b\u2028\ufeff",
-        "  ",
-        "'s",
-        "zorp",
-        "ﬁ",
-        "e\u0301",
-        "👩‍🔬",
-        "<s>",
-    ]
+ODD = (
+    "zorp",
+    "'s",
+    "  ",
+    "▁",
+    "²",
+    "\x1c",
+    "\x85",
+    "\u200b",
+    "\ufeff",
+    "ﬁ",
+    "e\u0301",
+    "👩‍🔬",
+    "<s>",
 )
-texts: Any = st.lists(pieces | st.characters().filter(assigned), max_size=20).map("".join)
+pieces = (
+    st.sampled_from(KNOWN).map(" {}".format)
+    | st.sampled_from((*KNOWN, *" .,!?'-_(\n", " .", "(The")) | st.sampled_from(ODD)
+    | st.characters().filter(assigned)
+)  # fmt: skip
+texts: Any = st.lists(pieces, max_size=20).map("".join)
 
 
 def many(strategy: Any) -> Any:
@@ -81,8 +88,8 @@ def test_tokens_and_labels_equal_pythons(leaf: Page, local: str, given: list[str
 
 
 def test_every_character_is_split_as_in_python(leaf: Page, local: str) -> None:
-    """Alone, inside a word, after an apostrophe and after a space. Of the many ideographs and private
-    characters, one in 64."""
+    """Alone, inside a word, after an apostrophe and after a space. Of the many ideographs and
+    private characters, one in 64."""
     every = [
         c for c in map(chr, range(0x110000))
         if assigned(c) and (unicode.category(c) not in ("Lo", "Co") or not ord(c) % 64)
@@ -106,7 +113,7 @@ def enumerate_units(text: str) -> list[tuple[int, int]]:
     return [*places, (unit, len(text))]
 
 
-@given(given=many(st.lists(st.integers(0, 564), max_size=20)))
+@given(given=many(st.lists(st.integers(0, 5) | st.integers(0, 564), max_size=20)))
 @MANY
 def test_texts_of_tokens_equal_pythons(leaf: Page, local: str, given: list[list[int]]) -> None:
     for name in ("generate", "tag"):
@@ -143,6 +150,7 @@ EXAMPLES = [
     ("classify", "", None),
     ("tag", "Anna's cousin, Dr. Müller-Zorp, lives in New York.", None),
     ("tag", "Jordan lies in Asia", "B-LOC O O B-LOC"),
+    ("tag", "Jordan x⁴ lies", "B-LOC O O"),  # the second word has two tokens
     ("perceptron", "1 -.5", None),
     ("regress", " 0.25,-1e-2", "0.5"),
     ("regress", "0\t1", None),
@@ -258,6 +266,12 @@ def test_the_tree_of_a_search_equals_pythons(
     for text in PROMPTS[name]:
         expected = searched(name, text, options)
         compare(ask(leaf, local, "search", name, text, options), expected)
+
+
+def test_an_empty_text_has_no_search(leaf: Page, local: str) -> None:
+    with pytest.raises(InputError, match="text is empty"):
+        searched("translate", "", SEARCHES[0])
+    assert "text is empty" in ask(leaf, local, "search", "translate", "", {})
 
 
 def test_own_translations_equal_pythons(leaf: Page, local: str) -> None:

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LocalModel } from '../../../src/translucid/studio/static/js/local/model.js';
+import { top } from '../../../src/translucid/studio/static/js/local/beam.js';
+import { Tokenizer } from '../../../src/translucid/studio/static/js/local/tokenizer.js';
 import { Tensor, joined, timesTransposed, transposed } from '../../../src/translucid/studio/static/js/local/tensor.js';
 import { Trace, atIndex } from '../../../src/translucid/studio/static/js/local/trace.js';
 import { readWeights } from '../../../src/translucid/studio/static/js/local/weights.js';
@@ -110,4 +112,27 @@ test('a position of a pattern selects one step of a loop', () => {
   for (const t of [2, 1, 0]) scope.step(t)('x', new Tensor([1, 2]));
   assert.deepEqual([...trace.get('x').values], [0, 0, 5, 5, 7, 7]);
   assert.deepEqual(trace.get('x').shape, [1, 3, 2]);
+});
+test('a token is looked up as it is spaced, and a tokenizer of another kind or model is an error', () => {
+  const vocab = { '<pad>': 0, '<s>': 1, '</s>': 2, '<unk>': 3, '▁a': 4 };
+  const make = (kind, more) => new Tokenizer({ model: { vocab: { ...vocab, ...more } } }, { kind, fingerprint: 'b' });
+  assert.deepEqual(make('word').encode('a b'), [4, 3]);
+  const both = make('word', { a: 5, '▁(': 6 }); // with a space before it, and without one
+  assert.deepEqual(both.encode('a (a('), [4, 6, 5, 6]);
+  assert.throws(() => make('word').encode('a \ud800'), /half of a surrogate pair/);
+  assert.throws(() => make('word').decode([5]), /no token 5; ids must be 0 to 4/);
+  assert.throws(() => make('bpe'), /kind 'bpe' does not run in the page/);
+  assert.throws(() => make('word', { b: 6 }), /from 0 on/);
+  const about = { ...PERCEPTRON, tokenizers: { tokenizer: 'a' } };
+  assert.throws(
+    () => new LocalModel(about, safetensors(weights), { tokenizer: make('word') }),
+    /not trained with this/,
+  );
+});
+test('the largest values are found in order, the first of equal ones first', () => {
+  assert.deepEqual(top([1, 3, -Infinity, 3, 2], 3), [1, 3, 4]);
+  assert.deepEqual(top([1, 3], 5), [1, 0]);
+  const values = Array.from({ length: 200 }, random);
+  const sorted = values.map((_, i) => i).sort((a, b) => values[b] - values[a]);
+  assert.deepEqual(top(values, 20), sorted.slice(0, 20));
 });

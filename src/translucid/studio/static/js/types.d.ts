@@ -1533,6 +1533,7 @@ declare function graph(place: PlaceMade): (name: string) => unknown;
 type Tensor = import('./local/tensor.js').Tensor;
 type ModelWeights = import('./local/weights.js').Weights;
 type LocalModel = import('./local/model.js').LocalModel;
+type LocalTokenizer = import('./local/tokenizer.js').Tokenizer;
 type ModelConfig = Record<string, any>; // the section model of config.json
 // config.json of a model folder
 interface AboutModel {
@@ -1669,7 +1670,7 @@ interface Network {
 // Generation: beam.js, tree.js, generate.js, sample.js.
 interface Writing {
   trace: import('./local/trace.js').Trace;
-  tokenizer: import('./local/tokenizer.js').Tokenizer;
+  tokenizer: LocalTokenizer;
   inputs: ModelInputs;
   prefix: number[];
   most: number; // tokens after the prefix

@@ -1,6 +1,6 @@
-// Beam search for one text, as generate/beam.py: a finished text keeps its place in the beam, and prefixes compete for
-// the other places by log-probability; finished texts are compared by log-probability / length^alpha. Scores are float32
-// numbers, as in Python.
+// Beam search for one text, as generate/beam.py. A finished text keeps its place in the beam, and prefixes compete for
+// the other places by log-probability. Finished texts are compared by log-probability / length^alpha. Scores are
+// float32 numbers, as in Python.
 import { SPECIAL } from './tokenizer.js';
 
 // log(softmax(x)).

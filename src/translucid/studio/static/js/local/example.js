@@ -1,4 +1,4 @@
-// A text as the input of a local model, with a label for each token, as the method `example` of each task in tasks/*.py.
+// A text as the input of a local model, with a label for each token, as the method `example` of the tasks in Python.
 import { SPECIAL, splitWords } from './tokenizer.js';
 
 const { bos, eos, unk } = SPECIAL;

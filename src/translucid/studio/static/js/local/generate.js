@@ -8,7 +8,7 @@ const CONTINUED = 40; // tokens after a prompt, unless a maximum is given
 const MOST_BEAMS = 32;
 
 // What generation begins with: the tokens read so far, and a function that reads the next one.
-/** @type {(model: LocalModel, text: string, options: { max_length?: number | null; edit?: Record<string, Edit> }) => Writing} */
+/** @type {(model: LocalModel, text: string, options: GenerateOptions) => Writing} */
 export function writing(model, text, { max_length: given, edit = {} }) {
   const { network, tokenizers } = model;
   const { start, step } = network;
@@ -16,7 +16,7 @@ export function writing(model, text, { max_length: given, edit = {} }) {
   for (const glob of Object.keys(edit))
     if (glob.includes('@'))
       throw new Error(
-        `'${glob}' edits one position of a whole text, but decoding reads one token at a time; omit the position (@...)`,
+        `'${glob}' edits one position of a whole text, but decoding reads one token at a time; omit @ and the position`,
       );
   const { inputs } = model.example(text);
   const { source } = inputs;

@@ -1,8 +1,9 @@
 // The tokenizer of the shipped models, as kind "word" in data/tokenizers: a token is a word or a punctuation mark,
 // with or without a space before it. tests/studio/test_local_text.py compares it with Python's.
 
-// What each library counts as a space and as a letter of a word: Oniguruma, which splits texts into tokens, and Python's
-// re, which splits them into words. A character that is newer than one of their Unicode tables may be split differently.
+// What each library counts as a space and as a letter of a word: Oniguruma, which splits texts into tokens, and
+// Python's re, which splits them into words. A character may be split differently if it is newer than one of their
+// Unicode tables.
 const SPACE = '\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const LETTER = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼½¾';
 const PYTHON_SPACE = `${SPACE}\\x1c-\\x1f`;
@@ -71,11 +72,11 @@ export class Tokenizer {
   // The tokens of words joined by spaces, and the index of each token's word.
   /** @type {(given: string[]) => { ids: number[]; words: number[] }} */
   encodeWords(given) {
-    const all = given.map((word, i) => this.encode(i ? ` ${word}` : word));
+    const all = given.map(word => this.encode(word)); // as if with a space before it
     const empty = all.findIndex(ids => !ids.length);
     if (empty >= 0)
       throw new Error(
-        `word ${empty + 1} of ${given.length} is '${given[empty]}', for which the tokenizer has no token, so it cannot be tagged; remove it`,
+        `word ${empty + 1} of ${given.length} is '${given[empty]}', for which the tokenizer has no token; remove it`,
       );
     return { ids: all.flat(), words: all.flatMap((ids, i) => ids.map(() => i)) };
   }

@@ -5,7 +5,7 @@ import { SPECIAL } from './tokenizer.js';
 const SHOWN = 3; // proposals to show for each beam, at least
 
 export class SearchTree {
-  /** @param {SearchSettings} settings @param {import('./tokenizer.js').Tokenizer} tokenizer */
+  /** @param {SearchSettings} settings @param {LocalTokenizer} tokenizer */
   constructor(settings, tokenizer) {
     this.settings = settings;
     this.tokenizer = tokenizer;
@@ -112,7 +112,8 @@ export class SearchTree {
       if (!finished && this.rounds >= most) this.rank(node, 'cut', `reached the limit of ${most} tokens`);
       else if (!finished) {
         this.rank(node, 'stopped', '');
-        node.why = `could reach at most ${(node.score / most ** alpha).toFixed(2)}, but a finished text already has ${reached.ranking.toFixed(2)}`;
+        const bound = (node.score / most ** alpha).toFixed(2);
+        node.why = `could reach at most ${bound}, but a finished text already has ${reached.ranking.toFixed(2)}`;
       }
     all.slice(0, n_best).forEach(({ node }, i) => {
       node.place = i + 1;
