@@ -209,15 +209,17 @@ def test_an_edited_prompt_is_read_at_once_and_not_reused() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind", "texts"),
-    [("classify", "classify", ["What a good room.", "It was bad."]),
+    [("classify", "classify", ["It was bad.", "The room was good and it was warm."]),
      ("tag", "tag", ["Anna Keller lives in Berlin.", "He left."])],
 )  # fmt: skip
 def test_questions_with_edits(name: str, kind: str, texts: list[str]) -> None:
     """Each text alone: a fill would reach padding. The answer follows from the edited outputs."""
     of = model(name)
     point = of.network.output_point
-    shape = of.trace(texts[0])[point].shape[-1]
-    edit: dict[str, Edit] = {point: lambda value: value.flip(-1)}
+    edit: dict[str, Edit] = {
+        point: lambda value: value.flip(-1),
+        "encoder.embedding.lookup": lambda value: value - value.mean(dim=1, keepdim=True),
+    }
     events: list[Event] = []
     with serving(name) as engine:
         engine.run(kind, texts, events.append, edit=edit)
@@ -228,7 +230,6 @@ def test_questions_with_edits(name: str, kind: str, texts: list[str]) -> None:
     assert isinstance(edited, Answered)
     assert isinstance(plain, Answered)
     assert isinstance(traced, Answered)
-    assert shape > 1
     assert edited.results != plain.results
     assert plain.results == getattr(of, kind)(texts)
     assert edited.results[:1] == traced.results

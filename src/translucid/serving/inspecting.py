@@ -21,6 +21,7 @@ from translucid.serving.tracing import RequestedTrace, axes_of
 from translucid.tasks.words import ACROSS, ALONG_TEXT
 
 MOST_PATTERNS = 100  # in one request
+BLOCK = 4096  # values of a trace that are converted to JSON at once
 
 
 class Change(Config):
@@ -232,11 +233,11 @@ def as_json(trace: RequestedTrace) -> str:
 
 
 def _numbers(value: Tensor) -> str:
-    """A tensor as nested lists. Converted row by row, so that other threads can run meanwhile."""
+    """A tensor as nested lists. Converted in blocks, so that other threads can run meanwhile."""
+    small = value.dim() < 2 or value.numel() <= BLOCK
+    if small and (not value.is_floating_point() or bool(value.isfinite().all())):
+        return json.dumps(value.tolist())
     if value.dim() > 1:
-        return "[" + ", ".join(_numbers(part) for part in value) + "]"
-    if value.is_floating_point() and not bool(value.isfinite().all()):
-        rows = value.reshape(-1).tolist()
-        shown = [x if abs(x) < float("inf") else str(x) for x in rows]
-        return json.dumps(shown if value.dim() else shown[0])
-    return json.dumps(value.tolist())
+        return "[" + ", ".join(map(_numbers, value)) + "]"
+    shown = [x if abs(x) < float("inf") else str(x) for x in value.view(-1).tolist()]
+    return json.dumps(shown if value.dim() else shown[0])
