@@ -171,9 +171,9 @@ def test_a_trace_that_is_too_large_or_fails_ends_no_other_request() -> None:
     def bad(value: Tensor) -> Tensor:
         raise ZeroDivisionError
 
-    options: Any = {"sampling": GREEDY, "generation": {"max_length": 30}, "ignore_eos": True}
+    options: Any = {"sampling": GREEDY, "generation": {"max_length": 5}, "ignore_eos": True}
     jobs = [
-        Job(PROMPT, **options),
+        Job(PROMPT, **options | {"generation": {"max_length": 60}}),
         Job(PROMPT, **options, trace=["head.logits"]),
         Job(PROMPT, **options, edit={"head.logits": bad}),
         Job(PROMPT, **options, edit={"no.such": 1.0}, trace=["head.logits@3"]),
@@ -185,7 +185,7 @@ def test_a_trace_that_is_too_large_or_fails_ends_no_other_request() -> None:
         assert isinstance(client.events[0][-1], Finished)
     words = [str(getattr(event, "error", "")) for event in failed]
     of = shipped("generate")
-    tokens = len(of.output_tokenizer.encode(PROMPT)) + 30  # with the start, without the last
+    tokens = len(of.output_tokenizer.encode(PROMPT)) + 5  # with the start, without the last
     logits = tokens * of.text_generator.network.vocab
     assert f"{logits:,} values" in words[0]
     assert "1,000" in words[0]
@@ -411,6 +411,13 @@ WRONG: list[tuple[str, dict[str, Any], int, str | None, str]] = [
     ("/v1/completions", {"prompt": "A", "edit": {"*": 0}, "stream": True}, 400, "edit", "stream"),
     ("/v1/completions", {"prompt": ["A", "B"], "trace": ["*"]}, 400, "trace", "2 texts"),
     ("/v1/completions", {"prompt": "A", "trace": ["*"], "best_of": 2}, 400, "trace", "2 answers"),
+    (
+        "/v1/completions",
+        {"prompt": "A", "edit": {"*.logits": {"scale": 1e38}}},
+        400,
+        "edit",
+        "fini",
+    ),
     ("/v1/completions", {"prompt": TEXT * 20, "trace": ["*"]}, 413, "trace", "1,000,000"),
     ("/classify", {"text": ["Good.", "Bad."], "trace": ["*"]}, 400, "trace", "2 texts"),
     ("/classify", {"text": "A", "edit": {"*_logits": {"scale": 3e38}}}, 400, "edit", "finite"),
