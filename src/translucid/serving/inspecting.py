@@ -36,21 +36,21 @@ class Change(Config):
 
     def edit(self, name: str) -> Callable[[Tensor], Tensor]:
         """The edit of the point, or of all points that match a pattern."""
-        given = {
-            how: value
-            for how in ("set", "add", "scale")
-            if (value := getattr(self, how)) is not None
+        operations = {
+            operation: value
+            for operation in ("set", "add", "scale")
+            if (value := getattr(self, operation)) is not None
         }
-        if len(given) != 1:
+        if len(operations) != 1:
             raise InputError(f"edit: {name}: give exactly one of set, add and scale")
-        ((how, value),) = given.items()
+        ((operation, value),) = operations.items()
         operand = _operand(name, value)
 
         def change(before: Tensor) -> Tensor:
             other = _fitting(name, operand, before)
-            if how != "set" and not before.is_floating_point():
+            if operation != "set" and not before.is_floating_point():
                 raise InputError(f"edit: {name} holds no real numbers, so it allows only set")
-            match how:
+            match operation:
                 case "add":
                     after = before + other
                 case "scale":
@@ -89,15 +89,15 @@ class Inspected(Body):
         """The edits by name or pattern. points: the trace points of the model."""
         edits: dict[str, Edit] = {}
         for glob, change in self.edit.items():
-            given = change if isinstance(change, Change) else Change.model_validate({"set": change})
-            if not given.at:
-                edits[glob] = given.edit(glob)
+            whole = change if isinstance(change, Change) else Change.model_validate({"set": change})
+            if not whole.at:
+                edits[glob] = whole.edit(glob)
                 continue
             base, at, position = glob.partition("@")
             for name in matching(tuple(points), base):
-                _check_axes(name, given.at, generates=generates)
+                _check_axes(name, whole.at, generates=generates)
                 place = name + at + position
-                edits[place] = _after(edits.get(place), given.edit(name))
+                edits[place] = _after(edits.get(place), whole.edit(name))
         return edits
 
 
@@ -131,15 +131,15 @@ def _selected(name: str, at: Mapping[str, int | list[int]], value: Tensor) -> Te
     """True where the indices of all given axes are selected."""
     axes = axes_of(name, value)
     chosen = torch.ones((), dtype=torch.bool, device=value.device)
-    for axis, given in at.items():
+    for axis, index in at.items():
         if axes is None or axis not in axes:
             raise InputError(
                 f"edit: {name} has no axis {axis}; its axes are {', '.join(axes or ['unknown'])}"
             )
         place = axes.index(axis)
         size = value.shape[place]
-        indices = [given] if isinstance(given, int) else given
-        if wrong := [index for index in indices if not 0 <= index < size]:
+        indices = [index] if isinstance(index, int) else index
+        if wrong := [one for one in indices if not 0 <= one < size]:
             raise InputError(
                 f"edit: {name}: {axis} = {wrong[0]} does not exist; the indices are 0 to {size - 1}"
             )
