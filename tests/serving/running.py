@@ -4,7 +4,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -94,6 +94,14 @@ def running(models: Sequence[Served], rules: Rules = EVERYONE, **options: Any) -
         thread.join(30)
         assert by_name.close(drain=False, timeout=60)
         held.close()
+
+
+def until(true: Callable[[], object], seconds: float = 120.0) -> None:
+    """Wait until something is true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def served(name: str, model: Model, **more: Any) -> Served:

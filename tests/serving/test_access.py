@@ -2,12 +2,11 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serving.running import Running, running, served, shipped
+from tests.serving.running import Running, running, served, shipped, until
 
 from translucid.core.errors import InputError
 from translucid.serving.access import Rules, read_keys
@@ -33,6 +32,17 @@ def test_only_a_known_key_is_answered(guarded: Running) -> None:
     assert status(guarded, Authorization=f"Bearer {KEY}x") == 401
     assert status(guarded, Authorization=f"Bearer {KEY}") == 200
     assert status(guarded, X_API_Key=KEY) == 200
+    for wrong in (
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Basic {KEY}",
+        KEY,
+        f"Bearer {KEY[:-1]}",
+        "Bearer \xe9",
+    ):
+        assert status(guarded, Authorization=wrong) == 401
+    assert guarded.send(f"/classify?api_key={KEY}", {"text": SECRET, "api_key": KEY})[0] == 401
     assert guarded.send("/health")[0] == 200
 
 
@@ -50,6 +60,8 @@ def test_only_allowed_sites_may_send_requests(guarded: Running) -> None:
     assert headers["access-control-allow-origin"] == "https://good.example"
     code, _, headers = guarded.send("/classify", None, "OPTIONS", {"Origin": good["Origin"]})
     assert code == 204
+    other_host = {"Origin": good["Origin"], "Host": "evil.example"}
+    assert guarded.send("/classify", None, "OPTIONS", other_host)[0] == 403
     code, _, headers = guarded.send("/classify", None, "OPTIONS", {"Origin": "https://x.example"})
     assert code == 403
     assert "access-control-allow-origin" not in headers
@@ -57,7 +69,7 @@ def test_only_allowed_sites_may_send_requests(guarded: Running) -> None:
 
 def test_the_log_has_no_text_and_no_key(guarded: Running) -> None:
     status(guarded, Authorization=f"Bearer {KEY}", X_Request_Id="my-request-7")
-    _until(lambda: any("my-request-7" in line for line in guarded.log))  # written after the answer
+    until(lambda: any("my-request-7" in line for line in guarded.log))  # written after the answer
     lines = [json.loads(line) for line in guarded.log]
     assert any(line["request_id"] == "my-request-7" and line["status"] == 200 for line in lines)
     everything = "\n".join(guarded.log)
@@ -99,6 +111,9 @@ def test_keys_are_read_from_lines(tmp_path: Path) -> None:
     file.write_text("short\n", "utf-8")
     with pytest.raises(InputError, match="fewer than 16"):
         read_keys(file, None)
+    file.write_text("schlüssel-with-an-umlaut\n", "utf-8")
+    with pytest.raises(InputError, match="outside of ASCII"):
+        read_keys(file, None)
     with pytest.raises(InputError, match="no such file"):
         read_keys(tmp_path / "none", None)
 
@@ -118,13 +133,6 @@ def test_a_client_that_leaves_frees_its_rows() -> None:
             assert len(asked) == len(body)
             with socket.create_connection(("127.0.0.1", server.port)) as connection:
                 connection.sendall(head.encode() + asked)
-                _until(lambda: engine.stats()["rows"] == 4)
-            _until(lambda: engine.stats()["rows"] == 0)
+                until(lambda: engine.stats()["rows"] == 4)
+            until(lambda: engine.stats()["rows"] == 0)
         assert engine.stats()["cancelled"] == 2
-
-
-def _until(true: object, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < until
-        time.sleep(0.01)

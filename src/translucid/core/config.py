@@ -8,6 +8,7 @@ the nearest valid name.
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from reprlib import Repr
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -55,8 +56,13 @@ def _explain(detail: Any, config: type[BaseModel]) -> str:
     return f"{key[:MAX_SHOWN]} = {_shown(detail['input'])}: {message[:1].lower()}{message[1:]}"
 
 
+_REPR = Repr()  # of the beginning only: a value may contain a million others
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = MAX_SHOWN // 3
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 2 * MAX_SHOWN
+
+
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = _REPR.repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 

@@ -58,6 +58,12 @@ def read_keys(
         if not lines_with_keys:
             raise InputError(f"--api-key-file {file} contains no key; write one per line")
         keys += lines_with_keys
+    odd = [number for number, key in enumerate(keys, start=1) if not re.fullmatch("[!-~]+", key)]
+    if odd:
+        raise InputError(
+            f"API key {odd[0]} contains a space or a character outside of ASCII, which clients "
+            "cannot send; use letters, digits and punctuation"
+        )
     short = [number for number, key in enumerate(keys, start=1) if len(key) < SHORTEST_KEY]
     if short:
         raise InputError(
@@ -101,12 +107,14 @@ class Access:
             await send(message)
 
         try:
-            if origin is not None and scope["method"] == "OPTIONS":
-                await sending({"type": "http.response.start", "status": 204, "headers": []})
-                await sending({"type": "http.response.body", "body": b""})
-                return
             try:
-                self._check(scope, headers)
+                self._check_sender(headers)
+                if origin is not None and scope["method"] == "OPTIONS":  # sent without a key
+                    await sending({"type": "http.response.start", "status": 204, "headers": []})
+                    await sending({"type": "http.response.body", "body": b""})
+                    return
+                self._check_key(scope, headers)
+                check_length(headers.get("content-length", []), LARGEST)
                 await self.app(scope, limited(receive, LARGEST, PATIENCE), sending)
             except Refused as error:
                 if status == 499:
@@ -119,7 +127,7 @@ class Access:
                 line = record | {"status": status, "ms": round(1000 * seconds, 1)}
                 self.log(json.dumps(line))
 
-    def _check(self, scope: Any, headers: dict[str, list[str]]) -> None:
+    def _check_sender(self, headers: dict[str, list[str]]) -> None:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         allowed = self.rules.hosts
         if allowed is not None and (len(hosts) != 1 or _without_port(hosts[0]) not in allowed):
@@ -130,13 +138,14 @@ class Access:
             raise Refused(
                 403, "pages of other sites may not send requests; allow one with --cors ORIGIN"
             )
+
+    def _check_key(self, scope: Any, headers: dict[str, list[str]]) -> None:
         if self.rules.keys and scope["path"] not in OPEN_PATHS:
             sent = _keys(headers)
             known = [same_secret(one, key) for one in sent for key in self.rules.keys]
             if not any(known):
                 why = "unknown API key" if sent else "no API key"
                 raise Refused(401, f"{why}; send the header Authorization: Bearer KEY")
-        check_length(headers.get("content-length", []), LARGEST)
 
     def _allowed_origin(self, headers: dict[str, list[str]]) -> str | None:
         origins = headers.get("origin", [])

@@ -13,14 +13,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import ApiError, Body
+from translucid.serving.bodies import MOST_TEXTS, ApiError, Body, Ids, Texts
 from translucid.serving.inspecting import Inspected, checked, inspected_jobs, traced
 from translucid.serving.job import Answered, Job
 from translucid.serving.libretranslate import decode
 from translucid.serving.served import Models, Served
 from translucid.tasks.language import Language
 
-MOST_TEXTS = 1000
 GENERATING = ("language", "translate")
 TEXT = "A text, or several"
 MODEL = "Name of a model; may be omitted if only one fits"
@@ -28,14 +27,11 @@ MODEL = "Name of a model; may be omitted if only one fits"
 
 class TextBody(Inspected):
     model: str | None = Field(None, description=MODEL)
-    text: str | list[str] = Field(description=TEXT)
+    text: str | Texts = Field(description=TEXT)
 
     @property
     def texts(self) -> list[str]:
-        texts = [self.text] if isinstance(self.text, str) else self.text
-        if len(texts) > MOST_TEXTS:
-            raise ApiError(f"text: at most {MOST_TEXTS} texts are allowed", param="text")
-        return texts
+        return [self.text] if isinstance(self.text, str) else self.text
 
 
 class ClassifyBody(TextBody):
@@ -49,7 +45,7 @@ class FillBody(TextBody):
 
 
 class ScoreBody(TextBody):
-    target: str | list[str] | None = Field(None, description="The translations to score")
+    target: str | Texts | None = Field(None, description="The translations to score")
 
 
 class PredictBody(Inspected):
@@ -69,7 +65,7 @@ class DecodeBody(TextBody):
     no_repeat_ngram: int | None = Field(None, ge=0)
     repetition_penalty: float | None = Field(None, gt=0)
     prefix: str = Field("", description="The beginning of every translation")
-    forbid: list[str] = Field([], description="Words that must not be generated", max_length=1000)
+    forbid: Texts = Field([], description="Words that must not be generated")
     temperature: float | None = Field(None, ge=0, le=100, description="Sample instead of searching")
     top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -165,7 +161,7 @@ async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:
 
 class EmbeddingsBody(Inspected):
     model: str | None = Field(None, description=MODEL)
-    input: str | list[str] = Field(description=TEXT)
+    input: str | Texts = Field(description=TEXT)
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1, description="Only the model's own number is allowed")
     user: str | None = Field(None, description="Ignored")
@@ -174,8 +170,8 @@ class EmbeddingsBody(Inspected):
 async def embeddings(models: Models, body: EmbeddingsBody) -> dict[str, Any]:
     served = models.find(body.model, ("embed",))
     texts = [body.input] if isinstance(body.input, str) else body.input
-    if not 0 < len(texts) <= MOST_TEXTS:
-        raise ApiError(f"input: send 1 to {MOST_TEXTS} texts", param="input")
+    if not texts:
+        raise ApiError("input is an empty list; send one text or more", param="input")
     empty = [number for number, text in enumerate(texts, start=1) if not text.strip()]
     if empty:
         raise ApiError(f"input: text {empty[0]} is empty", param="input")
@@ -217,7 +213,7 @@ class TokenizeBody(Body):
 
 class DetokenizeBody(Body):
     model: str | None = Field(None, description=MODEL)
-    tokens: list[int] = Field(max_length=1_000_000)
+    tokens: Ids
 
 
 def with_tokenizer(models: Models, name: str | None) -> Served:

@@ -7,12 +7,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from translucid.core.errors import TranslucidError
+from translucid.core.http_requests import Refused
 from translucid.serving import answers, chat, completions, libretranslate, openapi
 from translucid.serving.access import Access, Rules
 from translucid.serving.bodies import ApiError, Body
@@ -24,6 +26,7 @@ from translucid.serving.served import Models, field_of
 from translucid.serving.tracing import TraceTooLarge
 
 MOST_TOKENS = 4096  # default limit of max_tokens
+LARGE = 50_000  # bytes
 FORM = "application/x-www-form-urlencoded"
 LANGUAGE = ("language",)
 WRITING = ("language", "translate")
@@ -105,9 +108,19 @@ async def _read(request: Request, operation: Operation) -> Body | None:
     elif kind not in ("application/json", "") and not (kind == FORM and not raw):
         raise ApiError(f"content type {kind[:100]!r}: must be application/json", 415)
     else:
-        values = Body.values(raw)
-    body = endpoint.bodies[0] if operation.body_of is None else operation.body_of(values)
+        return await _aside(raw, lambda: _checked(operation, Body.values(raw)))
+    return await _aside(raw, lambda: _checked(operation, values))
+
+
+def _checked(operation: Operation, values: dict[str, Any]) -> Body:
+    body_of = operation.body_of
+    body = operation.endpoint.bodies[0] if body_of is None else body_of(values)
     return body.of(values)
+
+
+async def _aside(raw: bytes, act: Callable[[], Body]) -> Body:
+    """Read a large body in another thread, so that other requests are answered meanwhile."""
+    return await run_in_threadpool(act) if len(raw) > LARGE else act()
 
 
 async def _unless_gone(request: Request, work: Awaitable[Any]) -> Any:
@@ -130,6 +143,8 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
     match error:
         case ApiError():
             known = error
+        case Refused():
+            known = ApiError(str(error), error.status)
         case QueueFull():
             known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
         case EngineClosed():
@@ -145,7 +160,8 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             return Response(status_code=400)
         case _:
             raise error
-    headers = {}
+    # What is left of a refused request was not read, so its connection cannot be used again.
+    headers = {"connection": "close"} if isinstance(error, Refused) else {}
     if known.retry_after is not None:
         headers["retry-after"] = str(max(1, round(known.retry_after)))
     return JSONResponse(_shape(known, endpoint.api), known.status, headers)

@@ -1,14 +1,23 @@
 """Bodies of requests: JSON objects that are checked strictly, with errors that name the field."""
 
 import re
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import Field
 
 from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError
 from translucid.core.untrusted_files import parsed_json
 
 MOST_PARTS = 20_000  # lists and objects in one body
+MOST_VALUES = 1_000_000  # in all lists and objects of one body
+MOST_KEYS = 10_000  # in one object
+MOST_TEXTS = 1000
 MOST_MISTAKES = 5  # named in one message
+
+# Lists are checked up to the first mistake, since a body may contain a million.
+Texts = Annotated[list[str], Field(max_length=MOST_TEXTS, fail_fast=True)]
+Ids = Annotated[list[int], Field(max_length=MOST_VALUES, fail_fast=True)]
 
 
 class ApiError(Exception):
@@ -62,7 +71,7 @@ class Body(Config):
     def of(cls, values: dict[str, Any]) -> Self:
         """Check the fields; raises an ApiError that names the first one that is wrong."""
         try:
-            check_text(values)
+            check_values(values)
             return cls(**values)
         except ConfigError as error:
             first = error.mistakes[0]
@@ -76,23 +85,40 @@ class Body(Config):
             raise ApiError("the body is nested too deeply", code="invalid_json") from None
 
 
-def check_text(value: object, param: str | None = None) -> None:
-    """Raise an error if a text contains a lone surrogate, which is not valid Unicode."""
-    match value:
-        case str():
-            if any("\ud800" <= character <= "\udfff" for character in value):
-                raise ApiError(
-                    "the text contains half of a surrogate pair, which is not valid Unicode; send "
-                    "whole characters",
-                    param=param,
-                )
-        case dict():
+def check_values(values: dict[str, Any]) -> None:
+    """Raise an error for a text that is not valid Unicode, and for a body with very many values,
+    which would take long to check."""
+    left = MOST_VALUES
+    waiting: list[tuple[str | None, object]] = [(None, values)]
+    while waiting:
+        param, value = waiting.pop()
+        if isinstance(value, str):
+            _check_text(value, param)
+            continue
+        assert isinstance(value, list | dict)
+        left -= len(value)
+        if left < 0:
+            raise ApiError(f"the body has more than {MOST_VALUES:,} values", param=param)
+        if isinstance(value, dict):
+            if len(value) > MOST_KEYS:
+                raise ApiError(f"an object has more than {MOST_KEYS:,} keys", param=param)
             for key, part in value.items():
-                check_text(key, param or key)
-                check_text(part, param or key)
-        case list():
-            for part in value:
-                check_text(part, param)
+                _check_text(key, param)
+                if isinstance(part, str | list | dict):
+                    waiting.append((param or key, part))
+        else:
+            waiting += [(param, part) for part in value if isinstance(part, str | list | dict)]
+
+
+def _check_text(text: str, param: str | None) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ApiError(
+            "the text contains half of a surrogate pair, which is not valid Unicode; send whole "
+            "characters",
+            param=param,
+        ) from None
 
 
 def _kind(value: object) -> str:

@@ -6,7 +6,7 @@ https://platform.openai.com/docs/api-reference/chat
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ class TextPart(Config):
 
 class Message(Config):
     role: str
-    content: str | list[TextPart] | None = None
+    content: str | Annotated[list[TextPart], Field(fail_fast=True)] | None = None
     name: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Message(Config):
 
 
 class ChatBody(Sampled):
-    messages: list[Message] = Field(min_length=1, max_length=1000)
+    messages: list[Message] = Field(min_length=1, max_length=1000, fail_fast=True)
     max_completion_tokens: int | None = Field(None, ge=1, description="The same as max_tokens")
     logprobs: bool = Field(False, description="Return the log-probability of each token")
     top_logprobs: int | None = Field(None, ge=0, le=100, description="Alternatives per token")

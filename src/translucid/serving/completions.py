@@ -9,13 +9,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
 from translucid.core.config import Config
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import ApiError, Ids
 from translucid.serving.inspecting import Inspected, inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, PromptRead, TokenChoice
 from translucid.serving.served import Served
@@ -24,6 +24,9 @@ MOST_CHOICES = 128  # texts per request
 MOST_PROMPTS = 256
 MOST_STOPS = 16
 Choice = dict[str, Any]
+Prompts = Annotated[list[str], Field(max_length=MOST_PROMPTS, fail_fast=True)]
+IdPrompts = Annotated[list[Ids], Field(max_length=MOST_PROMPTS, fail_fast=True)]
+Stops = Annotated[list[str], Field(max_length=MOST_STOPS, fail_fast=True)]
 
 
 class StreamOptions(Config):
@@ -44,9 +47,7 @@ class Sampled(Inspected):
     seed: int | None = Field(
         None, ge=-(2**63), lt=2**63, description="The same seed gives the same text"
     )
-    stop: str | list[str] | None = Field(
-        None, description="The text ends before the first of these"
-    )
+    stop: str | Stops | None = Field(None, description="The text ends before the first of these")
     stream: bool = Field(False, description="Send the text in pieces, as server-sent events")
     stream_options: StreamOptions | None = None
     presence_penalty: float = Field(0.0, ge=-2, le=2)
@@ -61,10 +62,7 @@ class Sampled(Inspected):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, value: str | list[str] | None) -> str | list[str] | None:
-        stops = [value] if isinstance(value, str) else value or []
-        if len(stops) > MOST_STOPS:
-            raise ValueError(f"at most {MOST_STOPS} texts are allowed, but got {len(stops)}")
-        if "" in stops:
+        if value == "" or "" in (value or []):
             raise ValueError("an empty text would end generation at once; omit it")
         return value
 
@@ -125,7 +123,7 @@ class Sampled(Inspected):
 
 
 class CompletionBody(Sampled):
-    prompt: str | list[str] | list[int] | list[list[int]] = Field(
+    prompt: str | Prompts | Ids | IdPrompts = Field(
         description="A text, several texts, or their token ids; for a translation model, the source"
     )
     best_of: int | None = Field(
@@ -147,11 +145,6 @@ class CompletionBody(Sampled):
             raise ApiError("prompt is an empty list; send one prompt or more", param="prompt")
         if all(isinstance(one, int) for one in prompt):
             return [prompt]
-        if len(prompt) > MOST_PROMPTS:
-            raise ApiError(
-                f"prompt: at most {MOST_PROMPTS} prompts are allowed, but got {len(prompt)}",
-                param="prompt",
-            )
         return prompt
 
     def checked(self) -> Self:

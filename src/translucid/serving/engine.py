@@ -89,6 +89,7 @@ class Engine:
         if trace and len(texts) != 1:
             raise InputError(f"trace: covers one text, but got {len(texts)}; make a call for each")
         Trace(trace, edit=edit)  # raises an error if they are wrong
+        self.check_sizes([*texts, *(targets or ())])
         questions = Questions(kind, list(texts), targets, options, trace, edit or {})
         return self._accept(Ticket(questions, on_event, deadline))
 
@@ -126,6 +127,26 @@ class Engine:
             self._changed.notify_all()
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def check_sizes(self, texts: Sequence[Any]) -> None:
+        """Raise InputError for texts that would take very long: unlike those to generate, they are
+        read as a whole, and the time grows with the square of their length."""
+        most, total = self.limits.text_tokens, self.limits.cache_tokens
+        strings = [text for text in texts if isinstance(text, str)]
+        sizes = [len(text.encode()) for text in strings]  # a token has at least one byte
+        if max(sizes, default=0) > most or sum(sizes) > total:
+            tokenizers = self.model.tokenizers.values()
+            sizes = [
+                max((len(one.encode(text)) for one in tokenizers), default=0) for text in strings
+            ]
+        if max(sizes, default=0) > most:
+            raise InputError(
+                f"a text has {max(sizes):,} tokens, above the limit of {most:,}; send shorter texts"
+            )
+        if sum(sizes) > total:
+            raise InputError(
+                f"the texts have {sum(sizes):,} tokens, above the limit of {total:,}; send fewer"
+            )
 
     def _accept(self, ticket: Ticket) -> Ticket:
         ticket.on_end = self._scheduler.ended

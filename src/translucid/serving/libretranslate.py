@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from translucid.serving.bodies import ApiError, Body
+from translucid.serving.bodies import ApiError, Body, Texts
 from translucid.serving.job import Finished, Job
 from translucid.serving.markup import Alignment, translate_html
 from translucid.serving.served import Models, Served
 
-MOST_TEXTS = 1000
 MOST_ALTERNATIVES = 16
+MOST_LINES = 10_000  # in all texts of a request
 NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish",
     "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian",
@@ -29,7 +29,7 @@ UNKNOWN = ("source", "target")  # the codes of a model whose languages are not k
 
 
 class TranslateBody(Body):
-    q: str | list[str] = Field(description="A text, or several")
+    q: str | Texts = Field(description="A text, or several")
     source: str = Field(
         "auto", description="Code of the source language; auto: the only one there is"
     )
@@ -102,8 +102,6 @@ def choose(models: Models, source: str, target: str | None) -> Served:
 
 
 async def translate(models: Models, body: TranslateBody) -> dict[str, Any]:
-    if len(body.texts) > MOST_TEXTS:
-        raise ApiError(f"q: at most {MOST_TEXTS} texts are allowed", param="q")
     served = choose(models, body.source, body.target)
     if body.format == "html":
         if body.alternatives:
@@ -131,12 +129,22 @@ async def decode(served: Served, jobs: Sequence[Job]) -> list[Finished]:
     return [results[number] for number in range(len(jobs))]
 
 
+async def _decode_lines(served: Served, lines: Sequence[str], count: int = 1) -> list[Finished]:
+    if len(lines) > MOST_LINES:
+        raise ApiError(
+            f"q: {len(lines):,} lines or elements, but at most {MOST_LINES:,} are allowed; send "
+            "several requests",
+            param="q",
+        )
+    return await decode(served, [Job(line, n=count) for line in lines])
+
+
 async def _translate_lines(served: Served, texts: Sequence[str], count: int) -> list[list[str]]:
     """`count` translations of each text at most, best first. Each line is translated by itself; the
     alternatives of a text are those of all its lines."""
     lines = [text.split("\n") for text in texts]
     flat = [line for of_text in lines for line in of_text if line.strip()]
-    results = iter(await decode(served, [Job(line, n=count) for line in flat]))
+    results = iter(await _decode_lines(served, flat, count))
     translated = []
     for of_text in lines:
         ranked = []
@@ -161,9 +169,10 @@ async def _translate_html(served: Served, texts: Sequence[str]) -> list[str]:
         collected.extend(segments)
         return [("", ())] * len(segments)
 
-    translate_html(texts, collect)
-    results = await decode(served, [Job(text) for text in collected])
+    await served.in_thread(lambda: translate_html(texts, collect))
+    results = await _decode_lines(served, collected)
     made = [result.decoded.texts[0].text if result.decoded.texts else "" for result in results]
     pairs = list(zip(collected, made, strict=True))
     aligned = await served.in_thread(lambda: [served.model.align(*pair) for pair in pairs])
-    return translate_html(texts, lambda _: list(zip(made, aligned, strict=True)))
+    pieces: list[tuple[str, Alignment]] = list(zip(made, aligned, strict=True))
+    return await served.in_thread(lambda: translate_html(texts, lambda _: pieces))

@@ -4,10 +4,12 @@ Elements such as <p> separate texts; elements such as <b> are part of a text. Th
 are found in the translation by the word alignment.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
-from html.parser import HTMLParser
+
+from translucid.core.errors import InputError
 
 # Elements that do not separate texts.
 INLINE = frozenset(
@@ -47,6 +49,21 @@ INLINE = frozenset(
     ]
 )
 UNTRANSLATED = frozenset(("script", "style", "code", "pre", "kbd", "samp", "var", "textarea"))
+MOST_TAGS = 200  # inline elements in one text: the time to place them grows with their square
+
+# A comment, a tag, a declaration, or text. Each alternative consumes what it has read, so that the
+# time to split a document is linear, which it is not with `html.parser` (100,000 times "<a ").
+_TOKEN = re.compile(
+    r"""
+    (?P<comment> <!-- .*? (?: --> | \Z ) )
+    | < (?P<end> /? ) (?P<name> [a-zA-Z] [^\s/>]*+ )
+        (?: = \s*+ (?: "[^"]*+"?+ | '[^']*+'?+ ) | [^>=]++ | = )*+ (?P<closed> >?+ )
+    | (?P<declaration> < [!?/] [^>]*+ >?+ )
+    | (?P<text> <? [^<]*+ )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_HUGE = re.compile(r"&#\d{8,};?")  # references to no character, which `unescape` may not read
 
 # For each word of a translation (separated by spaces), the indices of the source words that it
 # translates.
@@ -94,11 +111,10 @@ class Segment:
 
 def split(html: str) -> list[str | Segment]:
     """Split HTML into markup (strings, kept as they are) and texts (segments)."""
-    parser = _Splitter()
-    parser.feed(html)
-    parser.close()
-    parser.end_segment()
-    return parser.parts
+    splitter = _Splitter()
+    splitter.read(html)
+    splitter.end_segment()
+    return splitter.parts
 
 
 def translate_html(htmls: Sequence[str], translate: TranslateTexts) -> list[str]:
@@ -170,14 +186,38 @@ def _number(numbers: Sequence[int], index: int, count: int) -> int:
     return numbers[index] if index < len(numbers) else count
 
 
-class _Splitter(HTMLParser):
+class _Splitter:
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
         self.parts: list[str | Segment] = []
         self.segment: Segment | None = None
         self.open: list[Tag] = []  # inline elements that are not closed
-        self.kept: str | None = None  # an element whose content is not translated
         self.space = False  # white space before what comes next
+
+    def read(self, html: str) -> None:
+        at = 0
+        while at < len(html):
+            token = _TOKEN.match(html, at)
+            assert token is not None
+            name = (token["name"] or "").lower()
+            if token["text"] is not None:
+                self.text(token[0])
+            elif not name:
+                self.markup(token[0])
+            elif not token["closed"]:  # no tag follows: the rest is text
+                self.text(html[at:])
+                return
+            elif token["end"]:
+                self.end(token[0], name)
+            elif name in UNTRANSLATED and not token[0].endswith("/>"):
+                end = re.compile(rf"</{name}(?=[\s/>])[^>]*+>?+|\Z", re.IGNORECASE)
+                after = end.search(html, token.end())
+                assert after is not None
+                self.markup(html[at : after.end()])
+                at = after.end()
+                continue
+            else:
+                self.start(token[0], name)
+            at = token.end()
 
     def end_segment(self) -> None:
         if self.segment is None:
@@ -203,42 +243,31 @@ class _Splitter(HTMLParser):
             self.segment = Segment()
         return self.segment
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        text = self.get_starttag_text() or ""
-        if self.kept is not None:
-            self.parts.append(text)
-        elif tag in UNTRANSLATED:
-            self.markup(text)
-            self.kept = tag
-        elif tag in INLINE:
-            segment = self.inside()
-            self.open.append(Tag(text, f"</{tag}>", len(segment.words)))
-            segment.tags.append(self.open[-1])
-        else:
-            self.markup(text)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        text = self.get_starttag_text() or ""
-        self.parts.append(text) if self.kept is not None else self.markup(text)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.kept is not None:
-            self.parts.append(f"</{tag}>")
-            self.kept = None if tag == self.kept else self.kept
-        elif tag in INLINE:
-            closing = f"</{tag}>"
-            number = next((i for i in reversed(range(len(self.open)))
-                           if self.open[i].closing == closing), None)  # fmt: skip
-            if number is not None:  # an end tag without a start tag is dropped, as browsers do
-                self.open.pop(number).last = len(self.inside().words)
-        else:
-            self.markup(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        if self.kept is not None:
-            self.parts.append(data)
+    def start(self, tag: str, name: str) -> None:
+        if name not in INLINE or tag.endswith("/>"):
+            self.markup(tag)
             return
-        for word in _words(data):
+        segment = self.inside()
+        if len(segment.tags) == MOST_TAGS:
+            raise InputError(
+                f"q: a text has more than {MOST_TAGS} inline elements, such as {tag[:50]}; send "
+                "shorter texts"
+            )
+        self.open.append(Tag(tag, f"</{name}>", len(segment.words)))
+        segment.tags.append(self.open[-1])
+
+    def end(self, tag: str, name: str) -> None:
+        if name not in INLINE:
+            self.markup(tag)
+            return
+        closing = f"</{name}>"
+        number = next((i for i in reversed(range(len(self.open)))
+                       if self.open[i].closing == closing), None)  # fmt: skip
+        if number is not None:  # an end tag without a start tag is dropped, as browsers do
+            self.open.pop(number).last = len(self.inside().words)
+
+    def text(self, text: str) -> None:
+        for word in re.findall(r"\s+|\S+", unescape(_HUGE.sub("\ufffd", text))):
             if word.isspace():
                 self.space = True
                 continue
@@ -248,39 +277,3 @@ class _Splitter(HTMLParser):
             segment.glued.append(bool(segment.words) and not self.space)
             segment.words.append(word)
             self.space = False
-
-    def handle_entityref(self, name: str) -> None:
-        self._reference(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        self._reference(f"&#{name};")
-
-    def _reference(self, text: str) -> None:
-        if self.kept is not None:
-            self.parts.append(text)
-        else:
-            self.handle_data(unescape(text))
-
-    def handle_comment(self, data: str) -> None:
-        self.markup(f"<!--{data}-->")
-
-    def handle_decl(self, decl: str) -> None:
-        self.markup(f"<!{decl}>")
-
-    def handle_pi(self, data: str) -> None:
-        self.markup(f"<?{data}>")
-
-    def unknown_decl(self, data: str) -> None:
-        self.markup(f"<![{data}]>")
-
-
-def _words(text: str) -> Iterator[str]:
-    """The words of a text, and the white space between them."""
-    word = ""
-    for character in text:
-        if word and character.isspace() != word.isspace():
-            yield word
-            word = ""
-        word += character
-    if word:
-        yield word

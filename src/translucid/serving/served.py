@@ -13,12 +13,14 @@ from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.model import Model
 from translucid.serving.bodies import ApiError
 from translucid.serving.engine import Engine
-from translucid.serving.job import Answered, Event, Failed, Finished, Job
+from translucid.serving.job import Answered, Event, Failed, Finished, Job, QueueFull
 from translucid.serving.ticket import Ticket
 from translucid.serving.tracing import points_of
 
 R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request
+RETRY = 0.1  # seconds
+AT_ONCE = 64  # texts of one request that the engine has at the same time
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Served:
     def points(self, text: Any) -> list[str]:
         """The names of the model's trace points. text: any input of the model."""
         if not self._points:
+            self.engine.check_sizes([text])
             self._points[:] = points_of(self.engine.model, text)
         return self._points
 
@@ -49,27 +52,47 @@ class Served:
 
     async def events(self, jobs: Sequence[Job]) -> AsyncIterator[tuple[int, Event]]:
         """Submit jobs, and yield their events, each with the index of its job. Closing the iterator
-        cancels what is left."""
+        cancels what is left.
+
+        Jobs wait here, not in the engine, while others of the same request are computed. So only
+        the first one can be refused because too many requests wait."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
-        tickets: list[Ticket] = []
+        tickets: dict[int, Ticket] = {}
+        over = False
 
-        def receiver(number: int) -> Any:
-            return lambda event: loop.call_soon_threadsafe(queue.put_nowait, (number, event))
+        def submit(number: int) -> None:
+            def receive(event: Event) -> None:
+                loop.call_soon_threadsafe(queue.put_nowait, (number, event))
 
+            tickets[number] = self.engine.submit(jobs[number], receive)
+            if over:  # the client left while the text was tokenized
+                tickets[number].cancel()
+
+        submitted = finished = 0
         try:
-            for number, job in enumerate(jobs):
-                submitting = run_in_threadpool(self.engine.submit, job, receiver(number))
-                tickets.append(await in_time(submitting))
-            left = len(jobs)
-            while left:
+            while finished < len(jobs):
+                while submitted < len(jobs) and submitted - finished < AT_ONCE:
+                    try:
+                        await in_time(run_in_threadpool(submit, submitted))
+                    except QueueFull:
+                        if not submitted:
+                            raise
+                        if submitted > finished:
+                            break  # and try again when the next one has finished
+                        await asyncio.sleep(RETRY)
+                    else:
+                        submitted += 1
                 number, event = await queue.get()
                 if isinstance(event, Failed):
                     raise event.error
-                left -= isinstance(event, Finished)
+                if isinstance(event, Finished):
+                    finished += 1
+                    del tickets[number]
                 yield number, event
         finally:
-            for ticket in tickets:
+            over = True
+            for ticket in list(tickets.values()):
                 ticket.cancel()
 
     async def results(self, kind: str, texts: Sequence[Any], **options: Any) -> Answered:
@@ -80,13 +103,20 @@ class Served:
         def receive(event: Event) -> None:
             loop.call_soon_threadsafe(_set, done, event)
 
-        ticket = await in_time(
-            run_in_threadpool(self.engine.run, kind, texts, receive, **options)
-        )  # fmt: skip
+        tickets: list[Ticket] = []
+
+        def submit() -> None:
+            tickets.append(self.engine.run(kind, texts, receive, **options))
+            if done.done():  # the client left meanwhile
+                tickets[0].cancel()
+
         try:
+            await in_time(run_in_threadpool(submit))
             event = await done
         finally:
-            ticket.cancel()
+            done.cancel()
+            for ticket in tickets:
+                ticket.cancel()
         if isinstance(event, Failed):
             raise event.error
         assert isinstance(event, Answered)
@@ -103,7 +133,9 @@ async def in_time(submitting: Any) -> Any:
         return await asyncio.wait_for(submitting, SUBMITTING)
     except TimeoutError:
         raise ApiError(
-            f"reading the text took more than {SUBMITTING:.0f} seconds; send a shorter text", 408
+            f"reading the text took more than {SUBMITTING:.0f} seconds; send a shorter text, or "
+            "try again later",
+            408,
         ) from None
 
 

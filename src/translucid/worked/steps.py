@@ -347,7 +347,7 @@ def _to_sine(sizes: Sequence[int], digits: int) -> Solution:
         ),
         name="sine",
         value={"n": list(sizes), "sup": list(errors)},
-        note="Twice as many steps halve the error.",
+        note="For large N, twice as many steps halve the error.",
     )
     return board.solution(
         title="Staircases of sigmoids towards a sine",

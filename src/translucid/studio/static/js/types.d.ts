@@ -1528,3 +1528,119 @@ declare const STYLE: string;
 declare const MARKUP: string;
 declare const FONT: string;
 declare function graph(place: PlaceMade): (name: string) => unknown;
+
+// ---- models that run in the page: local/*.js
+type Tensor = import('./local/tensor.js').Tensor;
+type ModelWeights = import('./local/weights.js').Weights;
+type ModelConfig = Record<string, any>; // the section model of config.json
+type Values = Float32Array | Float64Array;
+// A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
+interface Scope {
+  (name: string, value: Tensor): Tensor;
+  at(part: string): Scope;
+  step(position: number): Scope;
+}
+interface TracePattern {
+  glob: string;
+  covers(name: string): boolean;
+  matches(name: string, position: number | null): boolean;
+}
+type Edit = number | Tensor | ((value: Tensor) => Tensor);
+type Layer = (x: Tensor, trace: Scope) => Tensor;
+interface Embedding {
+  table: Tensor;
+  forward(ids: number[], trace: Scope): Tensor;
+}
+interface Residual {
+  enter(x: Tensor, trace: Scope): Tensor;
+  leave(x: Tensor, branch: Tensor, trace: Scope): Tensor;
+}
+// Keys and values of attention (1, heads, positions, size), so far or of a source.
+interface KeysValues {
+  keys: Tensor;
+  values: Tensor;
+}
+type SelfAttention = (
+  x: Tensor,
+  layout: { mask: Tensor | null; angles: Tensor },
+  past: KeysValues | undefined,
+  trace: Scope,
+) => { y: Tensor; past: KeysValues };
+interface CrossAttention {
+  project(encoded: Tensor): KeysValues;
+  forward(x: Tensor, source: KeysValues, trace: Scope): Tensor;
+}
+interface Alignment {
+  project(encoded: Tensor): KeysValues;
+  forward(hidden: Tensor, source: KeysValues, trace: Scope): Tensor;
+}
+interface TransformerLayer {
+  project?(encoded: Tensor): KeysValues;
+  forward(
+    start: Tensor,
+    layout: { mask: Tensor | null; angles: Tensor },
+    past: KeysValues | undefined,
+    source: KeysValues,
+    trace: Scope,
+  ): { y: Tensor; past: KeysValues };
+}
+interface StackSizes {
+  vocab: number;
+  layers: number;
+  cross: boolean;
+  causal: boolean;
+  shared?: Embedding;
+}
+interface TransformerStack {
+  embed: Embedding;
+  project(encoded: Encoded): (KeysValues | undefined)[];
+  read: Decoder['read'];
+}
+interface CellState {
+  hidden: Tensor;
+  cell?: Tensor;
+}
+type RecurrentState = CellState[][]; // by layer and direction
+type Bridge = (state: RecurrentState, trace: Scope) => RecurrentState;
+interface RecurrentSizes {
+  cell: string;
+  inputs: number;
+  hidden: number;
+  layers: number;
+  bidirectional: boolean;
+}
+type RecurrentLayer = (x: Tensor, first: CellState | undefined, trace: Scope) => { outputs: Tensor; state: CellState };
+type RecurrentStack = (x: Tensor, first: RecurrentState | null | undefined, trace: Scope) => Encoded;
+interface Encoded {
+  outputs: Tensor; // (1, positions, features)
+  state?: RecurrentState; // after the last token
+}
+interface Encoder {
+  embed: Embedding;
+  width: number;
+  read(ids: number[], trace: Scope): Encoded;
+}
+type EncoderOf = (weights: ModelWeights, config: ModelConfig) => Encoder;
+// A decoder's state: never changed, so that the beams of a search can share it.
+interface DecoderState {
+  length: number; // tokens read so far
+  layers: any; // of each layer: keys and values, or a recurrent state
+  projected?: any; // keys and values of the source
+}
+interface Decoder {
+  embed: Embedding;
+  width: number;
+  start(encoded: Encoded | null, trace: Scope): DecoderState;
+  read(ids: number[], state: DecoderState, trace: Scope): { outputs: Tensor; state: DecoderState };
+}
+type DecoderOf = (
+  weights: ModelWeights,
+  config: ModelConfig,
+  options: { vocab: number; shared?: Embedding },
+) => Decoder;
+type ModelInputs = Record<string, number[]>; // ids; source and target; x
+interface Network {
+  run(inputs: ModelInputs, trace: Scope): void;
+  start?(source: number[], trace: Scope): DecoderState;
+  step?(ids: number[], state: DecoderState, trace: Scope): { logits: Tensor; state: DecoderState };
+}

@@ -1,0 +1,195 @@
+"""Faults of clients: they are refused with a reason, and other requests do not wait for them."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.serving.running import Running, running, served, shipped, until
+from tests.studio.serving import model as untrained
+
+from translucid.core.errors import ConfigError
+from translucid.serving import access
+from translucid.serving.bodies import ApiError, Body
+from translucid.serving.completions import CompletionBody
+from translucid.serving.markup import split
+
+MANY = 900_000
+WORK = 20.0  # seconds of the processor; splitting takes less than one
+
+
+@contextmanager
+def connected(server: Running, *headers: str, path: str = "/v1/completions") -> Iterator[Any]:
+    """A connection on which the headers of a request with JSON were sent."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
+        lines = [
+            f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", *headers
+        ]  # fmt: skip
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        yield connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Everything that the server sends until it closes the connection."""
+    received = b""
+    while piece := connection.recv(1 << 16):
+        received += piece
+    return received
+
+
+# ---- slow and large requests ----
+
+
+def test_a_body_that_arrives_too_slowly_gets_a_408(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "PATIENCE", 0.2)
+    with connected(server, "Content-Length: 100") as connection:
+        connection.sendall(b"{")
+        received = answer(connection)
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["message"]
+
+
+def test_a_body_without_length_that_is_too_large_gets_a_413(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "LARGEST", 1000)
+    with connected(server, "Transfer-Encoding: chunked", path="/translate") as connection:
+        connection.sendall(b"400\r\n" + b" " * 0x400 + b"\r\n")
+        received = answer(connection)
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert "1,000 bytes" in json.loads(received.partition(b"\r\n\r\n")[2])["error"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"prompt": [None] * MANY},
+        {"prompt": ["a"] * MANY},
+        {"prompt": [1] * MANY + ["a"]},
+        {"prompt": [[1]] * 300},
+        {"prompt": "a", "stop": [1] * MANY},
+        {"prompt": "a", "logit_bias": {str(i): "a" for i in range(200_000)}},
+        {"prompt": "a"} | {f"key{i}": 1 for i in range(200_000)},
+        {"prompt": [1] * 2_000_000},
+    ],
+    ids=lambda values: next(reversed(values)),
+)
+def test_a_large_body_with_many_mistakes_is_refused_at_once(values: dict[str, Any]) -> None:
+    """Collecting all mistakes would keep other requests waiting."""
+    with pytest.raises(ApiError) as caught:
+        CompletionBody.of(values)
+    assert len(caught.value.message) < 10_000
+    cause = caught.value.__context__
+    assert not isinstance(cause, ConfigError) or len(cause.mistakes) < 10
+
+
+def test_a_text_with_half_a_surrogate_pair_is_refused(server: Running) -> None:
+    for body in (b'{"prompt": ["a", "\\ud800"]}', b'{"\\ud800": 1}', b'{"x": {"\\udfff": 1}}'):
+        status, content, _ = server.send("/v1/completions", body)
+        assert status == 400
+        assert "surrogate" in content["error"]["message"]
+    assert Body.values(b'{"text": "\\ud83d\\ude00"}') == {"text": "\N{GRINNING FACE}"}
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<a ",
+        "<b",
+        "<!",
+        "<!--",
+        "</b",
+        "<p></b>",
+        "<a x='",
+        '<a x="',
+        "<?",
+        "<code></code",
+        "&#",
+        "= ",
+    ],
+)
+def test_splitting_html_takes_linear_time(html: str) -> None:
+    began = time.thread_time()
+    parts = split(html * 50_000)
+    assert time.thread_time() - began < WORK
+    assert parts
+
+
+def test_a_text_with_very_many_inline_elements_is_refused(server: Running) -> None:
+    status, content, _ = server.send("/translate", {"q": "<b>" * 300 + "a", "format": "html"})
+    assert status == 400
+    assert "inline elements" in content["error"]
+
+
+def test_references_to_no_character_are_replaced(server: Running) -> None:
+    (segment,) = split(f"a &#{'9' * 5000}; &#x{'f' * 5000}; &amp;")
+    assert getattr(segment, "text", "") == "a \ufffd \ufffd &"
+
+
+def test_a_text_that_would_take_very_long_is_refused(server: Running) -> None:
+    for body in ({"text": "dog " * 20_000}, {"text": ["a", "dog " * 20_000]}):
+        status, content, _ = server.send("/classify", body)
+        assert status == 400
+        assert "limit of 16,384" in content["error"]["message"]
+    status, content, _ = server.send("/classify", {"text": ["dog " * 9000] * 40})
+    assert status == 400
+    assert "send fewer" in content["error"]["message"]
+
+
+def test_a_prompt_longer_than_the_model_reads_is_refused() -> None:
+    model = untrained("language-transformer", positions="learned", max_length=16)
+    with running([served("short", model)]) as server:
+        status, content, _ = server.send("/v1/completions", {"prompt": "the dog " * 20})
+        assert status == 400
+        assert "16 positions" in content["error"]["message"]
+        asked = {"prompt": "the dog", "max_tokens": 100, "ignore_eos": True}
+        (choice,) = server.get("/v1/completions", asked)["choices"]
+        assert choice["finish_reason"] == "length"
+
+
+# ---- more texts than the queue has places for ----
+
+
+def test_a_request_with_more_texts_than_the_queue_holds_is_answered(server: Running) -> None:
+    texts = ["The dog sleeps.", "A cat sings.", "The old dog does not sleep."] * 60
+    engine = server.models["translate"].engine
+    assert len(texts) > engine.limits.queue + engine.limits.rows
+    got = server.get("/translate", {"q": texts})["translatedText"]
+    assert got == shipped("translate").translate(texts[:3]) * 60
+
+
+# ---- clients that leave ----
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/classify"])
+def test_a_client_that_leaves_while_its_text_is_tokenized_is_forgotten(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, method = ("classify", "run") if path == "/classify" else ("generate", "submit")
+    with running([served(name, shipped(name))]) as server:
+        engine = server.models[name].engine
+        real, entered, release = getattr(engine, method), threading.Event(), threading.Event()
+        tickets = []
+
+        def slow(*given: Any, **options: Any) -> Any:
+            entered.set()
+            assert release.wait(120)
+            tickets.append(real(*given, **options))
+            return tickets[0]
+
+        monkeypatch.setattr(engine, method, slow)
+        fields = {"prompt": "The", "max_tokens": 4000, "ignore_eos": True}
+        body = json.dumps({"text": "The"} if path == "/classify" else fields).encode()
+        with connected(server, f"Content-Length: {len(body)}", path=path) as connection:
+            connection.sendall(body)
+            assert entered.wait(120)
+        until(lambda: any(path in line for line in server.log))
+        release.set()
+        until(lambda: tickets and tickets[0].cancelled)
+        until(lambda: engine.stats()["running"] == 0)
