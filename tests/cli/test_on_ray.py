@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -33,7 +34,10 @@ class Ray:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.environment = os.environ | {"RAY_TMPDIR": folder, "OMP_NUM_THREADS": "1"}
+        self.environment = os.environ | {
+            "RAY_TMPDIR": folder, "OMP_NUM_THREADS": "1",
+            "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        }  # fmt: skip
         self.environment.pop("RAY_ADDRESS", None)
 
     def start(self, *words: str, cwd: Path) -> "subprocess.Popen[str]":

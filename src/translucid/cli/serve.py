@@ -167,21 +167,21 @@ def _on_ray(
     joined = connect()
     from translucid.serving import on_ray
 
-    given = on_ray.Settings(*settings)
-    needs = resources(given.device, cpus)
+    chosen = on_ray.Settings(*settings)
+    needs = resources(chosen.device, cpus)
     if not joined:  # a cluster may have an earlier version at this port
         with closing(server.bind(host, port)) as held:
             port = held.getsockname()[1]
     # Mistakes are reported here, and not by each replica.
     opened = server.open_models(
-        given.folders, "cpu", "auto", given.limits, given.languages, o.print_note
+        chosen.folders, "cpu", "auto", chosen.limits, chosen.languages, o.print_note
     )
     opened.close()
     stop = Event()
     if not joined:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-    on_ray.deploy(given, host, port, replicas, needs)
+    on_ray.deploy(chosen, host, port, replicas, needs)
     address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{port}"
     if joined and not on_ray.answers(address):
         raise InputError(
@@ -189,7 +189,7 @@ def _on_ray(
             "the first deployment, or run: serve shutdown"
         )
     typer.echo(f"{replicas[0]} to {replicas[1]} replicas on Ray")
-    _announce(opened, address, bool(given.rules.keys), given.allow_trace)
+    _announce(opened, address, bool(chosen.rules.keys), chosen.allow_trace)
     if joined:
         typer.echo("run the command again to update the replicas one after the other", err=True)
         typer.echo("stop with: serve shutdown", err=True)

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,22 +18,10 @@ from typing import Any, BinaryIO
 import typer
 
 from translucid.cli.shared.inputs import Inputs
+from translucid.cli.shared.on_ray import SHARD, answer_shards
 from translucid.cli.shared.options import check_unused
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress, duration
-
-
-@dataclass
-class Shard:
-    """The part of the input that this process answers, into a file of its own."""
-
-    out: Path
-    start: int  # of the records
-    stop: int
-    failed: int = 0
-
-
-SHARD: ContextVar[Shard | None] = ContextVar("SHARD", default=None)
 
 
 @dataclass(frozen=True)
@@ -68,8 +55,6 @@ def answer_lines(
     read = read or inputs.records
     shard = SHARD.get()
     if ray and shard is None:
-        from translucid.cli.shared.on_ray import answer_shards
-
         return answer_shards(
             inputs, read, out=out, settings=settings, chunk=chunk, verb=verb
         )  # fmt: skip

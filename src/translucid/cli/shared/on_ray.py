@@ -15,6 +15,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -23,7 +24,6 @@ from typing import Any
 
 import typer
 
-from translucid.cli.shared.answering import SHARD, Shard
 from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.inputs import Inputs
 from translucid.cli.shared.options import check_unused
@@ -32,6 +32,19 @@ from translucid.core.errors import ConfigError, InputError, TranslucidError, ins
 from translucid.core.progress import Progress, duration
 
 PER_PROCESS = 8  # shards for each process, so that slow machines get fewer
+
+
+@dataclass
+class Shard:
+    """The part of the input that this process answers, into a file of its own."""
+
+    out: Path
+    start: int  # of the records
+    stop: int
+    failed: int = 0
+
+
+SHARD: ContextVar[Shard | None] = ContextVar("SHARD", default=None)
 
 
 def connect() -> bool:
@@ -53,7 +66,10 @@ def connect() -> bool:
         ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), **quiet)
     except ConnectionError as error:
         if "RAY_ADDRESS" in os.environ:
-            raise ConfigError(f"RAY_ADDRESS: cannot connect to this cluster ({error})") from error
+            raise ConfigError(
+                f"RAY_ADDRESS: cannot connect to this cluster ({error}); check the address, and "
+                "RAY_AUTH_TOKEN if the cluster has tokens"
+            ) from error
         ray.init(address="local", include_dashboard=False, **quiet)
         return False
     return True
