@@ -1,12 +1,15 @@
 """`translucid serve` as a process: what it prints works, and stopping it loses nothing."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,16 +22,23 @@ import torch
 from tests.in_process import run
 
 from translucid.model import load
+from translucid.serving.access import KEY_VARIABLE
 
 SERVE = [sys.executable, "-m", "translucid", "serve"]
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNIT = DEPLOY / "translucid@.service"
+KEY = "a-key-for-the-tests-only"
 
 
 @contextmanager
-def command(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", dict[str, str]]]:
+def command(
+    *arguments: str, **environment: str
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, str]]]:
     """The running command, and what it printed: the address and the command to try."""
     process = subprocess.Popen(
         [*SERVE, *arguments, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
+        text=True, env=os.environ | environment,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None
@@ -130,3 +140,71 @@ def test_mistakes_are_named_before_anything_is_served(
     result = run("serve", *arguments, "--port", "0", cwd=tmp_path)
     assert result.returncode == 2
     assert re.search(words, result.stderr), result.stderr
+
+
+# ---- deploy/ ----
+
+
+def _of_container() -> dict[str, list[str]]:
+    """The commands of the Dockerfile."""
+    text = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^(ENTRYPOINT|HEALTHCHECK)[^[\n]*(\[.*\])$", text, re.MULTILINE)
+    return {name: json.loads(words) for name, words in commands}
+
+
+def _of_unit(key: str) -> str:
+    (value,) = re.findall(rf"^{key}=(.*)$", UNIT.read_text("utf-8"), re.MULTILINE)
+    return str(value)
+
+
+def test_the_unit_leaves_time_to_finish_requests() -> None:
+    words = _of_unit("ExecStart").split()
+    assert float(_of_unit("TimeoutStopSec")) > float(words[words.index("--drain") + 1])
+
+
+def test_the_image_is_built_from_all_files_that_the_package_contains() -> None:
+    rules = (ROOT / ".dockerignore").read_text("utf-8").split()
+    kept = {path for rule in rules if rule[0] == "!" for path in ROOT.glob(rule[1:])}
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    packaged = built["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    needed = {built["project"]["readme"], *built["project"]["license-files"], *packaged, "src"}
+    needed |= {"hatch_build.py", "pyproject.toml", "requirements.lock"}
+    assert kept == {ROOT / name for name in needed}
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    program = _of_unit("ExecStart").split()[0]
+    unit = tmp_path / UNIT.name.replace("@", "@8000")
+    unit.write_text(UNIT.read_text("utf-8").replace(program, sys.executable), "utf-8")
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True
+    )
+    assert not checked.returncode, checked.stderr
+    assert unit.name not in checked.stderr, checked.stderr  # unknown settings are only warnings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["container", "unit"])
+def test_the_command_that_is_deployed_serves(place: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(KEY, "utf-8")
+    words = _of_unit("ExecStart").replace("%d", str(tmp_path)).replace("%i", "8000").split()[:-1]
+    if place == "container":
+        words = _of_container()["ENTRYPOINT"]
+    assert Path(words[0]).name == "translucid"
+    assert words[1] == "serve"
+    environment = {KEY_VARIABLE: KEY} if place == "container" else {}
+    with command("demo:translate", *words[2:], **environment) as (process, printed):
+        _, probe, program = _of_container()["HEALTHCHECK"]
+        assert probe == "-c"
+        program = program.replace("http://127.0.0.1:8000", printed["address"])
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            asked(printed["address"], "/translate", {"text": "The dog sleeps."})
+        assert refused.value.code == 401
+        refused.value.close()
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert subprocess.run(
+            [sys.executable, "-c", program], stderr=subprocess.DEVNULL, timeout=120
+        ).returncode

@@ -156,14 +156,14 @@ def _installed(package: str) -> bool:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        version(package)
+        version(package.partition("[")[0])  # without the extras of the package
     except PackageNotFoundError:
         return False
     return True
 
 
 def _parquet() -> Check:
-    """Whether Parquet files can be read. That needs pyarrow, which no extra installs."""
+    """Whether Parquet files can be read. That needs pyarrow, which only [ray] installs."""
     from importlib.metadata import version
 
     try:

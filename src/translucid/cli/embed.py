@@ -51,6 +51,7 @@ def embed(
             "(except .npy), run the same command again.",
         ),
     ] = None,
+    ray: o.Ray = False,
     device: o.Device = "auto",
 ) -> None:
     """Embed each text as a vector, or find similar texts.
@@ -74,6 +75,8 @@ def embed(
     chosen = {"--nearest": nearest, "--against": against, "--out": out}
     if len(named := [option for option, value in chosen.items() if value is not None]) > 1:
         raise ConfigError(f"{' and '.join(named)} were both given; omit one")
+    if ray and (out is None or out.suffix == ARRAY):
+        raise ConfigError("--ray writes JSON Lines or a tab-separated table; give --out FILE")
     (held,) = o.load_models(model, None, device)
     check_task(held.task, "embed")
     prompt(inputs, held)
@@ -92,7 +95,7 @@ def embed(
                 _save_array(held, texts, out)
         else:
             as_json = as_json or (out is not None and out.suffix in LINES)
-            _embed_lines(held, model, notes, inputs, as_json, out)
+            _embed_lines(held, model, notes, inputs, as_json, out, ray)
 
 
 def _print_nearest(held: "Model", query: str, texts: list[str], top: int, as_json: bool) -> None:
@@ -136,16 +139,18 @@ def _save_array(held: "Model", texts: list[str], out: Path) -> None:
 
 
 def _embed_lines(
-    held: "Model", folder: Path, notes: Notes, inputs: Inputs, as_json: bool, out: Path | None
-) -> None:
+    held: "Model", folder: Path, notes: Notes, inputs: Inputs, as_json: bool, out: Path | None,
+    ray: bool,
+) -> None:  # fmt: skip
     def answer(records: "Sequence[Text]") -> list[Answered]:
         texts = [record.text for record in records]
         return [Answered(line) for line in _written(held, texts, notes, as_json)]
 
     settings = {"model": digest_of_model(folder), "json": as_json}
     answer_lines(
-        inputs, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True
-    )
+        inputs, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True,
+        ray=ray,
+    )  # fmt: skip
 
 
 def _written(held: "Model", texts: list[str], notes: Notes, as_json: bool) -> list[str]:

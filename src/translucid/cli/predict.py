@@ -6,6 +6,7 @@ tag column.
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +66,7 @@ def classify(
     threshold: Threshold = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
+    ray: o.Ray = False,
     device: o.Device = "auto",
 ) -> None:
     """Print the label of each text.
@@ -74,7 +76,9 @@ def classify(
 
     Example: translucid classify demo:classify "The food was not good."
     """
-    _answer(model, file, "classify", as_json, probabilities, out, device, threshold=threshold)
+    _answer(
+        model, file, "classify", as_json, probabilities, out, device, ray=ray, threshold=threshold
+    )
 
 
 def tag(
@@ -84,6 +88,7 @@ def tag(
     spans: Spans = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
+    ray: o.Ray = False,
     device: o.Device = "auto",
 ) -> None:
     """Find the labelled spans of each line.
@@ -92,7 +97,7 @@ def tag(
 
     Example: translucid tag demo:tag "Jordan hires Anna Keller."
     """
-    _answer(model, file, "tag", as_json, probabilities, out, device, spans=spans)
+    _answer(model, file, "tag", as_json, probabilities, out, device, ray=ray, spans=spans)
 
 
 def predict(
@@ -109,13 +114,14 @@ def predict(
     ] = None,
     as_json: o.JsonLines = False,
     out: o.Out = None,
+    ray: o.Ray = False,
     device: o.Device = "auto",
 ) -> None:
     """Predict the output for each line or row, for any task.
 
     Example: translucid predict demo:regress "0 1"
     """
-    _answer(model, file, None, as_json, probabilities, out, device, of_label=threshold)
+    _answer(model, file, None, as_json, probabilities, out, device, ray=ray, of_label=threshold)
 
 
 def _answer(
@@ -127,6 +133,7 @@ def _answer(
     out: Path | None,
     device: str,
     *,
+    ray: bool,
     spans: str | None = None,
     threshold: float | None = None,
     of_label: list[str] | None = None,
@@ -190,7 +197,7 @@ def _answer(
         answer_lines(
             inputs, answer, out=out, settings={"model": digest_of_model(folder)} | options,
             chunk=CHUNK, verb="answered", read=source.rows,
-            count=_count(held, inputs, out), as_it_comes=True,
+            count=partial(_count, held, inputs, out), as_it_comes=True, ray=ray,
         )  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """`translucid serve`: answer requests over HTTP."""
 
 import json
+import signal
 import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 PORT = 8000
 in_access = partial(typer.Option, rich_help_panel="Access")
+in_cluster = partial(typer.Option, rich_help_panel="Cluster")
 in_limits = partial(typer.Option, rich_help_panel="Limits")
 
 
@@ -75,6 +78,17 @@ def serve(
         list[str] | None,
         o.in_model(metavar="SOURCE-TARGET", help="Languages of the translation models, in order."),
     ] = None,
+    ray: Annotated[
+        bool, in_cluster("--ray", help="Deploy replicas on the Ray cluster of this machine.")
+    ] = False,
+    replicas: Annotated[int, in_cluster(min=1, metavar="N", help="Number of replicas.")] = 1,
+    max_replicas: Annotated[
+        int | None,
+        in_cluster(min=1, metavar="N", help="Add replicas up to N while requests wait."),
+    ] = None,
+    replica_cpus: Annotated[
+        int, in_cluster(min=1, metavar="N", help="Processor cores of each replica.")
+    ] = 1,
     studio: Annotated[bool, o.in_run("--studio", help="Show the studio on the same port.")] = False,
     log: Annotated[bool, o.in_output(help="Print one line of JSON per request.")] = True,
     device: o.Device = "auto",
@@ -113,6 +127,17 @@ def serve(
     limits = Limits(
         rows=rows, cache_tokens=cache_tokens, queue=queue, trace_values=trace_values
     )  # fmt: skip
+    rules = server.rules_of(host, keys, allow_host or [], cors or [])
+    if ray:
+        if studio:
+            raise ConfigError("--studio: the studio is only for one process; omit it with --ray")
+        places = [folder.absolute() for folder in folders]
+        one = (places, device, precision, limits, languages or [], max_tokens, allow_trace, drain,
+               log, rules)  # fmt: skip
+        _on_ray(server, one, host, port, (replicas, max_replicas or replicas), replica_cpus)
+        return
+    if replicas > 1 or max_replicas is not None or replica_cpus != 1:
+        raise ConfigError("--replicas, --max-replicas and --replica-cpus need --ray")
     with closing(server.bind(host, port)) as held:  # before models are opened, which takes longer
         opened = server.open_models(
             folders, device, precision, limits, languages or [], o.print_note
@@ -120,12 +145,57 @@ def serve(
         number = held.getsockname()[1]
         address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{number}"
         _announce(opened, address, bool(keys), allow_trace)
+        typer.echo("stop with Ctrl-C", err=True)
         server.run(
             opened, held, most_tokens=max_tokens, allow_trace=allow_trace, drain=drain, log=log,
-            studio=studio, keys=keys,
-            hosts=None if not server.is_loopback(host) and not allow_host else allow_host or [],
-            origins=cors or [],
+            studio=studio, rules=rules,
         )  # fmt: skip
+
+
+def _on_ray(
+    server: Any, settings: tuple[Any, ...], host: str, port: int, replicas: tuple[int, int],
+    cpus: float,
+) -> None:  # fmt: skip
+    """Deploy replicas on the cluster and return. Without a cluster, serve on this machine until
+    Ctrl-C or SIGTERM."""
+    from translucid.cli.shared.on_ray import connect, resources
+
+    if replicas[1] < replicas[0]:
+        raise ConfigError(
+            f"--max-replicas {replicas[1]}: is below --replicas {replicas[0]}; choose a larger one"
+        )
+    joined = connect()
+    from translucid.serving import on_ray
+
+    chosen = on_ray.Settings(*settings)
+    needs = resources(chosen.device, cpus)
+    if not joined:  # a cluster may have an earlier version at this port
+        with closing(server.bind(host, port)) as held:
+            port = held.getsockname()[1]
+    # Mistakes are reported here, and not by each replica.
+    opened = server.open_models(
+        chosen.folders, "cpu", "auto", chosen.limits, chosen.languages, o.print_note
+    )
+    opened.close()
+    stop = Event()
+    if not joined:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+    on_ray.deploy(chosen, host, port, replicas, needs)
+    address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{port}"
+    if joined and not on_ray.answers(address):
+        raise InputError(
+            f"the cluster serves at another address than {address}; give the --host and --port of "
+            "the first deployment, or run: serve shutdown"
+        )
+    typer.echo(f"{replicas[0]} to {replicas[1]} replicas on Ray")
+    _announce(opened, address, bool(chosen.rules.keys), chosen.allow_trace)
+    if joined:
+        typer.echo("run the command again to update the replicas one after the other", err=True)
+        typer.echo("stop with: serve shutdown", err=True)
+        return
+    stop.wait()
+    on_ray.shut_down()
 
 
 def _announce(models: "Models", address: str, keys: bool, allow_trace: bool) -> None:
@@ -146,7 +216,6 @@ def _announce(models: "Models", address: str, keys: bool, allow_trace: bool) -> 
         typer.echo(f"trace and edit: allowed, with up to {limits.trace_values:,} traced values")
     typer.echo(f"serving on {address} (documentation: {address}/docs)")
     typer.echo(f"try: {_curl(models, address, keys)}")
-    typer.echo("stop with Ctrl-C", err=True)
     sys.stdout.flush()
 
 

@@ -62,6 +62,7 @@ def translate(
     ] = False,
     as_json: o.JsonLines = False,
     out: o.Out = None,
+    ray: o.Ray = False,
     max_input_length: Annotated[
         int,
         o.in_output(
@@ -133,7 +134,9 @@ def translate(
     chunk = chunk_size(inputs, large=1024 if on_gpu else 256)
     prompt(inputs, plain[0])
     with noting(held) as notes:
-        answer_lines(inputs, answer, out=out, settings=settings, chunk=chunk, verb="translated")
+        answer_lines(
+            inputs, answer, out=out, settings=settings, chunk=chunk, verb="translated", ray=ray
+        )
 
 
 def _check_lines(inputs: Inputs, folder: Path) -> None:

@@ -57,7 +57,7 @@ class InputRow:
     line: int
     question: Question | None
     content: Any
-    first: bool = False  # the first row after the header
+    first: bool = False  # the first row, or sentence with words, after the header
 
     @property
     def text(self) -> str:
@@ -232,7 +232,7 @@ class ConllSentences(InputRows):
     columns."""
 
     def rows(self) -> Iterator[InputRow]:
-        column = self.columns.get("words")
+        column, first = self.columns.get("words"), True
         for sentence in read_sentences(
             self.file,
             words=column if isinstance(column, int | str) else None,
@@ -240,7 +240,8 @@ class ConllSentences(InputRows):
             rule=self.rule.lines,
             loading=self.loading,
         ):
-            yield InputRow(sentence.line, sentence.words or None, sentence)
+            yield InputRow(sentence.line, sentence.words or None, sentence, first)
+            first = first and not sentence.words
 
     def values(self, row: InputRow) -> dict[str, Any]:
         return {"words": list(row.question or ())}
@@ -259,12 +260,9 @@ class ConllSentences(InputRows):
             separator = "\t" if "\t" in line or len(line.split()) == 1 else " "
             cells = [str(c[words[place]]) if place in words else "_" for c in columns]
             lines[place] = separator.join([line, *cells])
-        if sentence.layout.name == "CoNLL-U" and not self._declared and columns:
+        if sentence.layout.name == "CoNLL-U" and row.first and columns:
             lines.insert(0, " ".join(["# global.columns =", *map(str.upper, CONLLU), *names]))
-            self._declared = True
         return "".join(line + "\n" for line in [*lines, ""])
-
-    _declared = False
 
 
 def unused(new: Collection[str], names: Collection[str]) -> list[str]:

@@ -106,6 +106,13 @@ def languages_of(model: Model) -> tuple[str, str] | None:
     return None
 
 
+def rules_of(host: str, keys: Sequence[str], names: Sequence[str], origins: Sequence[str]) -> Rules:
+    """Who may send requests to a server at this address. names: further Host names."""
+    open_to_all = not is_loopback(host) and not names
+    hosts = None if open_to_all else frozenset((*LOOPBACK_NAMES, *map(str.lower, names)))
+    return Rules(tuple(keys), hosts, frozenset(origins))
+
+
 def run(
     models: Models,
     held: socket.socket,
@@ -115,20 +122,13 @@ def run(
     drain: float,
     log: bool,
     studio: bool,
-    keys: Sequence[str],
-    hosts: Sequence[str] | None,
-    origins: Sequence[str],
+    rules: Rules,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, then finish the requests that were accepted.
 
-    hosts: further Host names that are answered; None: all. drain: seconds to finish requests."""
+    drain: seconds to finish requests."""
     number = held.getsockname()[1]
-    rules = Rules(
-        tuple(keys),
-        None if hosts is None else frozenset((*LOOPBACK_NAMES, *map(str.lower, hosts))),
-        frozenset(origins),
-    )
-    server = Server(models, most_tokens=most_tokens, keys=bool(keys), allow_trace=allow_trace)
+    server = Server(models, most_tokens=most_tokens, keys=bool(rules.keys), allow_trace=allow_trace)
     other = _studio(models, number) if studio else None
     app = make_app(server, rules, standard_error if log else None, other)
     options = OPTIONS | {

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import typer
 
 from translucid.cli.shared.inputs import Inputs
+from translucid.cli.shared.on_ray import SHARD, answer_shards
 from translucid.cli.shared.options import check_unused
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress, duration
@@ -40,21 +41,30 @@ def answer_lines(
     chunk: int,
     verb: str,
     read: Callable[[], Iterator[Any]] | None = None,
-    count: int | None = None,
+    count: Callable[[], int | None] | None = None,
     as_it_comes: bool = False,
+    ray: bool = False,
 ) -> None:
     """Read the input in chunks, and write the output of each chunk before reading the next.
 
     settings: everything that determines the output; unfinished output is resumed only with the same
     settings. read: returns the records, each with a `text`, if they are not the lines of the file;
     count: their number. as_it_comes: process the lines that a pipe has delivered without waiting
-    for more.
+    for more. ray: distribute the work over the processes of a Ray cluster.
     """
+    read = read or inputs.records
+    shard = SHARD.get()
+    if ray and shard is None:
+        return answer_shards(
+            inputs, read, out=out, settings=settings, chunk=chunk, verb=verb
+        )  # fmt: skip
+    total = None
+    if shard is not None:
+        out, whole = shard.out, read
+        read = lambda: islice(whole(), shard.start, shard.stop)  # noqa: E731
+    elif out is not None or sys.stderr.isatty():
+        total = (count or inputs.count)()
     sink = _PartFile(out, settings) if out is not None else _Screen()
-    total = count
-    if read is None:
-        read = inputs.records
-        total = inputs.count() if out is not None or sys.stderr.isatty() else None
     live = out is not None or not sys.stdout.isatty()  # else the answers are on the terminal
     with sink, Progress("lines", total, start=sink.lines, live=live, stays=True) as progress:
         try:
@@ -69,6 +79,9 @@ def answer_lines(
             progress.say(f"stopped after {sink.lines:,} lines" + sink.resume_advice())
             raise typer.Exit(130) from None
         took = progress.seconds
+    if shard is not None:
+        shard.failed = sink.failed
+        return
     if out is not None:
         lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
         typer.echo(f"{out}: {lines} {verb} in {duration(took)}", err=True)

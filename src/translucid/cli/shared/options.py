@@ -67,6 +67,9 @@ Out = Annotated[
     Path | None,
     in_output(metavar="FILE", help="Output file; run the same command again to resume."),
 ]
+Ray = Annotated[
+    bool, in_output("--ray", help="Distribute the lines of FILE over a Ray cluster; needs --out.")
+]
 Quiet = Annotated[bool, in_output("--quiet", help="Print only warnings and errors.")]
 Device = Annotated[
     str, in_model(metavar="NAME", help="auto (a GPU if available), cpu, cuda or cuda:1.")

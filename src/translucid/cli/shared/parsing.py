@@ -11,8 +11,9 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -49,6 +50,17 @@ OTHER_COMMANDS = {
     "help": "--help",
     "version": "--version",
 }
+
+
+class Call(NamedTuple):
+    """A command with its options, as other processes can run it."""
+
+    module: str
+    function: str
+    options: dict[str, Any]
+
+
+CALL: ContextVar[Call] = ContextVar("CALL")  # what this process runs
 
 
 class Commands(TyperGroup):
@@ -91,6 +103,14 @@ class Command(TyperCommand):
             words = repeated_options(self.params, words, ctx.command_path)
             words = list(self._negative_numbers(words))
         return super().parse_args(ctx, words)
+
+    def invoke(self, ctx: Any) -> Any:
+        assert self.callback is not None
+        before = CALL.set(Call(self.callback.__module__, self.callback.__name__, ctx.params))
+        try:
+            return super().invoke(ctx)
+        finally:
+            CALL.reset(before)
 
     def _negative_numbers(self, words: Sequence[str]) -> Iterator[str]:
         """Put a space before a negative number that is not the value of an option: the parser would
