@@ -126,6 +126,16 @@ def test_a_logarithmic_axis_has_its_decades_at_even_distances() -> None:
     assert np.diff([m.y for m in marks]) == pytest.approx(np.full(4, marks[1].y - marks[0].y))
 
 
+@pytest.mark.parametrize("ratio", [1.0, 1.8, 3.5, 9.0, 40.0, 1e3])
+def test_a_logarithmic_axis_has_at_least_two_ticks(ratio: float) -> None:
+    for low in np.geomspace(0.01, 0.1, 50):
+        picture = Lines("L", Axis("", ("1", "2")), "y", {"one": np.array([low, low * ratio])},
+                        logarithmic=True)  # fmt: skip
+        marks = [m for m in picture.drawing().marks
+                 if isinstance(m, TextMark) and m.anchor == "end"]  # fmt: skip
+        assert 2 <= len(marks) <= 10, low
+
+
 def test_bars_are_as_long_as_their_numbers() -> None:
     boxes = [m for m in Bars("B", "x", ("a", "b"), np.array([-3.0, 1.5])).drawing().marks
              if isinstance(m, Box)]  # fmt: skip

@@ -1,6 +1,7 @@
 """Gradients against torch on the plain network, and against the loss of edited traces."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -280,6 +281,13 @@ def test_the_gradient_of_an_early_word_does_not_reach_later_ones() -> None:
     for sizes in picture.series.values():
         assert (sizes[:3] > 0).all()
         assert np.isnan(sizes[3:]).all()
+
+
+def test_a_title_quotes_a_punctuation_mark() -> None:
+    network, task, example = ALL["writer, gru"]
+    words = replace(example.words, follows=(".", *example.words.follows[1:]))
+    picture = gradients(network, task, replace(example, words=words), of=0).by_time()
+    assert picture.title.endswith("from the loss at ‘.’")
 
 
 def test_a_plain_rnn_forgets_where_its_memory_is_weak() -> None:

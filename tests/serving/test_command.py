@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.in_process import run
+
+from translucid.model import load
 
 SERVE = [sys.executable, "-m", "translucid", "serve"]
 
@@ -84,6 +88,24 @@ def test_the_printed_command_works_and_stopping_finishes_what_was_accepted() -> 
             client.join(120)
         assert [one["usage"]["completion_tokens"] for one in results] == [150] * 8
         assert process.wait(60) in (0, 143, -signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_allow_trace_is_printed_and_works() -> None:
+    options = ("--allow-trace", "--trace-values", "1000")
+    with command("demo:translate", *options) as (_, printed):
+        assert "up to 1,000 traced values" in printed["models"]
+        point = "decoder.layers.1.cross_attention.pattern"
+        body = {"text": "The dog sleeps.", "trace": [point]}
+        answer = asked(printed["address"], "/translate", body)
+        model = load("demo:translate")
+        trace = model.trace(body["text"], answer["results"][0]["texts"][0]["text"])
+        values = torch.tensor(answer["trace"]["points"][point]["values"])
+        torch.testing.assert_close(values, trace[point], atol=1e-5, rtol=1e-4)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            asked(printed["address"], "/translate", body | {"trace": ["*"]})
+        assert refused.value.code == 413
+        refused.value.close()
 
 
 def _metrics(address: str) -> str:

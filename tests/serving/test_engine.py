@@ -381,7 +381,7 @@ def test_limits() -> None:
             (Job("The ", sampling=SamplingConfig(), n=0), "n = 0"),
             (Job("The ", sampling=SamplingConfig(), logit_bias={9999: 1.0}), "9999"),
             (Job([9999], sampling=SamplingConfig()), "9999"),
-            (Job("The ", trace=["*"]), "trace"),
+            (Job("The ", trace=["*"], sampling=SamplingConfig(), n=2), "trace.*n = 2"),
             (Job("The ", generation={"beam": 3}), "beam"),
         ):
             with pytest.raises((InputError, ValueError), match=words):

@@ -599,8 +599,9 @@ ALONE = """() => [...document.querySelectorAll('#lesson .told-number')]
 
 
 @pytest.mark.slow
-def test_a_station_is_walked_and_its_tasks_done(page: Page, studio: Served) -> None:
+def test_a_station_is_walked_and_its_tasks_done(own_page: Page, studio: Served) -> None:
     """From the first page through every stop of the first station, by clicks."""
+    page = own_page  # no other test has done tasks on it
     page.inner.emulate_media(reduced_motion="no-preference")
     page.inner.goto(f"{studio.address}#/lesson")
     page.wait(SKIPPED)

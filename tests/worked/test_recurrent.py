@@ -129,8 +129,10 @@ def test_a_solution_says_what_the_cell_carries_back_beside_the_hidden_state():
         ])  # fmt: skip
         dh, dc = (u * slopes).sum(), dc * gate[0]
     hidden, cell = (float(seen[-1][k] / seen[0][k]) for k in (0, 1))
+    soon = float(seen[1][0] / seen[0][0])
     closing = worked.lstm(target="1").text().replace("\n", " ")
     assert (
-        f"the gradient at the hidden state (dL/dh) shrinks to {hidden:.4f} times its size; at the "
-        f"cell (dL/dc), which carries it, it shrinks to {cell:.4f} times its size."
+        f"the gradient at the hidden state (dL/dh) shrinks to {hidden:.4f} times its size "
+        f"({soon:.4f} at step 2); at the cell (dL/dc), which carries it, it shrinks to {cell:.4f} "
+        "times its size."
     ) in closing

@@ -60,6 +60,13 @@ def serve(
     max_tokens: Annotated[
         int, in_limits(min=1, metavar="N", help="Most tokens that a request may generate.")
     ] = 4096,
+    allow_trace: Annotated[
+        bool,
+        in_access("--allow-trace", help="Let requests read and change values inside the models."),
+    ] = False,
+    trace_values: Annotated[
+        int, in_limits(min=1, metavar="N", help="Most traced values that a request may return.")
+    ] = 1_000_000,
     drain: Annotated[
         float,
         in_limits(min=0, metavar="SECONDS", help="Time to finish requests when the server stops."),
@@ -103,22 +110,25 @@ def serve(
         raise InputError("--studio: the studio is only for this machine; omit --host")
     from translucid.serving.limits import Limits
 
-    limits = Limits(rows=rows, cache_tokens=cache_tokens, queue=queue)
+    limits = Limits(
+        rows=rows, cache_tokens=cache_tokens, queue=queue, trace_values=trace_values
+    )  # fmt: skip
     with closing(server.bind(host, port)) as held:  # before models are opened, which takes longer
         opened = server.open_models(
             folders, device, precision, limits, languages or [], o.print_note
         )
         number = held.getsockname()[1]
         address = f"http://{'127.0.0.1' if host == '0.0.0.0' else _bracketed(host)}:{number}"
-        _announce(opened, address, bool(keys))
+        _announce(opened, address, bool(keys), allow_trace)
         server.run(
-            opened, held, most_tokens=max_tokens, drain=drain, log=log, studio=studio, keys=keys,
+            opened, held, most_tokens=max_tokens, allow_trace=allow_trace, drain=drain, log=log,
+            studio=studio, keys=keys,
             hosts=None if not server.is_loopback(host) and not allow_host else allow_host or [],
             origins=cors or [],
         )  # fmt: skip
 
 
-def _announce(models: "Models", address: str, keys: bool) -> None:
+def _announce(models: "Models", address: str, keys: bool, allow_trace: bool) -> None:
     """Print what is served, and a command that works."""
     width = max(map(len, models))
     for name, one in models.items():
@@ -132,6 +142,8 @@ def _announce(models: "Models", address: str, keys: bool) -> None:
     typer.echo(
         f"limits: {limits.rows} texts at the same time per model, {limits.queue} waiting requests"
     )
+    if allow_trace:
+        typer.echo(f"trace and edit: allowed, with up to {limits.trace_values:,} traced values")
     typer.echo(f"serving on {address} (documentation: {address}/docs)")
     typer.echo(f"try: {_curl(models, address, keys)}")
     typer.echo("stop with Ctrl-C", err=True)

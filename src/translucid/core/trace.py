@@ -14,7 +14,7 @@ Your own class may override three hooks: `passes` (every value), `keeps` (every 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from fnmatch import translate
 from functools import lru_cache
 
@@ -255,12 +255,8 @@ class Trace(NoTrace):
     def check(self) -> None:
         """Raise an error if a pattern in `keep` or `edit` matches no point, for example because it
         is misspelt."""
-        for pattern in (*self._keep, *(glob for glob, _ in self._edit)):
-            if pattern.glob != "*" and not any(pattern.covers(name) for name in self._met):
-                raise UnknownPointError(
-                    f"the pattern {pattern.glob!r} matches no point of this model. "
-                    + _suggest(pattern.glob, self._met)
-                )
+        patterns = (*self._keep, *(glob for glob, _ in self._edit))
+        check_patterns([pattern.glob for pattern in patterns], self._met)
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} points, {self.bytes:,} bytes)"
@@ -309,6 +305,15 @@ class _Pattern:
 
 
 _pattern = lru_cache(1024)(_Pattern)
+
+
+def check_patterns(globs: Sequence[str], names: Collection[str]) -> None:
+    """Raise an error if a pattern matches none of the names of trace points."""
+    for glob in globs:
+        if glob != "*" and not any(map(_pattern(glob).covers, names)):
+            raise UnknownPointError(
+                f"the pattern {glob!r} matches no point of this model. " + _suggest(glob, {*names})
+            )
 
 
 @lru_cache(256)

@@ -149,27 +149,27 @@ def _distinct_slips(
     topic: Topic, numbers: dict[str, Any], right: dict[str, Array]
 ) -> dict[str, dict[str, Array]] | None:
     """The slips that can happen with these numbers, each with the value of every step. None if more
-    than a tenth of the slips do not change the answer, or change it like one at another step."""
-    asked, unclear = topic.parts[-1].name, 0
+    than a tenth of the slips do not change the answer, or change it like one at another step (of
+    two that change it alike, one counts)."""
+    asked, near = topic.parts[-1].name, 4 * 10.0**-topic.decimals
     slips: dict[str, dict[str, Array]] = {}
     answers: list[tuple[str, Array]] = []
+    without_effect = 0
     for mistake in topic.slips:
         values = topic.compute(numbers, mistake.wrong)
         if values is None or not all(np.isfinite(v).all() for v in values.values()):
             continue
         step = next((p.name for p in topic.parts if differs(values[p.name], right[p.name])), "")
-        near = 4 * 10.0**-topic.decimals
-        changes = bool(step) and differs(values[asked], right[asked], near)
-        if not changes or any(
-            step != other and not differs(values[asked], answer, near) for other, answer in answers
-        ):
-            unclear += 1
-            if unclear > len(topic.slips) // 10:
-                return None
-        if changes:
+        if step and differs(values[asked], right[asked], near):
             answers.append((step, values[asked]))
             slips[mistake.name] = values
-    return slips
+        else:
+            without_effect += 1
+    alike = sum(
+        any(step != other and not differs(answer, its, near) for other, its in answers)
+        for step, answer in answers
+    )
+    return slips if without_effect + alike / 2 <= len(topic.slips) // 10 else None
 
 
 def differs(a: Array, b: Array, by: float = 1e-9) -> bool:

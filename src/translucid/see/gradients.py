@@ -18,6 +18,7 @@ from translucid.core.errors import InputError
 from translucid.core.trace import DEFAULT_BUDGET, Trace
 from translucid.models.base import Network
 from translucid.parts.recurrent import Recurrent
+from translucid.see.picture_layout import readable
 from translucid.see.pictures import Axis, Bars, Heat, Lines, Numbers
 from translucid.see.trace_pictures import numbers
 from translucid.tasks.base import Task
@@ -234,7 +235,7 @@ def _at(words: Words, place: int | None) -> str:
     """The end of a picture's title: the target whose loss was chosen; empty for all targets."""
     if place is None:
         return ""
-    labels = words.follows or words.source
+    labels = readable(words.follows or words.source)
     return f", from the loss at {labels[place]}" if place < len(labels) and len(labels) > 1 else ""
 
 

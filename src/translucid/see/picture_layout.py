@@ -283,7 +283,8 @@ def vertical_axis(
         every = -(-len(decades) // 7)
         if len(decades) > 1:
             return (low, high), decades[::every]
-        near = [m * 10.0**n for n in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
+        digits = (1, 2, 3, 5, 7)  # so close together that the axis always has two ticks
+        near = [m * 10.0**n for n in range(math.floor(low), math.ceil(high) + 1) for m in digits]
         return (low, high), [tick for tick in near if low <= math.log10(tick) <= high]
     if high == low:
         high, low = high + (abs(high) or 1) * 0.1, low - (abs(low) or 1) * 0.1

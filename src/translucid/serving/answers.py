@@ -14,16 +14,18 @@ from pydantic import Field
 
 from translucid.generate.sampling import SamplingConfig
 from translucid.serving.bodies import MOST_TEXTS, ApiError, Body, Ids, Texts
-from translucid.serving.job import Job
+from translucid.serving.inspecting import Inspected, checked, inspected_jobs, traced
+from translucid.serving.job import Answered, Job
 from translucid.serving.libretranslate import decode
 from translucid.serving.served import Models, Served
 from translucid.tasks.language import Language
 
+GENERATING = ("language", "translate")
 TEXT = "A text, or several"
 MODEL = "Name of a model; may be omitted if only one fits"
 
 
-class TextBody(Body):
+class TextBody(Inspected):
     model: str | None = Field(None, description=MODEL)
     text: str | Texts = Field(description=TEXT)
 
@@ -46,7 +48,7 @@ class ScoreBody(TextBody):
     target: str | Texts | None = Field(None, description="The translations to score")
 
 
-class PredictBody(Body):
+class PredictBody(Inspected):
     model: str | None = Field(None, description=MODEL)
     inputs: list[Any] = Field(
         description="Lines of text; for models of tables, rows: lists of numbers, or objects",
@@ -95,31 +97,52 @@ class DecodeBody(TextBody):
         )  # fmt: skip
 
 
-async def answer(served: Served, kind: str, texts: Sequence[Any], **options: Any) -> dict[str, Any]:
+async def answer(
+    served: Served, kind: str, body: Inspected, texts: Sequence[Any], **options: Any
+) -> dict[str, Any]:
     """Answer texts as `translucid classify --json` and the like print it, with notes on words that
     the model does not know."""
-    predictions = await served.results(kind, texts, **options)
+    if body.inspects and kind == "predict" and served.task in GENERATING:
+        paths = {"language": "/v1/completions", "translate": "/translate"}
+        raise ApiError(
+            f"{body.inspects}: not supported by /predict for task {served.task}; use "
+            f"{paths[served.task]}", param=body.inspects,
+        )  # fmt: skip
+    answered = await run(served, kind, body, texts, **options)
     task = served.model.task
 
     def results() -> list[dict[str, Any]]:
         notes = served.model.input_notes(texts)
         return [
             task.answer_json(text, one) | note.as_json()
-            for text, one, note in zip(texts, predictions, notes, strict=True)
+            for text, one, note in zip(texts, answered.results, notes, strict=True)
         ]
 
-    return {"model": served.name, "results": await served.in_thread(results)}
+    shown = {"model": served.name, "results": await served.in_thread(results)}
+    return shown | traced(answered)
+
+
+async def run(
+    served: Served, kind: str, body: Inspected, texts: Sequence[Any], **options: Any
+) -> Answered:
+    """The engine's answer to texts, with the trace and edits of the request."""
+    more = await served.in_thread(lambda: checked(served, body, texts, answers=len(texts)))
+    return await served.results(kind, texts, **options, **more)
 
 
 async def score(served: Served, body: ScoreBody) -> dict[str, Any]:
     targets = [body.target] if isinstance(body.target, str) else body.target
-    predictions = await served.results("score", body.texts, targets=targets)
-    return {"model": served.name, "results": [vars(one) for one in predictions]}
+    answered = await run(served, "score", body, body.texts, targets=targets)
+    shown = {"model": served.name, "results": [vars(one) for one in answered.results]}
+    return shown | traced(answered)
 
 
 async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:
     """Translate or continue texts, with everything that `model.decode` returns."""
-    finished = await decode(served, [body.job(text) for text in body.texts])
+    if body.alignment and body.edit:
+        raise ApiError("alignment: computed without edits; omit edit or alignment", param="edit")
+    jobs = await inspected_jobs(served, body, [body.job(text) for text in body.texts])
+    finished = await decode(served, jobs)
 
     def results() -> list[dict[str, Any]]:
         shown = [one.decoded.as_dict(served.model.output_tokenizer) for one in finished]
@@ -129,13 +152,14 @@ async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:
                     text["alignment"] = served.model.align(one["source"], text["text"])
         return shown
 
-    return {"model": served.name, "results": await served.in_thread(results)}
+    answer = {"model": served.name, "results": await served.in_thread(results)}
+    return answer | traced(*finished)
 
 
 # ---- embeddings of the OpenAI API ----
 
 
-class EmbeddingsBody(Body):
+class EmbeddingsBody(Inspected):
     model: str | None = Field(None, description=MODEL)
     input: str | Texts = Field(description=TEXT)
     encoding_format: Literal["float", "base64"] = "float"
@@ -151,7 +175,8 @@ async def embeddings(models: Models, body: EmbeddingsBody) -> dict[str, Any]:
     empty = [number for number, text in enumerate(texts, start=1) if not text.strip()]
     if empty:
         raise ApiError(f"input: text {empty[0]} is empty", param="input")
-    vectors = [[float(x) for x in vector] for vector in await served.results("embed", texts)]
+    answered = await run(served, "embed", body, texts)
+    vectors = [[float(x) for x in vector] for vector in answered.results]
     if body.dimensions not in (None, len(vectors[0])):
         raise ApiError(
             f"dimensions = {body.dimensions}: this model's embeddings have {len(vectors[0])}",
@@ -167,7 +192,7 @@ async def embeddings(models: Models, body: EmbeddingsBody) -> dict[str, Any]:
             for number, vector in enumerate(vectors)
         ],
         "usage": {"prompt_tokens": count, "total_tokens": count},
-    }
+    } | traced(answered)
 
 
 def _encoded(vector: list[float], body: EmbeddingsBody) -> Any:

@@ -18,10 +18,12 @@ from translucid.core.http_requests import Refused
 from translucid.serving import answers, chat, completions, libretranslate, openapi
 from translucid.serving.access import Access, Load, Rules
 from translucid.serving.bodies import ApiError, Body
+from translucid.serving.inspecting import Inspected, as_response
 from translucid.serving.job import EngineClosed, QueueFull, TooLate
 from translucid.serving.metrics import Metrics
 from translucid.serving.openapi import Endpoint
 from translucid.serving.served import Models, field_of
+from translucid.serving.tracing import TraceTooLarge
 
 MOST_TOKENS = 4096  # default limit of max_tokens
 LARGE = 50_000  # bytes
@@ -47,9 +49,14 @@ class Server:
     """The models and settings that all requests share."""
 
     def __init__(
-        self, models: Models, *, most_tokens: int = MOST_TOKENS, keys: bool = False
+        self,
+        models: Models,
+        *,
+        most_tokens: int = MOST_TOKENS,
+        keys: bool = False,
+        allow_trace: bool = False,
     ) -> None:
-        self.models, self.most_tokens = models, most_tokens
+        self.models, self.most_tokens, self.allow_trace = models, most_tokens, allow_trace
         self.metrics = Metrics(models.statistics)
         self.load = Load(models.most_requests)
         self.document = openapi.document([one.endpoint for one in OPERATIONS], keys=keys)
@@ -67,15 +74,23 @@ class Server:
             request.state.route = endpoint.path
             try:
                 body = await _read(request, operation)
+                self._check_allowed(body)
                 work = operation.handle(self, request, body)
                 result = await (_unless_gone(request, work) if endpoint.bodies else work)
+                if isinstance(result, Response):
+                    return result
+                return await as_response(result, body)
             except Exception as error:
                 return _failed(error, endpoint)
-            if isinstance(result, Response):
-                return result
-            return JSONResponse(result)
 
         return answer
+
+    def _check_allowed(self, body: Body | None) -> None:
+        if isinstance(body, Inspected) and body.inspects and not self.allow_trace:
+            raise ApiError(
+                f"{body.inspects}: this server does not allow it; start it with --allow-trace",
+                403, body.inspects, "trace_not_allowed",
+            )  # fmt: skip
 
 
 async def _read(request: Request, operation: Operation) -> Body | None:
@@ -137,6 +152,8 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             known = ApiError("the server is shutting down", 503, retry_after=5)
         case TooLate():
             known = ApiError(str(error), 504)
+        case TraceTooLarge():
+            known = ApiError(str(error), 413, "trace", "trace_too_large")
         case TranslucidError():
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))
@@ -261,20 +278,22 @@ async def _detect(server: Server, request: Request, body: libretranslate.DetectB
 async def _classify(server: Server, request: Request, body: answers.ClassifyBody) -> Any:
     served = server.models.find(body.model, ("classify",))
     options = {} if body.threshold is None else {"threshold": body.threshold}
-    return await answers.answer(served, "classify", body.texts, **options)
+    return await answers.answer(served, "classify", body, body.texts, **options)
 
 
 async def _tag(server: Server, request: Request, body: answers.TextBody) -> Any:
-    return await answers.answer(server.models.find(body.model, ("tag",)), "tag", body.texts)
+    served = server.models.find(body.model, ("tag",))
+    return await answers.answer(served, "tag", body, body.texts)
 
 
 async def _embed(server: Server, request: Request, body: answers.TextBody) -> Any:
-    return await answers.answer(server.models.find(body.model, ("embed",)), "embed", body.texts)
+    served = server.models.find(body.model, ("embed",))
+    return await answers.answer(served, "embed", body, body.texts)
 
 
 async def _fill(server: Server, request: Request, body: answers.FillBody) -> Any:
     served = server.models.find(body.model, ("fill",))
-    return await answers.answer(served, "fill", body.texts, k=body.k)
+    return await answers.answer(served, "fill", body, body.texts, k=body.k)
 
 
 async def _score(server: Server, request: Request, body: answers.ScoreBody) -> Any:
@@ -283,7 +302,8 @@ async def _score(server: Server, request: Request, body: answers.ScoreBody) -> A
 
 async def _predict(server: Server, request: Request, body: answers.PredictBody) -> Any:
     tasks = {one.task for one in server.models.values()}
-    return await answers.answer(server.models.find(body.model, tasks), "predict", body.inputs)
+    served = server.models.find(body.model, tasks)
+    return await answers.answer(served, "predict", body, body.inputs)
 
 
 async def _health(server: Server, request: Request, body: None) -> Any:

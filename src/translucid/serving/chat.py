@@ -13,6 +13,7 @@ from pydantic import Field
 from translucid.core.config import Config
 from translucid.serving.bodies import ApiError
 from translucid.serving.completions import Choice, Sampled, TextSoFar, reason, sse, usage
+from translucid.serving.inspecting import inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, TokenChoice
 from translucid.serving.served import Served
 
@@ -93,7 +94,7 @@ def chat_logprobs(tokens: Sequence[TokenChoice], top: int) -> Choice:
 
 async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
     """The answer to a request without `stream`."""
-    job = body.chat_job(served, most_tokens)
+    (job,) = await inspected_jobs(served, body, [body.chat_job(served, most_tokens)])
     texts = [TextSoFar() for _ in range(job.n)]
     result: Finished | None = None
     async for _, event in served.events([job]):
@@ -113,7 +114,8 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
         }
         for number, (text, why) in enumerate(zip(texts, result.reasons, strict=True))
     ]  # fmt: skip
-    return _shell(served, "chat.completion") | {"choices": choices, "usage": usage([result])}
+    answer = _shell(served, "chat.completion") | {"choices": choices, "usage": usage([result])}
+    return answer | traced(result)
 
 
 async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncIterator[bytes]:

@@ -15,7 +15,8 @@ from pydantic import Field, field_validator
 
 from translucid.core.config import Config
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import ApiError, Body, Ids
+from translucid.serving.bodies import ApiError, Ids
+from translucid.serving.inspecting import Inspected, inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, PromptRead, TokenChoice
 from translucid.serving.served import Served
 
@@ -32,7 +33,7 @@ class StreamOptions(Config):
     include_usage: bool = False
 
 
-class Sampled(Body):
+class Sampled(Inspected):
     """Fields that completions and chat completions share."""
 
     model: str | None = Field(None, description="Name of a model; may be omitted if only one fits")
@@ -77,6 +78,8 @@ class Sampled(Body):
         """Check fields that depend on each other."""
         if self.stream_options is not None and not self.stream:
             raise ApiError("stream_options needs stream = true; omit it", param="stream_options")
+        if self.stream and self.inspects:
+            raise ApiError(f"{self.inspects}: cannot be streamed; omit stream", param=self.inspects)
         return self
 
     def job(self, served: Served, prompt: str | list[int], most: int, **more: Any) -> Job:
@@ -228,7 +231,7 @@ def usage(results: Sequence[Finished]) -> dict[str, int]:
 
 async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Choice:
     """The answer to a request without `stream`."""
-    jobs = body.jobs(served, most_tokens)
+    jobs = await inspected_jobs(served, body, body.jobs(served, most_tokens))
     texts = [[TextSoFar() for _ in range(job.n)] for job in jobs]
     finished: dict[int, Finished] = {}
     read: dict[int, Sequence[TokenChoice]] = {}
@@ -258,7 +261,7 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
                 "finish_reason": "length" if job.only_prompt else reason(reasons[i]),
             })  # fmt: skip
     counts = usage([finished[number] for number in range(len(jobs))])
-    return _shell(served) | {"choices": choices, "usage": counts}
+    return _shell(served) | {"choices": choices, "usage": counts} | traced(*finished.values())
 
 
 async def stream(served: Served, body: CompletionBody, most_tokens: int) -> AsyncIterator[bytes]:

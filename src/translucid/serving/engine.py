@@ -14,12 +14,13 @@ is cancelled.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Condition, Thread
 from threading import Event as Flag
 from typing import Any
 
 from translucid.core.errors import InputError
+from translucid.core.trace import Edit, Trace
 from translucid.model.model import Model
 from translucid.serving.job import EngineClosed, Event, Failed, Finished, Job, QueueFull
 from translucid.serving.limits import Limits
@@ -72,18 +73,24 @@ class Engine:
         *,
         targets: Sequence[str] | None = None,
         deadline: float | None = None,
+        trace: Sequence[str] = (),
+        edit: Mapping[str, Edit] | None = None,
         **options: Any,
     ) -> Ticket:
         """Accept texts to `classify`, `tag`, `predict`, `embed`, `score` or `fill`. Its only event
         is Answered, with one result for each text, or Failed.
 
         Requests that wait are answered together. targets: for `score`, the translations. options:
-        those of the model's method, such as k for `fill`.
+        those of the model's method, such as k for `fill`. trace, edit: as in `model.trace`; a trace
+        is of one text. Texts with an edit are answered one by one.
         """
         if kind not in KINDS:
             raise InputError(f"kind = {kind!r}: must be one of {', '.join(KINDS)}")
-        self._check_sizes([*texts, *(targets or ())])
-        questions = Questions(kind, list(texts), targets, options)
+        if trace and len(texts) != 1:
+            raise InputError(f"trace: covers one text, but got {len(texts)}; make a call for each")
+        Trace(trace, edit=edit)  # raises an error if they are wrong
+        self.check_sizes([*texts, *(targets or ())])
+        questions = Questions(kind, list(texts), targets, options, trace, edit or {})
         return self._accept(Ticket(questions, on_event, deadline))
 
     def answer(self, job: Job) -> Finished:
@@ -131,7 +138,7 @@ class Engine:
                 self._scheduler.counts["refused"] += 1
                 raise QueueFull(len(self._waiting), self._seconds_per_request())
 
-    def _check_sizes(self, texts: Sequence[Any]) -> None:
+    def check_sizes(self, texts: Sequence[Any]) -> None:
         """Raise InputError for texts that would take very long: unlike those to generate, they are
         read as a whole, and the time grows with the square of their length."""
         most, total = self.limits.text_tokens, self.limits.cache_tokens

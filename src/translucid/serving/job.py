@@ -8,6 +8,7 @@ from translucid.core.errors import TranslucidError
 from translucid.core.trace import Edit
 from translucid.generate.decoded import Decoded
 from translucid.generate.sampling import SamplingConfig
+from translucid.serving.tracing import RequestedTrace
 
 Reason = Literal["stop", "length", "cancelled", "deadline"]
 
@@ -19,7 +20,8 @@ class Job:
     With `sampling`, `n` texts are sampled, and each token is reported as soon as it is chosen;
     temperature 0 is greedy search. Without it, the job is a beam search, which returns its `n` best
     texts at the end. The result equals that of the library with the same settings and seed:
-    `model.generate` and `Generator.sample` with sampling, else `model.decode`.
+    `model.generate` and `Generator.sample` with sampling, else `model.decode`. With `trace`
+    or `edit`, it equals that of `model.decode(..., trace=Trace(trace, edit=edit))`.
     """
 
     prompt: str | Sequence[int]  # for a translation model, the source text
@@ -40,8 +42,8 @@ class Job:
     only_prompt: bool = False  # with echo: generate nothing
     tree: bool = False  # beam search: keep the search tree
     deadline: float | None = None  # seconds after submission, when generation ends
-    trace: Sequence[str] = ()  # not supported yet
-    edit: Mapping[str, Edit] = field(default_factory=dict)  # not supported yet
+    trace: Sequence[str] = ()  # keep these trace points of a forward pass over prompt and output
+    edit: Mapping[str, Edit] = field(default_factory=dict)  # changes in every step, as in a Trace
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Finished:
     reasons: Sequence[Reason]  # why each text ended
     prompt_tokens: int  # tokens of the prompt or source, with special tokens
     generated_tokens: int  # tokens of all texts, with end tokens
+    trace: RequestedTrace | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Answered:
     """The answers of `Engine.run`, in the order of the texts. The last event."""
 
     results: Sequence[Any]
+    trace: RequestedTrace | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ class Limits:
     text_tokens: int = 16_384  # tokens of one text to classify, tag, embed, fill or score
     prompt_chunk: int = 512  # tokens of prompts and sources that are read between two steps
     prompt_bytes: int = 256 * 2**20  # states after prompts that came before, for reuse
+    trace_values: int = 1_000_000  # values in the trace of one request
 
 
 class Room:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from translucid.data.batching import pad
-from translucid.generate.decode import Model, as_rows
+from translucid.generate.decode import as_rows
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.cache import DecoderState
 from translucid.serving.running import Running
@@ -19,10 +19,11 @@ REMEMBERED = 4096  # prompts that came once
 class Reading:
     """Prompts that are read together, with their sources, in chunks of limited size."""
 
-    def __init__(self, model: Model, running: Sequence[Running], prompts: "ReadPrompts") -> None:
-        """Encode the sources. running: requests with the same number of beams."""
-        self.model, self.running, self.prompts = model, running, prompts
+    def __init__(self, running: Sequence[Running], prompts: "ReadPrompts") -> None:
+        """Encode the sources. running: requests that may take their steps together."""
+        self.running, self.prompts = running, prompts
         requests = [one.request for one in running]
+        self.model = model = requests[0].model
         self.prefix = as_rows([request.prefix for request in requests], model)
         self.done = 0  # columns of the prefixes that have been read
         steps = max(request.most for request in requests)
@@ -48,8 +49,10 @@ class Reading:
         return self.prefix.shape[0] * (self.prefix.shape[1] - 1 - self.done)
 
     def read(self, count: int) -> None:
-        """Read the next columns, `count` tokens at most, but at least one column."""
-        columns = max(1, count // self.prefix.shape[0])
+        """Read the next columns, `count` tokens at most, but at least one column. A prompt with an
+        edit is read at once, since the edit may reach all of its tokens."""
+        edited = self.running[0].request.job.edit
+        columns = self.prefix.shape[1] if edited else max(1, count // self.prefix.shape[0])
         end = min(self.done + columns, self.prefix.shape[1] - 1)
         chunk = self.prefix[:, self.done : end]
         mask = chunk >= 0
@@ -86,7 +89,7 @@ class ReadPrompts:
     def get(self, one: Running) -> DecoderState | None:
         """A copy of the state after this prompt, if there is one."""
         key = self._key(one)
-        if key not in self._states or one.request.job.echo:
+        if key not in self._states or one.request.job.echo or one.request.job.edit:
             return None
         self._states.move_to_end(key)
         self.reused += 1
@@ -97,6 +100,8 @@ class ReadPrompts:
         if not isinstance(state, DecoderState):
             return  # of an ensemble
         for row, one in enumerate(running):
+            if one.request.job.edit:
+                continue
             key = self._key(one)
             if key in self._states or len(one.request.prefix) + len(one.request.source) < WORTH:
                 continue

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from translucid.core.errors import InputError
+from translucid.core.trace import Trace
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
@@ -14,6 +15,7 @@ from translucid.generate.decode import limits
 from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
 from translucid.serving.job import Job
+from translucid.serving.tracing import generating_with_edit
 from translucid.tasks.generator import Generator, check_stop
 from translucid.tasks.language import Language
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
@@ -22,7 +24,6 @@ from translucid.tasks.translate import Translate
 if TYPE_CHECKING:
     from translucid.generate.tree import Tree
 
-NOT_YET = ("trace", "edit")
 MOST_BIAS = 100  # as in the API that introduced logit_bias
 
 
@@ -34,6 +35,8 @@ class Request:
         self.job, self.generator, self.tokenizer = job, generator, generator.tokenizer
         self.watch: Callable[[Round], None] | None = None
         self._check()
+        network = generator.network
+        self.model = generating_with_edit(network, job.edit) if job.edit else generator.model
         self.config = self._config()
         self.item = self._item()
         batch = generator.task.collate([self.item]).to(generator.network.device)
@@ -50,9 +53,9 @@ class Request:
     def _check(self) -> None:
         job = self.job
         check_stop(job.stop)
-        for name in NOT_YET:
-            if getattr(job, name):
-                raise InputError(f"{name}: the engine does not support it yet; use model.trace")
+        Trace(job.trace, edit=job.edit).edits()  # raises an error if decoding cannot do them
+        if job.trace and job.n > 1:
+            raise InputError(f"trace: covers one text, but n = {job.n}; omit n or trace")
         if job.n < 1:
             raise InputError(f"n = {job.n}: must be at least 1")
         if job.top_logprobs < 0:
@@ -121,6 +124,12 @@ class Request:
     def sources(self) -> int:
         """The rows of the state before it is split into beams: one for each sample."""
         return self.job.n if self.job.sampling is not None else 1
+
+    @property
+    def together(self) -> Hashable:
+        """Equal for requests whose rows may take their steps together: an edit would also reach the
+        other rows and their padding."""
+        return self.beams, self if self.job.edit else None
 
     @property
     def rows(self) -> int:

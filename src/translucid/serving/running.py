@@ -6,22 +6,26 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from translucid.core.errors import InputError
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.generate.beam_search import Hypothesis
 from translucid.generate.decoded import Candidate, Decoded, shown
 from translucid.generate.sampler import SampledText
 from translucid.parts.activations import as_log_probs
-from translucid.serving.job import Finished, Piece, PromptRead, Reason, TokenChoice
+from translucid.serving.job import Failed, Finished, Piece, PromptRead, Reason, TokenChoice
 from translucid.serving.request import Request
-from translucid.serving.ticket import Ticket
+from translucid.serving.ticket import Ticket, internal
+from translucid.serving.tracing import RequestedTrace, trace_of_output
 from translucid.tasks.generator import NOTHING, TREE_NOTE
 
 
 class Running:
     """One request of text generation that has been admitted."""
 
-    def __init__(self, ticket: Ticket, request: Request) -> None:
+    def __init__(self, ticket: Ticket, request: Request, trace_values: int) -> None:
+        """trace_values: the maximum number of values in the trace of a request."""
         self.ticket, self.request, self.tokenizer = ticket, request, request.tokenizer
+        self.trace_values = trace_values
         job = request.job
         self.heard: list[TokenChoice] = []  # the prompt's tokens, with `echo`
         if job.echo and not request.special:  # nothing predicts the first token
@@ -108,7 +112,22 @@ class Running:
     def _finish(self, decoded: Decoded, reasons: Sequence[Reason]) -> None:
         read = len(self.request.prefix) + len(self.request.source)
         count = sum(len(text.token_log_probs) for text in decoded.texts)
-        self.ticket.send(Finished(decoded, reasons, read, count))
+        trace = None
+        if self.request.job.trace and not {*reasons} & {"cancelled", "deadline"}:
+            try:
+                trace = self._trace(decoded)
+            except Exception as error:  # must not end the other requests of the batch
+                self.ticket.send(Failed(internal(error)))
+                return
+        self.ticket.send(Finished(decoded, reasons, read, count, trace))
+
+    def _trace(self, decoded: Decoded) -> RequestedTrace:
+        request, job = self.request, self.request.job
+        if not decoded.texts and not job.only_prompt:
+            raise InputError("trace: the constraints allow no output, so there is nothing to trace")
+        text = decoded.texts[0] if decoded.texts else NOTHING
+        trace = RequestedTrace(job.trace, job.edit, self.trace_values)
+        return trace_of_output(request.generator, request.item, text, trace)
 
     def _choice(self, token: int, log_prob: float, log_probs: Tensor) -> TokenChoice:
         top = top_tokens(self.tokenizer, log_probs, self.request.job.top_logprobs)

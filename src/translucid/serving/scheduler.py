@@ -5,10 +5,9 @@ the order in which they came, reads a limited number of prompt tokens, and takes
 texts.
 """
 
-import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -24,10 +23,10 @@ from translucid.serving.limits import Limits, Room
 from translucid.serving.reading import Reading, ReadPrompts
 from translucid.serving.request import Request
 from translucid.serving.running import Running
-from translucid.serving.ticket import Questions, Ticket
+from translucid.serving.ticket import Questions, Ticket, internal
+from translucid.serving.tracing import RequestedTrace, edited_model, trace_of_text
 
 PATIENCE = 3  # steps for which few requests wait for others before they join many
-log = logging.getLogger(__name__)
 
 COUNTS = (
     "accepted", "refused", "finished", "failed", "cancelled", "deadline", "prompt_tokens",
@@ -46,7 +45,7 @@ class Scheduler:
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
         self._waited = 0  # steps for which admitted requests have waited for others
-        self._batches: dict[int, Batch] = {}  # by number of beams
+        self._batches: dict[Hashable, Batch] = {}  # by Request.together
         self._prompts = ReadPrompts(limits.prompt_bytes)
 
     @property
@@ -91,17 +90,17 @@ class Scheduler:
         with self._timed("read_seconds"):
             self._read()
         with self._timed("step_seconds"):
-            for batch in [*self._batches.values()]:
+            for key, batch in [*self._batches.items()]:
                 with self._failing(batch.running) as failed:
                     self.counts["steps"] += 1
                     self.counts["step_rows"] += batch.round()
                 if failed or not batch.sources:
-                    del self._batches[batch.beams]
+                    del self._batches[key]
         self._active = [one for one in self._active if not one.ticket.done]
 
     def fail(self, taken: Sequence[Ticket], error: Exception) -> None:
         """Fail all requests that were taken, and forget them."""
-        problem = _internal(error)
+        problem = internal(error)
         for ticket in {*taken, *self.tickets}:
             if not ticket.done:
                 ticket.send(Failed(problem))
@@ -134,7 +133,7 @@ class Scheduler:
         for ticket in tickets:
             if not isinstance(ticket.work, Request):
                 continue
-            running = Running(ticket, ticket.work)
+            running = Running(ticket, ticket.work, self.limits.trace_values)
             if running.ending is not None:
                 running.stopped(running.ending)
             elif ticket.work.empty:
@@ -148,11 +147,11 @@ class Scheduler:
         ending = [(one, reason) for one in self._active if (reason := one.ending) is not None]
         if not ending:
             return
-        for batch in [*self._batches.values()]:
+        for key, batch in [*self._batches.items()]:
             for one, reason in ending:
                 batch.end(one, reason)
             if not batch.sources:
-                del self._batches[batch.beams]
+                del self._batches[key]
         for one, reason in ending:
             if one in self._admitted:
                 self._admitted.remove(one)
@@ -171,7 +170,7 @@ class Scheduler:
             group = self._next_group() if self._reading is None else self._reading.running
             with self._failing(group) as failed:
                 if self._reading is None:
-                    self._reading = Reading(self.model.text_generator.model, group, self._prompts)
+                    self._reading = Reading(group, self._prompts)
                     left -= sum(len(one.request.source) for one in group)
                 if self._reading.tokens:
                     before = self._reading.tokens
@@ -215,14 +214,14 @@ class Scheduler:
             if not running:
                 return
             state.select(torch.tensor(stay))
-        beams = running[0].request.beams
-        if beams not in self._batches:
-            self._batches[beams] = Batch(self.model.text_generator.model, beams)
-        self._batches[beams].join(state, running)
+        request = running[0].request
+        if request.together not in self._batches:
+            self._batches[request.together] = Batch(request.model, request.beams)
+        self._batches[request.together].join(state, running)
 
     def _next_group(self) -> list[Running]:
-        """Requests whose prompts are read together: with as many beams, and in total not more
-        tokens than may be read in one turn, unless the first one alone has more."""
+        """Requests whose prompts are read together: with as many beams and without edits, and in
+        total not more tokens than may be read in one turn, unless the first alone has more."""
         first = self._admitted.popleft()
         group, most = [first], first.request.read_tokens
         limited = self.model.text_generator.model.max_length is not None
@@ -230,7 +229,7 @@ class Scheduler:
             one = self._admitted[0]
             most = max(most, one.request.read_tokens)
             if (
-                one.request.beams != first.request.beams
+                one.request.together != first.request.together
                 or (limited and len(one.request.prefix) != len(first.request.prefix))
                 or most * (len(group) + 1) > self.limits.prompt_chunk
                 or one in self._prompts
@@ -241,7 +240,7 @@ class Scheduler:
 
     def _answer_all(self, tickets: Sequence[Ticket]) -> None:
         """Answer questions; those of the same kind together."""
-        together: dict[str, list[tuple[Ticket, Questions]]] = {}
+        together: dict[Hashable, list[tuple[Ticket, Questions]]] = {}
         for ticket in tickets:
             if isinstance(ticket.work, Questions):
                 together.setdefault(ticket.work.alike, []).append((ticket, ticket.work))
@@ -260,12 +259,17 @@ class Scheduler:
                 raise TooLate("the deadline of the request is over")
             if answers is None:
                 (answers,) = _answers(self.model, [questions])
-            event: Event = Answered(answers)
-        except TranslucidError as error:
-            event = Failed(error)
+            event: Event = Answered(answers, self._trace(questions))
         except Exception as error:
-            event = Failed(_internal(error))
+            event = Failed(internal(error))
         ticket.send(event)
+
+    def _trace(self, questions: Questions) -> RequestedTrace | None:
+        if not questions.trace:
+            return None
+        trace = RequestedTrace(questions.trace, questions.edit, self.limits.trace_values)
+        target = None if questions.targets is None else questions.targets[0]
+        return trace_of_text(self.model, questions.texts[0], target, trace)
 
     @contextmanager
     def _failing(self, running: Sequence[Running]) -> Iterator[list[TranslucidError]]:
@@ -274,10 +278,8 @@ class Scheduler:
         failed: list[TranslucidError] = []
         try:
             yield failed
-        except TranslucidError as error:
-            failed.append(error)
         except Exception as error:
-            failed.append(_internal(error))
+            failed.append(internal(error))
         for problem in failed:
             for one in running:
                 if not one.ticket.done:
@@ -304,13 +306,14 @@ class Scheduler:
                 counts[name] += 1
 
 
-def _internal(error: Exception) -> TranslucidError:
-    log.exception("a request failed")
-    return TranslucidError(f"internal error: {type(error).__name__}: {error}")
-
-
 def _answers(model: Model, several: Sequence[Questions]) -> list[Sequence[Any]]:
-    """The answers to the texts of several requests of the same kind, computed together."""
+    """The answers to the texts of several requests of the same kind, computed together. Those with
+    an edit are computed one by one, since the edit would reach padding."""
+    edit = several[0].edit
+    if edit and len(several[0].texts) > 1:
+        (questions,) = several
+        return [[answer for one in questions.one_by_one() for answer in _answers(model, [one])[0]]]
+    model = edited_model(model, edit) if edit else model
     kind, options = several[0].kind, several[0].options
     texts = [text for questions in several for text in questions.texts]
     results: list[Any]

@@ -15,6 +15,7 @@ from translucid.serving.bodies import ApiError
 from translucid.serving.engine import Engine
 from translucid.serving.job import Answered, Event, Failed, Finished, Job, QueueFull
 from translucid.serving.ticket import Ticket
+from translucid.serving.tracing import points_of
 
 R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request
@@ -32,10 +33,18 @@ class Served:
     languages: tuple[str, str] | None = None  # codes of source and target, if known
     template: ChatTemplate | None = None
     created: int = field(default_factory=lambda: int(time.time()))
+    _points: list[str] = field(default_factory=list)  # found by the first request that needs them
 
     @property
     def task(self) -> str:
         return str(self.model.task.name)
+
+    def points(self, text: Any) -> list[str]:
+        """The names of the model's trace points. text: any input of the model."""
+        if not self._points:
+            self.engine.check_sizes([text])
+            self._points[:] = points_of(self.engine.model, text)
+        return self._points
 
     async def in_thread(self, act: Callable[[], R]) -> R:
         """Compute something small beside the engine."""
@@ -87,8 +96,8 @@ class Served:
             for ticket in list(tickets.values()):
                 ticket.cancel()
 
-    async def results(self, kind: str, texts: Sequence[Any], **options: Any) -> Sequence[Any]:
-        """The results of `Engine.run`."""
+    async def results(self, kind: str, texts: Sequence[Any], **options: Any) -> Answered:
+        """The answer of `Engine.run`."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Event] = loop.create_future()
 
@@ -113,7 +122,7 @@ class Served:
         if isinstance(event, Failed):
             raise event.error
         assert isinstance(event, Answered)
-        return event.results
+        return event
 
 
 def _set(done: "asyncio.Future[Event]", event: Event) -> None:

@@ -116,6 +116,7 @@ def run(
     held: socket.socket,
     *,
     most_tokens: int,
+    allow_trace: bool,
     drain: float,
     log: bool,
     studio: bool,
@@ -132,7 +133,7 @@ def run(
         None if hosts is None else frozenset((*LOOPBACK_NAMES, *map(str.lower, hosts))),
         frozenset(origins),
     )
-    server = Server(models, most_tokens=most_tokens, keys=bool(keys))
+    server = Server(models, most_tokens=most_tokens, keys=bool(keys), allow_trace=allow_trace)
     other = _studio(models, number) if studio else None
     app = make_app(server, rules, standard_error if log else None, other)
     options = OPTIONS | {

@@ -2,11 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
+from translucid.core.errors import TranslucidError
+from translucid.core.trace import Edit
 from translucid.serving.job import Answered, Event, Failed, Finished
 from translucid.serving.request import Request
 
@@ -22,11 +24,21 @@ class Questions:
     texts: Sequence[Any]
     targets: Sequence[str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    trace: Sequence[str] = ()
+    edit: Mapping[str, Edit] = field(default_factory=dict)
 
     @property
-    def alike(self) -> str:
+    def alike(self) -> Hashable:
         """Equal for questions that can be answered together."""
+        if self.trace or self.edit:
+            return id(self)
         return repr((self.kind, self.targets is None, sorted(self.options.items())))
+
+    def one_by_one(self) -> "Iterator[Questions]":
+        """The same questions for each text alone."""
+        for place, text in enumerate(self.texts):
+            targets = None if self.targets is None else self.targets[place : place + 1]
+            yield replace(self, texts=[text], targets=targets)
 
 
 class Ticket:
@@ -70,3 +82,11 @@ class Ticket:
         if isinstance(event, Finished | Answered | Failed):
             self._done.set()
             self.on_end(event)
+
+
+def internal(error: Exception) -> TranslucidError:
+    """The error to report to the client. An error that is a fault of the engine is logged."""
+    if isinstance(error, TranslucidError):
+        return error
+    log.error("a request failed", exc_info=error)
+    return TranslucidError(f"internal error: {type(error).__name__}: {error}")

@@ -136,6 +136,8 @@ def decode(
     (decoded,) = model.decode(
         [run.text], beam_size=beam_size, n_best=n_best, tree=True, force=force or None, **options
     )
+    if decoded.tree is None:
+        raise InputError("the text is empty, so there is nothing to search for")
     tree = decoded.as_dict(outputs.tokenizer)
     nodes = tree["tree"]["nodes"]
     start = run.example.target_ids[0 if run.example.source else -1]

@@ -147,7 +147,8 @@ class Generator:
             )  # fmt: skip
         if trace is not None:
             _best(1, decoded[0])
-            together.read(decoded[0], prefix, trace)
+            (item,) = together.items(texts, prefix)
+            together.read(item, decoded[0].texts[0], trace)
             trace.check()
         return decoded
 
@@ -472,15 +473,15 @@ class Generator:
         if rest := drawn.texts[0].stream.end():
             yield rest
 
-    def read(self, decoded: Decoded, prefix: str = "", trace: NoTrace = NO_TRACE) -> None:
-        """Run the network over the best text. Token i, counted from the beginning of the prefix or
-        prompt, was chosen at position i."""
-        best = decoded.texts[0]
-        (item,) = self.items([decoded.source], prefix)
+    def read(self, item: Any, text: Candidate, trace: NoTrace = NO_TRACE) -> dict[str, Tensor]:
+        """Run the network over a generated text, and return its inputs. item: what the text was
+        generated from. Token i, counted from the beginning of the prefix or prompt, was chosen at
+        position i."""
         inputs = self.task.collate([item]).inputs
         key = "target" if isinstance(self.task, Translate) else "ids"
         begun = inputs[key][0].tolist()
-        ids = [*begun, *best.tokens][: len(begun) + len(best.token_log_probs) - 1]
+        # Nothing reads the last token, unless there is only a prompt.
+        ids = [*begun, *text.tokens][: len(begun) + max(len(text.token_log_probs) - 1, 0)]
         inputs_read = {key: torch.tensor([ids])}
         if isinstance(self.task, Translate):
             inputs_read["source"] = inputs["source"]
@@ -488,6 +489,7 @@ class Generator:
             self.network(
                 **{k: v.to(self.network.device) for k, v in inputs_read.items()}, trace=trace
             )
+        return inputs_read
 
     @property
     def networks(self) -> list[AutoregressiveNetwork[Any]]:

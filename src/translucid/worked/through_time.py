@@ -260,6 +260,9 @@ def _states(board: Board, back: _Backward) -> str:
         change = _trend(board, cells[start], cells[end])
         at_cell = f"; at the cell ($dL/dc$), which carries it, it {change}"
         trend = f"at the hidden state ($dL/dh$) {trend}"
+        if end - start > 1:  # most of the change may be in the first step back
+            soon = hidden[end - 1].norm().item() / sizes[end]
+            trend += f" ({board.number(soon, 0.0)} at step {end})"
     return f"From step {end + 1} back to step {start + 1} the gradient {trend}{at_cell}."
 
 

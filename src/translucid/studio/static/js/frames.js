@@ -61,7 +61,7 @@ for (let bits = 0; bits < 1 << 16; bits++) {
         : sign * 2 ** -14 * (rest / 1024);
 }
 /** @type {(bits: number) => number} */
-const half = bits => halves[bits];
+export const half = bits => halves[bits];
 const KINDS = { u8: Uint8Array, f16: Uint16Array, f32: Float32Array };
 /** @type {(buffer: ArrayBuffer) => (Frame & Header)[]} */
 export function frames(buffer) {

@@ -1528,3 +1528,203 @@ declare const STYLE: string;
 declare const MARKUP: string;
 declare const FONT: string;
 declare function graph(place: PlaceMade): (name: string) => unknown;
+
+// ---- models that run in the page: local/*.js
+type Tensor = import('./local/tensor.js').Tensor;
+type ModelWeights = import('./local/weights.js').Weights;
+type LocalModel = import('./local/model.js').LocalModel;
+type LocalTokenizer = import('./local/tokenizer.js').Tokenizer;
+type ModelConfig = Record<string, any>; // the section model of config.json
+// config.json of a model folder
+interface AboutModel {
+  task: string;
+  model: ModelConfig;
+  labels: string[];
+  columns: { input?: string[] };
+  decoding: { beam_size?: number; alpha?: number };
+  tokenizers: Record<string, string>; // fingerprints
+  [key: string]: unknown;
+}
+interface TokenPlace {
+  id: number;
+  from: number; // in UTF-16 units
+  to: number;
+}
+interface LocalExample {
+  inputs: ModelInputs;
+  targets: number[];
+  words: Tokens;
+}
+type ExampleOf = (model: LocalModel, text: string, target: string | null) => LocalExample;
+type Values = Float32Array | Float64Array;
+// A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
+interface Scope {
+  (name: string, value: Tensor): Tensor;
+  at(part: string): Scope;
+  step(position: number): Scope;
+}
+interface TracePattern {
+  glob: string;
+  covers(name: string): boolean;
+  matches(name: string, position: number | null): boolean;
+}
+type Edit = number | Tensor | ((value: Tensor) => Tensor);
+type Layer = (x: Tensor, trace: Scope) => Tensor;
+interface Embedding {
+  table: Tensor;
+  forward(ids: number[], trace: Scope): Tensor;
+}
+interface Residual {
+  enter(x: Tensor, trace: Scope): Tensor;
+  leave(x: Tensor, branch: Tensor, trace: Scope): Tensor;
+}
+// Keys and values of attention (1, heads, positions, size), so far or of a source.
+interface KeysValues {
+  keys: Tensor;
+  values: Tensor;
+}
+type SelfAttention = (
+  x: Tensor,
+  layout: { mask: Tensor | null; angles: Tensor },
+  past: KeysValues | undefined,
+  trace: Scope,
+) => { y: Tensor; past: KeysValues };
+interface CrossAttention {
+  project(encoded: Tensor): KeysValues;
+  forward(x: Tensor, source: KeysValues, trace: Scope): Tensor;
+}
+interface Alignment {
+  project(encoded: Tensor): KeysValues;
+  forward(hidden: Tensor, source: KeysValues, trace: Scope): Tensor;
+}
+interface TransformerLayer {
+  project?(encoded: Tensor): KeysValues;
+  forward(
+    start: Tensor,
+    layout: { mask: Tensor | null; angles: Tensor },
+    past: KeysValues | undefined,
+    source: KeysValues,
+    trace: Scope,
+  ): { y: Tensor; past: KeysValues };
+}
+interface StackSizes {
+  vocab: number;
+  layers: number;
+  cross: boolean;
+  causal: boolean;
+  shared?: Embedding;
+}
+interface TransformerStack {
+  embed: Embedding;
+  project(encoded: Encoded): (KeysValues | undefined)[];
+  read: Decoder['read'];
+}
+interface CellState {
+  hidden: Tensor;
+  cell?: Tensor;
+}
+type RecurrentState = CellState[][]; // by layer and direction
+type Bridge = (state: RecurrentState, trace: Scope) => RecurrentState;
+interface RecurrentSizes {
+  cell: string;
+  inputs: number;
+  hidden: number;
+  layers: number;
+  bidirectional: boolean;
+}
+type RecurrentLayer = (x: Tensor, first: CellState | undefined, trace: Scope) => { outputs: Tensor; state: CellState };
+type RecurrentStack = (x: Tensor, first: RecurrentState | null | undefined, trace: Scope) => Encoded;
+interface Encoded {
+  outputs: Tensor; // (1, positions, features)
+  state?: RecurrentState; // after the last token
+}
+interface Encoder {
+  embed: Embedding;
+  width: number;
+  read(ids: number[], trace: Scope): Encoded;
+}
+type EncoderOf = (weights: ModelWeights, config: ModelConfig) => Encoder;
+// A decoder's state: never changed, so that the beams of a search can share it.
+interface DecoderState {
+  length: number; // tokens read so far
+  layers: any; // of each layer: keys and values, or a recurrent state
+  projected?: any; // keys and values of the source
+}
+interface Decoder {
+  embed: Embedding;
+  width: number;
+  start(encoded: Encoded | null, trace: Scope): DecoderState;
+  read(ids: number[], state: DecoderState, trace: Scope): { outputs: Tensor; state: DecoderState };
+}
+type DecoderOf = (
+  weights: ModelWeights,
+  config: ModelConfig,
+  options: { vocab: number; shared?: Embedding },
+) => Decoder;
+type ModelInputs = Record<string, number[]>; // ids; source and target; x
+interface Network {
+  run(inputs: ModelInputs, trace: Scope): void;
+  start?(source: number[], trace: Scope): DecoderState;
+  step?(ids: number[], state: DecoderState, trace: Scope): { logits: Tensor; state: DecoderState };
+}
+// Generation: beam.js, tree.js, generate.js, sample.js.
+interface Writing {
+  trace: import('./local/trace.js').Trace;
+  tokenizer: LocalTokenizer;
+  inputs: ModelInputs;
+  prefix: number[];
+  most: number; // tokens after the prefix
+  state: DecoderState; // after all tokens of the prefix but the last
+  next(token: number, state: DecoderState): { logits: Values; state: DecoderState };
+}
+interface GenerateOptions {
+  max_length?: number | null;
+  edit?: Record<string, Edit>; // made in every step
+}
+interface SearchOptions extends GenerateOptions {
+  beam_size?: number;
+  n_best?: number;
+  begin?: number[]; // the first tokens of every text
+}
+interface SearchSettings {
+  beam_size: number;
+  n_best: number;
+  alpha: number;
+  most: number;
+  begin: number[];
+}
+interface Beam {
+  tokens: number[]; // after the prefix, including the end
+  logProbs: number[]; // the model's own, of each token
+  score: number; // -Infinity: an empty place
+  finished: boolean;
+  parent: number; // its place in the last round
+  state: DecoderState; // before its last token
+}
+type BeamText = Beam & { ranking: number };
+interface BeamRow {
+  own: Float32Array; // log-probabilities of all tokens
+  adjusted: Float32Array; // the same after constraints
+  state: DecoderState;
+}
+interface BeamRound {
+  before: Beam[];
+  rows: (BeamRow | null)[]; // of each beam; null: finished or empty
+  after: Beam[];
+  done: boolean;
+}
+interface Sampling {
+  temperature: number;
+  top_k?: number | null;
+  top_p?: number | null;
+}
+interface DrawOptions extends Partial<Sampling>, GenerateOptions {
+  repetition_penalty?: number;
+  seed?: number;
+  samples?: number;
+}
+interface SampledToken {
+  token: number;
+  own: Float32Array;
+  allowed: Float32Array;
+}

@@ -1,0 +1,164 @@
+// Tensors of a local model, stored as PyTorch stores them: the last axis is contiguous. The first axis is the batch,
+// which always has one row.
+export class Tensor {
+  /** @param {number[]} shape @param {Values} [values] default: zeros */
+  constructor(shape, values) {
+    this.shape = shape;
+    this.values = values ?? new Float32Array(sizeOf(shape));
+  }
+  // The length of the last axis, and the number of rows of this length.
+  get width() {
+    return this.shape.at(-1) ?? 1;
+  }
+  get rows() {
+    return this.values.length / this.width;
+  }
+}
+/** @type {(shape: number[]) => number} */
+export const sizeOf = shape => shape.reduce((a, b) => a * b, 1);
+
+// A function of each value.
+/** @type {(x: Tensor, f: (value: number) => number) => Tensor} */
+export function map(x, f) {
+  const y = new Float32Array(x.values.length);
+  for (let i = 0; i < y.length; i++) y[i] = f(x.values[i]);
+  return new Tensor(x.shape, y);
+}
+// A function of the values of two tensors at the same place. A last axis of y of length 1 is repeated.
+/** @type {(x: Tensor, y: Tensor, f: (a: number, b: number) => number) => Tensor} */
+export function zip(x, y, f) {
+  const each = x.values.length / y.values.length; // 1, or the width
+  const z = new Float32Array(x.values.length);
+  for (let i = 0; i < z.length; i++) z[i] = f(x.values[i], y.values[each === 1 ? i : Math.floor(i / each)]);
+  return new Tensor(x.shape, z);
+}
+/** @type {(x: Tensor, y: Tensor) => Tensor} */
+export const add = (x, y) => zip(x, y, (a, b) => a + b);
+/** @type {(x: Tensor, y: Tensor) => Tensor} */
+export const multiply = (x, y) => zip(x, y, (a, b) => a * b);
+
+// One number for each row, on a last axis of length 1: `f` joins the values one by one, beginning with `first`.
+/** @type {(x: Tensor, f: (sum: number, value: number) => number, first: number) => Tensor} */
+export function reduce(x, f, first) {
+  const y = new Tensor([...x.shape.slice(0, -1), 1]);
+  for (let row = 0, at = 0; row < x.rows; row++) {
+    let sum = first;
+    for (let i = 0; i < x.width; i++) sum = f(sum, x.values[at++]);
+    y.values[row] = sum;
+  }
+  return y;
+}
+// x Wᵀ for each pair of matrices on the leading axes: (..., n, inner) and (..., m, inner) to (..., n, m). The leading
+// axes of W may be missing, then all matrices of x use the same W.
+/** @type {(x: Tensor, w: Tensor, bias?: Tensor | null) => Tensor} */
+export function timesTransposed(x, w, bias) {
+  const inner = x.width;
+  const m = w.shape.at(-2) ?? 1;
+  const n = w.shape.length === 2 ? x.rows : (x.shape.at(-2) ?? 1); // rows of x for each matrix of w
+  const y = new Tensor([...x.shape.slice(0, -1), m]);
+  const { rows, values } = x;
+  for (let row = 0; row < rows; row++) {
+    const weights = w.values.subarray(Math.floor(row / n) * m * inner);
+    multiplyRow(values, row * inner, weights, inner, y.values, row * m, m);
+    if (bias) for (let j = 0; j < m; j++) y.values[row * m + j] += bias.values[j];
+  }
+  return y;
+}
+// y[j] = x · row j of w. Four rows at a time, because an addition waits for the one before it: half the time.
+/** @type {(x: Values, from: number, w: Values, inner: number, y: Values, to: number, m: number) => void} */
+function multiplyRow(x, from, w, inner, y, to, m) {
+  for (let j = 0; j < m; j += 4) {
+    const a = j * inner; // rows beyond the last repeat it
+    const b = Math.min(j + 1, m - 1) * inner;
+    const c = Math.min(j + 2, m - 1) * inner;
+    const d = Math.min(j + 3, m - 1) * inner;
+    let s = 0;
+    let t = 0;
+    let u = 0;
+    let v = 0;
+    for (let k = 0; k < inner; k++) {
+      const value = x[from + k];
+      s += value * w[a + k];
+      t += value * w[b + k];
+      u += value * w[c + k];
+      v += value * w[d + k];
+    }
+    y[to + j] = s;
+    if (j + 1 < m) y[to + j + 1] = t;
+    if (j + 2 < m) y[to + j + 2] = u;
+    if (j + 3 < m) y[to + j + 3] = v;
+  }
+}
+// x Y for each pair of matrices: (..., n, m) and (..., m, inner) to (..., n, inner).
+/** @type {(x: Tensor, y: Tensor) => Tensor} */
+export const times = (x, y) => timesTransposed(x, transposed(y, -1, -2));
+
+/** @type {(x: Tensor, a: number, b: number) => Tensor} */
+export function transposed(x, a, b) {
+  const [from, to] = [a, b].map(axis => (axis < 0 ? axis + x.shape.length : axis)).sort((i, j) => i - j);
+  const [outer, first, middle, second, inner] = [
+    x.shape.slice(0, from),
+    x.shape.slice(from, from + 1),
+    x.shape.slice(from + 1, to),
+    x.shape.slice(to, to + 1),
+    x.shape.slice(to + 1),
+  ].map(sizeOf);
+  const shape = x.shape.with(from, second).with(to, first);
+  const y = new Tensor(shape);
+  let at = 0;
+  for (let o = 0; o < outer; o++)
+    for (let j = 0; j < second; j++)
+      for (let k = 0; k < middle; k++)
+        for (let i = 0; i < first; i++) {
+          const start = (((o * first + i) * middle + k) * second + j) * inner;
+          for (let l = 0; l < inner; l++) y.values[at++] = x.values[start + l];
+        }
+  return new Tensor(shape, y.values);
+}
+// Features (1, positions, heads * size) as (1, heads, positions, size), and back.
+/** @type {(x: Tensor, heads: number) => Tensor} */
+export const split = (x, heads) =>
+  transposed(new Tensor([...x.shape.slice(0, -1), heads, x.width / heads], x.values), 1, 2);
+/** @type {(x: Tensor) => Tensor} */
+export function sideBySide(x) {
+  const y = transposed(x, 1, 2);
+  return new Tensor([...y.shape.slice(0, 2), y.shape[2] * y.shape[3]], y.values);
+}
+// Columns from `from` up to, not including, `to`.
+/** @type {(x: Tensor, from: number, to: number) => Tensor} */
+export function columns(x, from, to) {
+  const y = new Tensor([...x.shape.slice(0, -1), to - from]);
+  for (let row = 0; row < x.rows; row++)
+    y.values.set(x.values.subarray(row * x.width + from, row * x.width + to), row * (to - from));
+  return y;
+}
+/** @type {(x: Tensor, count: number) => Tensor[]} */
+export const chunks = (x, count) =>
+  Array.from({ length: count }, (_, i) => columns(x, (i * x.width) / count, ((i + 1) * x.width) / count));
+// Join along an axis; the other axes have the same lengths.
+/** @type {(parts: Tensor[], axis: number) => Tensor} */
+export function joined(parts, axis) {
+  const { shape } = parts[0];
+  const place = axis < 0 ? axis + shape.length : axis;
+  const inner = parts.map(x => sizeOf(x.shape.slice(place)));
+  const outer = sizeOf(shape.slice(0, place));
+  const length = parts.reduce((sum, x) => sum + x.shape[place], 0);
+  const y = new Tensor(shape.with(place, length));
+  let at = 0;
+  for (let o = 0; o < outer; o++)
+    parts.forEach((x, i) => {
+      y.values.set(x.values.subarray(o * inner[i], (o + 1) * inner[i]), at);
+      at += inner[i];
+    });
+  return y;
+}
+// Position t of (1, positions, features), as (1, features).
+/** @type {(x: Tensor, t: number) => Tensor} */
+export const position = (x, t) => new Tensor([1, x.width], x.values.subarray(t * x.width, (t + 1) * x.width));
+// Tensors (1, features), one for each position, as (1, positions, features).
+/** @type {(parts: Tensor[]) => Tensor} */
+export const stacked = parts =>
+  joined(
+    parts.map(x => new Tensor([x.shape[0], 1, ...x.shape.slice(1)], x.values)),
+    1,
+  );
