@@ -119,7 +119,7 @@ def compare(folder: Path, precision: str, beams: int, given: Any) -> Iterator[di
 
 
 def sources(seed: int = 0) -> Iterator[str]:
-    """Texts without end."""
+    """Yield texts forever."""
     dice = random.Random(seed)
     while True:
         yield " ".join(str(dice.randrange(3, VOCAB - 1)) for _ in range(GIVEN))

@@ -1,19 +1,22 @@
 """Faults of clients: they are refused with a reason, and other requests do not wait for them."""
 
+import asyncio
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from bench import serve_faults
 from tests.serving.running import Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import ConfigError
-from translucid.serving import access
+from translucid.serving import Limits, access
+from translucid.serving import server as serving_server
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.completions import CompletionBody
 from translucid.serving.markup import split
@@ -151,6 +154,108 @@ def test_a_prompt_longer_than_the_model_reads_is_refused() -> None:
         asked = {"prompt": "the dog", "max_tokens": 100, "ignore_eos": True}
         (choice,) = server.get("/v1/completions", asked)["choices"]
         assert choice["finish_reason"] == "length"
+
+
+# ---- more requests than the server has room for ----
+
+
+def test_more_requests_than_the_server_has_room_for_are_told_to_retry(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.server.load, "most", 0)
+    status, content, headers = server.send("/v1/completions", {"prompt": "The"})
+    assert (status, content["error"]["code"]) == (429, "queue_full")
+    assert int(headers["retry-after"]) >= 1
+    assert server.get("/health") == {"status": "ok"}  # has no body
+    monkeypatch.undo()
+    assert server.get("/v1/completions", {"prompt": "The", "model": "generate"})["choices"]
+    until(lambda: (server.server.load.requests, server.server.load.bytes) == (0, 0))
+
+
+def test_bodies_that_are_too_large_together_are_told_to_retry(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "LARGEST_TOGETHER", 1000)
+    with connected(server, "Content-Length: 900") as connection:
+        connection.sendall(b"{" + b" " * 800)
+        until(lambda: server.server.load.bytes == 801)
+        status, _, headers = server.send("/classify", {"text": "a " * 150})
+        assert status == 429
+        assert int(headers["retry-after"]) >= 1
+        assert server.get("/classify", {"text": "A dog sleeps."})["results"]
+    until(lambda: server.server.load.bytes == 0)
+
+
+def test_connections_above_the_limit_are_told_to_retry(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving_server, "CONNECTIONS", 1)
+    two = "Content-Length: 2"
+    with connected(server, two), connected(server, two) as second:
+        assert answer(second).startswith(b"HTTP/1.1 503 ")
+        with connected(server, two) as third, suppress(ConnectionError):
+            assert answer(third) == b""
+    assert server.get("/health") == {"status": "ok"}
+
+
+def test_a_request_is_refused_before_it_is_tokenized_if_the_queue_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running([served("classify", shipped("classify"))]) as server:
+        engine = server.models["classify"].engine
+        monkeypatch.setattr(engine, "limits", Limits(queue=0))
+        monkeypatch.setattr(engine, "run", None)
+        status, _, headers = server.send("/classify", {"text": "a"})
+        assert (status, headers["retry-after"]) == (429, "1")
+
+
+# ---- the faults of bench/serve_faults.py, in a small number ----
+
+
+@pytest.fixture(scope="module")
+def known() -> list[serve_faults.Question]:
+    return serve_faults.questions(12)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[serve_faults.Server]:
+    with serve_faults.serving("--no-log") as one:
+        yield one
+
+
+@pytest.mark.slow
+def test_no_answer_is_swapped(process: Any, known: Any) -> None:
+    counted = asyncio.run(serve_faults.swaps(process, 200, 16, known))
+    assert counted["right"] == counted["asked"] >= 200
+    assert counted["different_answers"] == len(known)
+
+
+@pytest.mark.slow
+def test_clients_that_disconnect_leave_nothing_behind(process: Any, known: Any) -> None:
+    counted = asyncio.run(serve_faults.disconnects(process, 40, 8, known))
+    held = counted["afterwards"]
+    assert (held["rows"], held["running"], held["waiting"], held["cache_tokens"]) == (0, 0, 0, 0)
+    assert counted["cancelled"] >= counted["left_mid_stream"] >= 40
+    assert counted["files_after"] <= counted["files_before"]
+    stays = counted["client_that_stays"]
+    assert stays["right"] == stays["asked"] > 0
+
+
+@pytest.mark.slow
+def test_every_refused_request_is_told_to_retry(known: Any) -> None:
+    with serve_faults.serving("--no-log", "--rows", "2", "--queue", "2") as process:
+        counted = asyncio.run(serve_faults.overload(process, 6, 5, known))
+    told = counted["told_to_retry_429"] + counted.get("told_to_retry_503", 0)
+    assert counted["alive"]
+    assert counted["right"] + told == counted["asked"]
+
+
+@pytest.mark.slow
+def test_sigterm_under_load_loses_no_accepted_request(known: Any) -> None:
+    counted = asyncio.run(serve_faults.sigterm(1, 12, known))
+    assert counted["accepted"] >= 24
+    assert (counted["lost"], counted["wrong"], counted["early_without_answer"]) == (0, 0, 0)
+    assert counted["clean_exits"] == 1
 
 
 # ---- more texts than the queue has places for ----

@@ -1,4 +1,5 @@
-"""What every request passes first: host, origin, API key, limits on size and time, request id, log.
+"""What every request passes first: host, origin, API key, limits on size, time and number, request
+id, log.
 
 Written as plain ASGI, without Starlette's middleware classes: with those, the application does not
 see that a client has disconnected.
@@ -10,7 +11,8 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,11 @@ from translucid.core.errors import InputError
 from translucid.core.http_requests import Refused, check_length, limited, same_secret
 from translucid.core.untrusted_files import read_text
 from translucid.serving.bodies import ApiError
+from translucid.serving.job import EngineClosed, QueueFull
 from translucid.serving.metrics import Metrics
 
 LARGEST = 8_000_000  # bytes of a body
+LARGEST_TOGETHER = 64_000_000  # bytes of all bodies
 PATIENCE = 20.0  # seconds in which a request must be complete
 OPEN_PATHS = frozenset({"/health", "/ready"})  # need no key, so that probes can ask
 KEY_VARIABLE = "TRANSLUCID_API_KEY"
@@ -73,14 +77,59 @@ def read_keys(
     return tuple(dict.fromkeys(keys))
 
 
+class Load:
+    """The requests that are being answered. More are refused here, before they are parsed, so that
+    refusing many requests does not slow down the others."""
+
+    def __init__(self, most: int) -> None:
+        """most: requests at the same time, those without a body not counted."""
+        self.most, self.requests, self.bytes = most, 0, 0
+        self.closing = False  # finish these requests, and refuse others
+
+    @contextmanager
+    def counting(self, receive: Any) -> Iterator[Any]:
+        """Yield a function that receives a request, and counts it until the end of the block."""
+        size = count = 0
+
+        async def receive_counted() -> Any:
+            nonlocal size, count
+            message = await receive()
+            if count or message["type"] != "http.request":
+                return message
+            length = len(message.get("body", b""))
+            size, self.bytes = size + length, self.bytes + length
+            if self.bytes > LARGEST_TOGETHER:
+                raise Refused(
+                    429, f"the server holds {LARGEST_TOGETHER:,} bytes of requests; try again later"
+                )
+            if not message.get("more_body", False):
+                if self.closing:
+                    raise EngineClosed("the server is shutting down")
+                if self.requests >= self.most:
+                    raise QueueFull(self.requests, 1.0)
+                count, self.requests = 1, self.requests + 1
+            return message
+
+        try:
+            yield receive_counted
+        finally:
+            self.requests, self.bytes = self.requests - count, self.bytes - size
+
+
 class Access:
     """Checks around an ASGI application."""
 
     def __init__(
-        self, app: Any, rules: Rules, metrics: Metrics, log: Callable[[str], None] | None
+        self,
+        app: Any,
+        rules: Rules,
+        load: Load,
+        metrics: Metrics,
+        log: Callable[[str], None] | None,
     ) -> None:
         """log: receives one line of JSON per request."""
-        self.app, self.rules, self.metrics, self.log = app, rules, metrics, log
+        self.app, self.rules, self.load = app, rules, load
+        self.metrics, self.log = metrics, log
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -115,7 +164,8 @@ class Access:
                     return
                 self._check_key(scope, headers)
                 check_length(headers.get("content-length", []), LARGEST)
-                await self.app(scope, limited(receive, LARGEST, PATIENCE), sending)
+                with self.load.counting(limited(receive, LARGEST, PATIENCE)) as counted:
+                    await self.app(scope, counted, sending)
             except Refused as error:
                 if status == 499:
                     await refuse(sending, ApiError(str(error), error.status))

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from translucid.core.errors import TranslucidError
 from translucid.core.http_requests import Refused
 from translucid.serving import answers, chat, completions, libretranslate, openapi
-from translucid.serving.access import Access, Rules
+from translucid.serving.access import Access, Load, Rules
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.inspecting import Inspected, as_response
 from translucid.serving.job import EngineClosed, QueueFull, TooLate
@@ -58,7 +58,7 @@ class Server:
     ) -> None:
         self.models, self.most_tokens, self.allow_trace = models, most_tokens, allow_trace
         self.metrics = Metrics(models.statistics)
-        self.closing = False
+        self.load = Load(models.most_requests)
         self.document = openapi.document([one.endpoint for one in OPERATIONS], keys=keys)
 
     def routes(self) -> list[Route]:
@@ -144,7 +144,8 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
         case ApiError():
             known = error
         case Refused():
-            known = ApiError(str(error), error.status)
+            seconds = 1.0 if error.status == 429 else None
+            known = ApiError(str(error), error.status, retry_after=seconds)
         case QueueFull():
             known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
         case EngineClosed():
@@ -310,7 +311,7 @@ async def _health(server: Server, request: Request, body: None) -> Any:
 
 
 async def _ready(server: Server, request: Request, body: None) -> Any:
-    if server.closing:
+    if server.load.closing:
         raise ApiError("the server is shutting down", 503)
     return {"status": "ok", "models": list(server.models)}
 
@@ -377,7 +378,7 @@ def make_app(
         routes=server.routes(),
         exception_handlers={HTTPException: _unexpected, Exception: _unexpected},
     )
-    guarded = Access(app, rules, server.metrics, log)
+    guarded = Access(app, rules, server.load, server.metrics, log)
     if other is None:
         return guarded
     own = {one.endpoint.path for one in OPERATIONS}

@@ -128,6 +128,16 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def check_room(self) -> None:
+        """Raise QueueFull or EngineClosed if a request would be refused now. `submit` and `run` do
+        so too, but after they have tokenized the texts, which takes longer."""
+        with self._changed:
+            if self._closing:
+                raise EngineClosed("the engine is closing and accepts no more requests")
+            if len(self._waiting) >= self.limits.queue:
+                self._scheduler.counts["refused"] += 1
+                raise QueueFull(len(self._waiting), self._seconds_per_request())
+
     def check_sizes(self, texts: Sequence[Any]) -> None:
         """Raise InputError for texts that would take very long: unlike those to generate, they are
         read as a whole, and the time grows with the square of their length."""
@@ -151,11 +161,7 @@ class Engine:
     def _accept(self, ticket: Ticket) -> Ticket:
         ticket.on_end = self._scheduler.ended
         with self._changed:
-            if self._closing:
-                raise EngineClosed("the engine is closing and accepts no more requests")
-            if len(self._waiting) >= self.limits.queue:
-                self._scheduler.counts["refused"] += 1
-                raise QueueFull(len(self._waiting), self._seconds_per_request())
+            self.check_room()
             self._scheduler.counts["accepted"] += 1
             self._waiting.append(ticket)
             self._changed.notify_all()

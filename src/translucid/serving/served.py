@@ -74,7 +74,8 @@ class Served:
             while finished < len(jobs):
                 while submitted < len(jobs) and submitted - finished < AT_ONCE:
                     try:
-                        await in_time(run_in_threadpool(submit, submitted))
+                        self.engine.check_room()
+                        await in_time(submit, submitted)
                     except QueueFull:
                         if not submitted:
                             raise
@@ -110,8 +111,9 @@ class Served:
             if done.done():  # the client left meanwhile
                 tickets[0].cancel()
 
+        self.engine.check_room()
         try:
-            await in_time(run_in_threadpool(submit))
+            await in_time(submit)
             event = await done
         finally:
             done.cancel()
@@ -128,10 +130,22 @@ def _set(done: "asyncio.Future[Event]", event: Event) -> None:
         done.set_result(event)
 
 
-async def in_time(submitting: Any) -> Any:
+async def in_time(submit: Callable[..., None], *arguments: Any) -> None:
+    """Tokenize a request and submit it, in another thread."""
+    began = False
+
+    def run() -> None:
+        nonlocal began
+        began = True
+        submit(*arguments)
+
     try:
-        return await asyncio.wait_for(submitting, SUBMITTING)
+        await asyncio.wait_for(run_in_threadpool(run), SUBMITTING)
     except TimeoutError:
+        if not began:
+            raise ApiError(
+                "too many requests are being read; try again later", 429, retry_after=1
+            ) from None
         raise ApiError(
             f"reading the text took more than {SUBMITTING:.0f} seconds; send a shorter text, or "
             "try again later",
@@ -180,6 +194,12 @@ class Models(Mapping[str, Served]):
                 f"{_names(self.values())}", 404, param, "model_not_found",
             )  # fmt: skip
         raise ApiError(f"several models fit; set {param} to one of {_names(fitting)}", 400, param)
+
+    @property
+    def most_requests(self) -> int:
+        """Requests that the engines can hold: in their batches, and waiting."""
+        limits = [one.engine.limits for one in self.values()]
+        return sum(one.rows + one.queue for one in limits)
 
     def statistics(self) -> dict[str, dict[str, float]]:
         return {name: one.engine.stats() for name, one in self.items()}

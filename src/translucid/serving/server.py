@@ -1,7 +1,9 @@
 """Open models, and serve them until the process is asked to stop."""
 
+import gc
 import ipaddress
 import socket
+import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +24,9 @@ from translucid.studio.server.serve import OPTIONS, PatientProtocol
 
 CONNECTIONS = 4096  # at the same time; more are refused
 BACKLOG = 2048
+# Seconds after which a thread lets another one run. A request needs several turns of its thread,
+# and with Python's 5 ms, each would wait that long for the engine's.
+SWITCH = 0.0005
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -135,11 +140,14 @@ def run(
         "http": ServingProtocol, "timeout_graceful_shutdown": max(1, round(drain)),
         "backlog": BACKLOG,
     }  # fmt: skip
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # the models and modules stay; looking through them would stop all requests
     serving = uvicorn.Server(uvicorn.Config(app, **options))
     try:
         serving.run(sockets=[held])
     finally:
-        server.closing = True
+        server.load.closing = True
         models.close(drain=True, timeout=drain)
 
 

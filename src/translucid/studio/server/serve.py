@@ -24,24 +24,42 @@ if TYPE_CHECKING:  # imports torch, which must not delay the page
 
 HEAD = 10.0  # seconds within which a request's headers must be complete
 MOST = 256  # concurrent connections
+LEAVE = 2.0  # seconds for a refused client to read the reason
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+REASON = b'{"error": {"message": "too many connections; try again later"}}'
+TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(REASON) + REASON
+)
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with a deadline for headers; uvicorn itself would wait forever."""
+    """uvicorn's protocol with a deadline for headers, which uvicorn itself does not have, and a
+    limit on the number of connections. Above it, connections are told so; above twice the limit,
+    they are closed."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _refused = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > self.most_connections():
+        count, most = len(self.connections), self.most_connections()
+        if count > 2 * most:
             transport.abort()
+            return
+        self._refused = count > most
+        if self._refused:
+            self._deadline = self.loop.call_later(LEAVE, self._refuse)
         else:
             self._watch()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+        if not self._refused:
+            super().data_received(data)
+            self._watch()
+        elif self._deadline is not None:  # the first data
+            self._forget()
+            self._refuse()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -60,6 +78,14 @@ class PatientProtocol(H11Protocol):
             self._forget()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD, self._end)
+
+    def _refuse(self) -> None:
+        """Send the reason before closing; what the client still sends would discard it."""
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.write(TOO_MANY)
+            self.transport.write_eof()
+            self.loop.call_later(LEAVE, self.transport.abort)
 
     def _forget(self) -> None:
         if self._deadline is not None:
