@@ -53,7 +53,8 @@ def score(
 
     With --own-prefixes, prints a table of the mean loss at each position, in nats. After true
     prefixes (teacher forcing), the model reads the true tokens before the position; after its own
-    prefixes, it reads the tokens that it generates greedily. The difference measures exposure bias.
+    prefixes, it reads the tokens that it generates greedily. The difference is an upper estimate of
+    exposure bias, since a missing word shifts all later tokens.
 
     Example: translucid score runs/toy test.en test.de --per-token
 

@@ -199,7 +199,8 @@ class Generator:
         """`scores` after true prefixes, and after the prefixes that the model generates itself.
 
         Own prefixes are greedy: each token is the most probable one, without the end token. The
-        difference shows exposure bias; `own_prefixes.by_position` averages it by position.
+        difference is an upper estimate of exposure bias; `own_prefixes.by_position` averages it by
+        position.
         """
         from translucid.tasks.own_prefixes import PrefixScored, on_own_prefixes
 

@@ -1,7 +1,8 @@
 """The loss after true prefixes (teacher forcing) and after the model's own prefixes.
 
 In training, each token is predicted from the true tokens before it; at inference, from the tokens
-that the model has generated. The difference between the two losses measures exposure bias.
+that the model has generated. The difference between the two losses is an upper estimate
+of exposure bias: a prefix that is longer or shorter than the true one shifts all later tokens.
 """
 
 from collections.abc import Sequence
