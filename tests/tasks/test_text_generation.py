@@ -282,7 +282,8 @@ def test_the_trace_of_a_text_equals_those_of_the_search_steps(name: str, prefix:
         )
         assert found.texts[0].tokens == best.tokens
         trace = Trace(keep)
-        text_generator(name).read(found, prefix, trace)
+        (item,) = text_generator(name).items([text], prefix)
+        text_generator(name).read(item, found.texts[0], trace)
         trace.check()
         steps = stepwise.traces[len(stepwise.traces) - len(rounds) :]  # behind the prefix
         ranking = rounds[-1].after.ranking(how.alpha)[0]
