@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import os
 import pty
 import subprocess
@@ -282,6 +283,7 @@ def test_next_command_of_ablate_and_explain_has_the_code(tmp_path: Path) -> None
     (tmp_path / "p.tsv").write_text(lines, "utf-8")
     small = ["model.d_model=16", "model.heads=2", "model.layers=1", "training.steps=1"]
     done = run("train", code, "--train", "p.tsv", "--out", "r", *small, cwd=tmp_path)
-    assert f"next: translucid predict r --code {code}" in done.stdout, done.stderr
+    quoted = shlex.quote(code)
+    assert f"next: translucid predict r --code {quoted}" in done.stdout, done.stderr
     done = run("ablate", "r", "--data", "p.tsv", "--limit", "4", "--code", code, cwd=tmp_path)
-    assert f"next: translucid ablate r --code {code} --data p.tsv" in done.stdout, done.stderr
+    assert f"next: translucid ablate r --code {quoted} --data p.tsv" in done.stdout, done.stderr
