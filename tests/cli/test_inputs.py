@@ -2,9 +2,9 @@
 
 import csv
 import json
-import shlex
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
