@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import in_process
 from tests.cli.test_bad_input import (
     GOOD,
     LEARNED,
@@ -26,6 +27,7 @@ from tests.forked import TRANSLUCID
 from tests.tiny.once import once
 
 from translucid.cli import main
+from translucid.cli.shared import answering
 from translucid.core.atomic_files import write_manifest
 from translucid.core.errors import InputError, TraceError
 from translucid.core.spelling import quoted
@@ -120,6 +122,28 @@ def begun(folder: str, path: Path, *more: str) -> "subprocess.Popen[str]":
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
     raise AssertionError("nothing was written")
+
+
+def test_ctrl_c_between_a_chunk_and_its_note_counts_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, notes = answering._PartFile._write_note, iter(range(100))
+
+    def interrupted(sink: answering._PartFile, size: int) -> None:
+        if next(notes) == 2:  # of the second chunk; the first note is written before all chunks
+            raise KeyboardInterrupt
+        note(sink, size)
+
+    monkeypatch.setattr(answering._PartFile, "_write_note", interrupted)
+    (tmp_path / "in.txt").write_text("The food was good.\n" * 1000, "utf-8")
+    command = ["classify", "demo:classify", "in.txt", "--out", "out"]
+    done = in_process.run(*command, cwd=tmp_path)
+    kept = json.loads((tmp_path / "out.part.json").read_text("utf-8"))["lines"]
+    assert 0 < kept < 1000
+    assert (done.returncode, f"stopped after {kept:,} lines" in done.stderr) == (130, True)
+    monkeypatch.undo()
+    assert in_process.run(*command, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "out").read_text("utf-8").count("positive") == 1000
 
 
 @pytest.mark.slow

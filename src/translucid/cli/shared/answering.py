@@ -76,7 +76,7 @@ def answer_lines(
                 sink.write(records, answers)
                 progress.move(sink.lines)
         except KeyboardInterrupt:
-            progress.say(f"stopped after {sink.lines:,} lines" + sink.resume_advice())
+            progress.say(f"stopped after {sink.kept:,} lines" + sink.resume_advice())
             raise typer.Exit(130) from None
         took = progress.seconds
     if shard is not None:
@@ -152,6 +152,11 @@ class _Screen:
         self.lines += len(records)
         self.failed += sum(bool(answered.fault) for answered in answers)
 
+    @property
+    def kept(self) -> int:
+        """The lines that need not be computed again."""
+        return self.lines
+
     def resume_advice(self) -> str:
         return "; with --out FILE the command can be resumed"
 
@@ -218,6 +223,10 @@ class _PartFile(_Screen):
         self.failed += sum(bool(answered.fault) for answered in answers)
         self._hash(records)
         self._write_note(self._stream.tell())
+
+    @property
+    def kept(self) -> int:
+        return int(self._read_note()["lines"])  # Ctrl-C may come between a chunk and its note
 
     def resume_advice(self) -> str:
         return f", which are in {self.part}; run the same command again to resume"
