@@ -15,7 +15,7 @@ from translucid.generate.decode import limits
 from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
 from translucid.serving.job import Job
-from translucid.serving.tracing import generating_with_edit
+from translucid.serving.tracing import with_edit
 from translucid.tasks.generator import Generator, check_stop
 from translucid.tasks.language import Language
 from translucid.tasks.next_tokens import never_generated, prefixes_and_sources
@@ -36,7 +36,7 @@ class Request:
         self.watch: Callable[[Round], None] | None = None
         self._check()
         network = generator.network
-        self.model = generating_with_edit(network, job.edit) if job.edit else generator.model
+        self.model = with_edit(network, job.edit) if job.edit else generator.model
         self.config = self._config()
         self.item = self._item()
         batch = generator.task.collate([self.item]).to(generator.network.device)

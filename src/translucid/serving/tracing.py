@@ -16,8 +16,8 @@ from translucid.core.errors import InputError, TraceError, UnknownPointError
 from translucid.core.trace import Edit, Trace
 from translucid.generate.decoded import Candidate
 from translucid.model.model import Model
-from translucid.models.base import AutoregressiveNetwork, Network
-from translucid.see.ablation import Edited, edited
+from translucid.models.base import Network
+from translucid.see.ablation import edited
 from translucid.tasks.example import Example
 from translucid.tasks.generator import Generator
 from translucid.tasks.words import readable
@@ -65,16 +65,11 @@ class _Edits(Trace):
         return value
 
 
-def with_edit(network: Network, edit: Mapping[str, Edit]) -> Edited:
+def with_edit(network: Network, edit: Mapping[str, Edit]) -> Any:
     """The network with an edit applied in every run and decoding step."""
     twin = edited(network, edit)
     twin.watched = _Edits(edit, network.output_point)
     return twin
-
-
-def generating_with_edit(network: AutoregressiveNetwork[Any], edit: Mapping[str, Edit]) -> Any:
-    """The same for a network that generates text."""
-    return with_edit(network, edit)
 
 
 def edited_model(model: Model, edit: Mapping[str, Edit]) -> Model:

@@ -19,7 +19,7 @@ import typer
 
 from translucid.cli.shared.inputs import Inputs
 from translucid.cli.shared.on_ray import SHARD, answer_shards
-from translucid.cli.shared.options import check_unused
+from translucid.cli.shared.options import check_same_settings, check_unused
 from translucid.core.errors import InputError
 from translucid.core.progress import Progress, duration
 
@@ -261,11 +261,9 @@ class _PartFile(_Screen):
                 "start over"
             )
         now = json.loads(json.dumps(self.settings))
-        for key in sorted({*before, *now}):
-            if before.get(key) != now.get(key):
-                raise InputError(
-                    f"{self.part} was started with {key} = {before.get(key)}, now it is "
-                    f"{now.get(key)}; use the same settings to resume, or remove {self.part} and "
-                    f"{self.note.name} to start over"
-                )
+        check_same_settings(
+            self.part, before, now,
+            f"use the same settings to resume, or remove {self.part} and {self.note.name} to start "
+            "over",
+        )  # fmt: skip
         return kept

@@ -5,7 +5,6 @@ repeats those whose process ended early. A shard is written like the output of a
 it is resumed where it was stopped. At the end, the shards are joined in order.
 """
 
-import fcntl
 import hashlib
 import io
 import json
@@ -26,7 +25,7 @@ import typer
 
 from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.inputs import Inputs
-from translucid.cli.shared.options import check_unused
+from translucid.cli.shared.options import check_same_settings, check_unused
 from translucid.cli.shared.parsing import CALL, Call
 from translucid.core.errors import ConfigError, InputError, TranslucidError, install_command
 from translucid.core.progress import Progress, duration
@@ -191,6 +190,8 @@ def _answers(left: list[Any], job: Job, needs: dict[str, float]) -> Iterator[dic
 
 def answer_shard(row: dict[str, Any], job: Job) -> dict[str, Any]:
     """Run the command for one shard, in a process of the cluster."""
+    import fcntl  # not on Windows, where all commands import this file
+
     number = int(row["shard"])
     result: dict[str, Any] = {"shard": number, "messages": [], "error": ""}
     try:
@@ -243,12 +244,9 @@ def _resumed(folder: Path, facts: dict[str, Any], size: int) -> int:
         return size
     before = json.loads(file.read_text("utf-8"))
     size = before.pop("size")
-    for key in sorted({*before, *facts}):
-        if before.get(key) != facts.get(key):
-            raise InputError(
-                f"{folder} was started with {key} = {before.get(key)}, now it is "
-                f"{facts.get(key)}; use the same input and settings to resume, or remove the folder"
-            )
+    check_same_settings(
+        folder, before, facts, "use the same input and settings to resume, or remove the folder"
+    )
     return int(size)
 
 

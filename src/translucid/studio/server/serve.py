@@ -35,8 +35,8 @@ TOO_MANY = (
 
 class PatientProtocol(H11Protocol):
     """uvicorn's protocol with a deadline for headers, which uvicorn itself does not have, and a
-    limit on the number of connections. Above it, connections are told so; above twice the limit,
-    they are closed."""
+    limit on the number of connections. A connection above the limit gets status 503; one above
+    twice the limit is closed without an answer."""
 
     _deadline: asyncio.TimerHandle | None = None
     _refused = False

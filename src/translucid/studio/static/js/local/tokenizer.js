@@ -8,7 +8,7 @@ const SPACE = '\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u2
 const LETTER = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼½¾';
 const PYTHON_SPACE = `${SPACE}\\x1c-\\x1f`;
 const PYTHON_LETTER = '\\p{L}\\p{N}_';
-const START = '▁'; // stands for a space before a token
+const START = '▁'; // begins a token that follows a space
 /** @type {(letter: string, others: string, before: string) => RegExp} */
 const words = (letter, others, before) =>
   new RegExp(`${before}[${letter}]+(?:'[${letter}]+)*|${before}[^${letter}${others}]`, 'gu');
