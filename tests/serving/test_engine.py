@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from threading import Event as Flag
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.fast import cpu_kernels
+from translucid.fast.decode_step import DecodeStep
+from translucid.fast.fixed_rows import FixedRows
 from translucid.generate import SamplingConfig
 from translucid.generate.decoded import Decoded
 from translucid.generate.word_constraints import WordConstraints
@@ -29,6 +32,7 @@ from translucid.serving import (
     QueueFull,
     Ticket,
     TooLate,
+    fixed_batch,
 )  # fmt: skip
 
 SMALL = Limits(rows=12, prompt_chunk=6)
@@ -190,6 +194,45 @@ def test_served_equals_library(name: str) -> None:
         assert list(finished[number].reasons) == reasons
         if jobs[number].sampling is not None and jobs[number].prompt:
             check_pieces(jobs[number], client.events[number], own)
+
+
+def test_rows_at_fixed_addresses_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch that a GPU has, here without graphs: rows are taken over by other texts, grow, and
+    have settings of their own. Some jobs need the ordinary batch beside it."""
+    monkeypatch.setattr(cpu_kernels, "available", lambda: False)
+    monkeypatch.setattr(FixedRows, "fits", staticmethod(DecodeStep.fits))
+    monkeypatch.setattr(fixed_batch, "LEAST_SLOTS", 16)
+    dice = random.Random(4)
+    all_settings = [SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(min_p=0.1),
+                    SamplingConfig(temperature=0.7, top_k=5), SamplingConfig(top_p=0.8)]  # fmt: skip
+    jobs = []
+    for number in range(60):
+        job = random_job(dice, {"generation": {}, "sampling": dice.choice(all_settings)}, PROMPTS)
+        long = {"generation": {"max_length": 40}} if dice.random() < 0.2 else {}
+        more = {"forbid": ["."]} if number % 11 == 0 else {}
+        jobs.append(replace(job, pieces=number % 3 > 0, ignore_eos=number % 7 == 0, **long, **more))
+    with serving("generate") as engine:
+        client = Client(engine, jobs, cancels=range(3, 60, 9))
+        finished = client.wait()
+        fixed = engine._scheduler._fixed
+        assert fixed is not None
+        assert fixed.fixed.slots == 64
+    for number, job in enumerate(jobs):
+        if "cancelled" in finished[number].reasons:
+            continue
+        if job.ignore_eos:
+            assert set(finished[number].reasons) == {"length"} or job.stop
+            continue
+        own = from_the_library(model("generate"), job)
+        same(finished[number].decoded, own)
+        if job.pieces:
+            check_pieces(job, client.events[number], own)
+        else:
+            pieces = [one for one in client.events[number] if isinstance(one, Piece)]
+            assert all(one.token is None for one in pieces)
+            assert len(pieces) <= job.n
+            for one in pieces:
+                assert own.texts[one.sample].text.endswith(one.text)
 
 
 def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:

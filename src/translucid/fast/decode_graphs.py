@@ -6,7 +6,7 @@ The replayed search is `fixed_search`. Only every few rounds, the CPU checks whe
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,23 @@ KEPT = 16  # shapes whose graphs and caches are kept
 ON_THE_GPU = threading.Lock()
 
 
+def capture(act: Callable[[], None], moving: Sequence[Tensor]) -> torch.cuda.CUDAGraph:
+    """Capture a graph. A first run on a side stream loads kernels; the tensors that it changed,
+    `moving`, then get their values back."""
+    kept = [part.clone() for part in moving]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        act()
+    torch.cuda.current_stream().wait_stream(side)
+    for part, before in zip(moving, kept, strict=True):
+        part.copy_(before)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        act()
+    return graph
+
+
 @dataclass
 class Graphs:
     """A search of one shape, and the CUDA graphs that run it. Without a GPU, the search runs
@@ -65,23 +82,8 @@ class Graphs:
         if not self.rounds.on_gpu:
             return act()
         if name not in self.held:
-            self.held[name] = self._capture(act)
+            self.held[name] = capture(act, self._moving())
         self.held[name].replay()
-
-    def _capture(self, act: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        """Capture a graph. A first run on a side stream loads kernels; its changes are undone."""
-        kept = [part.clone() for part in self._moving()]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            act()
-        torch.cuda.current_stream().wait_stream(side)
-        for part, before in zip(self._moving(), kept, strict=True):
-            part.copy_(before)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            act()
-        return graph
 
     def _moving(self) -> list[Tensor]:
         """The tensors that a round changes. Caches are omitted, because a repeated round writes the

@@ -78,7 +78,6 @@ class DecodeStep:
         # a captured graph reads its current values.
         self.encoder_output: EncoderOutput | None = None
         self.source_seen: Tensor | None = None
-        self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
         self.sinusoids = torch.zeros(0)  # (positions, d_model)
         self.filled: Tensor | None = None
         if model.device.type == "cuda" and head.linear.weight.shape[0] % 8:
@@ -119,7 +118,7 @@ class DecodeStep:
         x = self._add_positions(x, positions, timeline).view(tokens.shape[0], -1)
         if self.decoder.embedding_norm is not None:
             x = self.kernels.add_norm(x, None, self.decoder.embedding_norm, keep_sum=False)
-        index = self._advance(timeline)
+        index = timeline.advance_one()
         state.length += 1
         now = self._now(state, index, positions, like=x)
         add_norm = self.kernels.add_norm
@@ -158,17 +157,6 @@ class DecodeStep:
             x.add_(alone(now, start))
         return add_norm(x, None, self.decoder.final_norm, keep_sum=True)
 
-    def _advance(self, timeline: Timeline) -> Tensor:
-        """Do the same as `Timeline.advance`, for one token per row without padding; return the
-        slots (beams,)."""
-        if self.own.shape[0] != timeline.beams:
-            self.own = torch.eye(timeline.beams, dtype=torch.bool, device=timeline.seen.device)
-        index = timeline.take(timeline.beams)
-        timeline.seen.index_copy_(2, index, self.own.expand(timeline.seen.shape[0], -1, -1))
-        timeline.positions.index_copy_(1, index, timeline.counts)
-        timeline.counts += 1
-        return index
-
     def _add_positions(self, x: Tensor, positions: Tensor, timeline: Timeline) -> Tensor:
         """Add positions; sinusoids are computed once, for the whole capacity."""
         scheme = self.decoder.positions
@@ -201,7 +189,7 @@ class DecodeStep:
             state,
             seen,
             self.source_seen,
-            index if like.is_cuda else timeline.taken - state.beams,
+            index if like.is_cuda or index.dim() == 2 else timeline.taken - state.beams,
             self._turn(positions),
         )
 

@@ -16,10 +16,11 @@ from translucid.parts.feedforward import FeedForward, GatedFeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 
-def visible(timeline: Timeline, like: Tensor) -> Tensor:
-    """The mask of the slots that each beam sees: (sources, beams, slots). `attend_newest` does not
-    read the mask of slots that are written in the same call."""
-    return timeline.seen
+def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
+    """The mask of the slots that each beam sees: (sources, beams, slots); None if each row sees all
+    of its own. `attend_newest` does not read the mask of slots that are written in the same
+    call."""
+    return None if timeline.by_row else timeline.seen
 
 
 def visible_source(mask: Tensor, like: Tensor) -> Tensor:
@@ -31,7 +32,7 @@ def visible_source(mask: Tensor, like: Tensor) -> Tensor:
 def _attend(
     q, new_k, new_v, keys, values, seen, index, out,
     q_row, k_row, stride_ks, stride_kh, stride_kn, stride_vs, stride_vh, stride_vn,
-    seen_source, seen_beam, length, scale,
+    seen_source, seen_beam, index_source, length, scale,
     OWN: tl.constexpr, MASKED: tl.constexpr, BEAMS: tl.constexpr, GROUPS: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -54,7 +55,7 @@ def _attend(
         own = row[:, None] * k_row + head * D + d[None, :]
         k_own = tl.load(new_k + own, here[:, None], 0.0)
         v_own = tl.load(new_v + own, here[:, None], 0.0)
-        slot = tl.load(index + beam, here, 0)
+        slot = tl.load(index + source * index_source + beam, here, 0)
         first = (here & (group == 0))[:, None]
         at = source * stride_ks + head * stride_kh + slot[:, None] * stride_kn + d[None, :]
         tl.store(keys + at, k_own, first)
@@ -63,7 +64,7 @@ def _attend(
         top = tl.sum(question.to(tl.float32) * k_own.to(tl.float32), axis=1) * scale
         total = tl.full([ROWS], 1.0, tl.float32)
         mixed = v_own.to(tl.float32)
-        length = tl.load(index)  # all slots before the newest
+        length = tl.load(index + source * index_source)  # all slots before the newest
     else:
         top = tl.full([ROWS], -float("inf"), tl.float32)
         total = tl.zeros([ROWS], tl.float32)
@@ -108,8 +109,9 @@ def attend_newest(
 
     q: (rows, heads * d_head), possibly a slice of a wider matrix. keys, values: (sources, kv_heads,
     slots, d_head). seen: mask (sources, beams or 1, slots); None: all slots are visible.
-    new: the newest keys and values, (rows, kv_heads * d_head), and for each beam the slot in which
-    they are stored, (beams,). A row sees its own newest key, but not those of other beams.
+    new: the newest keys and values, (rows, kv_heads * d_head), and the slots in which they are
+    stored: (beams,), or (sources, 1) if each source has its own. A row sees its own newest key, but
+    not those of other beams.
     """
     sources, kv_heads, slots, d = keys.shape
     heads = q.shape[1] // d
@@ -121,7 +123,8 @@ def attend_newest(
     _attend[(sources, kv_heads)](
         q, new_k, new_v, keys, values, mask, index, out,
         q.stride(0), new_k.stride(0), *keys.stride()[:3], *values.stride()[:3],
-        0 if seen is None else seen.stride(0), seen_beam, slots, scale,
+        0 if seen is None else seen.stride(0), seen_beam,
+        index.stride(0) if new is not None and index.dim() == 2 else 0, slots, scale,
         OWN=new is not None, MASKED=seen is not None, BEAMS=beams, GROUPS=groups,
         HEADS=kv_heads, D=d, ROWS=max(16, triton.next_power_of_2(beams * groups)), BLOCK=64,
         PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,

@@ -43,10 +43,16 @@ def attend_newest(
 
     q: (rows, heads * d_head). keys, values: (sources, kv_heads, slots, d_head). seen: the bias that
     `visible` or `visible_source` returns. new: the newest keys and values, (rows, kv_heads *
-    d_head), and the slots in which they are stored, (beams,), or only the first of these slots.
+    d_head), and the slots in which they are stored: (beams,), or only the first of these slots, or
+    (sources, 1) if each source has its own.
     """
     sources, kv_heads, _, d = keys.shape
-    if new is not None:
+    if new is not None and isinstance(new[2], Tensor) and new[2].dim() == 2:
+        k, v = (_by_source(part, sources, beams, d) for part in new[:2])
+        at = new[2][:, None, :, None].expand_as(k)
+        keys.scatter_(2, at, k)
+        values.scatter_(2, at, v)
+    elif new is not None:
         k, v, index = new
         start = int(index[0]) if isinstance(index, Tensor) else index
         keys.narrow(2, start, beams).copy_(_by_source(k, sources, beams, d))

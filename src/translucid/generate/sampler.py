@@ -20,13 +20,15 @@ class TextStream:
 
     The end of the text so far is held back while it is an incomplete character or may begin a stop
     string. The text ends before the first stop string after the prefix.
+
+    lazy: the whole text is the last piece, and tokens become text only then; without stop strings.
     """
 
     def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
         self.tokenizer, self.stop = tokenizer, stop
         self.ids = list(prefix)
         self.text = tokenizer.decode(prefix)
-        self.stopped = False
+        self.stopped = self.lazy = False
         self._prefix_length = len(self.text)
         self._sent = 0
 
@@ -38,8 +40,10 @@ class TextStream:
     def add(self, token: int) -> str:
         """Append a token; return the new piece of text that later tokens cannot change."""
         self.ids.append(token)
+        if self.lazy:
+            return ""
         self.text = self.tokenizer.decode(self.ids)
-        written = self.text[self._prefix_length :]
+        written = self.written
         places = [place for stop in self.stop if (place := written.find(stop)) >= 0]
         if places:
             self.stopped = True
@@ -50,7 +54,14 @@ class TextStream:
 
     def end(self) -> str:
         """Return the rest of the text. Call this after the last token."""
+        if self.lazy:
+            self.text = self.tokenizer.decode(self.ids)
         return self._send(len(self.text))
+
+    @property
+    def written(self) -> str:
+        """The text so far without the prefix."""
+        return self.text[self._prefix_length :]
 
     def _send(self, upto: int) -> str:
         new = self.text[self._sent : upto]

@@ -56,7 +56,12 @@ def pick(log_probs: Tensor, uniform: Tensor, by: SamplingConfig) -> Tensor:
     (rows,)."""
     if by.temperature == 0:
         return log_probs.argmax(dim=-1)
-    widths = shape(log_probs, by).double().exp()
+    return draw_from(shape(log_probs, by), uniform)
+
+
+def draw_from(log_probs: Tensor, uniform: Tensor) -> Tensor:
+    """Choose a token for each row, as `pick` does. log_probs: (rows, vocab), after `shape`."""
+    widths = log_probs.double().exp()
     ends = widths.cumsum(dim=-1)
     target = uniform.to(ends)[:, None] * ends[:, -1:]
     index = torch.searchsorted(ends, target, right=True).squeeze(-1)

@@ -118,6 +118,8 @@ class RecurrentState:
 class Timeline:
     """Tracks which slots are in use, and which of them each beam sees."""
 
+    by_row = False  # whether each row fills its own slots
+
     def __init__(self, sources: int, capacity: int, device: torch.device) -> None:
         self.capacity = capacity  # positions; each takes one slot per beam
         self.slots, self.taken, self.beams = capacity, 0, 1
@@ -125,6 +127,7 @@ class Timeline:
         self.positions = torch.zeros(sources, capacity, dtype=torch.long, device=device)
         self.counts = torch.zeros(sources, 1, dtype=torch.long, device=device)  # real tokens so far
         self.full = True  # no padding so far
+        self.own = torch.zeros(0, 0, dtype=torch.bool)  # which of the newest slots a beam sees
 
     @property
     def everything_seen(self) -> bool:
@@ -169,6 +172,16 @@ class Timeline:
         self.counts += counted
         index = block.unflatten(0, (queries, beams)).T.flatten()  # by beam, then by query
         return Slots(index, self.extent)
+
+    def advance_one(self) -> Tensor:
+        """`advance` for one token per row, without padding; returns the slots (beams,)."""
+        if self.own.shape[0] != self.beams:
+            self.own = torch.eye(self.beams, dtype=torch.bool, device=self.seen.device)
+        index = self.take(self.beams)
+        self.seen.index_copy_(2, index, self.own.expand(self.seen.shape[0], -1, -1))
+        self.positions.index_copy_(1, index, self.counts)
+        self.counts += 1
+        return index
 
     def reserve(self, positions: int) -> None:
         """Make room for this many more positions."""

@@ -70,7 +70,10 @@ class ChatBody(Sampled):
         messages = [message.as_dict() for message in self.messages]
         prompt = template.encode(messages, served.model.output_tokenizer)
         most = asked or min(most_tokens, _room(served, len(prompt)))
-        return self.job(served, prompt, most, n=self.n, top_logprobs=self.top_logprobs or 0)
+        return self.job(
+            served, prompt, most, n=self.n, top_logprobs=self.top_logprobs or 0,
+            pieces=self.stream or bool(self.logprobs),
+        )  # fmt: skip
 
 
 def _room(served: Served, read: int) -> int:

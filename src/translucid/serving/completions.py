@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator
 
 from translucid.core.config import Config
+from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig
 from translucid.serving.bodies import ApiError, Ids
 from translucid.serving.inspecting import Inspected, inspected_jobs, traced
@@ -178,7 +179,7 @@ class CompletionBody(Sampled):
         return [
             self.job(
                 served, prompt, most, n=self.drawn, echo=scored, only_prompt=most == 0,
-                top_logprobs=self.logprobs or 0,
+                top_logprobs=self.logprobs or 0, pieces=self.stream or self.logprobs is not None,
             )
             for prompt in self.prompts
         ]  # fmt: skip
@@ -198,10 +199,6 @@ class TextSoFar:
             self.offsets.append(len(self.text))
         self.text += piece.text
 
-    def mean(self) -> float:
-        """The mean log-probability of the tokens, by which `best_of` chooses."""
-        return sum(one.log_prob or 0.0 for one in self.tokens) / max(len(self.tokens), 1)
-
 
 def legacy_logprobs(tokens: Sequence[TokenChoice], offsets: Sequence[int], top: int) -> Choice:
     """The log-probabilities in the shape of the completions API. The chosen token is always among
@@ -219,6 +216,11 @@ def legacy_logprobs(tokens: Sequence[TokenChoice], offsets: Sequence[int], top: 
         "top_logprobs": alternatives if top else None,
         "text_offset": list(offsets),
     }
+
+
+def _mean(text: Candidate) -> float:
+    """The mean log-probability of the tokens, by which `best_of` chooses."""
+    return text.log_probability / max(len(text.token_log_probs), 1)
 
 
 def usage(results: Sequence[Finished]) -> dict[str, int]:
@@ -249,7 +251,8 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
         made = texts[number]
         order = list(range(len(made)))
         if body.drawn > body.n:
-            order = sorted(order, key=lambda i, made=made: -made[i].mean())[: body.n]  # type: ignore[misc]
+            found = finished[number].decoded.texts
+            order = sorted(order, key=lambda i, found=found: -_mean(found[i]))[: body.n]  # type: ignore[misc]
         for i in order[:1] if job.only_prompt else order:
             reasons = finished[number].reasons
             tokens, offsets = _with_prompt(served, read.get(number, ()), prompt, made[i])

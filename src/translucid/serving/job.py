@@ -40,6 +40,7 @@ class Job:
     top_logprobs: int = 0  # sampling: report this many of the most probable tokens at each position
     echo: bool = False  # language models: report the log-probabilities of the prompt
     only_prompt: bool = False  # with echo: generate nothing
+    pieces: bool = True  # sampling: report each token; else only the whole text
     tree: bool = False  # beam search: keep the search tree
     deadline: float | None = None  # seconds after submission, when generation ends
     trace: Sequence[str] = ()  # keep these trace points of a forward pass over prompt and output

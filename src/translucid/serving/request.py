@@ -132,6 +132,17 @@ class Request:
         return self.beams, self if self.job.edit else None
 
     @property
+    def simple(self) -> bool:
+        """Whether it samples without constraints that look at earlier tokens or change single
+        scores, and needs only the log-probabilities of its tokens."""
+        job, config = self.job, self.config
+        return job.sampling is not None and not (
+            job.edit or job.top_logprobs or job.logit_bias or self.penalised
+            or self.named_constraints or config.constraints(len(self.prefix))
+            or config.forced_end_ids
+        )  # fmt: skip
+
+    @property
     def rows(self) -> int:
         """The rows that it occupies in a batch."""
         return self.beams * self.sources

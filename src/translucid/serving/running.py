@@ -37,6 +37,7 @@ class Running:
             self.texts = [SampledText(self.tokenizer, request.prefix, job.stop) for _ in count]
             for text in self.texts:
                 text.stream.begin()
+                text.stream.lazy = not (job.pieces or job.stop)
         self.reasons: dict[int, Reason] = {}  # of the texts that have ended
         self.tree = request.tree()
 
@@ -61,12 +62,14 @@ class Running:
             self.ticket.send(PromptRead(self.heard))
 
     def add(
-        self, sample: int, token: int, log_prob: float, log_probs: Tensor, *, last: bool
+        self, sample: int, token: int, log_prob: float, log_probs: Tensor | None, *, last: bool
     ) -> bool:
-        """Append a token to a sample. Returns whether the sample has ended."""
+        """Append a token to a sample. log_probs: of all tokens, for `top_logprobs`. Returns whether
+        the sample has ended."""
         text = self.texts[sample]
         piece = text.add(token, log_prob)
-        self.ticket.send(Piece(sample, piece, self._choice(token, log_prob, log_probs)))
+        if self.request.job.pieces:
+            self.ticket.send(Piece(sample, piece, self._choice(token, log_prob, log_probs)))
         if not (text.finished or last):
             return False
         self.end(sample, "stop" if text.finished else "length")
@@ -75,7 +78,10 @@ class Running:
     def end(self, sample: int, reason: Reason) -> None:
         """End a sample; send the rest of its text. After the last one, send the result."""
         self.reasons[sample] = reason
-        if rest := self.texts[sample].stream.end():
+        rest = self.texts[sample].stream.end()
+        if not self.request.job.pieces:
+            rest = self.texts[sample].stream.written
+        if rest:
             self.ticket.send(Piece(sample, rest, None))
         if len(self.reasons) == len(self.texts):
             alpha = self.request.config.alpha
@@ -129,8 +135,10 @@ class Running:
         trace = RequestedTrace(job.trace, job.edit, self.trace_values)
         return trace_of_output(request.generator, request.item, text, trace)
 
-    def _choice(self, token: int, log_prob: float, log_probs: Tensor) -> TokenChoice:
-        top = top_tokens(self.tokenizer, log_probs, self.request.job.top_logprobs)
+    def _choice(self, token: int, log_prob: float, log_probs: Tensor | None) -> TokenChoice:
+        top: Sequence[tuple[int, str, float]] = ()
+        if log_probs is not None:
+            top = top_tokens(self.tokenizer, log_probs, self.request.job.top_logprobs)
         return TokenChoice(token, shown(self.tokenizer, token), log_prob, top)
 
 

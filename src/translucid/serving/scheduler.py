@@ -18,6 +18,7 @@ from translucid.fast.attention_kernels import without_plans
 from translucid.model.model import Model
 from translucid.models.base import evaluating
 from translucid.serving.batch import Batch
+from translucid.serving.fixed_batch import FixedBatch
 from translucid.serving.job import Answered, Event, Failed, Finished, TooLate
 from translucid.serving.limits import Limits, Room
 from translucid.serving.reading import Reading, ReadPrompts
@@ -45,7 +46,10 @@ class Scheduler:
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
         self._waited = 0  # steps for which admitted requests have waited for others
-        self._batches: dict[Hashable, Batch] = {}  # by Request.together
+        self._batches: dict[Hashable, Batch | FixedBatch] = {}  # by `_together`
+        generates = model.task.name in ("translate", "language")
+        self._fixes = generates and FixedBatch.fits(model.text_generator.model)
+        self._fixed: FixedBatch | None = None  # kept, with its graphs
         self._prompts = ReadPrompts(limits.prompt_bytes)
 
     @property
@@ -214,10 +218,21 @@ class Scheduler:
             if not running:
                 return
             state.select(torch.tensor(stay))
-        request = running[0].request
-        if request.together not in self._batches:
-            self._batches[request.together] = Batch(request.model, request.beams)
-        self._batches[request.together].join(state, running)
+        request, key = running[0].request, self._together(running[0])
+        if key not in self._batches:
+            self._batches[key] = self._batch(request)
+        self._batches[key].join(state, running)
+
+    def _together(self, one: Running) -> Hashable:
+        """Equal for requests whose rows take their steps together."""
+        return one.request.together, self._fixes and one.request.simple
+
+    def _batch(self, request: Request) -> Batch | FixedBatch:
+        if not (self._fixes and request.simple):
+            return Batch(request.model, request.beams)
+        if self._fixed is None:
+            self._fixed = FixedBatch(request, self.limits.rows)
+        return self._fixed
 
     def _next_group(self) -> list[Running]:
         """Requests whose prompts are read together: with as many beams and without edits, and in
@@ -229,7 +244,7 @@ class Scheduler:
             one = self._admitted[0]
             most = max(most, one.request.read_tokens)
             if (
-                one.request.together != first.request.together
+                self._together(one) != self._together(first)
                 or (limited and len(one.request.prefix) != len(first.request.prefix))
                 or most * (len(group) + 1) > self.limits.prompt_chunk
                 or one in self._prompts
