@@ -1,10 +1,14 @@
 """The OpenAI API through its own client: every answer equals the library's."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.serving.running import Running, shipped
+
+from translucid.serving.completions import legacy_logprobs
+from translucid.serving.job import TokenChoice
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
@@ -51,6 +55,28 @@ def test_streamed_pieces_join_to_the_completion(client: Any) -> None:
     assert counts == whole.usage
 
 
+def test_a_stream_may_count_tokens_with_every_piece(client: Any) -> None:
+    """As load tools ask for."""
+    counting = {"include_usage": True, "continuous_usage_stats": True}
+    options = {"stream": True, "stream_options": counting, "extra_body": {"ignore_eos": True}}
+    prompts = [PROMPT, "A cat"]
+    *chunks, last = completion(client, prompt=prompts, n=2, max_tokens=5, **options)
+    ends = {one.choices[0].index: one.usage for one in chunks}
+    assert [ends[index].completion_tokens for index in range(4)] == [5] * 4
+    first = [one for one in chunks if one.choices[0].index == 0]
+    assert [one.usage.completion_tokens for one in first] == [1, 2, 3, 4, 5, 5]
+    alone = [completion(client, prompt=one, max_tokens=1).usage.prompt_tokens for one in prompts]
+    assert alone[0] != alone[1]
+    assert [ends[index].prompt_tokens for index in range(4)] == [n for n in alone for _ in range(2)]
+    assert last.usage.completion_tokens == 20
+    assert last.usage.prompt_tokens == sum(alone)
+    *chunks, last = client.chat.completions.create(
+        model="chat", messages=[{"role": "user", "content": "a dog"}], max_tokens=5, **options
+    )
+    assert [one.usage.completion_tokens for one in chunks] == [0, 1, 2, 3, 4, 5, 5]
+    assert {one.usage.prompt_tokens for one in chunks} == {last.usage.prompt_tokens}
+
+
 @pytest.mark.parametrize("as_ids", [False, True], ids=["text", "ids"])
 def test_echoed_log_probabilities_equal_the_library(
     server: Running, client: Any, as_ids: bool
@@ -74,6 +100,37 @@ def test_echoed_log_probabilities_equal_the_library(
         assert max(got.top_logprobs[i].values()) >= got.token_logprobs[i]
     starts = zip(got.text_offset, got.tokens, strict=True)
     assert all(text[i:].lstrip().startswith(piece.strip()) for i, piece in starts)
+
+
+def test_start_tokens_that_a_client_sends_are_echoed(server: Running, client: Any) -> None:
+    """Evaluation tools begin a text with the start token, and count tokens from there."""
+    info = server.get("/tokenizer_info?model=generate")
+    asked = {"model": "generate", "prompt": info["bos_token"], "add_special_tokens": False}
+    start = server.get("/tokenize", asked)["tokens"]
+    assert start == shipped("generate").task.prompt("")[0]
+    text = "The dog sleeps."
+    ids = server.get("/tokenize", asked | {"prompt": text})["tokens"]
+    options = {"max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+    with_start = completion(client, prompt=[*start, *ids], **options).choices[0]
+    without = completion(client, prompt=ids, **options).choices[0]
+    assert with_start.text == without.text
+    got, expected = with_start.logprobs, without.logprobs
+    assert got.tokens == [info["bos_token"], *expected.tokens]
+    assert got.token_logprobs == [None, *expected.token_logprobs]
+    assert len(got.tokens) == len(start) + len(ids) + 1  # also if the generated token is the end
+    assert got.text_offset == [0, *expected.text_offset]
+
+
+def test_alternatives_with_the_same_text_are_all_reported() -> None:
+    """Such as a letter and the byte of this letter."""
+    top = [(5, "a", -0.1), (6, "a", -1.0), (7, "b", -2.0)]
+    tokens = [TokenChoice(token, piece, value, top) for token, piece, value in top]
+    shown = legacy_logprobs(tokens, [0, 1, 2], top=3)["top_logprobs"]
+    assert shown == [
+        {"a": -0.1, "token_id:6": -1.0, "b": -2.0},
+        {"a": -1.0, "token_id:5": -0.1, "b": -2.0},
+        {"b": -2.0, "a": -0.1, "token_id:6": -1.0},
+    ]
 
 
 def test_best_of_returns_the_most_probable_texts(client: Any) -> None:
@@ -197,3 +254,17 @@ def test_tokens_return_to_their_text(server: Running) -> None:
     assert back == {"prompt": text}
     info = server.get("/tokenizer_info?model=generate")
     assert info["vocab_size"] == len(shipped("generate").output_tokenizer)
+    for role in ("bos", "eos", "pad", "unk"):
+        asked = {"model": "generate", "prompt": info[f"{role}_token"]}
+        (token,) = server.get("/tokenize", asked)["tokens"]
+        assert token in shipped("generate").output_tokenizer.special_ids
+
+
+def test_a_vocabulary_without_some_special_tokens_is_described(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = shipped("generate").output_tokenizer
+    without = replace(tokenizer.special, unk=None, pad=None)
+    monkeypatch.setattr(tokenizer, "special", without)
+    info = server.get("/tokenizer_info?model=generate")
+    assert (info["unk_token"], info["pad_token"], info["eos_token"]) == (None, None, "</s>")

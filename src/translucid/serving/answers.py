@@ -206,7 +206,7 @@ def _encoded(vector: list[float], body: EmbeddingsBody) -> Any:
 
 class TokenizeBody(Body):
     model: str | None = Field(None, description=MODEL)
-    prompt: str = Field(description="The text")
+    prompt: str = Field(description="The text; or the text of one special token, such as </s>")
     add_special_tokens: bool = Field(True, description="With the special tokens before the text")
     return_token_strs: bool = Field(False, description="Return the tokens as text too")
 
@@ -222,10 +222,13 @@ def with_tokenizer(models: Models, name: str | None) -> Served:
 
 def tokenize(served: Served, body: TokenizeBody) -> dict[str, Any]:
     tokenizer = next(iter(served.model.tokenizers.values()))
-    if body.add_special_tokens and isinstance(served.model.task, Language):
+    # Clients look up the ids of special tokens in this way. Inside a text, their names are text.
+    named = [token for token in tokenizer.special_ids if tokenizer.pieces([token]) == [body.prompt]]
+    ids = named[:1]
+    if not ids and body.add_special_tokens and isinstance(served.model.task, Language):
         start, rest = served.model.task.prompt(body.prompt)
         ids = [*start, *rest]
-    else:
+    elif not ids:
         ids = tokenizer.encode(body.prompt)
     strings = {"token_strs": tokenizer.pieces(ids)} if body.return_token_strs else {}
     room = served.model.context_length
@@ -245,7 +248,10 @@ def detokenize(served: Served, body: DetokenizeBody) -> dict[str, Any]:
 
 def tokenizer_info(served: Served) -> dict[str, Any]:
     tokenizer = next(iter(served.model.tokenizers.values()))
-    special = tokenizer.special
+    task, special = served.model.task, tokenizer.special
+    bos = special.bos
+    if isinstance(task, Language):  # the token that its texts begin with
+        bos = next(iter(task.prompt("")[0]), bos)
 
     def text(token: int | None) -> str | None:
         return None if token is None else tokenizer.pieces([token])[0]
@@ -255,10 +261,10 @@ def tokenizer_info(served: Served) -> dict[str, Any]:
         "kind": tokenizer.kind,
         "vocab_size": len(tokenizer),
         "model_max_length": served.model.context_length,
-        "bos_token": text(special.bos),
-        "eos_token": text(tokenizer.eos_id),
-        "pad_token": text(tokenizer.pad_id),
-        "unk_token": text(tokenizer.unk_id),
+        "bos_token": text(bos),
+        "eos_token": text(special.eos),
+        "pad_token": text(special.pad),
+        "unk_token": text(special.unk),
         "fingerprint": tokenizer.fingerprint,
         "chat_template": None if served.template is None else served.template.source,
     }

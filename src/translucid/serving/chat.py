@@ -127,18 +127,22 @@ async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncItera
     shell = _shell(served, "chat.completion.chunk")
     results: list[Finished] = []
 
+    prompt_tokens: dict[int, int] = {}
+    made = [0] * job.n
+
     def chunk(index: int, delta: Choice, logprobs: Any, why: str | None) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": why}
-        more = {"usage": None} if body.with_usage else {}
-        return sse(shell | {"choices": [choice]} | more)
+        usage = body.usage_so_far(prompt_tokens.get(0, 0), made[index])
+        return sse(shell | {"choices": [choice]} | usage)
 
     begun = False
-    async for _, event in served.events([job]):
+    async for _, event in served.events([job], prompt_tokens):
         if not begun:
             begun = True
             for index in range(job.n):
                 yield chunk(index, {"role": "assistant", "content": ""}, None, None)
         if isinstance(event, Piece):
+            made[event.sample] += event.token is not None
             logprobs = None
             if body.logprobs and event.token is not None:
                 logprobs = chat_logprobs([event.token], body.top_logprobs or 0)

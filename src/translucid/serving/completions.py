@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
@@ -31,7 +31,10 @@ Stops = Annotated[list[str], Field(max_length=MOST_STOPS, fail_fast=True)]
 
 
 class StreamOptions(Config):
-    include_usage: bool = False
+    include_usage: bool = Field(False, description="Send the token counts at the end")
+    continuous_usage_stats: bool = Field(
+        False, description="With include_usage: send the counts so far with every piece"
+    )
 
 
 class Sampled(Inspected):
@@ -74,6 +77,13 @@ class Sampled(Inspected):
     @property
     def with_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
+
+    def usage_so_far(self, prompt_tokens: int, made: int) -> dict[str, Any]:
+        """The field `usage` of a piece of a stream."""
+        if self.stream_options is None or not self.with_usage:
+            return {}
+        known = self.stream_options.continuous_usage_stats
+        return {"usage": _counts(prompt_tokens, made) if known else None}
 
     def checked(self) -> Self:
         """Check fields that depend on each other."""
@@ -202,14 +212,17 @@ class TextSoFar:
 
 def legacy_logprobs(tokens: Sequence[TokenChoice], offsets: Sequence[int], top: int) -> Choice:
     """The log-probabilities in the shape of the completions API. The chosen token is always among
-    the alternatives."""
+    the alternatives. Those with the same text as another one are called token_id:ID."""
     alternatives: list[dict[str, float] | None] = []
     for one in tokens:
         if one.log_prob is None:
             alternatives.append(None)
             continue
-        shown = {piece: log_prob for _, piece, log_prob in reversed(one.top[:top])}
-        alternatives.append(shown | {one.piece: one.log_prob})
+        shown = {one.piece: one.log_prob}
+        for token, piece, log_prob in one.top[:top]:
+            if token != one.token:
+                shown[f"token_id:{token}" if piece in shown else piece] = log_prob
+        alternatives.append(shown)
     return {
         "tokens": [one.piece for one in tokens],
         "token_logprobs": [one.log_prob for one in tokens],
@@ -224,8 +237,12 @@ def _mean(text: Candidate) -> float:
 
 
 def usage(results: Sequence[Finished]) -> dict[str, int]:
-    prompt = sum(one.prompt_tokens for one in results)
-    made = sum(one.generated_tokens for one in results)
+    return _counts(
+        sum(one.prompt_tokens for one in results), sum(one.generated_tokens for one in results)
+    )
+
+
+def _counts(prompt: int, made: int) -> dict[str, int]:
     return {
         "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made
     }  # fmt: skip
@@ -278,13 +295,16 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
             for sample in range(body.n):
                 texts[number * body.n + sample].text = echoed(served, job)
 
+    prompt_tokens: dict[int, int] = {}
+
     def chunk(index: int, text: str, logprobs: Any, why: str | None) -> bytes:
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": why}
-        more = {"usage": None} if body.with_usage else {}
-        return sse(shell | {"choices": [choice]} | more)
+        read = prompt_tokens.get(index // body.n, 0)
+        usage = body.usage_so_far(read, len(texts[index].tokens))
+        return sse(shell | {"choices": [choice]} | usage)
 
     begun = False
-    async for number, event in served.events(jobs):
+    async for number, event in served.events(jobs, prompt_tokens):
         if not begun and body.echo:
             for index, one in enumerate(texts):
                 yield chunk(index, one.text, None, None)
@@ -297,10 +317,10 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
                     yield chunk(number * body.n + sample, "", read, None)
             case Piece():
                 index = number * body.n + event.sample
-                offset = len(texts[index].text)
-                texts[index].text += event.text
+                texts[index].add(event)
                 lp: Choice | None = None
                 if body.logprobs is not None and event.token is not None:
+                    offset = texts[index].offsets[-1]
                     lp = legacy_logprobs([event.token], [offset], body.logprobs)
                 if event.text or lp is not None:
                     yield chunk(index, event.text, lp, None)
@@ -342,11 +362,14 @@ def _with_prompt(
     """The tokens of prompt and text, with their offsets."""
     tokenizer = served.model.output_tokenizer
     ids = [one.token for one in read]
+    # Special tokens that the client sent before the text; the text does not contain them.
+    before = len(list(takewhile(tokenizer.special_ids.__contains__, ids)))
     text = prompt or tokenizer.decode(ids)
-    if tokenizer.encode(text) == ids:
+    if tokenizer.encode(text) == ids[before:]:
         offsets = [first for first, _ in tokenizer.offsets(text)]
     else:  # ids that no text has
-        offsets = [0, *accumulate(len(one.piece) for one in read)][: len(read)]
+        offsets = [0, *accumulate(len(one.piece) for one in read[before:])][: len(read) - before]
+    offsets = [*[0] * before, *offsets]
     shift = len(prompt)
     return [*read, *made.tokens], [*offsets, *(shift + offset for offset in made.offsets)]
 

@@ -153,6 +153,11 @@ class Request:
         return len(self.prefix) + self.most
 
     @property
+    def prompt_tokens(self) -> int:
+        """The tokens of the prompt or source, with special tokens."""
+        return len(self.prefix) + len(self.source)
+
+    @property
     def read_tokens(self) -> int:
         """The tokens that are read before the first step."""
         return len(self.prefix) - 1 + len(self.source)
@@ -178,12 +183,12 @@ class Request:
 
     @property
     def special(self) -> int:
-        """The number of special tokens before the prompt."""
-        if isinstance(self.job.prompt, str):
+        """The number of special tokens that the model puts before the prompt. Those that begin a
+        prompt of token ids belong to the prompt."""
+        prompt = self.job.prompt
+        if isinstance(prompt, str):
             return self.generator.start_size
-        task = self.generator.task
-        start = [] if isinstance(task, Translate) else task.prompt("")[0]
-        return len(start) if self.prefix[: len(start)] == start else 0
+        return len(self.prefix) - len(prompt)
 
     @property
     def penalised(self) -> bool:

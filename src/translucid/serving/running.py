@@ -116,7 +116,6 @@ class Running:
         return prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt)
 
     def _finish(self, decoded: Decoded, reasons: Sequence[Reason]) -> None:
-        read = len(self.request.prefix) + len(self.request.source)
         count = sum(len(text.token_log_probs) for text in decoded.texts)
         trace = None
         if self.request.job.trace and not {*reasons} & {"cancelled", "deadline"}:
@@ -125,7 +124,7 @@ class Running:
             except Exception as error:  # must not end the other requests of the batch
                 self.ticket.send(Failed(internal(error)))
                 return
-        self.ticket.send(Finished(decoded, reasons, read, count, trace))
+        self.ticket.send(Finished(decoded, reasons, self.request.prompt_tokens, count, trace))
 
     def _trace(self, decoded: Decoded) -> RequestedTrace:
         request, job = self.request, self.request.job

@@ -14,6 +14,7 @@ from translucid.model import Model
 from translucid.serving.bodies import ApiError
 from translucid.serving.engine import Engine
 from translucid.serving.job import Answered, Event, Failed, Finished, Job, QueueFull
+from translucid.serving.request import Request
 from translucid.serving.ticket import Ticket
 from translucid.serving.tracing import points_of
 
@@ -50,9 +51,11 @@ class Served:
         """Compute something small beside the engine."""
         return await run_in_threadpool(act)
 
-    async def events(self, jobs: Sequence[Job]) -> AsyncIterator[tuple[int, Event]]:
+    async def events(
+        self, jobs: Sequence[Job], prompt_tokens: dict[int, int] | None = None
+    ) -> AsyncIterator[tuple[int, Event]]:
         """Submit jobs, and yield their events, each with the index of its job. Closing the iterator
-        cancels what is left.
+        cancels what is left. prompt_tokens: receives the number of tokens of each prompt.
 
         Jobs wait here, not in the engine, while others of the same request are computed. So only
         the first one can be refused because too many requests wait."""
@@ -65,7 +68,9 @@ class Served:
             def receive(event: Event) -> None:
                 loop.call_soon_threadsafe(queue.put_nowait, (number, event))
 
-            tickets[number] = self.engine.submit(jobs[number], receive)
+            tickets[number] = ticket = self.engine.submit(jobs[number], receive)
+            if prompt_tokens is not None and isinstance(ticket.work, Request):
+                prompt_tokens[number] = ticket.work.prompt_tokens
             if over:  # the client left while the text was tokenized
                 tickets[number].cancel()
 
