@@ -15,12 +15,14 @@ MARKED := not slow and not thorough
 AGAIN  :=
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
+# What builds the documentation site, beside the environment that has the package.
+SITE_READY := $(VENV)/.ready-site
 # These format and lint the studio's page, and check its types; package.json has their versions.
 BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint style types page tests alone clean
+.PHONY: help test demo lint style types page tests alone site site-docs clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +39,12 @@ alone: $(READY)  ## run every test file in a process of its own (half an hour); 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
+site: site-docs  ## build the website in site/: landing page and documentation
+
+# -W: a broken link or a page that no other lists fails the build.
+site-docs: $(SITE_READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
+
 lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 
 style: $(READY)
@@ -52,11 +60,15 @@ page:
 	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIOME): package.json
 	npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(SITE_READY): $(READY) docs/site/requirements.lock
+	$(BIN)/python -m pip install -r docs/site/requirements.lock
 	@touch $@
 
 $(READY): requirements.lock pyproject.toml hatch_build.py src/translucid/fast/cpu_kernels.c

@@ -6,6 +6,7 @@ Run `python -m tests.reference_pages` to write them.
 
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -30,6 +31,8 @@ from translucid.runs.recipe.recipe import SECTIONS
 
 REFERENCE = Path(__file__).parent.parent / "docs/reference"
 MARK = "<!-- generated -->\n"  # this file writes everything after it on a page
+# Packages whose names users import; those of the worked solutions are the exercises.
+PACKAGES = ("core", "data", "generate", "models", "parts", "see", "tasks", "training", "worked")
 MODELS = (
     TransformerConfig,
     RecurrentConfig,
@@ -144,9 +147,30 @@ def api() -> str:
     return "\n".join(lines) + "\n"
 
 
-def described(name: str, value: Any) -> list[str]:
+def packages() -> str:
+    """The public names of each package, with the first paragraph of their docstrings."""
+    lines: list[str] = []
+    for package in PACKAGES:
+        module = import_module(f"translucid.{package}")
+        listed = getattr(module, "__all__", None) or dir(module)
+        lines += ["", f"## translucid.{package}", "", first_line(module)]
+        lines += ["", "| Name | Meaning |", "| --- | --- |"]
+        for name in listed:
+            value = getattr(module, name)
+            if name.startswith("_") or inspect.ismodule(value):
+                continue
+            ours = getattr(value, "__module__", type(value).__module__).startswith("translucid")
+            lines.append(f"| `{name}` | {first_line(value) if ours else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def first_line(value: Any) -> str:
     paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
-    lines = ["", " ".join(paragraph.split())] if paragraph else []
+    return " ".join(paragraph.split()).replace("|", "\\|")
+
+
+def described(name: str, value: Any) -> list[str]:
+    lines = ["", text] if (text := first_line(value)) else []
     if not callable(value) or (inspect.isclass(value) and issubclass(value, Exception)):
         return lines
     return ["", f"`{name}({', '.join(arguments(value))})`", *lines]
@@ -171,6 +195,7 @@ def arguments(function: Any) -> Iterator[str]:
 WRITERS = {
     REFERENCE / "api.md": api,
     REFERENCE / "commands.md": commands,
+    REFERENCE / "packages.md": packages,
     REFERENCE / "models.md": lambda: key_tables({m.__name__: m for m in MODELS}, kind=False),
     REFERENCE / "recipe.md": lambda: key_tables(SECTIONS, kind=True),
     REFERENCE / "trace.md": trace_table,
