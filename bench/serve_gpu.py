@@ -138,10 +138,10 @@ def batch(folder: Path, given: Any, clients: int) -> float:
     from translucid.generate.decode import find
 
     device = given.device
-    model = tl.load(folder, device).optimized("bfloat16" if device == "cuda" else None)
+    model = tl.load(folder, device).optimized("bfloat16" if device == "cuda" else "float32")
     generator, dice = model.text_generator, prompts(given)
     config = generator.generation_config(
-        beam_size=1, min_length=given.tokens - 1, max_length=given.tokens
+        beam_size=1, min_length=given.tokens - 1, max_length=given.tokens, early_stopping=None
     )
 
     def once() -> float:

@@ -19,6 +19,8 @@ from threading import Condition, Thread
 from threading import Event as Flag
 from typing import Any
 
+import torch
+
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit, Trace
 from translucid.model.model import Model
@@ -36,9 +38,13 @@ class Engine:
 
     The answers equal those of the library, whatever else is computed at the same time."""
 
-    def __init__(self, model: Model, limits: Limits | None = None) -> None:
-        """model: a model in evaluation mode, such as from `tl.load` or `model.optimized()`."""
+    def __init__(
+        self, model: Model, limits: Limits | None = None, *, threads: int | None = None
+    ) -> None:
+        """model: a model in evaluation mode, such as from `tl.load` or `model.optimized()`.
+        threads: of torch on a CPU; default: as many as the calling thread has."""
         self.model, self.limits = model, limits or Limits()
+        self.threads = threads or torch.get_num_threads()
         self._waiting: deque[Ticket] = deque()
         self._changed = Condition()
         self._closing = False
@@ -177,6 +183,7 @@ class Engine:
     def _work(self) -> None:
         """The engine's thread."""
         scheduler = self._scheduler
+        torch.set_num_threads(self.threads)
         with scheduler.ready():
             while True:
                 with self._changed:

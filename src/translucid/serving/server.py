@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import uvicorn
 
 from translucid.core.errors import InputError
@@ -69,7 +70,12 @@ def open_models(
     languages: Sequence[str],
     say: Callable[[str], None],
 ) -> Models:
-    """Open models and start their engines. languages: of the translation models, in order."""
+    """Open models and start their engines. languages: of the translation models, in order.
+
+    Only the engines compute with several threads: OpenMP makes threads wait more slowly for each
+    other if all that it ever started are more than the processor's cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     opened = open_folders(folders, lambda folder: load(folder, device, say=say))
     young = [name for name, model in opened.items() if model is None]
     if young:
@@ -85,8 +91,8 @@ def open_models(
     pairs |= {name: _pair(text) for name, text in zip(translators, languages, strict=False)}
     return Models([
         Served(
-            name, model, Engine(_fast(model, precision), limits), pairs.get(name),
-            model.chat_template,
+            name, model, Engine(_fast(model, precision), limits, threads=threads),
+            pairs.get(name), model.chat_template,
         )
         for name, model in models.items()
     ])  # fmt: skip
