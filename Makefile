@@ -20,7 +20,7 @@ BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint style types page tests alone clean
+.PHONY: help test demo site lint style types page tests alone clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ alone: $(READY)  ## run every test file in a process of its own (half an hour); 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
+site: $(READY)  ## write the studio as a web site without a server, in site/
+	rm -rf site
+	$(BIN)/translucid explore --site site
+
 lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 
 style: $(READY)
@@ -52,7 +56,7 @@ page:
 	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIOME): package.json
