@@ -207,7 +207,8 @@ def test_heads_equal_the_servers(both: Both, name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_searches_and_samples_equal_the_servers(both: Both, name: str) -> None:
-    off = [key for key in OFF[name] if "mask" not in key]  # see below
+    # Without the mask, the server lists the steps of a sample as if their tokens read later ones.
+    off = [key for key in OFF[name] if "mask" not in key]
     run = both.run(name, TEXTS[name][1], off=off)
     both.compare(
         [run],
@@ -376,6 +377,7 @@ VIEWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_view_opens(own_page: Page, published: str) -> None:
     own_page.inner.goto(published)
     drawn(own_page)
@@ -407,6 +409,7 @@ def test_a_typed_sentence_has_the_numbers_of_pytorch(own_page: Page, published: 
     assert seen >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_scrolls_sideways(own_page: Page, published: str, width: int) -> None:
     own_page.inner.set_viewport_size({"width": width, "height": 740})
