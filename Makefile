@@ -64,11 +64,8 @@ page:
 	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
 clean:  ## remove the environment and every cache
-<<<<<<< HEAD
-	rm -rf $(VENV) node_modules build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-=======
-	rm -rf $(VENV) site node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
->>>>>>> h-local
+clean:  ## remove the environment, every cache and what was built
+	rm -rf $(VENV) node_modules build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIOME): package.json

@@ -499,17 +499,20 @@ def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
     assert ticket.done
 
 
-@pytest.mark.parametrize("where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running"])
+@pytest.mark.parametrize(
+    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "scheduler.Room"]
+)
 def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step, a prompt that is read, or an admission raises an exception once."""
+    """A step, reading a prompt, an admission, or the choice of requests raises an exception."""
     job = Job("The ", sampling=SamplingConfig())
     with serving("generate") as engine:
         with monkeypatch.context() as patched:
             patched.setattr(f"translucid.serving.{where}", lambda *given: 1 / 0)
             with pytest.raises(TranslucidError, match="ZeroDivisionError"):
                 engine.answer(job)
+            assert not engine._waiting  # else it would be taken again
         same(engine.answer(job).decoded, from_the_library(model("generate"), job))
         assert engine.stats()["failed"] == 1
 

@@ -100,7 +100,7 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
     (job,) = await inspected_jobs(served, body, [body.chat_job(served, most_tokens)])
     texts = [TextSoFar() for _ in range(job.n)]
     result: Finished | None = None
-    async for _, event in served.events([job]):
+    async for _, event in served.events([job], at_once=False):
         if isinstance(event, Piece):
             texts[event.sample].add(event)
         elif isinstance(event, Finished):

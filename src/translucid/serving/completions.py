@@ -254,7 +254,7 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
     texts = [[TextSoFar() for _ in range(job.n)] for job in jobs]
     finished: dict[int, Finished] = {}
     read: dict[int, Sequence[TokenChoice]] = {}
-    async for number, event in served.events(jobs):
+    async for number, event in served.events(jobs, at_once=False):
         match event:
             case PromptRead():
                 read[number] = event.tokens

@@ -134,13 +134,18 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    @property
+    def full(self) -> bool:
+        """Whether so many requests wait that more are refused."""
+        return len(self._waiting) >= self.limits.queue
+
     def check_room(self) -> None:
         """Raise QueueFull or EngineClosed if a request would be refused now. `submit` and `run` do
         so too, but after they have tokenized the texts, which takes longer."""
         with self._changed:
             if self._closing:
                 raise EngineClosed("the engine is closing and accepts no more requests")
-            if len(self._waiting) >= self.limits.queue:
+            if self.full:
                 self._scheduler.counts["refused"] += 1
                 raise QueueFull(len(self._waiting), self._seconds_per_request())
 
@@ -186,13 +191,18 @@ class Engine:
         torch.set_num_threads(self.threads)
         with scheduler.ready():
             while True:
-                with self._changed:
-                    if not (self._waiting or scheduler.busy):
-                        self._changed.wait_for(lambda: self._waiting or self._closing)
-                        if not self._waiting:
-                            return
-                    taken = scheduler.take(self._waiting)
+                taken: list[Ticket] | None = None
                 try:
+                    with self._changed:
+                        if not (self._waiting or scheduler.busy):
+                            self._changed.wait_for(lambda: self._waiting or self._closing)
+                            if not self._waiting:
+                                return
+                        taken = scheduler.take(self._waiting)
                     scheduler.turn(taken)
                 except Exception as error:  # the thread must go on
+                    if taken is None:  # a waiting request may be at fault, and would be again
+                        with self._changed:
+                            taken = [*self._waiting]
+                            self._waiting.clear()
                     scheduler.fail(taken, error)
