@@ -40,7 +40,6 @@ class Scheduler:
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self.model, self.limits = model, limits
-        self.chunk = limits.prompt_chunk or (8192 if model.device.type == "cuda" else 512)
         self.counts = dict.fromkeys(COUNTS, 0.0)
         self.ends: deque[float] = deque(maxlen=64)  # when the last requests ended
         self._admitted: deque[Running] = deque()  # prompts to be read next
@@ -51,6 +50,8 @@ class Scheduler:
         generates = model.task.name in ("translate", "language")
         self._fixes = generates and FixedBatch.fits(model.text_generator.model)
         self._fixed: FixedBatch | None = None  # kept, with its graphs
+        on_gpu = generates and model.text_generator.model.device.type == "cuda"
+        self._chunk = limits.prompt_chunk or (8192 if on_gpu else 512)
         self._prompts = ReadPrompts(limits.prompt_bytes)
 
     @property
@@ -170,7 +171,7 @@ class Scheduler:
         """Read prompts and sources, up to the limit for one turn."""
         if self._reading is None and self._admitted and self._worth_waiting():
             return
-        left = self.chunk
+        left = self._chunk
         while left > 0 and (self._reading is not None or self._admitted):
             group = self._next_group() if self._reading is None else self._reading.running
             with self._failing(group) as failed:
@@ -262,7 +263,7 @@ class Scheduler:
             if (
                 self._together(one) != self._together(first)
                 or (limited and len(one.request.prefix) != len(first.request.prefix))
-                or most * (len(group) + 1) > self.chunk
+                or most * (len(group) + 1) > self._chunk
                 or one in self._prompts
             ):
                 break
