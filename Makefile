@@ -22,7 +22,7 @@ BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint style types page tests alone site site-docs clean
+.PHONY: help test demo lint style types page tests alone site site-docs site-tools clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ site: site-docs  ## build the website in site/: landing page and documentation
 
 # -W: a broken link or a page that no other lists fails the build.
 site-docs: $(SITE_READY)
+	@mkdir -p site && find site -mindepth 1 -maxdepth 1 ! -name studio -exec rm -rf {} +
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
+
+site-tools: $(SITE_READY)
 
 lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 

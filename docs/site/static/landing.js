@@ -157,6 +157,7 @@ async function answer() {
     if (typed() !== text) return; // a newer sentence is being answered
     picture = computed(model, text);
     draw();
+    document.documentElement.dataset.answered = text; // for tests
     const unknown = picture.unknown.map(i => `“${picture.source[i]}”`);
     if (!unknown.length) return say();
     say(
