@@ -60,14 +60,13 @@ def site() -> Path:
 
 
 class Files(SimpleHTTPRequestHandler):
-    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
-
     def log_message(self, *words: Any) -> None:
         """Print nothing."""
 
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
+    Files.extensions_map = {**Files.extensions_map, ".js": "text/javascript"}
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(site)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -122,9 +121,10 @@ def dead_links(site: Path) -> list[str]:
                 target = target.parent / unquote(parts.path)
             if not target.is_file():
                 dead.append(f"{name}: {link}")
-            elif target.suffix == ".html":
-                if unquote(parts.fragment) not in read(target.resolve()).ids:
-                    dead.append(f"{name}: {link} (no such heading)")
+            elif target.suffix == ".html" and (
+                unquote(parts.fragment) not in read(target.resolve()).ids
+            ):
+                dead.append(f"{name}: {link} (no such heading)")
     return dead
 
 
