@@ -1,8 +1,8 @@
 """The Python API from its docstrings: signatures with types, and the description of each argument.
 
-In the repository, api.md and the pages in packages/ list every public name with the first paragraph of its
-docstring (tests/reference_pages.py writes them). On the site, the full docstrings replace these
-lists.
+In the repository, api.md and the pages in packages/ list every public name with the first paragraph
+of its docstring (tests/reference_pages.py writes them). On the site, the full docstrings replace
+these lists.
 """
 
 import inspect

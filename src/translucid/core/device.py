@@ -31,6 +31,16 @@ def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
+def on_device(part: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor of the CPU to a device, without waiting for what a GPU is doing."""
+    return staged(part, device).to(device, non_blocking=True)
+
+
+def staged(part: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A tensor of the CPU in memory from which a device can copy it while the CPU goes on."""
+    return part.pin_memory() if device.type == "cuda" else part
+
+
 def available_bytes(device: torch.device) -> int | None:
     """Free memory of a device in bytes; None if unknown."""
     if device.type == "cuda":
