@@ -119,7 +119,8 @@ class FixedRows:
         """Let texts take over rows, after the model has read their prefixes but the last tokens.
         prefix: (texts, length), on the CPU, left-padded with -1."""
         texts, length = prefix.shape
-        shape = (_rounded(texts, 1), _rounded(length, LEAST_LENGTH))
+        columns = _rounded(length, LEAST_LENGTH)
+        shape = (_rounded(texts, 1), min(columns, self.model.max_length or columns))
         device = self.model.device
         if shape not in self.inputs:
             self.inputs[shape] = (

@@ -55,12 +55,12 @@ class FixedBatch:
         self.model = generator.network
         assert isinstance(self.model, DecoderModel)
         self.most_rows = rows
-        self.fixed = FixedRows(self.model, rows, LEAST_SLOTS)
+        self.fixed = FixedRows(self.model, rows, self._slots(1))
         self.draw = RowDraw(
             self.fixed.newest, generator.network.vocab, STEPS, eos=tokenizer.eos_id,
             ends=tokenizer.special.ends, never=never_generated(tokenizer, generator.network),
         )  # fmt: skip
-        self.draw.reserve(LEAST_SLOTS)
+        self.draw.reserve(self.fixed.slots)
         self.owners: dict[int, Owner] = {}  # by row; without those that have had all their steps
         self.written: Written | None = None  # by the newest round
 
@@ -137,7 +137,8 @@ class FixedBatch:
         free = (row for row in range(self.most_rows) if row not in self.owners)
         rows = [next(free) for _ in owners]
         requests = [one.running.request for one in owners]
-        self._reserve(max(request.length for request in requests))
+        self.fixed.grow(self._slots(max(request.length for request in requests)))
+        self.draw.reserve(self.fixed.slots)
         uniforms = [row for one in running for row in one.request.numbers()]
         self.draw.join(
             rows,
@@ -148,12 +149,13 @@ class FixedBatch:
         self.owners |= dict(zip(rows, owners, strict=True))
         return rows
 
-    def _reserve(self, tokens: int) -> None:
+    def _slots(self, tokens: int) -> int:
+        """The number of slots for texts of this length. The last round of a text may take steps
+        after its end; they stay in the last slot."""
         slots = LEAST_SLOTS
-        while slots < tokens + STEPS:
+        while slots < tokens:
             slots *= 2
-        self.fixed.grow(slots)
-        self.draw.reserve(self.fixed.slots)
+        return min(slots, self.model.max_length or slots)
 
     def _steps(self) -> Written:
         rows = 1
