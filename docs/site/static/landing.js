@@ -109,7 +109,7 @@ function choice(row) {
   );
   get('attends').replaceChildren('“', h('em', written[row]), '” attends to');
   get('weights').replaceChildren(...most.map(key => bar(source[key], weights[row][key])));
-  get('predicts').textContent = 'Probability of the next word';
+  get('predicts').textContent = 'Likely next words';
   get('likely').replaceChildren(...likely[row].map(([word, share]) => bar(word, share)));
   get('python').textContent = [
     'import translucid as tl',
