@@ -22,15 +22,7 @@ BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
-site: site-docs site-studio  ## build the website in site/: landing page, documentation and studio
-
-# -W: a broken link or a page that no other lists fails the build.
-site-docs: $(SITE_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
-
-site-studio: $(READY)
-	rm -rf site/studio
-	$(BIN)/translucid explore --site site/studio
+.PHONY: help test demo lint style types page tests alone site site-docs site-studio site-tools clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +39,18 @@ alone: $(READY)  ## run every test file in a process of its own (half an hour); 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
-.PHONY: help test demo lint style types page tests alone site site-docs site-studio clean
+site: site-docs site-studio  ## build the website in site/: landing page, documentation and studio
+
+# -W: a broken link or a page that no other lists fails the build.
+site-docs: $(SITE_READY)
+	@mkdir -p site && find site -mindepth 1 -maxdepth 1 ! -name studio -exec rm -rf {} +
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
+
+site-studio: $(READY)
+	rm -rf site/studio
+	$(BIN)/translucid explore --site site/studio
+
+site-tools: $(SITE_READY)
 
 lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 

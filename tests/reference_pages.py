@@ -6,6 +6,7 @@ Run `python -m tests.reference_pages` to write them.
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
@@ -148,19 +149,24 @@ def api() -> str:
 
 
 def packages() -> str:
-    """The public names of each package, with the first paragraph of their docstrings."""
-    lines: list[str] = []
-    for package in PACKAGES:
-        module = import_module(f"translucid.{package}")
-        listed = getattr(module, "__all__", None) or dir(module)
-        lines += ["", f"## translucid.{package}", "", first_line(module)]
-        lines += ["", "| Name | Meaning |", "| --- | --- |"]
-        for name in listed:
-            value = getattr(module, name)
-            if name.startswith("_") or inspect.ismodule(value):
-                continue
-            ours = getattr(value, "__module__", type(value).__module__).startswith("translucid")
-            lines.append(f"| `{name}` | {first_line(value) if ours else ''} |")
+    """A link to the page of each package."""
+    lines = ["", "| Package | Content |", "| --- | --- |"]
+    for name in PACKAGES:
+        content = first_line(import_module(f"translucid.{name}"))
+        lines.append(f"| [translucid.{name}]({name}.md) | {content} |")
+    return "\n".join(lines) + "\n"
+
+
+def package(name: str) -> str:
+    """The public names of a package, with the first paragraph of their docstrings."""
+    module = import_module(f"translucid.{name}")
+    lines = ["", first_line(module), "", "| Name | Meaning |", "| --- | --- |"]
+    for each in getattr(module, "__all__", None) or dir(module):
+        value = getattr(module, each)
+        if each.startswith("_") or inspect.ismodule(value):
+            continue
+        ours = getattr(value, "__module__", type(value).__module__).startswith("translucid")
+        lines.append(f"| `{each}` | {first_line(value) if ours else ''} |")
     return "\n".join(lines) + "\n"
 
 
@@ -195,7 +201,8 @@ def arguments(function: Any) -> Iterator[str]:
 WRITERS = {
     REFERENCE / "api.md": api,
     REFERENCE / "commands.md": commands,
-    REFERENCE / "packages.md": packages,
+    REFERENCE / "packages/README.md": packages,
+    **{REFERENCE / f"packages/{name}.md": partial(package, name) for name in PACKAGES},
     REFERENCE / "models.md": lambda: key_tables({m.__name__: m for m in MODELS}, kind=False),
     REFERENCE / "recipe.md": lambda: key_tables(SECTIONS, kind=True),
     REFERENCE / "trace.md": trace_table,

@@ -12,6 +12,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "formulas",
+    "landing",
     "navigation",
     "python_api",
     "repository_links",

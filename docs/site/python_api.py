@@ -1,8 +1,8 @@
 """The Python API from its docstrings: signatures with types, and the description of each argument.
 
-In the repository, api.md and packages.md list every public name with the first paragraph of its
-docstring (tests/reference_pages.py writes them). On the site, the full docstrings replace these
-lists.
+In the repository, api.md and the pages in packages/ list every public name with the first paragraph
+of its docstring (tests/reference_pages.py writes them). On the site, the full docstrings replace
+these lists.
 """
 
 import inspect
@@ -18,7 +18,6 @@ from torch import nn
 import translucid
 
 MARK = "<!-- generated -->\n"
-TABLE = re.compile(r"^## (translucid\.\w+)\n\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 TORCH_FORWARD = inspect.getdoc(nn.Module.forward)  # inherited by a forward without a docstring
 
@@ -27,15 +26,11 @@ def add_names(app: Sphinx, docname: str, source: list[str]) -> None:
     above, mark, names = source[0].partition(MARK)
     if mark and docname == "docs/reference/api":
         source[0] = above + "\n".join(entries(translucid, translucid.__all__, "## tl."))
-    elif mark and docname == "docs/reference/packages":
-        source[0] = re.sub(TABLE, lambda table: in_full(table[1], table[2]), above + names)
-
-
-def in_full(heading: str, rows: str) -> str:
-    module = import_module(heading)
-    names = re.findall(r"^\| `(\w+)`", rows, re.MULTILINE)
-    described = "\n".join(entries(module, names, "### "))
-    return f"## {heading}\n\n{rows.partition('|')[0]}{described}\n\n"
+    elif mark and docname.startswith("docs/reference/packages/") and "| Name |" in names:
+        module = import_module(f"translucid.{docname.rpartition('/')[2]}")
+        content, _, table = names.partition("| Name |")
+        listed = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+        source[0] = above + content + "\n".join(entries(module, listed, "## "))
 
 
 def entries(module: ModuleType, names: list[str], heading: str) -> Iterator[str]:
@@ -45,7 +40,7 @@ def entries(module: ModuleType, names: list[str], heading: str) -> Iterator[str]
             continue
         yield f"\n{heading}{name}\n"
         if module is not translucid and name in translucid.__all__:
-            yield f"The same as [tl.{name}](api.md)."
+            yield f"The same as [tl.{name}](../api.md)."
             continue
         kind = "function" if inspect.isroutine(value) else "data"
         kind = "class" if inspect.isclass(value) else kind

@@ -1,0 +1,354 @@
+"""The built website: its links, requests, widths, weights and accessibility, and the landing page's
+live picture, whose numbers are compared with PyTorch."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import cache, partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import torch
+from tests.in_process import run
+from tests.studio.browser import Page, opened
+from tests.studio.test_access import RULES, violations
+from tests.tiny.once import once
+
+import translucid as tl
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+NEEDED = ("sphinx", "myst_parser", "furo", "sphinx_copybutton")
+TEXT = "The old teacher who sees the dog does not read the book."
+CLOSE = 1e-4
+MOST = 1_000_000  # bytes of a page with all that it loads
+LANDING = 3_000_000  # with its model
+REPORT = "docs/lab/index.html"  # one file with all figures of the lab
+KINDS = [
+    "index.html",
+    "docs/README.html",
+    "docs/course/01-perceptron.html",
+    "docs/reference/api.html",
+    "docs/reference/trace.html",
+    "examples/own_exercise.py.html",
+    "search.html",
+]
+
+
+def build(folder: Path) -> None:
+    words = ("sphinx", "-q", "-W", "--keep-going", "-j", "2", "-c", "docs/site")
+    ran = subprocess.run(
+        [sys.executable, "-m", *words, "-d", str(folder / "doctrees"), ".", str(folder / "site")],
+        cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    wrote = run("explore", "--site", str(folder / "site/studio"))
+    assert wrote.returncode == 0, wrote.stderr
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        pytest.skip(f"the website needs {', '.join(missing)}; run `make site-tools`")
+    return once("website", build) / "site"
+
+
+class Files(SimpleHTTPRequestHandler):
+    def log_message(self, *words: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    Files.extensions_map = {**Files.extensions_map, ".js": "text/javascript"}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(site)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join(300)
+        server.server_close()
+
+
+def pages(site: Path) -> list[str]:
+    """All pages but the studio, which test_site.py tests."""
+    names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    return [name for name in names if name != "studio/index.html"]
+
+
+# ---- files
+
+
+class Links(HTMLParser):
+    """The links of a page, and the ids that a link to it can name."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = {"", "top"}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attributes if value}
+        self.ids |= {given[name] for name in ("id", "name") if name in given}
+        self.links += [given[name] for name in ("href", "src") if name in given]
+
+
+def test_no_link_is_dead(site: Path) -> None:
+    assert len(pages(site)) > 80
+    assert dead_links(site) == []
+
+
+def dead_links(site: Path) -> list[str]:
+    @cache
+    def read(path: Path) -> Links:
+        return Links(path.read_text("utf-8"))
+
+    dead = []
+    for name in pages(site):
+        for link in read((site / name).resolve()).links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = site / name
+            if parts.path:
+                target = target.parent / unquote(parts.path)
+            if not target.is_file():
+                dead.append(f"{name}: {link}")
+            elif target.suffix == ".html" and (
+                unquote(parts.fragment) not in read(target.resolve()).ids
+            ):
+                dead.append(f"{name}: {link} (no such heading)")
+    return dead
+
+
+# ---- every page, on a phone
+
+
+@pytest.fixture(scope="module")
+def visited(site: Path, address: str, running: Any) -> dict[str, Any]:
+    """By page, its width on a small phone, the files that it loads, and what the console said."""
+    with opened(running) as page:
+        page.inner.set_viewport_size({"width": 360, "height": 740})
+        found = {}
+        for name in pages(site):
+            page.said.clear()
+            page.left.clear()
+            page.inner.goto(address + name, wait_until="load")
+            width, files = page.inner.evaluate(
+                "() => [document.documentElement.scrollWidth,"
+                " performance.getEntriesByType('resource').map(each => each.name)]"
+            )
+            found[name] = {
+                "width": width, "said": page.said[:], "left": page.left[:],
+                "files": [name, *(urlsplit(file).path[1:] for file in set(files)
+                                  if file.startswith(address))],
+            }  # fmt: skip
+    return found
+
+
+def test_no_page_requests_another_host(visited: dict[str, Any]) -> None:
+    assert {name: each["left"] for name, each in visited.items() if each["left"]} == {}
+    assert {name: each["said"] for name, each in visited.items() if each["said"]} == {}
+
+
+def test_no_page_scrolls_sideways(visited: dict[str, Any]) -> None:
+    assert {name: each["width"] for name, each in visited.items() if each["width"] > 360} == {}
+
+
+def size(site: Path, files: list[str]) -> int:
+    return sum((site / unquote(file)).stat().st_size for file in files)
+
+
+def test_weight_of_pages(site: Path, visited: dict[str, Any]) -> None:
+    sizes = {name: size(site, each["files"]) for name, each in visited.items()}
+    del sizes["index.html"]
+    assert sizes.pop(REPORT) < 2 * MOST
+    assert {name: bytes for name, bytes in sizes.items() if bytes > MOST} == {}
+
+
+# ---- axe-core
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", KINDS)
+def test_no_rule_of_accessibility_is_broken(
+    address: str, leaf: Page, name: str, theme: str
+) -> None:
+    leaf.inner.goto(address + name)
+    choose(leaf, theme)
+    leaf.inner.goto(address + name)
+    if name == "index.html":
+        answered(leaf, "The dog does not sleep.")
+    assert violations(leaf, RULES) == []
+
+
+def choose(page: Page, theme: str) -> None:
+    page.inner.evaluate("theme => localStorage.setItem('translucid-theme', theme)", theme)
+
+
+# ---- the landing page
+
+
+@pytest.fixture
+def landing(address: str, own_page: Page) -> Page:
+    own_page.inner.goto(address)
+    return own_page
+
+
+def answered(page: Page, text: str) -> None:
+    """Type a text, and wait for the numbers that the page computes."""
+    page.inner.fill("#text", text)
+    page.wait("text => document.documentElement.dataset.answered === text", text)
+
+
+# The bars of each German word, for each head.
+NUMBERS = """() => {
+    const bars = id => [...document.querySelectorAll(`#${id} li`)].map(
+        each => [each.querySelector('span').textContent, Number(each.querySelector('data').value)]);
+    const head = document.getElementById('head');
+    return JSON.stringify([...head.options].map((_, i) => {
+        head.value = i;
+        head.dispatchEvent(new Event('change'));
+        return [...document.querySelectorAll('#written button')].map(word => {
+            word.click();
+            return [bars('weights'), bars('likely'), document.getElementById('python').textContent];
+        });
+    }));
+}"""
+
+
+def compare(page: Page, text: str) -> None:
+    trace = tl.load("demo:translate").trace(text)
+    words = trace.example.words
+    assert page.words("#source li") == list(words.source)
+    assert page.words("#written li") == list(words.follows)
+    names = trace.names("decoder.layers.*.cross_attention.pattern")
+    heads = torch.cat([trace[name][0] for name in names])
+    logits = trace["head.logits"][0].softmax(-1)
+    shown = json.loads(page.inner.evaluate(NUMBERS))
+    assert len(shown) == len(heads) == 8
+    for of_head, weights in zip(shown, heads, strict=True):
+        assert len(of_head) == len(words.follows)
+        for row, (read, likely, python) in enumerate(of_head):
+            best = weights[row].topk(3)
+            close([value for _, value in read], best.values)
+            for word, value in read:
+                values = [weights[row, i] for i, w in enumerate(words.source) if w == word]
+                assert min(abs(value - float(each)) for each in values) <= CLOSE
+            close([value for _, value in likely], logits[row].topk(3).values)
+            program, _, comment = python.rpartition("  # ")
+            assert abs(float(comment) - float(best.values[0])) <= CLOSE
+    names_of: dict[str, Any] = {}
+    loaded, _, shown_value = program.rpartition("\n")
+    exec(loaded, names_of)
+    assert abs(float(eval(shown_value, names_of)) - float(comment)) <= CLOSE
+
+
+def close(shown: list[float], expected: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.tensor(shown).float(), expected.float(), rtol=0, atol=CLOSE)
+
+
+def test_numbers_of_a_typed_sentence_equal_pytorch(landing: Page) -> None:
+    answered(landing, TEXT)
+    compare(landing, TEXT)
+
+
+def test_first_numbers_need_no_model(site: Path, address: str, own_page: Page) -> None:
+    """The page draws numbers that PyTorch computed when the site was built, from 0.3 MB."""
+    own_page.expected.append("Failed to load resource")
+    own_page.inner.context.route("**/_static/translate/**", lambda route: route.abort())
+    own_page.inner.goto(address)
+    compare(own_page, "The dog does not sleep.")
+    own_page.wait("document.getElementById('message').textContent.includes('not be translated')")
+    assert size(site, ["index.html", *loaded(own_page, address)]) < 300_000
+
+
+def loaded(page: Page, address: str) -> set[str]:
+    names = page.inner.evaluate(
+        "() => performance.getEntriesByType('resource').map(each => each.name)"
+    )
+    return {name for each in names if "translate/" not in (name := each.removeprefix(address))}
+
+
+def test_weight_of_the_landing_page(site: Path, address: str, landing: Page) -> None:
+    answered(landing, TEXT)
+    names = landing.inner.evaluate(
+        "() => performance.getEntriesByType('resource').map(each => each.name)"
+    )
+    files = {name.removeprefix(address) for name in names}
+    assert any(name.endswith(".safetensors") for name in files)
+    assert size(site, ["index.html", *files]) < LANDING
+
+
+@pytest.mark.parametrize("width", [360, 1280, 1920])
+def test_the_landing_page_fits(landing: Page, width: int) -> None:
+    landing.inner.set_viewport_size({"width": width, "height": 800})
+    answered(landing, " ".join([TEXT] * 3))
+    assert landing.inner.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_unknown_words_are_reported(landing: Page) -> None:
+    answered(landing, "The zorp sleeps.")
+    assert "“zorp”" in landing.text("#message")
+    assert landing.words("#source .unknown") == ["zorp"]
+    answered(landing, "The dog sleeps.")
+    assert landing.text("#message") == ""
+
+
+def test_the_landing_page_by_keyboard(landing: Page) -> None:
+    answered(landing, "The dog sleeps.")
+    landing.inner.focus("#text")
+    seen = []
+    for _ in range(40):
+        landing.inner.keyboard.press("Tab")
+        seen.append(landing.inner.evaluate("document.activeElement.textContent.trim()"))
+        if seen[-1] == "Hund":
+            assert landing.text("#attends") == "“Hund” attends to"
+    assert {"Der", "Hund", "The same number in Python", "Copy", "Build", "Learn", "Study"} <= {
+        *seen
+    }
+
+
+def test_commands_are_copied(landing: Page) -> None:
+    landing.inner.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    landing.inner.click(".commands button >> nth=1")
+    landing.wait("document.querySelectorAll('.commands button')[1].textContent === 'Copied'")
+    assert landing.inner.evaluate("navigator.clipboard.readText()") == "translucid demo"
+
+
+def test_the_theme_is_chosen_once(landing: Page, address: str) -> None:
+    """For the landing page and the documentation, on either of them."""
+    for theme in ("dark", "light"):
+        landing.inner.goto(address)
+        landing.inner.click("#theme")
+        assert landing.inner.evaluate("document.documentElement.dataset.theme") == theme
+        landing.inner.goto(f"{address}docs/README.html")
+        shown = "dark" if theme == "dark" else "auto"  # the system's theme is light
+        assert landing.inner.evaluate("document.body.dataset.theme") == shown
+    landing.inner.evaluate("document.body.dataset.theme = 'dark'")  # as Furo's button
+    landing.inner.goto(address)
+    assert landing.inner.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_without_javascript_there_is_a_picture(address: str, running: Any) -> None:
+    context = running.new_context(java_script_enabled=False)
+    try:
+        page = context.new_page()
+        page.goto(address)
+        assert page.is_visible("h1")
+        assert page.is_visible("noscript img")
+        assert not page.is_visible("#live")
+    finally:
+        context.close()
