@@ -263,6 +263,19 @@ def test_recorded_answers_are_the_servers(both: Both, name: str) -> None:
         assert one.status != 200 or one.body == two.body, path
 
 
+TYPED = ("", "The do", "Th", "the DOG zorp sleeps .", "Teh dgo sleps!", "a👩‍🔬 dog 12 don't,x;",
+         "Der Hund  schläft : gut", "Foood was gret but teh serviec;", "I've ² wrld'll", "zorp?",
+         "lives in Amercia and Jordn", "0.5 1", "x" * 300)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_help_with_typing_equals_the_servers(both: Both, name: str) -> None:
+    texts = [*TYPED, *TEXTS[name]]
+    carets = [(text, caret) for text in texts for caret in {0, 5, 6, len(text), 10**4}]
+    queries = [urlencode({"text": text, "caret": caret}) for text, caret in carets]
+    both.compare([], *(f"/api/model/{KEYS[name]}/words?{query}" for query in queries))
+
+
 WRONG = [
     "/api/runs/{0}/tensors?at=head.logit", "/api/runs/{0}/tensors?at=head.logits&index=99",
     "/api/runs/{0}/tensors", "/api/runs/{0}/steps?k=0", "/api/runs/{0}/steps?positions=3:2",

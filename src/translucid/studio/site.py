@@ -16,7 +16,7 @@ from translucid.core.errors import InputError
 from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import known_words
 from translucid.studio.page_bundle import STATIC, bundle
-from translucid.studio.page_model import PageModel, as_opened
+from translucid.studio.page_model import PageModel
 from translucid.studio.saved_session import Question, document, recording, to_the_end, training
 from translucid.tasks.model_folder import CONFIG, WEIGHTS, place
 
@@ -37,7 +37,7 @@ def write(handlers: Handlers, folder: Path) -> int:
     files = _recorded(handlers)
     for key, model in opened.items():
         _copy(model, folder / "models" / key)
-        files[f"texts-{key}"] = [as_opened(model, text) for text in known_words(model).texts]
+        files[f"texts-{key}"] = known_words(model).texts
         files[f"lessons-{key}"] = _lessons(handlers, model)
     start = files.pop(START) | {
         "files": sorted(files),

@@ -1546,6 +1546,16 @@ interface AboutModel {
   tokenizers: Record<string, string>; // fingerprints
   [key: string]: unknown;
 }
+interface WordPlace {
+  word: string;
+  from: number; // in UTF-16 units
+  to: number;
+}
+// The words of a model's texts, the most frequent first, and the pairs of words that follow each other.
+interface KnownWords {
+  words: string[];
+  pairs: string[][];
+}
 interface TokenPlace {
   id: number;
   from: number; // in UTF-16 units
@@ -1583,6 +1593,7 @@ interface Scope {
   (name: string, value: Tensor): Tensor;
   at(part: string): Scope;
   step(position: number): Scope;
+  replay(other: import('./local/trace.js').Trace): boolean;
 }
 interface TracePattern {
   glob: string;

@@ -201,11 +201,19 @@ function sequence(weights, config) {
   const shared = config.target_vocab ? undefined : encoder?.embed;
   const decoder = decoderOf(weights.at('decoder'), config, { vocab, shared });
   const head = languageHead(weights.at('head'), config, vocab, decoder);
+  // The encoder's newest output: a search and several runs read the same source.
+  let newest = { source: '', values: new Trace(), encoded: /** @type {Encoded | null} */ (null) };
+  /** @type {(source: number[], trace: Scope) => Encoded | null} */
+  function encode(source, trace) {
+    if (!encoder) return null;
+    if (newest.source !== source.join()) {
+      const values = new Trace();
+      newest = { source: source.join(), values, encoded: encoder.read(source, values.scope('encoder.')) };
+    }
+    return trace.replay(newest.values) ? newest.encoded : encoder.read(source, trace.at('encoder'));
+  }
   /** @type {Network['start']} */
-  const start = (source, trace) => {
-    const encoded = encoder ? encoder.read(source, trace.at('encoder')) : null;
-    return decoder.start(encoded, trace.at('decoder'));
-  };
+  const start = (source, trace) => decoder.start(encode(source, trace), trace.at('decoder'));
   /** @type {Network['step']} */
   const step = (ids, state, trace) => {
     const read = decoder.read(ids, state, trace.at('decoder'));

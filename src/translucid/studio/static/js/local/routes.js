@@ -3,9 +3,10 @@
 import { compare, effect, steps, stepsAlong } from './answers.js';
 import { ripple } from './difference.js';
 import { decode } from './generate.js';
-import { LocalRun, keyOf } from './run.js';
+import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { draws } from './sample.js';
 import { heads, tensors, terms } from './tables.js';
+import { asOpened, inputHelp, knownWords } from './words.js';
 
 const KEPT = 12; // runs in memory
 const INSTALLED = 'this needs the installed program: translucid explore';
@@ -105,7 +106,6 @@ const LACKS = {
   unit: 'A survey of a unit',
   labels: 'Labels of units',
   hardest: 'A survey of texts',
-  words: 'Help with typing',
   session: 'Saving the session',
   practice: 'This exercise',
   text: 'Another example',
@@ -155,6 +155,20 @@ export function local({ open, lessonsOf, textsOf, outline }) {
     if (!question) throw new Error(`run '${key}' has expired; request it again`);
     return runOf(question);
   }
+  /** @type {Map<string, KnownWords>} by model */
+  const words = new Map();
+  /** @type {(m: string) => Promise<KnownWords>} */
+  async function wordsOf(m) {
+    const found = words.get(m) ?? knownWords((await open(m)).model, await textsOf(m));
+    words.set(m, found);
+    return found;
+  }
+  /** @type {(m: string, number: number) => Promise<object>} */
+  async function anotherText(m, number) {
+    const texts = await textsOf(m);
+    if (!texts.length) throw new Error('the model has no example texts');
+    return { text: asOpened((await open(m)).model, texts[number % texts.length]) };
+  }
   /** @type {(body: string) => Promise<unknown>} */
   async function newRun(body) {
     const { off, ...given } = JSON.parse(body);
@@ -177,10 +191,14 @@ export function local({ open, lessonsOf, textsOf, outline }) {
       const [a, b] = await Promise.all(['a', 'b'].map(name => keptRun(given.get(name))));
       return json(compare(a, b, ripple));
     }
-    const [, m] = /^\/api\/model\/(\w+)\/text$/.exec(at) ?? [];
-    if (m) {
-      const texts = await textsOf(m);
-      if (texts.length) return json({ text: texts[whole(given, 'number', 0, 10 ** 9, 0) % texts.length] });
+    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words)$/.exec(at) ?? [];
+    if (ofModel === 'text') return json(await anotherText(m, whole(given, 'number', 0, 10 ** 9, 0)));
+    if (ofModel === 'words') {
+      const text = given.get('text') ?? '';
+      if (text.length > MOST_CHARACTERS)
+        throw new Error(`text: ${text.length} characters; the studio's limit is ${MOST_CHARACTERS}`);
+      const caret = whole(given, 'caret', 0, 2 * MOST_CHARACTERS, 0);
+      return json(inputHelp((await open(m)).model, await wordsOf(m), text, caret));
     }
     const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
     if (!key) return null;

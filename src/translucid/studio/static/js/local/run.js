@@ -5,7 +5,7 @@ import { ownTarget } from './generate.js';
 import { Tensor, map, sizeOf } from './tensor.js';
 import { atIndex } from './trace.js';
 
-const MOST_CHARACTERS = 20_000;
+export const MOST_CHARACTERS = 20_000;
 const MOST_TOKENS = 512; // a page has less memory than the server
 const IGNORED = -100;
 
