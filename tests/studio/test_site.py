@@ -207,9 +207,7 @@ def test_heads_equal_the_servers(both: Both, name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_searches_and_samples_equal_the_servers(both: Both, name: str) -> None:
-    # Without the mask, the server lists the steps of a sample as if their tokens read later ones.
-    off = [key for key in OFF[name] if "mask" not in key]
-    run = both.run(name, TEXTS[name][1], off=off)
+    run = both.run(name, TEXTS[name][1], off=OFF[name])
     both.compare(
         [run],
         "/api/runs/{0}/decode?beam_size=3",
@@ -292,6 +290,10 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
     for path, one, _ in both.ask([run], *WRONG):
         assert one.status == 422, path
         assert one.json["error"], path
+    numbers = both.run("perceptron", TEXTS["perceptron"][0])
+    for _, one, two in both.ask([numbers], "/api/runs/{0}/steps?k=3"):
+        assert one.json == two.json
+        assert "one number" in one.json["error"]
     bodies = [{"text": " "}, {"text": "x" * 20_001}, {"text": "The", "off": ["no"]}, {"m": "z"}]
     for body in bodies:
         asked = json.dumps({"m": "a", "text": "The"} | body)

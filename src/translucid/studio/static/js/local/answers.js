@@ -34,6 +34,8 @@ function likeliest(run, logits, k) {
 // The likeliest tokens, tags or labels at each position; positions: null for all.
 /** @type {(run: LocalRun, positions: number[] | null, k: number) => Steps} */
 export function steps(run, positions, k) {
+  if (run.logits.shape.length < 2)
+    throw new Error(`${run.opened.output} is one number, so there are no likeliest outputs to list`);
   const rows = run.rows(run.logits);
   const some = chosen(positions, rows.length, k);
   return { at: run.opened.output, steps: some.map(n => ({ n, ...likeliest(run, rows[n], k) })) };
