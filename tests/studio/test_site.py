@@ -3,6 +3,7 @@ the built site opens in a browser."""
 
 import base64
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -17,13 +18,15 @@ import pytest
 from tests.in_process import run as run_command
 from tests.studio.browser import Page
 from tests.studio.local_page import Files, ask, demo
-from tests.studio.serving import Answer
+from tests.studio.serving import FAMILIES, LINEAR, Answer, model
 from tests.studio.test_local_model import TEXTS
 from tests.studio.test_local_text import CLOSE, GENERATORS, compare
 from tests.tiny.once import once
 
+import translucid as tl
+from translucid.core.errors import InputError
 from translucid.data import shipped_models
-from translucid.studio import site
+from translucid.studio import browser_models, saved_session, site, surveys, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library, followed_runs
 from translucid.studio.surveys import Surveys
@@ -410,33 +413,74 @@ def test_a_typed_sentence_has_the_numbers_of_pytorch(own_page: Page, published: 
     own_page.inner.locator("#studio .sentence input").fill(text)
     own_page.inner.locator("#studio .sentence .read").click()
     assert drawn(own_page).startswith("lesson ")
-    reading, seen = demo("translate").trace(text), 0
-    for head in range(4):
-        pattern = reading["decoder.layers.1.cross_attention.pattern"][0, head]
-        walk(own_page, f"#/attention?text={text}&kind=cross&layer=1&head={head}")
-        own_page.inner.keyboard.press("t")
-        cells = own_page.inner.locator("#studio dialog .tablebox td.n")
-        cells.first.wait_for()
-        numbers = [float(cell.replace("−", "-")) for cell in cells.all_inner_texts()]
-        own_page.inner.keyboard.press("Escape")
-        assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
-        seen += len(numbers)
-    assert seen >= 200
+    assert sum(same_pattern(own_page, text, head) for head in range(4)) >= 200
+
+
+def same_pattern(page: Page, text: str, head: int) -> int:
+    """Compare the numbers of an attention pattern on the page with PyTorch's; returns how many."""
+    pattern = demo("translate").trace(text)["decoder.layers.1.cross_attention.pattern"][0, head]
+    walk(page, f"#/attention?text={text}&kind=cross&layer=1&head={head}")
+    page.inner.keyboard.press("t")
+    cells = page.inner.locator("#studio dialog .tablebox td.n")
+    cells.first.wait_for()
+    numbers = [float(cell.replace("−", "-")) for cell in cells.all_inner_texts()]
+    page.inner.keyboard.press("Escape")
+    assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
+    return len(numbers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_scrolls_sideways(own_page: Page, published: str, width: int) -> None:
-    own_page.inner.set_viewport_size({"width": width, "height": 740})
-    own_page.inner.goto(published)
-    drawn(own_page)
-    for view in ("lesson", "flow", "attention", "decode", "whatif", "train"):
-        walk(own_page, f"#/{view}")
-        wide = own_page.inner.evaluate(
-            f"[document.documentElement, {ROOT}.parentElement, {ROOT}]"
-            ".map(el => el.scrollWidth - el.clientWidth)"
-        )
-        assert max(wide) <= 0, view
+def test_a_saved_file_with_its_model_answers_other_texts(
+    own_page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_session, "SWITCHES", 1)
+    monkeypatch.setattr(terms, "CARRIED", 10)
+    monkeypatch.setattr(surveys, "TEXTS", 4)
+    library, saved = Library({"demo:translate": demo("translate")}), tmp_path / "saved.html"
+    models = {"a": browser_models.embedded(library, library.opened["a"])}
+    text, other = "The dog sleeps.", "The old woman sees the small cat."
+    saved.write_bytes(Handlers(library).saved(text, f"#/flow?text={text}", models=models))
+    own_page.inner.context.set_offline(True)
+    own_page.inner.goto(saved.as_uri())
+    key = drawn(own_page).removeprefix("flow ")
+    assert key == library.run("a", text).key  # recorded
+    told = own_page.inner.locator("#studio .told")
+    walk(own_page, f"#/whatif?text={text}&off=decoder.layers.1")  # not recorded
+    assert told.count() == 0
+    walk(own_page, f"#/flow?text={text}")
+    own_page.inner.evaluate(f"delete {ROOT}.dataset.ready")
+    own_page.inner.locator("#studio .sentence .rewrite").click()
+    own_page.inner.locator("#studio .sentence input").fill(other)
+    own_page.inner.keyboard.press("Enter")
+    assert drawn(own_page).removeprefix("flow ") != key
+    for view in ("decode", "whatif", "lesson", "data"):
+        walk(own_page, f"#/{view}?text={other}")
+        assert told.count() == 0, view
+    for shown in (text, other):
+        assert same_pattern(own_page, shown, 2) >= 20
+
+
+def test_all_shipped_models_run_in_the_browser() -> None:
+    for name in KEYS:
+        browser_models.check(Library({name: demo(name)}).opened["a"])
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *LINEAR])
+def test_models_that_the_browser_cannot_run_are_refused_by_name(
+    leaf: Page, local: str, tmp_path: Path, family: str
+) -> None:
+    """The check before a site is written refuses exactly the models that the page refuses."""
+    model(family).save(Files.own / family)
+    handlers = Handlers(Library({family: tl.load(Files.own / family)}))
+    refused = ask(leaf, local, "refusal", f"/own/{family}")
+    if not refused:
+        browser_models.check(handlers.library.opened["a"])
+        return
+    with pytest.raises(InputError, match=f"{family} does not run in the browser: ") as found:
+        site.write(handlers, tmp_path / "site")
+    reasons = re.findall(r"it has (\w+ = .*?);|of kind (\w+)", str(found.value))
+    assert any(word in refused for pair in reasons for word in pair if word), (refused, found.value)
+    assert not (tmp_path / "site").exists()
 
 
 # ---- the command ----

@@ -1108,6 +1108,10 @@ interface SavedSession {
   points: Record<string, string>;
   address: string;
 }
+// A session with its models: their files by name, the weights in base 64, and example texts.
+interface SavedWithModels extends SavedSession {
+  models: Record<string, LocalFacts & { files: Record<string, string>; texts: string[] }>;
+}
 // A message of Python to a widget: the answer to a request, whose bytes are in a buffer.
 interface WidgetReply {
   of: string; // the widget
@@ -1581,12 +1585,18 @@ interface LocalSite {
   lessonsOf(m: string): Promise<Record<string, Record<string, Lesson>>>; // by text and lesson
   textsOf(m: string): Promise<string[]>;
   outline(lesson: string): Promise<Lesson>;
+  asked?: Map<string, Question>;
+}
+// What the page knows about a local model beside its description.
+interface LocalFacts {
+  output: string;
+  points: Point[];
 }
 // answers/start.json, by studio/site.py
 interface SiteStart {
   answers: SavedAnswer[];
   files: string[]; // the names of the other files
-  models: Record<string, { folder: string; output: string; points: Point[] }>;
+  models: Record<string, LocalFacts>;
 }
 // A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
 interface Scope {

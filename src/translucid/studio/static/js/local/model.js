@@ -265,13 +265,14 @@ async function fetched(address) {
   if (!answer.ok) throw new Error(`${address}: ${answer.status} ${answer.statusText}`);
   return answer;
 }
-/** @type {(address: string) => Promise<any>} */
-const json = async address => (await fetched(address)).json();
-/** @type {(folder: string) => Promise<LocalModel>} */
-export async function openModel(folder) {
+// load: gets a file of the folder.
+/** @type {(folder: string, load?: (path: string) => Promise<Response>) => Promise<LocalModel>} */
+export async function openModel(folder, load = fetched) {
+  /** @type {(path: string) => Promise<any>} */
+  const json = async path => (await load(path)).json();
   const [about, weights] = await Promise.all([
     json(`${folder}/config.json`),
-    fetched(`${folder}/model.safetensors`).then(answer => answer.arrayBuffer()),
+    load(`${folder}/model.safetensors`).then(answer => answer.arrayBuffer()),
   ]);
   const named = Object.keys(about.tokenizers).map(async name => {
     const [all, meta] = await Promise.all(['', '_meta'].map(end => json(`${folder}/${name}/tokenizer${end}.json`)));

@@ -132,13 +132,48 @@ const withoutText = lesson => ({
   })),
 });
 
-// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson.
+// A function whose results are kept, unless they fail.
+/** @type {<T>(act: (key: string) => Promise<T>) => (key: string) => Promise<T>} */
+export function once(act) {
+  /** @type {Map<string, Promise<any>>} */
+  const kept = new Map();
+  return key => {
+    const found = kept.get(key) ?? act(key);
+    found.catch(() => kept.delete(key));
+    kept.set(key, found);
+    return found;
+  };
+}
+// A model with its description, which is among the recorded answers.
+/** @type {(answers: SavedAnswer[], models: Record<string, LocalFacts>, m: string, load: () => Promise<LocalModel>) =>
+ *  Promise<OpenedLocally>} */
+export async function opened(answers, models, m, load) {
+  const found = models[m];
+  if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
+  const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/model/${m}`));
+  const points = new Map(found.points.map(point => [point.at, point]));
+  return { about: JSON.parse(text), output: found.output, points, model: await load() };
+}
+/** @type {(body: string) => Question} */
+function questionOf(body) {
+  const { off, ...given } = JSON.parse(body);
+  return off?.length ? { ...given, off: [...new Set(off)].sort() } : given;
+}
+// The runs among recorded answers, by their keys.
+/** @type {(answers: SavedAnswer[]) => Map<string, Question>} */
+export const runsIn = answers =>
+  new Map(
+    answers
+      .filter(([method, path]) => method === 'POST' && path === '/api/runs')
+      .map(([, , body, , , text]) => [JSON.parse(text).run, questionOf(body)]),
+  );
+
+// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson; asked:
+// runs that may be requested by their keys.
 /** @type {(site: LocalSite) => AskServer} */
-export function local({ open, lessonsOf, textsOf, outline }) {
+export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) {
   /** @type {Map<string, LocalRun>} the newest last */
   const runs = new Map();
-  /** @type {Map<string, Question>} */
-  const asked = new Map();
   /** @type {(question: Question) => Promise<LocalRun>} */
   async function runOf(question) {
     const key = keyOf(question);
@@ -171,9 +206,7 @@ export function local({ open, lessonsOf, textsOf, outline }) {
   }
   /** @type {(body: string) => Promise<unknown>} */
   async function newRun(body) {
-    const { off, ...given } = JSON.parse(body);
-    const run = await runOf(off?.length ? { ...given, off: [...new Set(off)].sort() } : given);
-    return run.described();
+    return (await runOf(questionOf(body))).described();
   }
   /** @type {(run: LocalRun, id: string) => Promise<RecordedAnswer>} */
   async function lessonOf({ question: { m, text, target, off } }, id) {
