@@ -168,8 +168,8 @@ export const runsIn = answers =>
       .map(([, , body, , , text]) => [JSON.parse(text).run, questionOf(body)]),
   );
 
-// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson; asked:
-// runs that may be requested by their keys.
+// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson;
+// asked: runs that may be requested by their keys.
 /** @type {(site: LocalSite) => AskServer} */
 export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) {
   /** @type {Map<string, LocalRun>} the newest last */
