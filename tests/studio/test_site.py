@@ -250,6 +250,40 @@ def test_differences_of_two_models_equal_the_servers(both: Both) -> None:
         both.compare(runs, "/api/diff?a={0}&b={1}")
 
 
+PAIRS = {
+    "translate": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
+    "translate-lstm": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
+    "generate": ("The dog does not", "The cat does not", None),
+    "generate-rnn": ("The dog does not", "The cat does not", None),
+    "tag": ("She lives in Asia with Mary.", "She lives in Paris with Mary.", None),
+    "classify": ("The food was great.", "The food was terrible.", None),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_patching_equals_the_servers(both: Both, name: str) -> None:
+    text, other, target = PAIRS[name]
+    more = {} if target is None else {"target": target}
+    off = [key for key in OFF[name] if "forget" not in key and "input_gate" not in key]
+    runs = [both.run(name, text, **more), both.run(name, other, **more)]
+    runs.append(both.run(name, other, off=off, **more))
+    for corrupted in ("{1}", "{2}") if off else ("{1}",):
+        pair = f"clean={{0}}&corrupted={corrupted}"
+        both.compare(runs, f"/api/patching?{pair}")
+        ((_, outline, _),) = both.ask(runs, f"/api/patching?{pair}")
+        measure = {key: outline.json[key] for key in ("position", "output")}
+        fixed = f"{pair}&{urlencode(measure | {'against': (measure['output'] + 1) % 2})}"
+        both.compare(runs, f"/api/patching?{fixed}")
+        for table in outline.json["tables"]:
+            for at in {table["points"][0], table["points"][-1]}:
+                both.compare(
+                    runs,
+                    f"/api/patching/row?{pair}&at={at}",
+                    f"/api/patching/row?{fixed}&at={at}&tokens=1:3",
+                    f"/api/patching/cell?{pair}&at={at}&token=1",
+                )
+
+
 @pytest.mark.parametrize("name", KEYS)
 def test_recorded_answers_are_the_servers(both: Both, name: str) -> None:
     m = KEYS[name]
@@ -284,7 +318,11 @@ WRONG = [
     "/api/runs/{0}/heads?kind=own", "/api/runs/{0}/heads?layers=0:9",
     "/api/runs/{0}/decode?beam_size=0", "/api/runs/{0}/decode?beam_size=2&n_best=3",
     "/api/runs/{0}/draws?temperature=x", "/api/runs/{0}/effect?off=head",
-    "/api/runs/{0}/effect?off=encoder.layers.0@50", "/api/runs/nothing/steps", "/api/diff?a={0}",
+    "/api/runs/{0}/effect?off=encoder.layers.0@50", "/api/patching?clean={0}",
+    "/api/patching?clean={0}&corrupted={0}&position=99", "/api/patching?clean={0}&corrupted=x",
+    "/api/patching/row?clean={0}&corrupted={0}&at=encoder.layers.0.feedforward_residual.sum",
+    "/api/patching/cell?clean={0}&corrupted={0}&at=encoder.layers.0.feedforward.output&token=99",
+    "/api/runs/nothing/steps", "/api/diff?a={0}",
 ]  # fmt: skip
 
 
@@ -311,7 +349,7 @@ LACKING = ["saliency?position=0", "lens?position=0", "contributions?position=0&o
 def test_what_the_page_cannot_compute_is_named(both: Both) -> None:
     run = both.run("translate", TEXTS["translate"][0])
     paths = [f"/api/runs/{run[0]['run']}/{path}" for path in LACKING]
-    paths += ["/api/patching?clean=x&corrupted=y", "/api/practice", "/api/plane/mlp?problem=xor"]
+    paths += ["/api/practice", "/api/plane/mlp?problem=xor"]
     found = both.here(*(("GET", path, "") for path in paths), ("POST", "/api/session", "{}"))
     for path, one in zip([*paths, "/api/session"], found, strict=True):
         assert one.status == 422, path

@@ -1580,6 +1580,12 @@ interface OpenedLocally {
   output: string; // the point with the outputs
   points: Map<string, Point>; // the facts of each point; their shapes are those of another run
 }
+// The output that patching measures; missing keys are chosen automatically.
+interface Measure {
+  position?: number;
+  output?: number;
+  against?: number;
+}
 interface LocalSite {
   open(m: string): Promise<OpenedLocally>;
   lessonsOf(m: string): Promise<Record<string, Record<string, Lesson>>>; // by text and lesson

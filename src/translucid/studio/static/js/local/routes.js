@@ -3,6 +3,7 @@
 import { compare, effect, steps, stepsAlong } from './answers.js';
 import { ripple } from './difference.js';
 import { decode } from './generate.js';
+import { patchCell, patchOutline, patchRow } from './patching.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { draws } from './sample.js';
 import { heads, tensors, terms } from './tables.js';
@@ -95,6 +96,22 @@ const FRAMES_OF_RUN = {
   heads: (run, given) =>
     heads(run, given.get('kind') ?? 'encoder', whole(given, 'pool', 4, 512, 48), span(given, 'layers')),
 };
+// Activation patching: GET /api/patching...
+/** @type {(given: URLSearchParams) => Measure} */
+const measureIn = given =>
+  Object.fromEntries(
+    ['position', 'output', 'against'].flatMap(name =>
+      given.has(name) ? [[name, whole(given, name, 0, 10 ** 7)]] : [],
+    ),
+  );
+/** @type {Record<string, (clean: LocalRun, corrupted: LocalRun, given: URLSearchParams) => object>} */
+const PATCHING = {
+  '': (clean, corrupted, given) => patchOutline(clean, corrupted, measureIn(given)),
+  '/row': (clean, corrupted, given) =>
+    patchRow(clean, corrupted, measureIn(given), given.get('at') ?? '', span(given, 'tokens')),
+  '/cell': (clean, corrupted, given) =>
+    patchCell(clean, corrupted, measureIn(given), given.get('at') ?? '', whole(given, 'token', 0, 10 ** 7)),
+};
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
@@ -102,7 +119,6 @@ const LACKS = {
   lens: 'The logit lens',
   saliency: 'Saliency',
   check: 'A check of your task',
-  patching: 'Activation patching',
   unit: 'A survey of a unit',
   labels: 'Labels of units',
   hardest: 'A survey of texts',
@@ -223,6 +239,11 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
     if (at === '/api/diff') {
       const [a, b] = await Promise.all(['a', 'b'].map(name => keptRun(given.get(name))));
       return json(compare(a, b, ripple));
+    }
+    const [, patching] = /^\/api\/patching(|\/\w+)$/.exec(at) ?? [];
+    if (patching !== undefined) {
+      const [clean, corrupted] = await Promise.all(['clean', 'corrupted'].map(name => keptRun(given.get(name))));
+      return json(PATCHING[patching](clean, corrupted, given));
     }
     const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words)$/.exec(at) ?? [];
     if (ofModel === 'text') return json(await anotherText(m, whole(given, 'number', 0, 10 ** 9, 0)));

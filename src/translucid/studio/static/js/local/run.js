@@ -103,6 +103,14 @@ export class LocalRun {
     this.values.set(name, value);
     return value;
   }
+  // One position of a point in a loop.
+  /** @type {(name: string, position: number) => Tensor} */
+  step(name, position) {
+    const found = this.trace.values.get(name);
+    const step = found instanceof Map ? found.get(position) : undefined;
+    if (!step) throw new Error(`${name} has no position ${position}`);
+    return step;
+  }
   // Facts about a point, which are the same in every run.
   /** @type {(name: string) => Point} */
   point(name) {
