@@ -250,6 +250,24 @@ def test_differences_of_two_models_equal_the_servers(both: Both) -> None:
         both.compare(runs, "/api/diff?a={0}&b={1}")
 
 
+@pytest.mark.parametrize("name", KEYS)
+def test_contributions_and_the_lens_equal_the_servers(both: Both, name: str) -> None:
+    short, odd = TEXTS[name]
+    target = {"target": "Der Hund schläft ."} if name.startswith("translate") else {}
+    off = [key for key in OFF[name] if "mask" not in key]
+    runs = [both.run(name, short, **target), both.run(name, odd), both.run(name, short, off=off)]
+    asked = [f"contributions?position={n}&output={id}" for n, id in ((0, 0), (2, 9), (1, 700))]
+    asked += ["lens?position=0", "lens?position=2", "lens?position=999"]
+    for number in range(3):
+        paths = [f"/api/runs/{{{number}}}/{path}" for path in asked]
+        for path, one, two in both.ask(runs, *paths):
+            if one.status == 200:
+                compare(one.json, two.json, path)
+    assert any(one.status == 200 for _, one, _ in both.ask(runs, *paths)) == (
+        name in ("translate", "generate")
+    )
+
+
 PAIRS = {
     "translate": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
     "translate-lstm": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
@@ -273,7 +291,7 @@ def test_patching_equals_the_servers(both: Both, name: str) -> None:
         ((_, outline, _),) = both.ask(runs, f"/api/patching?{pair}")
         measure = {key: outline.json[key] for key in ("position", "output")}
         fixed = f"{pair}&{urlencode(measure | {'against': (measure['output'] + 1) % 2})}"
-        both.compare(runs, f"/api/patching?{fixed}")
+        both.compare(runs, *(f"/api/patching?{q}" for q in (fixed, f"{pair}&{urlencode(measure)}")))
         for table in outline.json["tables"]:
             for at in {table["points"][0], table["points"][-1]}:
                 both.compare(
@@ -282,6 +300,19 @@ def test_patching_equals_the_servers(both: Both, name: str) -> None:
                     f"/api/patching/row?{fixed}&at={at}&tokens=1:3",
                     f"/api/patching/cell?{pair}&at={at}&token=1",
                 )
+
+
+def test_patching_a_part_that_is_off_equals_the_servers(both: Both) -> None:
+    text, other, target = PAIRS["translate"]
+    off = ["encoder.layers.0"]
+    runs = [both.run("translate", text, target=target)]
+    runs.append(both.run("translate", other, target=target, off=off))
+    at = "encoder.layers.0.feedforward_residual.branch"
+    both.compare(
+        runs,
+        f"/api/patching/row?clean={{0}}&corrupted={{1}}&at={at}",
+        f"/api/patching/cell?clean={{0}}&corrupted={{1}}&at={at}&token=2",
+    )
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -342,8 +373,7 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
         assert one.status == there(both.server, "POST", "/api/runs", asked).status == 422
 
 
-LACKING = ["saliency?position=0", "lens?position=0", "contributions?position=0&output=3",
-           "check/attention/1"]  # fmt: skip
+LACKING = ["saliency?position=0", "check/attention/1"]
 
 
 def test_what_the_page_cannot_compute_is_named(both: Both) -> None:

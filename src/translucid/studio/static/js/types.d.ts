@@ -1710,7 +1710,15 @@ type DecoderOf = (
   options: { vocab: number; shared?: Embedding },
 ) => Decoder;
 type ModelInputs = Record<string, number[]>; // ids; source and target; x
+// What reads the logits from the residual stream of a Transformer.
+interface Readout {
+  side: string; // the stack: encoder or decoder
+  table: Tensor; // a row for each output
+  bias: Tensor | null;
+  weights: ModelWeights; // of the whole model
+}
 interface Network {
+  readout?: Readout;
   run(inputs: ModelInputs, trace: Scope): void;
   start?(source: number[], trace: Scope): DecoderState;
   step?(ids: number[], state: DecoderState, trace: Scope): { logits: Tensor; state: DecoderState };

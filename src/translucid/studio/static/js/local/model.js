@@ -124,11 +124,12 @@ function check(config) {
 
 // ---- heads
 
-/** @type {(weights: ModelWeights, config: ModelConfig, vocab: number, body: Decoder) => Layer} */
+/** @type {(weights: ModelWeights, config: ModelConfig, vocab: number, body: Decoder) =>
+ *  { table: Tensor; bias: Tensor | null; forward: Layer }} */
 function languageHead(weights, config, vocab, { embed, width }) {
   const bias = config.head_bias ? weights.get('linear.bias', [vocab]) : null;
   const table = config.tied ? embed.table : weights.get('linear.weight', [vocab, width]);
-  return (x, trace) => trace('logits', timesTransposed(x, table, bias));
+  return { table, bias, forward: (x, trace) => trace('logits', timesTransposed(x, table, bias)) };
 }
 /** @type {(weights: ModelWeights, config: ModelConfig, width: number) => (encoded: Encoded, trace: Scope) => Tensor} */
 function labelHead(weights, config, width) {
@@ -194,7 +195,13 @@ function sequence(weights, config) {
   const encoder = config.shape === 'decoder' ? null : encoderOf(weights.at('encoder'), config);
   if (config.shape === 'encoder' && encoder) {
     const head = labelHead(weights.at('head'), config, encoder.width);
-    return { run: ({ ids }, trace) => void head(encoder.read(ids, trace.at('encoder')), trace.at('head')) };
+    const table = () => weights.at('head.linear').get('weight', [config.outputs, encoder.width]);
+    const bias = () => weights.at('head.linear').get('bias', [config.outputs]);
+    const reads = config.kind === 'transformer' && config.head === 'tag';
+    return {
+      readout: reads ? { side: 'encoder', table: table(), bias: bias(), weights } : undefined,
+      run: ({ ids }, trace) => void head(encoder.read(ids, trace.at('encoder')), trace.at('head')),
+    };
   }
   if (config.head !== 'language') throw new Error(`a decoder with head = '${config.head}' does not run in the page`);
   const vocab = config.target_vocab ?? config.vocab;
@@ -217,9 +224,11 @@ function sequence(weights, config) {
   /** @type {Network['step']} */
   const step = (ids, state, trace) => {
     const read = decoder.read(ids, state, trace.at('decoder'));
-    return { logits: head(read.outputs, trace.at('head')), state: read.state };
+    return { logits: head.forward(read.outputs, trace.at('head')), state: read.state };
   };
+  const { table, bias } = head;
   return {
+    readout: config.kind === 'transformer' ? { side: 'decoder', table, bias, weights } : undefined,
     start,
     step,
     run: ({ ids, source, target }, trace) => void step(target ?? ids, start(source, trace), trace),

@@ -1,6 +1,7 @@
 // The answers of the studio's server, computed in the page by models that run in it. `ask` has the same paths, keys and
 // numbers as studio/handlers.py; tests/studio/test_site.py compares them.
 import { compare, effect, steps, stepsAlong } from './answers.js';
+import { contributions, lens } from './credit.js';
 import { ripple } from './difference.js';
 import { decode } from './generate.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
@@ -28,6 +29,8 @@ function whole(given, name, least, most, otherwise) {
 }
 /** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
 const wholeIfGiven = (given, name, least, most) => (given.has(name) ? whole(given, name, least, most) : undefined);
+/** @type {(given: URLSearchParams, name: string) => number} */
+const placeOf = (given, name) => whole(given, name, 0, 10 ** 7);
 /** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
 function fraction(given, name, least, most) {
   const text = given.get(name);
@@ -88,6 +91,8 @@ const OF_RUN = {
   decode: decodeOf,
   draws: drawsOf,
   terms,
+  contributions: (run, given) => contributions(run, placeOf(given, 'position'), placeOf(given, 'output')),
+  lens: (run, given) => lens(run, placeOf(given, 'position')),
   effect: (run, given) => effect(run, given.getAll('off')),
 };
 /** @type {Record<string, (run: LocalRun, given: URLSearchParams) => Bytes | Promise<ArrayBuffer>>} */
@@ -115,8 +120,6 @@ const PATCHING = {
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
-  contributions: 'The contributions of parts',
-  lens: 'The logit lens',
   saliency: 'Saliency',
   check: 'A check of your task',
   unit: 'A survey of a unit',

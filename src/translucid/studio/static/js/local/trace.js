@@ -76,6 +76,9 @@ export class Trace {
   }
 }
 
+// For values that belong to no trace.
+export const SILENT = new Trace({ keep: [] }).scope();
+
 // A shell glob over full names, in which * also matches dots, optionally with the position in a loop: name@3.
 /** @type {(glob: string) => TracePattern} */
 function pattern(glob) {
