@@ -111,8 +111,8 @@ function axisOf(run, at) {
   const axis = along(point);
   if (axis < 0)
     throw new Error(
-      `${at} has no vector for each token (its axes are ${point.axes.join(', ') || 'none'}); choose a point along the ` +
-        'text, such as *_residual.sum',
+      `${at} has no vector for each token (its axes are ${point.axes.join(', ') || 'none'}); choose a point along ` +
+        'the text, such as *_residual.sum',
     );
   return axis;
 }
