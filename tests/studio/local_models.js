@@ -12,6 +12,15 @@ function model(folder) {
   if (!models.has(folder)) models.set(folder, openModel(folder));
   return models.get(folder);
 }
+// Why the page cannot run a model; empty if it can.
+export async function refusal(folder) {
+  try {
+    await openModel(folder);
+    return '';
+  } catch (error) {
+    return error.message;
+  }
+}
 // An edit as JSON: a number, { index, value }, or { shape, values }.
 const edit = given =>
   typeof given === 'number'

@@ -11,6 +11,7 @@ from tests.studio.browser import Page
 from tests.studio.serving import TEXT, Served, model, serving, text_for
 from tests.studio.shown import same
 
+from translucid.core.trace import Trace
 from translucid.generate.sampling import SamplingConfig, pick, uniforms
 from translucid.studio import answers
 from translucid.studio.handlers import Handlers
@@ -69,6 +70,22 @@ def test_each_token_follows_from_its_random_number(family: str, dials: str) -> N
         assert step["now"] == pytest.approx(now[step["ids"]].tolist())
         assert step["left"] == int(torch.count_nonzero(now))
         assert now[token] > 0
+
+
+@pytest.mark.parametrize("family", ["translate-transformer", "language-transformer"])
+def test_steps_without_the_causal_mask_do_not_read_later_tokens(family: str) -> None:
+    """Each distribution equals that of the text up to there, sampled again."""
+    library = Library({family: model(family)})
+    run = library.run("a", text_for(family), None, ["decoder.masks.causal"])
+    (decoded,) = run.opened.model.decode(
+        [run.text], sampling=SamplingConfig(), seed=1, max_length=7, min_length=6,
+        trace=Trace([], edit=run.edit),
+    )  # fmt: skip
+    tokenizer, whole = run.outputs.tokenizer, decoded.texts[0]
+    _, own = answers.allowed_at(run, tokenizer, whole, 1)
+    assert len(own) > 3
+    for n, row in enumerate(own[: len(whole.tokens)]):
+        assert float(row[whole.tokens[n]]) == pytest.approx(whole.token_log_probs[n], abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ the built site opens in a browser."""
 
 import base64
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -17,13 +18,15 @@ import pytest
 from tests.in_process import run as run_command
 from tests.studio.browser import Page
 from tests.studio.local_page import Files, ask, demo
-from tests.studio.serving import Answer
+from tests.studio.serving import FAMILIES, LINEAR, Answer, model
 from tests.studio.test_local_model import TEXTS
 from tests.studio.test_local_text import CLOSE, GENERATORS, compare
 from tests.tiny.once import once
 
+import translucid as tl
+from translucid.core.errors import InputError
 from translucid.data import shipped_models
-from translucid.studio import site
+from translucid.studio import browser_models, saved_session, site, surveys, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library, followed_runs
 from translucid.studio.surveys import Surveys
@@ -207,9 +210,7 @@ def test_heads_equal_the_servers(both: Both, name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_searches_and_samples_equal_the_servers(both: Both, name: str) -> None:
-    # Without the mask, the server lists the steps of a sample as if their tokens read later ones.
-    off = [key for key in OFF[name] if "mask" not in key]
-    run = both.run(name, TEXTS[name][1], off=off)
+    run = both.run(name, TEXTS[name][1], off=OFF[name])
     both.compare(
         [run],
         "/api/runs/{0}/decode?beam_size=3",
@@ -250,6 +251,71 @@ def test_differences_of_two_models_equal_the_servers(both: Both) -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
+def test_contributions_and_the_lens_equal_the_servers(both: Both, name: str) -> None:
+    short, odd = TEXTS[name]
+    target = {"target": "Der Hund schläft ."} if name.startswith("translate") else {}
+    off = [key for key in OFF[name] if "mask" not in key]
+    runs = [both.run(name, short, **target), both.run(name, odd), both.run(name, short, off=off)]
+    asked = [f"contributions?position={n}&output={id}" for n, id in ((0, 0), (2, 9), (1, 700))]
+    asked += ["lens?position=0", "lens?position=2", "lens?position=999"]
+    for number in range(3):
+        paths = [f"/api/runs/{{{number}}}/{path}" for path in asked]
+        for path, one, two in both.ask(runs, *paths):
+            if one.status == 200:
+                compare(one.json, two.json, path)
+    assert any(one.status == 200 for _, one, _ in both.ask(runs, *paths)) == (
+        name in ("translate", "generate")
+    )
+
+
+PAIRS = {
+    "translate": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
+    "translate-lstm": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
+    "generate": ("The dog does not", "The cat does not", None),
+    "generate-rnn": ("The dog does not", "The cat does not", None),
+    "tag": ("She lives in Asia with Mary.", "She lives in Paris with Mary.", None),
+    "classify": ("The food was great.", "The food was terrible.", None),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_patching_equals_the_servers(both: Both, name: str) -> None:
+    text, other, target = PAIRS[name]
+    more = {} if target is None else {"target": target}
+    off = [key for key in OFF[name] if "forget" not in key and "input_gate" not in key]
+    runs = [both.run(name, text, **more), both.run(name, other, **more)]
+    runs.append(both.run(name, other, off=off, **more))
+    for corrupted in ("{1}", "{2}") if off else ("{1}",):
+        pair = f"clean={{0}}&corrupted={corrupted}"
+        both.compare(runs, f"/api/patching?{pair}")
+        ((_, outline, _),) = both.ask(runs, f"/api/patching?{pair}")
+        measure = {key: outline.json[key] for key in ("position", "output")}
+        fixed = f"{pair}&{urlencode(measure | {'against': (measure['output'] + 1) % 2})}"
+        both.compare(runs, *(f"/api/patching?{q}" for q in (fixed, f"{pair}&{urlencode(measure)}")))
+        for table in outline.json["tables"]:
+            for at in {table["points"][0], table["points"][-1]}:
+                both.compare(
+                    runs,
+                    f"/api/patching/row?{pair}&at={at}",
+                    f"/api/patching/row?{fixed}&at={at}&tokens=1:3",
+                    f"/api/patching/cell?{pair}&at={at}&token=1",
+                )
+
+
+def test_patching_a_part_that_is_off_equals_the_servers(both: Both) -> None:
+    text, other, target = PAIRS["translate"]
+    off = ["encoder.layers.0"]
+    runs = [both.run("translate", text, target=target)]
+    runs.append(both.run("translate", other, target=target, off=off))
+    at = "encoder.layers.0.feedforward_residual.branch"
+    both.compare(
+        runs,
+        f"/api/patching/row?clean={{0}}&corrupted={{1}}&at={at}",
+        f"/api/patching/cell?clean={{0}}&corrupted={{1}}&at={at}&token=2",
+    )
+
+
+@pytest.mark.parametrize("name", KEYS)
 def test_recorded_answers_are_the_servers(both: Both, name: str) -> None:
     m = KEYS[name]
     listed = json.loads(there(both.server, "GET", "/api/lessons").body)
@@ -263,6 +329,19 @@ def test_recorded_answers_are_the_servers(both: Both, name: str) -> None:
         assert one.status != 200 or one.body == two.body, path
 
 
+TYPED = ("", "The do", "Th", "the DOG zorp sleeps .", "Teh dgo sleps!", "a👩‍🔬 dog 12 don't,x;",
+         "Der Hund  schläft : gut", "Foood was gret but teh serviec;", "I've ² wrld'll", "zorp?",
+         "lives in Amercia and Jordn", "0.5 1", "x" * 300)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_help_with_typing_equals_the_servers(both: Both, name: str) -> None:
+    texts = [*TYPED, *TEXTS[name]]
+    carets = [(text, caret) for text in texts for caret in {0, 5, 6, len(text), 10**4}]
+    queries = [urlencode({"text": text, "caret": caret}) for text, caret in carets]
+    both.compare([], *(f"/api/model/{KEYS[name]}/words?{query}" for query in queries))
+
+
 WRONG = [
     "/api/runs/{0}/tensors?at=head.logit", "/api/runs/{0}/tensors?at=head.logits&index=99",
     "/api/runs/{0}/tensors", "/api/runs/{0}/steps?k=0", "/api/runs/{0}/steps?positions=3:2",
@@ -270,7 +349,11 @@ WRONG = [
     "/api/runs/{0}/heads?kind=own", "/api/runs/{0}/heads?layers=0:9",
     "/api/runs/{0}/decode?beam_size=0", "/api/runs/{0}/decode?beam_size=2&n_best=3",
     "/api/runs/{0}/draws?temperature=x", "/api/runs/{0}/effect?off=head",
-    "/api/runs/{0}/effect?off=encoder.layers.0@50", "/api/runs/nothing/steps", "/api/diff?a={0}",
+    "/api/runs/{0}/effect?off=encoder.layers.0@50", "/api/patching?clean={0}",
+    "/api/patching?clean={0}&corrupted={0}&position=99", "/api/patching?clean={0}&corrupted=x",
+    "/api/patching/row?clean={0}&corrupted={0}&at=encoder.layers.0.feedforward_residual.sum",
+    "/api/patching/cell?clean={0}&corrupted={0}&at=encoder.layers.0.feedforward.output&token=99",
+    "/api/runs/nothing/steps", "/api/diff?a={0}",
 ]  # fmt: skip
 
 
@@ -279,6 +362,10 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
     for path, one, _ in both.ask([run], *WRONG):
         assert one.status == 422, path
         assert one.json["error"], path
+    numbers = both.run("perceptron", TEXTS["perceptron"][0])
+    for _, one, two in both.ask([numbers], "/api/runs/{0}/steps?k=3"):
+        assert one.json == two.json
+        assert "one number" in one.json["error"]
     bodies = [{"text": " "}, {"text": "x" * 20_001}, {"text": "The", "off": ["no"]}, {"m": "z"}]
     for body in bodies:
         asked = json.dumps({"m": "a", "text": "The"} | body)
@@ -286,14 +373,13 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
         assert one.status == there(both.server, "POST", "/api/runs", asked).status == 422
 
 
-LACKING = ["saliency?position=0", "lens?position=0", "contributions?position=0&output=3",
-           "check/attention/1"]  # fmt: skip
+LACKING = ["saliency?position=0", "check/attention/1"]
 
 
 def test_what_the_page_cannot_compute_is_named(both: Both) -> None:
     run = both.run("translate", TEXTS["translate"][0])
     paths = [f"/api/runs/{run[0]['run']}/{path}" for path in LACKING]
-    paths += ["/api/patching?clean=x&corrupted=y", "/api/practice", "/api/plane/mlp?problem=xor"]
+    paths += ["/api/practice", "/api/plane/mlp?problem=xor"]
     found = both.here(*(("GET", path, "") for path in paths), ("POST", "/api/session", "{}"))
     for path, one in zip([*paths, "/api/session"], found, strict=True):
         assert one.status == 422, path
@@ -395,33 +481,74 @@ def test_a_typed_sentence_has_the_numbers_of_pytorch(own_page: Page, published: 
     own_page.inner.locator("#studio .sentence input").fill(text)
     own_page.inner.locator("#studio .sentence .read").click()
     assert drawn(own_page).startswith("lesson ")
-    reading, seen = demo("translate").trace(text), 0
-    for head in range(4):
-        pattern = reading["decoder.layers.1.cross_attention.pattern"][0, head]
-        walk(own_page, f"#/attention?text={text}&kind=cross&layer=1&head={head}")
-        own_page.inner.keyboard.press("t")
-        cells = own_page.inner.locator("#studio dialog .tablebox td.n")
-        cells.first.wait_for()
-        numbers = [float(cell.replace("−", "-")) for cell in cells.all_inner_texts()]
-        own_page.inner.keyboard.press("Escape")
-        assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
-        seen += len(numbers)
-    assert seen >= 200
+    assert sum(same_pattern(own_page, text, head) for head in range(4)) >= 200
+
+
+def same_pattern(page: Page, text: str, head: int) -> int:
+    """Compare the numbers of an attention pattern on the page with PyTorch's; returns how many."""
+    pattern = demo("translate").trace(text)["decoder.layers.1.cross_attention.pattern"][0, head]
+    walk(page, f"#/attention?text={text}&kind=cross&layer=1&head={head}")
+    page.inner.keyboard.press("t")
+    cells = page.inner.locator("#studio dialog .tablebox td.n")
+    cells.first.wait_for()
+    numbers = [float(cell.replace("−", "-")) for cell in cells.all_inner_texts()]
+    page.inner.keyboard.press("Escape")
+    assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
+    return len(numbers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_scrolls_sideways(own_page: Page, published: str, width: int) -> None:
-    own_page.inner.set_viewport_size({"width": width, "height": 740})
-    own_page.inner.goto(published)
-    drawn(own_page)
-    for view in ("lesson", "flow", "attention", "decode", "whatif", "train"):
-        walk(own_page, f"#/{view}")
-        wide = own_page.inner.evaluate(
-            f"[document.documentElement, {ROOT}.parentElement, {ROOT}]"
-            ".map(el => el.scrollWidth - el.clientWidth)"
-        )
-        assert max(wide) <= 0, view
+def test_a_saved_file_with_its_model_answers_other_texts(
+    own_page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_session, "SWITCHES", 1)
+    monkeypatch.setattr(terms, "CARRIED", 10)
+    monkeypatch.setattr(surveys, "TEXTS", 4)
+    library, saved = Library({"demo:translate": demo("translate")}), tmp_path / "saved.html"
+    models = {"a": browser_models.embedded(library, library.opened["a"])}
+    text, other = "The dog sleeps.", "The old woman sees the small cat."
+    saved.write_bytes(Handlers(library).saved(text, f"#/flow?text={text}", models=models))
+    own_page.inner.context.set_offline(True)
+    own_page.inner.goto(saved.as_uri())
+    key = drawn(own_page).removeprefix("flow ")
+    assert key == library.run("a", text).key  # recorded
+    told = own_page.inner.locator("#studio .told")
+    walk(own_page, f"#/whatif?text={text}&off=decoder.layers.1")  # not recorded
+    assert told.count() == 0
+    walk(own_page, f"#/flow?text={text}")
+    own_page.inner.evaluate(f"delete {ROOT}.dataset.ready")
+    own_page.inner.locator("#studio .sentence .rewrite").click()
+    own_page.inner.locator("#studio .sentence input").fill(other)
+    own_page.inner.keyboard.press("Enter")
+    assert drawn(own_page).removeprefix("flow ") != key
+    for view in ("decode", "whatif", "lesson", "data"):
+        walk(own_page, f"#/{view}?text={other}")
+        assert told.count() == 0, view
+    for shown in (text, other):
+        assert same_pattern(own_page, shown, 2) >= 20
+
+
+def test_all_shipped_models_run_in_the_browser() -> None:
+    for name in KEYS:
+        browser_models.check(Library({name: demo(name)}).opened["a"])
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *LINEAR])
+def test_models_that_the_browser_cannot_run_are_refused_by_name(
+    leaf: Page, local: str, tmp_path: Path, family: str
+) -> None:
+    """The check before a site is written refuses exactly the models that the page refuses."""
+    model(family).save(Files.own / family)
+    handlers = Handlers(Library({family: tl.load(Files.own / family)}))
+    refused = ask(leaf, local, "refusal", f"/own/{family}")
+    if not refused:
+        browser_models.check(handlers.library.opened["a"])
+        return
+    with pytest.raises(InputError, match=f"{family} does not run in the browser: ") as found:
+        site.write(handlers, tmp_path / "site")
+    reasons = re.findall(r"it has (\w+ = .*?);|of kind (\w+)", str(found.value))
+    assert any(word in refused for pair in reasons for word in pair if word), (refused, found.value)
+    assert not (tmp_path / "site").exists()
 
 
 # ---- the command ----

@@ -52,6 +52,10 @@ def explore(
         str | None,
         o.in_output(metavar="TEXT", help="Text for --save [default: an example]."),
     ] = None,
+    with_models: Annotated[
+        bool,
+        o.in_output(help="Include the models in the --save file, so that it answers other texts."),
+    ] = False,
     site: Annotated[
         Path | None,
         o.in_output(metavar="FOLDER", help="Write a web site that runs the models in the browser."),
@@ -83,6 +87,8 @@ def explore(
     models = models or [shipped_models.find(name) for name in shipped_models.names()]
     if text is not None and save is None:
         raise InputError("--text needs --save; on the page, type the text yourself")
+    if with_models and save is None:
+        raise InputError("--with-models needs --save; a site always contains its models")
     if len(models) > 8:
         raise InputError(f"got {len(models)} models; the page shows at most 8")
     o.check_device(device)
@@ -92,7 +98,7 @@ def explore(
                 f"{folder}: no such folder; give a run or model folder, or another tool's model"
             )
     if save is not None:
-        return _save(models, save, text, device)
+        return _save(models, save, text, device, with_models)
     if site is not None:
         return _write_site(models, site, device)
     serving = server()
@@ -155,19 +161,27 @@ def _handlers(
     return Handlers(library, followed_runs(models, opened), own)
 
 
-def _save(models: list[Path], file: Path, text: str | None, device: str) -> None:
+def _save(models: list[Path], file: Path, text: str | None, device: str, with_models: bool) -> None:
     gc.disable()  # imports leave no garbage, but collecting them would take half a second
     import translucid.studio.handlers  # noqa: F401
 
     gc.freeze()
     gc.enable()
     query = "" if text is None else "?" + urlencode({"text": text})
-    content = _handlers(models, device, text=text).saved(text, f"#/flow{query}")
+    handlers, parts = _handlers(models, device, text=text), None
+    if with_models:
+        from translucid.studio.browser_models import embedded
+
+        opened = handlers.library.opened
+        parts = {key: embedded(handlers.library, model) for key, model in opened.items()}
+    content = handlers.saved(text, f"#/flow{query}", models=parts)
     try:
         file.write_bytes(content)
     except OSError as error:
         raise InputError(f"--save {file}: {error.strerror or error}") from error
-    typer.echo(f"saved: {file} ({len(content) / 1e6:.1f} MB)")
+    size = sum(len(data) for part in (parts or {}).values() for data in part["files"].values())
+    of_models = f", {size / 1e6:.1f} MB of it models" if parts else ""
+    typer.echo(f"saved: {file} ({len(content) / 1e6:.1f} MB{of_models})")
 
 
 def _write_site(models: list[Path], folder: Path, device: str) -> None:

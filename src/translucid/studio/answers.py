@@ -17,7 +17,7 @@ from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig, shape
 from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
-from translucid.models.base import DecoderModel
+from translucid.models.base import AutoregressiveNetwork, DecoderModel
 from translucid.parts.activations import as_log_probs
 from translucid.parts.cache import DecoderState, KVCache
 from translucid.see.difference import STREAM, TraceDifference, depth, difference
@@ -36,6 +36,8 @@ MOST_LIKELY = 2**14  # maximum tokens in one answer, over all positions
 def steps(run: Run, positions: range | None, k: int) -> dict[str, Any]:
     """The likeliest tokens, tags or labels at each position. positions: None for all."""
     at = run.output_point
+    if run[at].dim() < 2:
+        raise InputError(f"{at} is one number, so there are no likeliest outputs to list")
     logits = _rows(run[at])
     before: list[int | None] = [*run.example.target_ids] or [None] * len(logits)
     some = _chosen(positions, len(logits), k)
@@ -292,7 +294,10 @@ def allowed_at(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Log-probabilities at each step of a text, with constraints and without."""
     network = run.opened.model.network
-    along = read_along(run, text.tokens, [run.output_point])
+    if _masks_changed(run):
+        along = _read_step_by_step(run, text.tokens)
+    else:
+        along = read_along(run, text.tokens, [run.output_point])
     first = along.first
     config = run.opened.model.generation_config(repetition_penalty=repetition_penalty)
     named = WordConstraints().token_constraints(
@@ -372,6 +377,27 @@ def read_along(run: Run, tokens: list[int], keep: list[str]) -> Along:
     # Queries are the second-to-last axis of every requested point.
     points = {name: trace[name][..., first:, :] for name in keep}
     return Along(points, read, first)
+
+
+def _read_step_by_step(run: Run, tokens: list[int]) -> Along:
+    """The outputs along a continuation, as generation computes them: when a token is read, later
+    tokens do not exist, even if no mask hides them."""
+    network, example = run.opened.model.network, run.example
+    assert isinstance(network, AutoregressiveNetwork)
+    assert example.target is not None
+    inputs = example.inputs_for(network)
+    prefix = inputs[example.target.name][0].tolist()
+    source = None
+    if example.source:
+        prefix, source = prefix[:1], GenerationInputs.of(inputs["source"])
+    read, first, trace = [*prefix, *tokens], len(prefix) - 1, Trace([], edit=run.edit)
+    with torch.no_grad():
+        state, _ = begin(network, [prefix], source, steps=len(tokens) + 1, trace=trace)
+        rows = [
+            network.step(torch.tensor([[token]], device=network.device), state, trace=trace)
+            for token in read[first:]
+        ]
+    return Along({run.output_point: torch.cat(rows, 1)}, read, first)
 
 
 def _masks_changed(run: Run) -> bool:

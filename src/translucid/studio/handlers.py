@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -353,14 +354,22 @@ class Handlers:
         recorded = saved_session.recording(self.library, ask, questions)
         return Reply(saved_session.page(recorded, address), HTML)
 
-    def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
-        """Save all views of one text in one file."""
+    def saved(
+        self,
+        text: str | None,
+        address: str,
+        budget: int = saved_session.BUDGET,
+        models: dict[str, Any] | None = None,
+    ) -> bytes:
+        """Save all views of one text in one file. models: the models to include, as
+        `browser_models.embedded` returns them."""
         self.surveys = Surveys(SAVED)
         ask = cache(saved_session.to_the_end(self.recorded))
         questions = saved_session.everything(ask, text, self.library.prefetch)
-        return saved_session.page(
-            saved_session.recording(self.library, ask, questions, budget), address
-        )
+        if models:
+            questions = chain(saved_session.outlines(ask), questions)
+        recorded = saved_session.recording(self.library, ask, questions, budget)
+        return saved_session.page(recorded | ({"models": models} if models else {}), address)
 
     def recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:
         reply = self.ask(question.method, question.path, question.body.encode())

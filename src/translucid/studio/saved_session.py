@@ -103,7 +103,7 @@ def _whole(run: Run) -> bytes:
 def page(recorded: dict[str, Any], address: str) -> bytes:
     """The HTML file. Data is embedded as JSON without `<`, and the content security policy allows
     only this page's script."""
-    script = bundle("recorded.js") + (
+    script = bundle("saved_models.js" if "models" in recorded else "recorded.js") + (
         "studio.open(document.getElementById('studio'),"
         " JSON.parse(document.getElementById('recorded').textContent));\n"
     )
@@ -283,6 +283,13 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
     yield (listed := Question("GET", "/api/lessons"))
     for lesson in answer(listed):
         yield Question("GET", f"/api/runs/{run}/lesson/{lesson['id']}")
+
+
+def outlines(ask: Ask) -> Iterator[Question]:
+    """Yield the requests for the lessons without a text."""
+    listed = Question("GET", "/api/lessons")
+    for lesson in json.loads(ask(listed)[2]):
+        yield Question("GET", f"/api/lessons/{lesson['id']}")
 
 
 def training(m: str, ask: Ask) -> Iterator[Question]:

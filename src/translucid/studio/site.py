@@ -13,12 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.errors import InputError
+from translucid.studio import browser_models
 from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import known_words
 from translucid.studio.page_bundle import STATIC, bundle
-from translucid.studio.page_model import PageModel, as_opened
-from translucid.studio.saved_session import Question, document, recording, to_the_end, training
-from translucid.tasks.model_folder import CONFIG, WEIGHTS, place
+from translucid.studio.page_model import PageModel
+from translucid.studio.saved_session import (
+    Question,
+    document,
+    outlines,
+    recording,
+    to_the_end,
+    training,
+)
 
 START = "start"
 
@@ -28,6 +35,8 @@ def write(handlers: Handlers, folder: Path) -> int:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; choose a new folder")
     opened = handlers.library.opened
+    for model in opened.values():
+        browser_models.check(model)
     (folder / "answers").mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(_index(), "utf-8")
     (folder / "studio.js").write_text(
@@ -36,12 +45,17 @@ def write(handlers: Handlers, folder: Path) -> int:
     shutil.copyfile(STATIC / "mark.svg", folder / "mark.svg")
     files = _recorded(handlers)
     for key, model in opened.items():
-        _copy(model, folder / "models" / key)
-        files[f"texts-{key}"] = [as_opened(model, text) for text in known_words(model).texts]
+        for name, content in browser_models.files(model).items():
+            file = folder / "models" / key / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        files[f"texts-{key}"] = known_words(model).texts
         files[f"lessons-{key}"] = _lessons(handlers, model)
     start = files.pop(START) | {
         "files": sorted(files),
-        "models": {key: _facts(handlers, model) for key, model in opened.items()},
+        "models": {
+            key: browser_models.facts(handlers.library, model) for key, model in opened.items()
+        },
     }
     for name, content in {START: start, **files}.items():
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -82,8 +96,7 @@ def _questions(handlers: Handlers) -> Iterator[Question]:
     opened = handlers.library.opened
     for path in ("models", "catalogue", "lessons"):
         yield Question("GET", f"/api/{path}")
-    for listed in json.loads(handlers.ask("GET", "/api/lessons").body):
-        yield Question("GET", f"/api/lessons/{listed['id']}")
+    yield from outlines(handlers.recorded)
     for m in opened:
         yield Question("GET", f"/api/model/{m}")
         yield Question("GET", f"/api/model/{m}/hardest")
@@ -120,22 +133,3 @@ def _lessons(handlers: Handlers, model: PageModel) -> dict[str, dict[str, Any]]:
         }
         for text, run in runs.items()
     }
-
-
-def _facts(handlers: Handlers, model: PageModel) -> dict[str, Any]:
-    """Facts about the points of a model, which are the same for every text."""
-    run = handlers.library.run(model.key, _texts(handlers, model)[0])
-    return {"folder": model.key, "output": run.output_point, "points": model.points(run.shapes)}
-
-
-def _copy(model: PageModel, folder: Path) -> None:
-    """Copy the files of a model that the page reads."""
-    if model.model.folder is None:
-        raise InputError(f"{model.name}: a site needs models in folders; save this model first")
-    source = place(model.model.folder)
-    folder.mkdir(parents=True)
-    for name in (CONFIG, WEIGHTS):
-        shutil.copyfile(source / name, folder / name)
-    for file in source.glob("*/tokenizer*.json"):
-        (folder / file.parent.name).mkdir(exist_ok=True)
-        shutil.copyfile(file, folder / file.parent.name / file.name)

@@ -6,7 +6,7 @@ import { fill } from './embedded.js';
 
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 /** @type {(text: string) => Uint8Array<ArrayBuffer>} */
-const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+export const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 /** @type {(value: unknown) => unknown} */
 const sorted = value =>
   value && typeof value === 'object' && !Array.isArray(value)

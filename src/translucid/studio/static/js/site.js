@@ -2,7 +2,7 @@
 // the rest. studio/site.py writes the files.
 import { fill } from './embedded.js';
 import { openModel } from './local/model.js';
-import { json, local } from './local/routes.js';
+import { json, local, once, opened } from './local/routes.js';
 import { recorded } from './recorded.js';
 
 /** @type {(file: string) => Promise<any>} */
@@ -10,18 +10,6 @@ async function read(file) {
   const answer = await fetch(file).catch(() => null);
   if (!answer?.ok) throw new Error(`${file} could not be loaded; check the connection and try again`);
   return answer.json();
-}
-// A function whose results are kept, unless they fail.
-/** @type {<T>(act: (key: string) => Promise<T>) => (key: string) => Promise<T>} */
-function once(act) {
-  /** @type {Map<string, Promise<any>>} */
-  const kept = new Map();
-  return key => {
-    const found = kept.get(key) ?? act(key);
-    found.catch(() => kept.delete(key));
-    kept.set(key, found);
-    return found;
-  };
 }
 
 /** @type {() => AskServer} */
@@ -32,11 +20,7 @@ export function site() {
   const start = () => file('start');
   const open = once(async m => {
     const { models, answers } = await start();
-    const found = models[m];
-    if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
-    const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/model/${m}`));
-    const points = new Map(found.points.map(point => [point.at, point]));
-    return { about: JSON.parse(text), output: found.output, points, model: await openModel(`models/${found.folder}`) };
+    return opened(answers, models, m, () => openModel(`models/${m}`));
   });
   // Files by model; a model may have none.
   /** @type {(kind: string, otherwise: any) => (m: string) => Promise<any>} */

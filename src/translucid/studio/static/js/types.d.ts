@@ -1108,6 +1108,10 @@ interface SavedSession {
   points: Record<string, string>;
   address: string;
 }
+// A session with its models: their files by name, the weights in base 64, and example texts.
+interface SavedWithModels extends SavedSession {
+  models: Record<string, LocalFacts & { files: Record<string, string>; texts: string[] }>;
+}
 // A message of Python to a widget: the answer to a request, whose bytes are in a buffer.
 interface WidgetReply {
   of: string; // the widget
@@ -1546,6 +1550,16 @@ interface AboutModel {
   tokenizers: Record<string, string>; // fingerprints
   [key: string]: unknown;
 }
+interface WordPlace {
+  word: string;
+  from: number; // in UTF-16 units
+  to: number;
+}
+// The words of a model's texts, the most frequent first, and the pairs of words that follow each other.
+interface KnownWords {
+  words: string[];
+  pairs: string[][];
+}
 interface TokenPlace {
   id: number;
   from: number; // in UTF-16 units
@@ -1566,23 +1580,36 @@ interface OpenedLocally {
   output: string; // the point with the outputs
   points: Map<string, Point>; // the facts of each point; their shapes are those of another run
 }
+// The output that patching measures; missing keys are chosen automatically.
+interface Measure {
+  position?: number;
+  output?: number;
+  against?: number;
+}
 interface LocalSite {
   open(m: string): Promise<OpenedLocally>;
   lessonsOf(m: string): Promise<Record<string, Record<string, Lesson>>>; // by text and lesson
   textsOf(m: string): Promise<string[]>;
   outline(lesson: string): Promise<Lesson>;
+  asked?: Map<string, Question>;
+}
+// What the page knows about a local model beside its description.
+interface LocalFacts {
+  output: string;
+  points: Point[];
 }
 // answers/start.json, by studio/site.py
 interface SiteStart {
   answers: SavedAnswer[];
   files: string[]; // the names of the other files
-  models: Record<string, { folder: string; output: string; points: Point[] }>;
+  models: Record<string, LocalFacts>;
 }
 // A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
 interface Scope {
   (name: string, value: Tensor): Tensor;
   at(part: string): Scope;
   step(position: number): Scope;
+  replay(other: import('./local/trace.js').Trace): boolean;
 }
 interface TracePattern {
   glob: string;
@@ -1683,7 +1710,15 @@ type DecoderOf = (
   options: { vocab: number; shared?: Embedding },
 ) => Decoder;
 type ModelInputs = Record<string, number[]>; // ids; source and target; x
+// What reads the logits from the residual stream of a Transformer.
+interface Readout {
+  side: string; // the stack: encoder or decoder
+  table: Tensor; // a row for each output
+  bias: Tensor | null;
+  weights: ModelWeights; // of the whole model
+}
 interface Network {
+  readout?: Readout;
   run(inputs: ModelInputs, trace: Scope): void;
   start?(source: number[], trace: Scope): DecoderState;
   step?(ids: number[], state: DecoderState, trace: Scope): { logits: Tensor; state: DecoderState };

@@ -34,6 +34,8 @@ function likeliest(run, logits, k) {
 // The likeliest tokens, tags or labels at each position; positions: null for all.
 /** @type {(run: LocalRun, positions: number[] | null, k: number) => Steps} */
 export function steps(run, positions, k) {
+  if (run.logits.shape.length < 2)
+    throw new Error(`${run.opened.output} is one number, so there are no likeliest outputs to list`);
   const rows = run.rows(run.logits);
   const some = chosen(positions, rows.length, k);
   return { at: run.opened.output, steps: some.map(n => ({ n, ...likeliest(run, rows[n], k) })) };
@@ -94,11 +96,14 @@ function apart(run, one, two) {
   if (run.opened.about.outputs === 'values')
     return { gap: Array.from(a[0]).reduce((sum, value, i) => sum + Math.abs(value - b[0][i]), 0) / a[0].length };
   return {
-    variation: a.map((row, n) => {
-      const [p, q] = [softmaxOf(row), softmaxOf(b[n])];
-      return p.reduce((sum, share, i) => sum + Math.abs(share - q[i]), 0) / 2;
-    }),
+    variation: a.map((row, n) => variationAt(row, b[n])),
   };
+}
+// The total variation distance between two distributions.
+/** @type {(one: Values, two: Values) => number} */
+export function variationAt(one, two) {
+  const [p, q] = [softmaxOf(one), softmaxOf(two)];
+  return p.reduce((sum, share, i) => sum + Math.abs(share - q[i]), 0) / 2;
 }
 // How switching parts off changes the outputs.
 /** @type {(run: LocalRun, off: string[]) => Effect} */
@@ -113,13 +118,13 @@ export function effect(run, off) {
   };
 }
 // The likeliest answer at each position, and its probability.
-/** @type {(run: LocalRun) => Said[]} */
-function says(run) {
+/** @type {(run: LocalRun, logits?: Tensor) => Said[]} */
+export function says(run, logits = run.logits) {
   if (run.opened.about.outputs === 'values')
-    return /** @type {number[]} */ (run.answer())
+    return /** @type {number[]} */ (run.answer(logits))
       .slice(0, MANY)
       .map(value => ({ word: String(Number(value.toPrecision(4))), probability: null }));
-  return run.rows(run.logits).map(row => {
+  return run.rows(logits).map(row => {
     const [best] = top(row, 1);
     return { word: run.name(best), probability: softmaxOf(row)[best] };
   });

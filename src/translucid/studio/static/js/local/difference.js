@@ -2,10 +2,11 @@
 // see/difference.py.
 import { sizeOf } from './tensor.js';
 
-const ROUNDING = 1e-6; // relative difference that can be due to the order of additions
+export const ROUNDING = 1e-6; // relative difference that can be due to the order of additions
 const SHOWN = 64; // tokens
 // The values passed between layers: embeddings, then the residual stream or recurrent states.
-const STREAM = /(embedding\.lookup|_residual\.sum|final_norm\.output|\.rnn\.hidden|\.lstm\.hidden|alignment\.output)$/;
+export const STREAM =
+  /(embedding\.lookup|_residual\.sum|final_norm\.output|\.rnn\.hidden|\.lstm\.hidden|alignment\.output)$/;
 /** @type {Record<string, string>} */
 const OUTSIDE_LAYERS = {
   'embedding.lookup': 'embedding',
@@ -20,12 +21,15 @@ export function depth(name) {
   const [, layer, what] = /^layers\.(\d+)\.(.*)/.exec(rest) ?? [];
   if (layer === undefined) return OUTSIDE_LAYERS[rest] ?? rest;
   const [, block] = /^(.*)_residual\.sum$/.exec(what) ?? [];
-  if (!block) return `layer ${layer}, ${what.replaceAll('.', ' ')}`;
-  return `layer ${layer}, after ${block.replaceAll('_', '-').replace('feedforward', 'feed-forward')}`;
+  /** @type {(text: string) => string} */
+  const inWords = text => text.replaceAll('_', '-').replace('feedforward', 'feed-forward');
+  if (block) return `layer ${layer}, after ${inWords(block)}`;
+  const output = /(attention|feedforward)\.output$/.test(what);
+  return `layer ${layer}, ${(output ? inWords(what) : what).replaceAll('.', ' ')}`;
 }
 // The axis of a point along the tokens, without the axis of the batch.
 /** @type {(point: Point) => number} */
-const along = ({ axes }) => axes.findIndex(axis => axis === 'length' || axis === 'queries');
+export const along = ({ axes }) => axes.findIndex(axis => axis === 'length' || axis === 'queries');
 
 // ‖a - b‖ / ‖a‖ of each token's vector; 0 where both are equal.
 /** @type {(a: Tensor, b: Tensor, axis: number) => number[]} */
@@ -55,30 +59,38 @@ function labels(run, name, axis) {
 }
 // The token at each position of a point; where the texts differ, both tokens.
 /** @type {(a: LocalRun, b: LocalRun, name: string) => string[]} */
-function tokensAlong(a, b, name) {
+export function tokensAlong(a, b, name) {
   const point = a.point(name);
   const axis = along(point);
   const [one, two] = [a, b].map(run => labels(run, name, point.axes[axis]));
   return one.map((word, i) => (word === two[i] ? word : `${word} | ${two[i]}`));
 }
 
-/** @type {(a: LocalRun, b: LocalRun) => Pick<Difference, 'first' | 'ripple'>} */
-export function ripple(a, b) {
-  const names = a.trace
-    .names()
-    .filter(name => b.trace.met.has(name) && a.get(name).shape.join() === b.get(name).shape.join());
-  const first = names.find(name => !(moved(a.get(name), b.get(name), -1)[0] <= ROUNDING));
-  const shown = names.filter(name => STREAM.test(name) && along(a.point(name)) >= 0);
-  /** @type {Map<string, string[]>} the points by the text that they belong to */
-  const sides = new Map();
+// The points that have the same shape in both runs.
+/** @type {(a: LocalRun, b: LocalRun) => string[]} */
+const comparable = (a, b) =>
+  a.trace.names().filter(name => b.trace.met.has(name) && a.get(name).shape.join() === b.get(name).shape.join());
+// The points with a vector for each token, grouped by the text that they belong to.
+/** @type {(a: LocalRun, b: LocalRun, pattern: RegExp) => string[][]} */
+export function sides(a, b, pattern) {
+  const shown = comparable(a, b).filter(name => pattern.test(name) && along(a.point(name)) >= 0);
+  /** @type {Map<string, string[]>} */
+  const found = new Map();
   for (const encoder of [true, false])
     for (const name of shown.filter(each => each.split('.').includes('encoder') === encoder)) {
       const key = `${encoder} ${a.get(name).shape[1 + along(a.point(name))]}`;
-      sides.set(key, [...(sides.get(key) ?? []), name]);
+      found.set(key, [...(found.get(key) ?? []), name]);
     }
+  return [...found.values()];
+}
+
+/** @type {(a: LocalRun, b: LocalRun) => Pick<Difference, 'first' | 'ripple'>} */
+export function ripple(a, b) {
+  const names = comparable(a, b);
+  const first = names.find(name => !(moved(a.get(name), b.get(name), -1)[0] <= ROUNDING));
   return {
     first: first ?? null,
-    ripple: [...sides.values()].map(points => ({
+    ripple: sides(a, b, STREAM).map(points => ({
       side: points[0].split('.')[0],
       depths: points.map(depth),
       words: tokensAlong(a, b, points[0]).slice(0, SHOWN),

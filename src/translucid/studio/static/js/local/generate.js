@@ -40,6 +40,15 @@ export function writing(model, text, { max_length: given, edit = {} }) {
 /** @type {(writing: Writing, tokens: number[]) => string} */
 export const written = ({ tokenizer, prefix }, tokens) => tokenizer.decode([...prefix, ...tokens]);
 
+/** @type {(writing: Writing, found: BeamText) => string} */
+const textOf = (started, { tokens, finished }) => written(started, tokens.slice(0, tokens.length - Number(finished)));
+/** @type {(model: LocalModel, writing: Writing, given: { beam_size: number; n_best: number; begin?: number[] }) =>
+ *  SearchSettings} */
+const settingsOf = ({ about }, { inputs, most }, given) => ({
+  ...{ begin: [], ...given, most },
+  alpha: inputs.source ? (about.decoding.alpha ?? 1) : 1,
+});
+
 // A beam search and its tree, as answers.decode in the studio's server. begin: the tokens at the beginning.
 /** @type {(model: LocalModel, text: string, options?: SearchOptions) => Decoded} */
 export function decode(model, text, { beam_size = 4, n_best = Math.min(beam_size, 4), begin = [], ...more } = {}) {
@@ -48,25 +57,27 @@ export function decode(model, text, { beam_size = 4, n_best = Math.min(beam_size
       `beam_size must be between 1 and ${MOST_BEAMS} and n_best at most beam_size, not ${beam_size} and ${n_best}`,
     );
   const started = writing(model, text, more);
-  const { tokenizer, inputs, most, trace } = started;
+  const { tokenizer, inputs, trace } = started;
   tokenizer.check(begin);
   if (inputs.source?.length === 1) throw new Error('the text is empty, so there is nothing to search for');
-  const alpha = inputs.source ? (model.about.decoding.alpha ?? 1) : 1;
-  const settings = { beam_size, n_best, alpha, most, begin };
+  const settings = settingsOf(model, started, { beam_size, n_best, begin });
   const tree = new SearchTree(settings, tokenizer);
   const texts = search(started, settings, round => tree.watch(round));
   trace.check();
   return {
     source: text,
-    texts: texts.map(({ tokens, logProbs, ranking, finished }) => ({
-      text: written(started, tokens.slice(0, tokens.length - Number(finished))),
-      pieces: tokenizer.pieces(tokens),
-      score: ranking,
-      log_probability: logProbs.reduce((sum, each) => sum + each, 0),
-      token_log_probs: logProbs,
-      finished,
+    texts: texts.map(found => ({
+      text: textOf(started, found),
+      pieces: tokenizer.pieces(found.tokens),
+      score: found.ranking,
+      log_probability: found.logProbs.reduce((sum, each) => sum + each, 0),
+      token_log_probs: found.logProbs,
+      finished: found.finished,
     })),
-    tree: { search: { beam_size, n_best, alpha }, least: 0, most, rounds: tree.rounds, nodes: tree.nodes },
+    tree: {
+      search: { beam_size, n_best, alpha: settings.alpha },
+      ...{ least: 0, most: settings.most, rounds: tree.rounds, nodes: tree.nodes },
+    },
   };
 }
 // A model's own translation of a text, which a run of a translation model reads as its target; null for other tasks.
@@ -74,5 +85,8 @@ export function decode(model, text, { beam_size = 4, n_best = Math.min(beam_size
 export function ownTarget(model, text) {
   if (model.about.task !== 'translate') return null;
   if (model.example(text).inputs.source.length === 1) return '';
-  return decode(model, text, { beam_size: model.about.decoding.beam_size, n_best: 1 }).texts[0].text;
+  const { beam_size = 4 } = model.about.decoding;
+  const started = writing(model, text, {});
+  const [best] = search(started, settingsOf(model, started, { beam_size, n_best: 1 }), () => {});
+  return textOf(started, best);
 }

@@ -46,6 +46,7 @@ const plus = (sum, value) => sum + value;
 /** @type {(x: Tensor) => Tensor} */
 const meanOf = x => map(reduce(x, plus, 0), sum => sum / x.width);
 
+export const EPSILON = 1e-5; // of norms
 // (x - mean) / sqrt(variance + eps) * gain + shift, over the features of each token.
 /** @type {(weights: ModelWeights, d: number, eps: number) => Layer} */
 export function layerNorm(weights, d, eps) {

@@ -124,11 +124,12 @@ function check(config) {
 
 // ---- heads
 
-/** @type {(weights: ModelWeights, config: ModelConfig, vocab: number, body: Decoder) => Layer} */
+/** @type {(weights: ModelWeights, config: ModelConfig, vocab: number, body: Decoder) =>
+ *  { table: Tensor; bias: Tensor | null; forward: Layer }} */
 function languageHead(weights, config, vocab, { embed, width }) {
   const bias = config.head_bias ? weights.get('linear.bias', [vocab]) : null;
   const table = config.tied ? embed.table : weights.get('linear.weight', [vocab, width]);
-  return (x, trace) => trace('logits', timesTransposed(x, table, bias));
+  return { table, bias, forward: (x, trace) => trace('logits', timesTransposed(x, table, bias)) };
 }
 /** @type {(weights: ModelWeights, config: ModelConfig, width: number) => (encoded: Encoded, trace: Scope) => Tensor} */
 function labelHead(weights, config, width) {
@@ -194,24 +195,40 @@ function sequence(weights, config) {
   const encoder = config.shape === 'decoder' ? null : encoderOf(weights.at('encoder'), config);
   if (config.shape === 'encoder' && encoder) {
     const head = labelHead(weights.at('head'), config, encoder.width);
-    return { run: ({ ids }, trace) => void head(encoder.read(ids, trace.at('encoder')), trace.at('head')) };
+    const table = () => weights.at('head.linear').get('weight', [config.outputs, encoder.width]);
+    const bias = () => weights.at('head.linear').get('bias', [config.outputs]);
+    const reads = config.kind === 'transformer' && config.head === 'tag';
+    return {
+      readout: reads ? { side: 'encoder', table: table(), bias: bias(), weights } : undefined,
+      run: ({ ids }, trace) => void head(encoder.read(ids, trace.at('encoder')), trace.at('head')),
+    };
   }
   if (config.head !== 'language') throw new Error(`a decoder with head = '${config.head}' does not run in the page`);
   const vocab = config.target_vocab ?? config.vocab;
   const shared = config.target_vocab ? undefined : encoder?.embed;
   const decoder = decoderOf(weights.at('decoder'), config, { vocab, shared });
   const head = languageHead(weights.at('head'), config, vocab, decoder);
+  // The encoder's newest output: a search and several runs read the same source.
+  let newest = { source: '', values: new Trace(), encoded: /** @type {Encoded | null} */ (null) };
+  /** @type {(source: number[], trace: Scope) => Encoded | null} */
+  function encode(source, trace) {
+    if (!encoder) return null;
+    if (newest.source !== source.join()) {
+      const values = new Trace();
+      newest = { source: source.join(), values, encoded: encoder.read(source, values.scope('encoder.')) };
+    }
+    return trace.replay(newest.values) ? newest.encoded : encoder.read(source, trace.at('encoder'));
+  }
   /** @type {Network['start']} */
-  const start = (source, trace) => {
-    const encoded = encoder ? encoder.read(source, trace.at('encoder')) : null;
-    return decoder.start(encoded, trace.at('decoder'));
-  };
+  const start = (source, trace) => decoder.start(encode(source, trace), trace.at('decoder'));
   /** @type {Network['step']} */
   const step = (ids, state, trace) => {
     const read = decoder.read(ids, state, trace.at('decoder'));
-    return { logits: head(read.outputs, trace.at('head')), state: read.state };
+    return { logits: head.forward(read.outputs, trace.at('head')), state: read.state };
   };
+  const { table, bias } = head;
   return {
+    readout: config.kind === 'transformer' ? { side: 'decoder', table, bias, weights } : undefined,
     start,
     step,
     run: ({ ids, source, target }, trace) => void step(target ?? ids, start(source, trace), trace),
@@ -257,13 +274,14 @@ async function fetched(address) {
   if (!answer.ok) throw new Error(`${address}: ${answer.status} ${answer.statusText}`);
   return answer;
 }
-/** @type {(address: string) => Promise<any>} */
-const json = async address => (await fetched(address)).json();
-/** @type {(folder: string) => Promise<LocalModel>} */
-export async function openModel(folder) {
+// load: gets a file of the folder.
+/** @type {(folder: string, load?: (path: string) => Promise<Response>) => Promise<LocalModel>} */
+export async function openModel(folder, load = fetched) {
+  /** @type {(path: string) => Promise<any>} */
+  const json = async path => (await load(path)).json();
   const [about, weights] = await Promise.all([
     json(`${folder}/config.json`),
-    fetched(`${folder}/model.safetensors`).then(answer => answer.arrayBuffer()),
+    load(`${folder}/model.safetensors`).then(answer => answer.arrayBuffer()),
   ]);
   const named = Object.keys(about.tokenizers).map(async name => {
     const [all, meta] = await Promise.all(['', '_meta'].map(end => json(`${folder}/${name}/tokenizer${end}.json`)));

@@ -41,9 +41,10 @@ function layer(weights, { cell, inputs, hidden, bidirectional }, n, backward) {
   return (x, first, trace) => {
     let state = first ?? { hidden: new Tensor([1, hidden]) };
     const outputs = Array.from({ length: x.rows }, () => state.hidden);
+    const sums = timesTransposed(x, w, b);
     for (let i = 0; i < x.rows; i++) {
       const t = backward ? x.rows - 1 - i : i;
-      const total = add(timesTransposed(position(x, t), w, b), timesTransposed(state.hidden, u, b2));
+      const total = add(position(sums, t), timesTransposed(state.hidden, u, b2));
       state = step(total, state, trace.step(t));
       outputs[t] = state.hidden;
     }

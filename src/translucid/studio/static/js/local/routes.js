@@ -1,11 +1,14 @@
 // The answers of the studio's server, computed in the page by models that run in it. `ask` has the same paths, keys and
 // numbers as studio/handlers.py; tests/studio/test_site.py compares them.
 import { compare, effect, steps, stepsAlong } from './answers.js';
+import { contributions, lens } from './credit.js';
 import { ripple } from './difference.js';
 import { decode } from './generate.js';
-import { LocalRun, keyOf } from './run.js';
+import { patchCell, patchOutline, patchRow } from './patching.js';
+import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { draws } from './sample.js';
 import { heads, tensors, terms } from './tables.js';
+import { asOpened, inputHelp, knownWords } from './words.js';
 
 const KEPT = 12; // runs in memory
 const INSTALLED = 'this needs the installed program: translucid explore';
@@ -26,6 +29,8 @@ function whole(given, name, least, most, otherwise) {
 }
 /** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
 const wholeIfGiven = (given, name, least, most) => (given.has(name) ? whole(given, name, least, most) : undefined);
+/** @type {(given: URLSearchParams, name: string) => number} */
+const placeOf = (given, name) => whole(given, name, 0, 10 ** 7);
 /** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
 function fraction(given, name, least, most) {
   const text = given.get(name);
@@ -86,6 +91,8 @@ const OF_RUN = {
   decode: decodeOf,
   draws: drawsOf,
   terms,
+  contributions: (run, given) => contributions(run, placeOf(given, 'position'), placeOf(given, 'output')),
+  lens: (run, given) => lens(run, placeOf(given, 'position')),
   effect: (run, given) => effect(run, given.getAll('off')),
 };
 /** @type {Record<string, (run: LocalRun, given: URLSearchParams) => Bytes | Promise<ArrayBuffer>>} */
@@ -94,18 +101,30 @@ const FRAMES_OF_RUN = {
   heads: (run, given) =>
     heads(run, given.get('kind') ?? 'encoder', whole(given, 'pool', 4, 512, 48), span(given, 'layers')),
 };
+// Activation patching: GET /api/patching...
+/** @type {(given: URLSearchParams) => Measure} */
+const measureIn = given =>
+  Object.fromEntries(
+    ['position', 'output', 'against'].flatMap(name =>
+      given.has(name) ? [[name, whole(given, name, 0, 10 ** 7)]] : [],
+    ),
+  );
+/** @type {Record<string, (clean: LocalRun, corrupted: LocalRun, given: URLSearchParams) => object>} */
+const PATCHING = {
+  '': (clean, corrupted, given) => patchOutline(clean, corrupted, measureIn(given)),
+  '/row': (clean, corrupted, given) =>
+    patchRow(clean, corrupted, measureIn(given), given.get('at') ?? '', span(given, 'tokens')),
+  '/cell': (clean, corrupted, given) =>
+    patchCell(clean, corrupted, measureIn(given), given.get('at') ?? '', whole(given, 'token', 0, 10 ** 7)),
+};
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
-  contributions: 'The contributions of parts',
-  lens: 'The logit lens',
   saliency: 'Saliency',
   check: 'A check of your task',
-  patching: 'Activation patching',
   unit: 'A survey of a unit',
   labels: 'Labels of units',
   hardest: 'A survey of texts',
-  words: 'Help with typing',
   session: 'Saving the session',
   practice: 'This exercise',
   text: 'Another example',
@@ -132,13 +151,48 @@ const withoutText = lesson => ({
   })),
 });
 
-// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson.
+// A function whose results are kept, unless they fail.
+/** @type {<T>(act: (key: string) => Promise<T>) => (key: string) => Promise<T>} */
+export function once(act) {
+  /** @type {Map<string, Promise<any>>} */
+  const kept = new Map();
+  return key => {
+    const found = kept.get(key) ?? act(key);
+    found.catch(() => kept.delete(key));
+    kept.set(key, found);
+    return found;
+  };
+}
+// A model with its description, which is among the recorded answers.
+/** @type {(answers: SavedAnswer[], models: Record<string, LocalFacts>, m: string, load: () => Promise<LocalModel>) =>
+ *  Promise<OpenedLocally>} */
+export async function opened(answers, models, m, load) {
+  const found = models[m];
+  if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
+  const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/model/${m}`));
+  const points = new Map(found.points.map(point => [point.at, point]));
+  return { about: JSON.parse(text), output: found.output, points, model: await load() };
+}
+/** @type {(body: string) => Question} */
+function questionOf(body) {
+  const { off, ...given } = JSON.parse(body);
+  return off?.length ? { ...given, off: [...new Set(off)].sort() } : given;
+}
+// The runs among recorded answers, by their keys.
+/** @type {(answers: SavedAnswer[]) => Map<string, Question>} */
+export const runsIn = answers =>
+  new Map(
+    answers
+      .filter(([method, path]) => method === 'POST' && path === '/api/runs')
+      .map(([, , body, , , text]) => [JSON.parse(text).run, questionOf(body)]),
+  );
+
+// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson;
+// asked: runs that may be requested by their keys.
 /** @type {(site: LocalSite) => AskServer} */
-export function local({ open, lessonsOf, textsOf, outline }) {
+export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) {
   /** @type {Map<string, LocalRun>} the newest last */
   const runs = new Map();
-  /** @type {Map<string, Question>} */
-  const asked = new Map();
   /** @type {(question: Question) => Promise<LocalRun>} */
   async function runOf(question) {
     const key = keyOf(question);
@@ -155,11 +209,23 @@ export function local({ open, lessonsOf, textsOf, outline }) {
     if (!question) throw new Error(`run '${key}' has expired; request it again`);
     return runOf(question);
   }
+  /** @type {Map<string, KnownWords>} by model */
+  const words = new Map();
+  /** @type {(m: string) => Promise<KnownWords>} */
+  async function wordsOf(m) {
+    const found = words.get(m) ?? knownWords((await open(m)).model, await textsOf(m));
+    words.set(m, found);
+    return found;
+  }
+  /** @type {(m: string, number: number) => Promise<object>} */
+  async function anotherText(m, number) {
+    const texts = await textsOf(m);
+    if (!texts.length) throw new Error('the model has no example texts');
+    return { text: asOpened((await open(m)).model, texts[number % texts.length]) };
+  }
   /** @type {(body: string) => Promise<unknown>} */
   async function newRun(body) {
-    const { off, ...given } = JSON.parse(body);
-    const run = await runOf(off?.length ? { ...given, off: [...new Set(off)].sort() } : given);
-    return run.described();
+    return (await runOf(questionOf(body))).described();
   }
   /** @type {(run: LocalRun, id: string) => Promise<RecordedAnswer>} */
   async function lessonOf({ question: { m, text, target, off } }, id) {
@@ -177,10 +243,19 @@ export function local({ open, lessonsOf, textsOf, outline }) {
       const [a, b] = await Promise.all(['a', 'b'].map(name => keptRun(given.get(name))));
       return json(compare(a, b, ripple));
     }
-    const [, m] = /^\/api\/model\/(\w+)\/text$/.exec(at) ?? [];
-    if (m) {
-      const texts = await textsOf(m);
-      if (texts.length) return json({ text: texts[whole(given, 'number', 0, 10 ** 9, 0) % texts.length] });
+    const [, patching] = /^\/api\/patching(|\/\w+)$/.exec(at) ?? [];
+    if (patching !== undefined) {
+      const [clean, corrupted] = await Promise.all(['clean', 'corrupted'].map(name => keptRun(given.get(name))));
+      return json(PATCHING[patching](clean, corrupted, given));
+    }
+    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words)$/.exec(at) ?? [];
+    if (ofModel === 'text') return json(await anotherText(m, whole(given, 'number', 0, 10 ** 9, 0)));
+    if (ofModel === 'words') {
+      const text = given.get('text') ?? '';
+      if (text.length > MOST_CHARACTERS)
+        throw new Error(`text: ${text.length} characters; the studio's limit is ${MOST_CHARACTERS}`);
+      const caret = whole(given, 'caret', 0, 2 * MOST_CHARACTERS, 0);
+      return json(inputHelp((await open(m)).model, await wordsOf(m), text, caret));
     }
     const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
     if (!key) return null;

@@ -5,7 +5,7 @@ import { ownTarget } from './generate.js';
 import { Tensor, map, sizeOf } from './tensor.js';
 import { atIndex } from './trace.js';
 
-const MOST_CHARACTERS = 20_000;
+export const MOST_CHARACTERS = 20_000;
 const MOST_TOKENS = 512; // a page has less memory than the server
 const IGNORED = -100;
 
@@ -102,6 +102,14 @@ export class LocalRun {
     const value = this.values.get(name) ?? this.trace.get(name);
     this.values.set(name, value);
     return value;
+  }
+  // One position of a point in a loop.
+  /** @type {(name: string, position: number) => Tensor} */
+  step(name, position) {
+    const found = this.trace.values.get(name);
+    const step = found instanceof Map ? found.get(position) : undefined;
+    if (!step) throw new Error(`${name} has no position ${position}`);
+    return step;
   }
   // Facts about a point, which are the same in every run.
   /** @type {(name: string) => Point} */

@@ -20,9 +20,12 @@ const AROUND = new RegExp(`^[${PYTHON_SPACE}]+|[${PYTHON_SPACE}]+$`, 'gu');
 // As str.strip of Python.
 /** @type {(text: string) => string} */
 export const strip = text => text.replace(AROUND, '');
-// The words of a text for a tagger; punctuation marks are words.
+// The words of a text for a tagger, and their places; punctuation marks are words.
+/** @type {(text: string) => WordPlace[]} */
+export const wordPlaces = text =>
+  [...text.matchAll(WORD)].map(({ 0: word, index }) => ({ word, from: index, to: index + word.length }));
 /** @type {(text: string) => string[]} */
-export const splitWords = text => text.match(WORD) ?? [];
+export const splitWords = text => wordPlaces(text).map(({ word }) => word);
 
 // The special tokens of a tokenizer that Translucid trained have these ids.
 export const SPECIAL = { pad: 0, bos: 1, eos: 2, unk: 3 };

@@ -22,6 +22,8 @@ export class Trace {
       at: part => this.scope(`${prefix}${part}.`, position),
       /** @type {(place: number) => Scope} */
       step: place => this.scope(prefix, place),
+      /** @type {(other: Trace) => boolean} */
+      replay: other => this.replay(other),
     });
   }
   /** @type {(name: string, position: number | null, value: Tensor) => Tensor} */
@@ -37,6 +39,18 @@ export class Trace {
       }
     }
     return now;
+  }
+  // Take over all values of another trace, as if the model computed them now; false if this trace edits one of them.
+  /** @type {(other: Trace) => boolean} */
+  replay(other) {
+    /** @type {{ name: string; at: number | null; value: Tensor }[]} */
+    const all = [];
+    for (const [name, value] of other.values)
+      if (value instanceof Tensor) all.push({ name, at: null, value });
+      else for (const [at, step] of value) all.push({ name, at, value: step });
+    if (all.some(({ name, at }) => this.edit.some(({ matches }) => matches(name, at)))) return false;
+    for (const { name, at, value } of all) this.meet(name, at, value);
+    return true;
   }
   // The names of the kept points, in the order in which the model computed them.
   names() {
@@ -61,6 +75,9 @@ export class Trace {
     return [...new Set([...this.met].map(name => name.replace(/.*\./, '')))].sort().join(', ');
   }
 }
+
+// For values that belong to no trace.
+export const SILENT = new Trace({ keep: [] }).scope();
 
 // A shell glob over full names, in which * also matches dots, optionally with the position in a loop: name@3.
 /** @type {(glob: string) => TracePattern} */

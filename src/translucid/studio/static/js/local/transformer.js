@@ -1,8 +1,6 @@
 // The Transformer: encoder and decoder, as models/transformer.py.
 import { causalMask, crossAttention, rotaryAngles, selfAttention } from './attention.js';
-import { embedding, feedForward, layerNorm, residual } from './layers.js';
-
-const EPSILON = 1e-5;
+import { EPSILON, embedding, feedForward, layerNorm, residual } from './layers.js';
 
 // Self-attention, optional cross-attention and a feed-forward network, each with a residual connection.
 /** @type {(weights: ModelWeights, config: ModelConfig, cross: boolean) => TransformerLayer} */

@@ -135,4 +135,5 @@ function below(score, { bar, places, ended }) {
 }
 // As repr of Python.
 /** @type {(text: string) => string} */
-const quoted = text => (text.includes("'") && !text.includes('"') ? `"${text}"` : `'${text.replaceAll("'", "\\'")}'`);
+export const quoted = text =>
+  text.includes("'") && !text.includes('"') ? `"${text}"` : `'${text.replaceAll("'", "\\'")}'`;
