@@ -66,7 +66,7 @@ class Sampled(Inspected):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, value: str | list[str] | None) -> str | list[str] | None:
-        if value == "" or "" in (value or []):
+        if "" in ([value] if isinstance(value, str) else value or []):
             raise ValueError("an empty text would end generation at once; omit it")
         return value
 
