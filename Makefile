@@ -22,7 +22,15 @@ BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint style types page tests alone site site-docs clean
+site: site-docs site-studio  ## build the website in site/: landing page, documentation and studio
+
+# -W: a broken link or a page that no other lists fails the build.
+site-docs: $(SITE_READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
+
+site-studio: $(READY)
+	rm -rf site/studio
+	$(BIN)/translucid explore --site site/studio
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,11 +47,7 @@ alone: $(READY)  ## run every test file in a process of its own (half an hour); 
 demo: $(READY)  ## train a translator while you watch, and look into it
 	$(BIN)/translucid demo
 
-site: site-docs  ## build the website in site/: landing page and documentation
-
-# -W: a broken link or a page that no other lists fails the build.
-site-docs: $(SITE_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
+.PHONY: help test demo lint style types page tests alone site site-docs site-studio clean
 
 lint: style page types  ## ruff (rules and format) and mypy; biome and tsc for the studio's page
 
@@ -60,7 +64,8 @@ page:
 	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) node_modules build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove the environment, every cache and what was built
+	rm -rf $(VENV) node_modules build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIOME): package.json

@@ -428,12 +428,13 @@ async def overload(
         [all_of_them()], lambda: f"{dict(asking.counts)} {memory[-1]:.0f} MB {files[-1]}"
     )
     lasted = time.monotonic() - began
-    offered = asking.counts["asked"] / lasted
+    offered, right = asking.counts["asked"] / lasted, asking.counts["right"] / lasted
     while open_now:
         await asyncio.wait(open_now)
     return asking.summary() | {
         "seconds": round(lasted), "capacity_per_s": round(rate, 1),
         "offered_per_s": round(offered, 1), "times_the_capacity": round(offered / rate, 1),
+        "right_per_s": round(right, 1), "right_of_the_capacity": round(right / rate, 2),
         "memory_before_mb": round(memory[0]), "memory_after_10_s_mb": round(memory[:11][-1]),
         "memory_most_mb": round(max(memory)), "memory_after_mb": round(server.memory()),
         "files_before": files[0], "files_most": max(files), "files_after": server.files(),

@@ -3,9 +3,9 @@
     python bench/serve_gpu.py --out serve-gpu.json
 
 The model is a GPT-2 of the smallest size with random weights, in bfloat16, and every text is
-continued greedily by the same number of tokens. In a closed loop, each client sends its next request
-when the last is answered. `batch` is the library's own call with as many texts at once, and
-`transformers` its continuous batching, which gets as many texts as the clients send.
+continued by the same number of tokens. In a closed loop, each client sends its next request when
+the last is answered. `batch` is the library's own call with as many texts at once, and
+`transformers` its continuous batching, which gets all texts at once, two for each client.
 """
 
 import argparse
@@ -67,8 +67,8 @@ def main() -> None:
         with server(folder, *options) as port:
             for temperature, clients in product(given.temperatures, given.clients):
                 load(port, clients, temperature, given, 3, stream=False)  # captures graphs
-                keep(what="server", clients=clients, temperature=temperature,
-                     **load(port, clients, temperature, given, given.seconds, stream=False))  # fmt: skip
+                made = load(port, clients, temperature, given, given.seconds, stream=False)
+                keep(what="server", clients=clients, temperature=temperature, **made)
             for clients in given.clients * ("stream" not in given.skip):
                 keep(what="server, streamed", clients=clients, temperature=0,
                      **load(port, clients, 0, given, given.seconds, stream=True))  # fmt: skip
@@ -138,10 +138,10 @@ def batch(folder: Path, given: Any, clients: int) -> float:
     from translucid.generate.decode import find
 
     device = given.device
-    model = tl.load(folder, device).optimized("bfloat16" if device == "cuda" else None)
+    model = tl.load(folder, device).optimized("bfloat16" if device == "cuda" else "float32")
     generator, dice = model.text_generator, prompts(given)
     config = generator.generation_config(
-        beam_size=1, min_length=given.tokens - 1, max_length=given.tokens
+        beam_size=1, min_length=given.tokens - 1, max_length=given.tokens, early_stopping=None
     )
 
     def once() -> float:
@@ -156,7 +156,7 @@ def batch(folder: Path, given: Any, clients: int) -> float:
 
 
 def peer(folder: Path, given: Any, clients: int) -> float:
-    """Tokens per second of transformers' continuous batching, four texts per client."""
+    """Tokens per second of transformers' continuous batching, two texts per client."""
     from transformers import AutoModelForCausalLM, GenerationConfig
 
     dtype = torch.bfloat16 if given.device == "cuda" else torch.float32
@@ -169,8 +169,8 @@ def peer(folder: Path, given: Any, clients: int) -> float:
         max_new_tokens=given.tokens, do_sample=False, eos_token_id=-1, pad_token_id=0
     )
     dice, best = prompts(given), 0.0
-    for _ in range(3):
-        texts = [next(dice) for _ in range(4 * clients)]
+    for _ in range(2):
+        texts = [next(dice) for _ in range(2 * clients)]
         began = time.perf_counter()
         found = model.generate_batch(inputs=texts, generation_config=config)
         seconds = time.perf_counter() - began
@@ -205,8 +205,8 @@ def sent(
     port: int, clients: int, number: int, temperature: float, given: Any, began: float,
     seconds: float, stream: bool,
 ) -> list[tuple[float, int, float]]:  # fmt: skip
-    """The requests of some clients: seconds, generated tokens, and the share of the request that was
-    within the time."""
+    """The requests of some clients: seconds, generated tokens, and the share of the request that
+    was within the time."""
     answers: list[tuple[float, int, float]] = []
     until = began + seconds
 

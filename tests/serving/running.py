@@ -18,8 +18,9 @@ from translucid.model import Model, load
 from translucid.serving import Engine, Limits
 from translucid.serving.access import Rules
 from translucid.serving.app import Server, make_app
+from translucid.serving.connections import HttpServer, Refusals, ServingProtocol
 from translucid.serving.served import Models, Served
-from translucid.serving.server import ServingProtocol, bind
+from translucid.serving.server import bind
 from translucid.studio.server.serve import OPTIONS
 
 TEMPLATE = (
@@ -80,8 +81,9 @@ def running(models: Sequence[Served], rules: Rules = EVERYONE, **options: Any) -
     server = Server(by_name, **options)
     one = Running(held.getsockname()[1], by_name, server)
     app = make_app(server, rules, one.log.append)
-    serving = uvicorn.Server(
-        uvicorn.Config(app, **OPTIONS | {"http": ServingProtocol, "log_level": "critical"})
+    serving = HttpServer(
+        uvicorn.Config(app, **OPTIONS | {"http": ServingProtocol, "log_level": "critical"}),
+        Refusals(server.load, server.metrics, one.log.append, by_name),
     )
     thread = threading.Thread(target=lambda: serving.run(sockets=[held]), daemon=True)
     thread.start()

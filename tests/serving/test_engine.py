@@ -202,15 +202,19 @@ def test_rows_at_fixed_addresses_give_the_same_answers(monkeypatch: pytest.Monke
     monkeypatch.setattr(cpu_kernels, "available", lambda: False)
     monkeypatch.setattr(FixedRows, "fits", staticmethod(DecodeStep.fits))
     monkeypatch.setattr(fixed_batch, "LEAST_SLOTS", 16)
-    dice = random.Random(4)
-    all_settings = [SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(min_p=0.1),
-                    SamplingConfig(temperature=0.7, top_k=5), SamplingConfig(top_p=0.8)]  # fmt: skip
+    dice = random.Random(3)
+    all_settings = [
+        SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(min_p=0.1),
+        SamplingConfig(temperature=0.7, top_k=5), SamplingConfig(top_p=0.8),
+    ]  # fmt: skip
     jobs = []
     for number in range(60):
         job = random_job(dice, {"generation": {}, "sampling": dice.choice(all_settings)}, PROMPTS)
-        long = {"generation": {"max_length": 40}} if dice.random() < 0.2 else {}
-        more = {"forbid": ["."]} if number % 11 == 0 else {}
-        jobs.append(replace(job, pieces=number % 3 > 0, ignore_eos=number % 7 == 0, **long, **more))
+        more: dict[str, Any] = {"pieces": dice.choice(("token", "tokens", "text"))}
+        more |= {"generation": {"max_length": 40}} if dice.random() < 0.2 else {}
+        more |= {"forbid": ["."]} if number % 11 == 0 else {}
+        more |= {"echo": number % 4 == 0}
+        jobs.append(replace(job, ignore_eos=number % 7 == 0, **more))
     with serving("generate") as engine:
         client = Client(engine, jobs, cancels=range(3, 60, 9))
         finished = client.wait()
@@ -225,11 +229,11 @@ def test_rows_at_fixed_addresses_give_the_same_answers(monkeypatch: pytest.Monke
             continue
         own = from_the_library(model("generate"), job)
         same(finished[number].decoded, own)
-        if job.pieces:
+        if job.pieces != "text":
             check_pieces(job, client.events[number], own)
         else:
             pieces = [one for one in client.events[number] if isinstance(one, Piece)]
-            assert all(one.token is None for one in pieces)
+            assert not any(one.tokens for one in pieces)
             assert len(pieces) <= job.n
             for one in pieces:
                 assert own.texts[one.sample].text.endswith(one.text)
@@ -241,7 +245,7 @@ def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:
     for sample, text in enumerate(own.texts):
         pieces = [e for e in events if isinstance(e, Piece) and e.sample == sample]
         assert text.text.endswith("".join(piece.text for piece in pieces))
-        choices = [piece.token for piece in pieces if piece.token is not None]
+        choices = [choice for piece in pieces for choice in piece.tokens]
         assert [choice.piece for choice in choices] == text.pieces
         for choice in choices:
             assert len(choice.top) == job.top_logprobs
@@ -499,17 +503,20 @@ def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
     assert ticket.done
 
 
-@pytest.mark.parametrize("where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running"])
+@pytest.mark.parametrize(
+    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "scheduler.Room"]
+)
 def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step, a prompt that is read, or an admission raises an exception once."""
+    """A step, reading a prompt, an admission, or the choice of requests raises an exception."""
     job = Job("The ", sampling=SamplingConfig())
     with serving("generate") as engine:
         with monkeypatch.context() as patched:
             patched.setattr(f"translucid.serving.{where}", lambda *given: 1 / 0)
             with pytest.raises(TranslucidError, match="ZeroDivisionError"):
                 engine.answer(job)
+            assert not engine._waiting  # else it would be taken again
         same(engine.answer(job).decoded, from_the_library(model("generate"), job))
         assert engine.stats()["failed"] == 1
 

@@ -16,8 +16,7 @@ from tests.serving.running import Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import ConfigError
-from translucid.serving import Limits, access
-from translucid.serving import server as serving_server
+from translucid.serving import Limits, access, connections
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.completions import CompletionBody
 from translucid.serving.markup import split
@@ -27,13 +26,25 @@ WORK = 20.0  # seconds of the processor; splitting takes less than one
 
 
 @contextmanager
-def connected(server: Running, *headers: str, path: str = "/v1/completions") -> Iterator[Any]:
-    """A connection on which the headers of a request with JSON were sent."""
+def connected(
+    server: Running,
+    *headers: str,
+    path: str = "/v1/completions",
+    ask: bool = False,
+    body: bytes = b"",
+) -> Iterator[Any]:
+    """A connection on which the headers of a request with JSON were sent, and with them the body.
+    ask: after another request was answered."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
+        if ask:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            received = b""
+            while not received.endswith(b'{"status":"ok"}'):
+                received += connection.recv(1000)
         lines = [
             f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", *headers
         ]  # fmt: skip
-        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         yield connection
 
 
@@ -173,6 +184,61 @@ def test_more_requests_than_the_server_has_room_for_are_told_to_retry(
     until(lambda: (server.server.load.requests, server.server.load.bytes) == (0, 0))
 
 
+def test_refused_requests_get_their_own_tag_and_shape(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.server.load, "most", 0)
+    headers = {"X-Request-Id": "my-tag-8"}
+    for path, is_text in (("/translate", True), ("/classify", False)):
+        status, content, given = server.send(path, {"text": "a"}, headers=headers)
+        assert (status, given["x-request-id"]) == (429, "my-tag-8")
+        assert given["x-content-type-options"] == "nosniff"
+        assert isinstance(content["error"], str) is is_text
+    counted = 'translucid_requests_total{route="refused",status="429"}'
+    assert counted in server.get("/metrics")
+    until(lambda: any('"refused"' in line for line in server.log))
+    lines = [json.loads(line) for line in server.log if '"refused"' in line]
+    assert {line["status"] for line in lines} == {429}
+
+
+def test_a_refused_client_may_send_its_whole_body(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the server closed the connection at once, the client could not read the answer."""
+    body = b'{"text": "' + b"a" * 4_000_000 + b'"}'
+    monkeypatch.setattr(server.server.load, "most", 0)
+    for known in (False, True):  # a new connection, and one on which a request was answered
+        with connected(server, f"Content-Length: {len(body)}", path="/classify", ask=known) as one:
+            for start in range(0, len(body), 100_000):
+                one.sendall(body[start : start + 100_000])
+            head, _, content = answer(one).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 429 ")
+        assert json.loads(content)["error"]["code"] == "queue_full"
+
+
+def test_only_requests_for_the_model_with_a_full_queue_are_refused(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = server.models["generate"].engine
+    monkeypatch.setattr(engine, "limits", Limits(queue=0))
+    monkeypatch.setattr(engine, "check_room", None)  # without this, a 429 would come from there
+    body = b'{"model": "generate", "prompt": "The"}'
+    with connected(server, f"Content-Length: {len(body)}", body=body) as connection:
+        assert answer(connection).startswith(b"HTTP/1.1 429 ")
+    asked = {"model": "chat", "prompt": 'The "model": "generate"', "max_tokens": 1}
+    assert server.get("/v1/completions", asked)["choices"]
+
+
+def test_places_of_requests_are_free_afterwards(server: Running) -> None:
+    load = server.server.load
+    assert server.get("/classify", {"text": "A dog sleeps."})
+    assert server.send("/classify", b"{", method="POST")[0] == 400
+    with connected(server, "Content-Length: 100", path="/classify") as connection:
+        connection.sendall(b"{")
+        until(lambda: load.entering == 1)
+    until(lambda: (load.entering, load.requests, load.bytes) == (0, 0, 0))
+
+
 def test_bodies_that_are_too_large_together_are_told_to_retry(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +256,7 @@ def test_bodies_that_are_too_large_together_are_told_to_retry(
 def test_connections_above_the_limit_are_told_to_retry(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving_server, "CONNECTIONS", 1)
+    monkeypatch.setattr(connections, "CONNECTIONS", 1)
     two = "Content-Length: 2"
     with connected(server, two), connected(server, two) as second:
         assert answer(second).startswith(b"HTTP/1.1 503 ")

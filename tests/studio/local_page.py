@@ -26,12 +26,15 @@ class Files(SimpleHTTPRequestHandler):
     """The package's files, an empty page, and local_models.js."""
 
     own: Path  # the folder of the test's own models
+    site: Path | None = None  # a site, whose files have the same addresses as there
 
     def translate_path(self, path: str) -> str:
         if path == "/local_models.js":
             return str(HERE / "local_models.js")
         if path.startswith("/own/"):
             return str(self.own / path.removeprefix("/own/"))
+        if self.site is not None and path.startswith(("/answers/", "/models/")):
+            return str(self.site / path.removeprefix("/"))
         return super().translate_path(path)
 
     def do_GET(self) -> None:

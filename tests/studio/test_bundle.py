@@ -24,7 +24,7 @@ from translucid.studio.page_bundle import (
 from translucid.studio.page_model import catalogue
 
 JS = STATIC / "js"
-ENTRIES = ("main.js", "widget.js", "recorded.js", "local/sample.js", "local/model.js")
+ENTRIES = ("main.js", "widget.js", "site.js")
 ALONE = {"first.js"}  # runs before the modules
 WIDTH = 120  # of a line, as biome.jsonc has it
 
@@ -167,7 +167,7 @@ def test_the_box_begins_like_the_page() -> None:
 
 
 def test_the_bundle_is_safe_inside_a_script_element() -> None:
-    for entry in ("widget.js", "recorded.js"):
+    for entry in ("widget.js", "recorded.js", "site.js"):
         assert not re.search(r"</script|<!--", bundle(entry), re.I)
 
 

@@ -147,7 +147,7 @@ def test_the_budget_is_kept(library: Library) -> None:
     run = library.run("a", TEXT)
     paths = ("/api/models", "/api/catalogue", f"/api/runs/{run.key}/steps?k=3")
     questions = [saved_session.Question("GET", path) for path in paths]
-    found = saved_session.recording(library, handlers._recorded, questions, budget)
+    found = saved_session.recording(library, handlers.recorded, questions, budget)
     assert [each[1] for each in found["answers"]] == [questions[0].path, questions[2].path]
     assert sum(len(each[-1]) for each in found["answers"]) <= budget
 

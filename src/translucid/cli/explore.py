@@ -3,6 +3,7 @@
 import gc
 import re
 import secrets
+import shlex
 import sys
 import threading
 import webbrowser
@@ -51,6 +52,10 @@ def explore(
         str | None,
         o.in_output(metavar="TEXT", help="Text for --save [default: an example]."),
     ] = None,
+    site: Annotated[
+        Path | None,
+        o.in_output(metavar="FOLDER", help="Write a web site that runs the models in the browser."),
+    ] = None,
     device: o.Device = "auto",
 ) -> None:
     """Open models in the studio, a local web page.
@@ -66,7 +71,11 @@ def explore(
     Example: translucid explore demo:translate --view examples/own_view.js
 
     Example: translucid explore runs/demo --save session.html --text "The old dog sleeps."
+
+    Example: translucid explore --site site
     """
+    if site is not None and (lesson or view or save):
+        raise InputError("--site writes the built-in lessons and views; omit the other options")
     own = None if lesson is None else read(lesson)
     if view is not None:
         _check_view(view, save)
@@ -84,6 +93,8 @@ def explore(
             )
     if save is not None:
         return _save(models, save, text, device)
+    if site is not None:
+        return _write_site(models, site, device)
     serving = server()
     page = serving.ready(port, view)
     announce(page, port, begin)
@@ -157,6 +168,14 @@ def _save(models: list[Path], file: Path, text: str | None, device: str) -> None
     except OSError as error:
         raise InputError(f"--save {file}: {error.strerror or error}") from error
     typer.echo(f"saved: {file} ({len(content) / 1e6:.1f} MB)")
+
+
+def _write_site(models: list[Path], folder: Path, device: str) -> None:
+    from translucid.studio.site import write
+
+    size = write(_handlers(models, device), folder)
+    typer.echo(f"saved: {folder} ({size / 1e6:.1f} MB)")
+    typer.echo(f"to look at it: python -m http.server --directory {shlex.quote(str(folder))}")
 
 
 def server() -> Any:

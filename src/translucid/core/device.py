@@ -31,6 +31,13 @@ def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
+def on_device(part: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor of the CPU to a device, without waiting for what a GPU is doing."""
+    if device.type != "cuda":
+        return part.to(device)
+    return part.pin_memory().to(device, non_blocking=True)
+
+
 def available_bytes(device: torch.device) -> int | None:
     """Free memory of a device in bytes; None if unknown."""
     if device.type == "cuda":

@@ -10,12 +10,17 @@ from copy import copy
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from translucid.core.device import on_device
 from translucid.fast.decode_graphs import capture
 from translucid.fast.decode_step import DecodeStep
+from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import DecoderModel
 from translucid.parts.cache import DecoderState, KVCache, Timeline
+
+LEAST_LENGTH = 16  # of prefixes that a graph reads
 
 
 class RowTimeline(Timeline):
@@ -57,7 +62,9 @@ class FixedRows:
 
     def __init__(self, model: DecoderModel, rows: int, slots: int) -> None:
         self.model, self.lean = model, DecodeStep(model)
+        rows += 1  # a spare one, for texts that fill up a group
         self.newest = torch.zeros(rows, 1, dtype=torch.long, device=model.device)
+        self.inputs: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self.graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self.state = self._state(rows, slots)
 
@@ -91,8 +98,8 @@ class FixedRows:
         self._timeline.counts.copy_(old.timeline.counts)
 
     def join(self, rows: Tensor, state: DecoderState, newest: Tensor) -> None:
-        """Let texts take over rows. state: after all their tokens but the newest, with one beam.
-        newest: (texts,)."""
+        """Let texts take over rows, each of which may be named once. state: after all their tokens
+        but the newest, with one beam. newest: (texts,)."""
         timeline = state.timeline
         assert timeline is not None
         assert timeline.beams == 1
@@ -108,6 +115,32 @@ class FixedRows:
         self._timeline.counts[rows] = timeline.counts
         self.newest[rows] = newest[:, None]
 
+    def read(self, rows: Sequence[int], prefix: Tensor) -> None:
+        """Let texts take over rows, after the model has read their prefixes but the last tokens.
+        prefix: (texts, length), on the CPU, left-padded with -1."""
+        texts, length = prefix.shape
+        shape = (_rounded(texts, 1), _rounded(length, LEAST_LENGTH))
+        device = self.model.device
+        if shape not in self.inputs:
+            self.inputs[shape] = (
+                torch.zeros(shape[0], dtype=torch.long, device=device),
+                torch.zeros(shape, dtype=torch.long, device=device),
+            )
+        at, inputs = self.inputs[shape]
+        spare = [len(self.newest) - 1] * (shape[0] - texts)
+        padded = F.pad(prefix, (shape[1] - length, 0, 0, shape[0] - texts), value=-1)
+        padded[texts:, -1] = 0
+        at.copy_(on_device(torch.tensor([*rows, *spare]), device))
+        inputs.copy_(on_device(padded, device))
+
+        def act() -> None:
+            past = inputs[:, :-1]
+            state = self.model.start(GenerationInputs(shape[0]), past.shape[1])
+            self.model.step(past.clamp(min=0), state, past >= 0)
+            self.join(at, state, inputs[:, -1])
+
+        self._replay(("read", shape), act, [self.newest, self._timeline.counts])
+
     def step(
         self,
         rows: int,
@@ -121,11 +154,14 @@ class FixedRows:
         def act() -> None:
             choose(self.lean.step(self.newest[:rows], self._first(rows))[:, -1])
 
+        self._replay((rows, kind), act, [self.newest, self._timeline.counts, *moving])
+
+    def _replay(self, name: Hashable, act: Callable[[], None], moving: Sequence[Tensor]) -> None:
         if self.model.device.type != "cuda":
             return act()
-        if (rows, kind) not in self.graphs:
-            self.graphs[rows, kind] = capture(act, [self.newest, self._timeline.counts, *moving])
-        self.graphs[rows, kind].replay()
+        if name not in self.graphs:
+            self.graphs[name] = capture(act, moving)
+        self.graphs[name].replay()
 
     def _state(self, rows: int, slots: int) -> DecoderState:
         state = self.model.decoder.start(rows, slots)
@@ -146,3 +182,10 @@ class FixedRows:
 
 def _caches(state: DecoderState) -> list[KVCache]:
     return [layer for layer in state.layers if isinstance(layer, KVCache)]
+
+
+def _rounded(size: int, least: int) -> int:
+    """The power of two, at least `least`, that is not smaller."""
+    while least < size:
+        least *= 2
+    return least

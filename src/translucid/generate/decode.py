@@ -35,7 +35,7 @@ def begin(
 ) -> tuple[Any, Tensor]:
     """Let the model read the prefixes except their last tokens. Return the state after them, and
     the prefixes as a tensor (rows, length), left-padded with -1."""
-    prefix = as_rows(prefixes, model)
+    prefix = as_rows(prefixes, model.device)
     rows, length = prefix.shape
     state = model.start(inputs or GenerationInputs(rows), length + steps, trace)
     if length > 1:
@@ -45,13 +45,13 @@ def begin(
     return state, prefix
 
 
-def as_rows(prefixes: Sequence[Sequence[int]], model: Model) -> Tensor:
+def as_rows(prefixes: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Convert prefixes to a tensor (rows, length), left-padded with -1."""
     if any(not prefix for prefix in prefixes):
         raise InputError("a prefix is empty; it must contain at least the start token")
     length = max(map(len, prefixes))
     rows = [[-1] * (length - len(prefix)) + list(prefix) for prefix in prefixes]
-    return torch.tensor(rows, device=model.device)
+    return torch.tensor(rows, device=device)
 
 
 @torch.inference_mode()
@@ -126,7 +126,7 @@ def captured(
     tokens."""
     tensors = graphs.search(
         model,
-        as_rows(prefixes, model),
+        as_rows(prefixes, model.device),
         inputs or GenerationInputs(len(prefixes)),
         *limits,
         SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
@@ -147,11 +147,14 @@ def limits(
     prefixes: Sequence[Sequence[int]],
     inputs: GenerationInputs | None,
     config: GenerationConfig,
+    device: torch.device | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The minimum and maximum number of tokens after each prefix, both (rows,). The limits of a row
-    do not depend on the other rows of the batch."""
-    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=model.device)
+    do not depend on the other rows of the batch. device: of the inputs and the result; default:
+    that of the model."""
     sources = None if inputs is None else inputs.source_lengths
+    device = model.device if device is None else device
+    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
     least, most = config.limits(prefix_lengths if sources is None else sources)
     if config.max_length is None and config.max_total_length is not None:
         most = config.max_total_length - prefix_lengths

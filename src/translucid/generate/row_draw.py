@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from translucid.core.device import on_device
 from translucid.generate.constraints import one_end
 from translucid.generate.sampling import SamplingConfig, draw_from
 from translucid.parts.activations import as_log_probs
@@ -26,13 +27,14 @@ class RowDraw:
         self,
         newest: Tensor,
         vocab: int,
+        steps: int,
         *,
         eos: int,
         ends: Sequence[int] = (),
         never: Sequence[int] = (),
     ) -> None:
-        """newest: the tokens that the model reads next, (rows, 1), which every draw replaces. never:
-        tokens that are not drawn."""
+        """newest: the tokens that the model reads next, (rows, 1), which every draw replaces.
+        steps: the number of draws whose tokens are kept. never: tokens that are not drawn."""
         device, rows = newest.device, len(newest)
         self.newest, self.vocab, self.eos, self.ends = newest, vocab, eos, tuple(ends)
         self.never = torch.tensor(never, device=device) if never else None
@@ -42,7 +44,10 @@ class RowDraw:
         self.taken = torch.zeros_like(self.least)
         self.top_k = torch.full_like(self.least, vocab)
         self.temperature, self.top_p, self.min_p = torch.ones(3, rows, 1, device=device)
-        self.log_probs = torch.zeros(rows, device=device)  # of the newest tokens
+        # What was drawn since `number` was set to 0: (steps, rows).
+        self.number = torch.zeros(1, dtype=torch.long, device=device)
+        self.tokens = torch.zeros(steps, rows, dtype=torch.long, device=device)
+        self.log_probs = torch.zeros(steps, rows, device=device)
 
     @staticmethod
     def kind(several: Sequence[SamplingConfig]) -> Kind:
@@ -59,13 +64,14 @@ class RowDraw:
 
     def join(
         self,
-        rows: Tensor,
+        rows: Sequence[int],
         several: Sequence[SamplingConfig],
         least: Sequence[int],
         uniforms: Tensor,
     ) -> None:
         """Let texts take over rows. least: their minimum lengths. uniforms: their random numbers,
         (texts, tokens), for which there must be room."""
+        at = on_device(torch.tensor(rows), self.newest.device)
         as_rows = [
             (self.temperature, [by.temperature for by in several]),
             (self.top_k, [min(by.top_k or self.vocab, self.vocab) for by in several]),
@@ -74,9 +80,9 @@ class RowDraw:
             (self.least, least),
         ]  # fmt: skip
         for part, values in as_rows:
-            part[rows] = torch.tensor(values, dtype=part.dtype, device=part.device)[:, None]
-        self.taken[rows] = 0
-        self.uniforms[rows, : uniforms.shape[1]] = uniforms.to(self.uniforms)
+            part[at] = on_device(torch.tensor(values, dtype=part.dtype), part.device)[:, None]
+        self.taken[at] = 0
+        self.uniforms[at, : uniforms.shape[1]] = on_device(uniforms, self.uniforms.device)
 
     def round(self, logits: Tensor, kind: Kind) -> None:
         """Draw a token for each of the first rows. logits: (rows, vocab), of the model."""
@@ -98,9 +104,11 @@ class RowDraw:
             chosen = torch.where(self.temperature[first, 0] == 0, chosen, drawn)
         # If no token is allowed, the text ends.
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, self.eos)[:, None]
-        self.log_probs[first] = log_probs.gather(1, chosen)[:, 0]
+        self.tokens[:, first].index_copy_(0, self.number, chosen.T)
+        self.log_probs[:, first].index_copy_(0, self.number, log_probs.gather(1, chosen).T)
         self.newest[first] = chosen
         self.taken[first] += 1
+        self.number.copy_((self.number + 1).clamp(max=len(self.tokens) - 1))
 
     def _shape(self, log_probs: Tensor, first: slice, kind: Kind) -> Tensor:
         """Like `sampling.shape`, with the settings of each row."""

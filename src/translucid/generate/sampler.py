@@ -102,6 +102,15 @@ class SampledText:
             return ""
         return self.stream.add(token)
 
+    def extend(self, tokens: Sequence[int], log_probs: Sequence[float]) -> str:
+        """Append tokens, of which only the last may be the end token; without stop strings. Returns
+        the new piece of text."""
+        self.token_log_probs += log_probs
+        self.ended = tokens[-1] == self.stream.tokenizer.eos_id
+        ids = tokens[:-1] if self.ended else tokens
+        self.stream.ids += ids[:-1]
+        return self.stream.add(ids[-1]) if ids else ""
+
     def candidate(self, alpha: float) -> Candidate:
         """The text so far as a result."""
         stream, token_log_probs = self.stream, self.token_log_probs

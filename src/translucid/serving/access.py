@@ -21,7 +21,6 @@ from translucid.core.errors import InputError
 from translucid.core.http_requests import Refused, check_length, limited, same_secret
 from translucid.core.untrusted_files import read_text
 from translucid.serving.bodies import ApiError
-from translucid.serving.job import EngineClosed, QueueFull
 from translucid.serving.metrics import Metrics
 
 LARGEST = 8_000_000  # bytes of a body
@@ -84,11 +83,27 @@ class Load:
     def __init__(self, most: int) -> None:
         """most: requests at the same time, those without a body not counted."""
         self.most, self.requests, self.bytes = most, 0, 0
+        self.entering = 0  # requests that are arriving
         self.closing = False  # finish these requests, and refuse others
 
+    @property
+    def full(self) -> bool:
+        """Whether requests are refused."""
+        return self.closing or self.requests + self.entering >= self.most
+
+    def refusal(self) -> ApiError:
+        if self.closing:
+            return ApiError("the server is shutting down", 503, retry_after=5)
+        return ApiError(
+            f"{self.requests:,} requests are waiting already; try again in a second", 429,
+            code="queue_full", retry_after=1,
+        )  # fmt: skip
+
     @contextmanager
-    def counting(self, receive: Any) -> Iterator[Any]:
-        """Yield a function that receives a request, and counts it until the end of the block."""
+    def counting(self, receive: Any, counted: Callable[[], None] | None) -> Iterator[Any]:
+        """Yield a function that receives a request, and counts it until the end of the block.
+
+        counted: is called when the request has arrived completely."""
         size = count = 0
 
         async def receive_counted() -> Any:
@@ -103,10 +118,10 @@ class Load:
                     429, f"the server holds {LARGEST_TOGETHER:,} bytes of requests; try again later"
                 )
             if not message.get("more_body", False):
-                if self.closing:
-                    raise EngineClosed("the server is shutting down")
-                if self.requests >= self.most:
-                    raise QueueFull(self.requests, 1.0)
+                if counted is not None:
+                    counted()
+                if self.closing or self.requests >= self.most:
+                    raise self.refusal()
                 count, self.requests = 1, self.requests + 1
             return message
 
@@ -164,7 +179,8 @@ class Access:
                     return
                 self._check_key(scope, headers)
                 check_length(headers.get("content-length", []), LARGEST)
-                with self.load.counting(limited(receive, LARGEST, PATIENCE)) as counted:
+                whole = limited(receive, LARGEST, PATIENCE)
+                with self.load.counting(whole, scope["state"].get("counted")) as counted:
                     await self.app(scope, counted, sending)
             except Refused as error:
                 if status == 499:
@@ -211,12 +227,7 @@ def standard_error(line: str) -> None:
 
 async def refuse(send: Any, error: ApiError) -> None:
     """Send an error as JSON and close the connection, since the request was not read."""
-    content = {
-        "error": {
-            "message": error.message, "type": error.kind, "param": error.param, "code": error.code
-        }
-    }  # fmt: skip
-    body = json.dumps(content).encode()
+    body = json.dumps(error.content()).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"), *([(b"www-authenticate", b"Bearer")] * (error.status == 401)),

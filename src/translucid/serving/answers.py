@@ -93,7 +93,7 @@ class DecodeBody(TextBody):
             raise ApiError("beam_size is for search, temperature for sampling", param="beam_size")
         return Job(
             text, prefix=self.prefix, generation=search, sampling=sampling, seed=self.seed,
-            n=self.n_best, forbid=tuple(self.forbid), tree=self.tree, pieces=False,
+            n=self.n_best, forbid=tuple(self.forbid), tree=self.tree, pieces="text",
         )  # fmt: skip
 
 

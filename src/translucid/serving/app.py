@@ -163,18 +163,9 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             raise error
     # What is left of a refused request was not read, so its connection cannot be used again.
     headers = {"connection": "close"} if isinstance(error, Refused) else {}
-    if known.retry_after is not None:
-        headers["retry-after"] = str(max(1, round(known.retry_after)))
-    return JSONResponse(_shape(known, endpoint.api), known.status, headers)
-
-
-def _shape(error: ApiError, api: str) -> dict[str, Any]:
-    if api == LIBRE:
-        return {"error": error.message}
-    content = {
-        "message": error.message, "type": error.kind, "param": error.param, "code": error.code
-    }  # fmt: skip
-    return {"error": content}
+    if known.seconds:
+        headers["retry-after"] = str(known.seconds)
+    return JSONResponse(known.content(endpoint.api == LIBRE), known.status, headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -185,9 +176,9 @@ async def _unexpected(request: Request, error: Exception) -> Response:
             405: f"{request.method} is not allowed for {request.url.path[:200]}; see /docs",
         }
         known = ApiError(messages.get(error.status_code, str(error.detail)), error.status_code)
-        return JSONResponse(_shape(known, OPENAI), error.status_code, error.headers)
+        return JSONResponse(known.content(), error.status_code, error.headers)
     known = ApiError("internal error; see the server's log", 500)
-    return JSONResponse(_shape(known, OPENAI), 500)
+    return JSONResponse(known.content(), 500)
 
 
 # ---- what answers each route ----
@@ -231,7 +222,7 @@ async def _streamed(chunks: AsyncIterator[bytes]) -> Response:
                 yield chunk
         except (ApiError, TranslucidError) as error:
             known = error if isinstance(error, ApiError) else ApiError(str(error), 500)
-            yield completions.sse(_shape(known, OPENAI))
+            yield completions.sse(known.content())
         finally:
             await chunks.aclose()  # type: ignore[attr-defined]
 

@@ -32,7 +32,7 @@ class Cohort:
             [(one, sample) for one in running for sample in range(one.request.sources)],
         )
         requests = [one.request for one, _ in samples]
-        prefix = as_rows([request.prefix for request in requests], requests[0].generator.model)
+        prefix = as_rows([one.prefix for one in requests], requests[0].model.device)
         least = prefix.new_tensor([request.least for request in requests])
         most = prefix.new_tensor([request.most for request in requests])
         if isinstance(search, Draw):
@@ -55,7 +55,7 @@ class Cohort:
             running, sample = self.of[number]
             token, log_prob = written.tokens[row], written.token_log_probs[row]
             log_probs = written.log_probs[row]
-            if running.add(sample, token, log_prob, log_probs, last=written.last[row]):
+            if running.add(sample, token, log_prob, log_probs):
                 over.append(number)
                 del self.of[number]
         if over:

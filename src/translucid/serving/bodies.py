@@ -49,6 +49,21 @@ class ApiError(Exception):
             self.status, "server_error" if self.status >= 500 else "invalid_request_error"
         )
 
+    @property
+    def seconds(self) -> int:
+        """Value of the header Retry-After; 0: do not retry."""
+        return 0 if self.retry_after is None else max(1, round(self.retry_after))
+
+    def content(self, libre: bool = False) -> dict[str, Any]:
+        """The body of the answer. libre: in the shape of LibreTranslate's API."""
+        if libre:
+            return {"error": self.message}
+        return {
+            "error": {
+                "message": self.message, "type": self.kind, "param": self.param, "code": self.code
+            }
+        }  # fmt: skip
+
 
 class Body(Config):
     """Base class of request bodies. Unknown fields are errors, and so are values of a wrong

@@ -13,7 +13,15 @@ from pydantic import Field
 from translucid.core.config import Config
 from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.serving.bodies import ApiError
-from translucid.serving.completions import Choice, Sampled, TextSoFar, reason, sse, usage
+from translucid.serving.completions import (
+    Choice,
+    Sampled,
+    TextSoFar,
+    pieces,
+    reason,
+    sse,
+    usage,
+)  # fmt: skip
 from translucid.serving.inspecting import inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, TokenChoice
 from translucid.serving.served import Served
@@ -73,7 +81,7 @@ class ChatBody(Sampled):
         most = asked or min(most_tokens, _room(served, len(prompt)))
         return self.job(
             served, prompt, most, n=self.n, top_logprobs=self.top_logprobs or 0,
-            pieces=self.stream or bool(self.logprobs),
+            pieces=pieces(self, bool(self.logprobs)),
         )  # fmt: skip
 
 
@@ -104,7 +112,7 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
     (job,) = await inspected_jobs(served, body, [body.chat_job(served, most_tokens)])
     texts = [TextSoFar() for _ in range(job.n)]
     result: Finished | None = None
-    async for _, event in served.events([job]):
+    async for _, event in served.events([job], at_once=False):
         if isinstance(event, Piece):
             texts[event.sample].add(event)
         elif isinstance(event, Finished):
@@ -147,10 +155,10 @@ async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncItera
             for index in range(job.n):
                 yield chunk(index, {"role": "assistant", "content": ""}, None, None)
         if isinstance(event, Piece):
-            made[event.sample] += event.token is not None
+            made[event.sample] += len(event.tokens)
             logprobs = None
-            if body.logprobs and event.token is not None:
-                logprobs = chat_logprobs(tokenizer, [event.token], body.top_logprobs or 0)
+            if body.logprobs and event.tokens:
+                logprobs = chat_logprobs(tokenizer, event.tokens, body.top_logprobs or 0)
             if event.text or logprobs is not None:
                 yield chunk(event.sample, {"content": event.text}, logprobs, None)
         elif isinstance(event, Finished):

@@ -18,7 +18,7 @@ from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig
 from translucid.serving.bodies import ApiError, Ids
 from translucid.serving.inspecting import Inspected, inspected_jobs, traced
-from translucid.serving.job import Finished, Job, Piece, PromptRead, TokenChoice
+from translucid.serving.job import Finished, Job, Piece, Pieces, PromptRead, TokenChoice
 from translucid.serving.served import Served
 
 MOST_CHOICES = 128  # texts per request
@@ -189,7 +189,7 @@ class CompletionBody(Sampled):
         return [
             self.job(
                 served, prompt, most, n=self.drawn, echo=scored, only_prompt=most == 0,
-                top_logprobs=self.logprobs or 0, pieces=self.stream or self.logprobs is not None,
+                top_logprobs=self.logprobs or 0, pieces=pieces(self, self.logprobs is not None),
             )
             for prompt in self.prompts
         ]  # fmt: skip
@@ -204,9 +204,8 @@ class TextSoFar:
     offsets: list[int] = field(default_factory=list)
 
     def add(self, piece: Piece) -> None:
-        if piece.token is not None:
-            self.tokens.append(piece.token)
-            self.offsets.append(len(self.text))
+        self.tokens += piece.tokens
+        self.offsets += [len(self.text)] * len(piece.tokens)
         self.text += piece.text
 
 
@@ -254,7 +253,7 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
     texts = [[TextSoFar() for _ in range(job.n)] for job in jobs]
     finished: dict[int, Finished] = {}
     read: dict[int, Sequence[TokenChoice]] = {}
-    async for number, event in served.events(jobs):
+    async for number, event in served.events(jobs, at_once=False):
         match event:
             case PromptRead():
                 read[number] = event.tokens
@@ -268,8 +267,8 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
         made = texts[number]
         order = list(range(len(made)))
         if body.drawn > body.n:
-            found = finished[number].decoded.texts
-            order = sorted(order, key=lambda i, found=found: -_mean(found[i]))[: body.n]  # type: ignore[misc]
+            means = [-_mean(one) for one in finished[number].decoded.texts]
+            order = sorted(order, key=means.__getitem__)[: body.n]
         for i in order[:1] if job.only_prompt else order:
             reasons = finished[number].reasons
             tokens, offsets = _with_prompt(served, read.get(number, ()), prompt, made[i])
@@ -319,9 +318,9 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
                 index = number * body.n + event.sample
                 texts[index].add(event)
                 lp: Choice | None = None
-                if body.logprobs is not None and event.token is not None:
-                    offset = texts[index].offsets[-1]
-                    lp = legacy_logprobs([event.token], [offset], body.logprobs)
+                if body.logprobs is not None and event.tokens:
+                    offsets = texts[index].offsets[-len(event.tokens) :]
+                    lp = legacy_logprobs(event.tokens, offsets, body.logprobs)
                 if event.text or lp is not None:
                     yield chunk(index, event.text, lp, None)
             case Finished():
@@ -334,6 +333,13 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
     if body.with_usage:
         yield sse(shell | {"choices": [], "usage": usage(finished)})
     yield b"data: [DONE]\n\n"
+
+
+def pieces(body: Sampled, logprobs: bool) -> Pieces:
+    """What the pieces of a text must contain."""
+    if logprobs:
+        return "token"
+    return "tokens" if body.stream else "text"
 
 
 def reason(why: str) -> str:

@@ -19,6 +19,8 @@ from threading import Condition, Thread
 from threading import Event as Flag
 from typing import Any
 
+import torch
+
 from translucid.core.errors import InputError
 from translucid.core.trace import Edit, Trace
 from translucid.model.model import Model
@@ -36,9 +38,13 @@ class Engine:
 
     The answers equal those of the library, whatever else is computed at the same time."""
 
-    def __init__(self, model: Model, limits: Limits | None = None) -> None:
-        """model: a model in evaluation mode, such as from `tl.load` or `model.optimized()`."""
+    def __init__(
+        self, model: Model, limits: Limits | None = None, *, threads: int | None = None
+    ) -> None:
+        """model: a model in evaluation mode, such as from `tl.load` or `model.optimized()`.
+        threads: of torch on a CPU; default: as many as the calling thread has."""
         self.model, self.limits = model, limits or Limits()
+        self.threads = threads or torch.get_num_threads()
         self._waiting: deque[Ticket] = deque()
         self._changed = Condition()
         self._closing = False
@@ -128,13 +134,18 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    @property
+    def full(self) -> bool:
+        """Whether so many requests wait that more are refused."""
+        return len(self._waiting) >= self.limits.queue
+
     def check_room(self) -> None:
         """Raise QueueFull or EngineClosed if a request would be refused now. `submit` and `run` do
         so too, but after they have tokenized the texts, which takes longer."""
         with self._changed:
             if self._closing:
                 raise EngineClosed("the engine is closing and accepts no more requests")
-            if len(self._waiting) >= self.limits.queue:
+            if self.full:
                 self._scheduler.counts["refused"] += 1
                 raise QueueFull(len(self._waiting), self._seconds_per_request())
 
@@ -177,15 +188,21 @@ class Engine:
     def _work(self) -> None:
         """The engine's thread."""
         scheduler = self._scheduler
+        torch.set_num_threads(self.threads)
         with scheduler.ready():
             while True:
-                with self._changed:
-                    if not (self._waiting or scheduler.busy):
-                        self._changed.wait_for(lambda: self._waiting or self._closing)
-                        if not self._waiting:
-                            return
-                    taken = scheduler.take(self._waiting)
+                taken: list[Ticket] | None = None
                 try:
+                    with self._changed:
+                        if not (self._waiting or scheduler.busy):
+                            self._changed.wait_for(lambda: self._waiting or self._closing)
+                            if not self._waiting:
+                                return
+                        taken = scheduler.take(self._waiting)
                     scheduler.turn(taken)
                 except Exception as error:  # the thread must go on
+                    if taken is None:  # a waiting request may be at fault, and would be again
+                        with self._changed:
+                            taken = [*self._waiting]
+                            self._waiting.clear()
                     scheduler.fail(taken, error)

@@ -1,17 +1,20 @@
 """The running batch of sampled texts on a GPU: CUDA graphs take its steps.
 
-While the GPU takes a step, the CPU handles the tokens of the step before. So a text that ended is
-noticed one step later, and its row takes one step for nothing. The plain counterpart is
-`serving.batch`.
+A round is a few steps. While the GPU takes them, the CPU handles the tokens of the round before. So
+a text that ended is noticed one round later. The plain counterpart is `serving.batch`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from translucid.core.device import on_device
 from translucid.fast.fixed_rows import FixedRows
+from translucid.generate.decode import as_rows
 from translucid.generate.row_draw import RowDraw
 from translucid.models.base import DecoderModel
 from translucid.serving.job import Reason
@@ -20,22 +23,28 @@ from translucid.serving.running import Running
 from translucid.tasks.next_tokens import never_generated
 
 LEAST_SLOTS = 256
+STEPS = 4  # of a round
+SHORT = 128  # tokens; graphs read prompts up to this length
 
 
-class Owner(NamedTuple):
-    """Which text has a row."""
+@dataclass(eq=False)
+class Owner:
+    """The text that has a row."""
 
     running: Running
     sample: int
+    left: int  # tokens that it may still get
+    ended: bool = False
 
 
-class Written(NamedTuple):
-    """The tokens of a step, on their way to the CPU."""
+@dataclass(frozen=True)
+class Written:
+    """The tokens of a round, on their way to the CPU. (steps, rows)"""
 
     owners: dict[int, Owner]
     tokens: Tensor
     log_probs: Tensor
-    arrived: "torch.cuda.Event | None"
+    arrived: "torch.cuda.Event | None" = None
 
 
 class FixedBatch:
@@ -46,15 +55,15 @@ class FixedBatch:
         generator, tokenizer = request.generator, request.tokenizer
         self.model = generator.network
         assert isinstance(self.model, DecoderModel)
-        self.rows_held = rows
+        self.most_rows = rows
         self.fixed = FixedRows(self.model, rows, LEAST_SLOTS)
         self.draw = RowDraw(
-            self.fixed.newest, generator.network.vocab, eos=tokenizer.eos_id,
+            self.fixed.newest, generator.network.vocab, STEPS, eos=tokenizer.eos_id,
             ends=tokenizer.special.ends, never=never_generated(tokenizer, generator.network),
         )  # fmt: skip
         self.draw.reserve(LEAST_SLOTS)
-        self.owners: dict[int, Owner] = {}  # by row
-        self.written: Written | None = None  # by the newest step
+        self.owners: dict[int, Owner] = {}  # by row; without those that have had all their steps
+        self.written: Written | None = None  # by the newest round
 
     @staticmethod
     def fits(model: object) -> bool:
@@ -65,93 +74,130 @@ class FixedBatch:
     @property
     def sources(self) -> list[Owner]:
         """The texts in the batch."""
-        return list(self.owners.values())
+        before = () if self.written is None else self.written.owners.values()
+        return [one for one in {*self.owners.values(), *before} if not one.ended]
 
     @property
     def rows(self) -> int:
-        return len(self.owners)
+        return len(self.sources)
 
     @property
     def running(self) -> list[Running]:
         """The requests in the batch."""
-        return list({id(one.running): one.running for one in self.owners.values()}.values())
+        return list({id(one.running): one.running for one in self.sources}.values())
+
+    def read(self, running: Sequence[Running]) -> bool:
+        """Read prompts and add their requests, if one graph can do it all."""
+        requests = [one.request for one in running]
+        most = max(len(request.prefix) for request in requests)
+        if most > SHORT or any(request.job.echo for request in requests):
+            return False
+        for one in running:
+            one.prompt_is_read()
+        rows = self._take(running)
+        prefixes = [one.request.prefix for one in running for _ in range(one.request.sources)]
+        self.fixed.read(rows, as_rows(prefixes, torch.device("cpu")))
+        return True
 
     def join(self, state: Any, running: Sequence[Running]) -> None:
         """Add requests. state: has read their prefixes but the last tokens."""
-        owners = [Owner(one, sample) for one in running for sample in range(one.request.sources)]
-        free = (row for row in range(self.rows_held) if row not in self.owners)
-        rows = [next(free) for _ in owners]
-        requests = [one.running.request for one in owners]
-        self._reserve(max(request.length for request in requests))
-        at = torch.tensor(rows, device=self.model.device)
-        newest = torch.tensor([request.prefix[-1] for request in requests], device=at.device)
-        self.fixed.join(at, state, newest)
-        uniforms = [row for one in running for row in one.request.numbers()]
-        self.draw.join(
-            at,
-            [sampling for one in requests if (sampling := one.job.sampling) is not None],
-            [one.most if one.job.ignore_eos else one.least for one in requests],
-            torch.nn.utils.rnn.pad_sequence(uniforms, batch_first=True),
-        )
-        self.owners |= dict(zip(rows, owners, strict=True))
+        rows = self._take(running)
+        newest = [one.request.prefix[-1] for one in running for _ in range(one.request.sources)]
+        at, last = (on_device(torch.tensor(part), self.model.device) for part in (rows, newest))
+        self.fixed.join(at, state, last)
 
     def round(self) -> int:
-        """Take a step of all rows, and handle the tokens of the step before; return the number of
-        rows."""
-        count, before = len(self.owners), self.written
-        self.written = self._step()
+        """Take a few steps of all rows, and handle the tokens of the round before; return the
+        number of rows."""
+        before, count = self.written, len(self.owners)
+        self.written = self._steps() if self.owners else None
         if before is not None:
             self._handle(before)
-        if not self.owners:
-            self.written = None
         return count
 
     def end(self, running: Running, reason: Reason) -> None:
         """Remove a request, and send what was generated so far."""
-        for row, (one, sample) in [*self.owners.items()]:
-            if one is running:
-                del self.owners[row]
-                running.end(sample, reason)
+        for owner in self.sources:
+            if owner.running is running:
+                owner.ended = True
+                running.end(owner.sample, reason)
+        self._remove()
+
+    def forget(self, running: Sequence[Running]) -> None:
+        """Remove requests that have failed."""
+        for owner in self.sources:
+            owner.ended |= owner.running in running
+        self._remove()
+
+    def _take(self, running: Sequence[Running]) -> list[int]:
+        """Give rows to the texts of requests."""
+        owners = [
+            Owner(one, sample, one.request.most)
+            for one in running for sample in range(one.request.sources)
+        ]  # fmt: skip
+        free = (row for row in range(self.most_rows) if row not in self.owners)
+        rows = [next(free) for _ in owners]
+        requests = [one.running.request for one in owners]
+        self._reserve(max(request.length for request in requests))
+        uniforms = [row for one in running for row in one.request.numbers()]
+        self.draw.join(
+            rows,
+            [sampling for one in requests if (sampling := one.job.sampling) is not None],
+            [one.most if one.job.ignore_eos else one.least for one in requests],
+            pad_sequence(uniforms, batch_first=True),
+        )
+        self.owners |= dict(zip(rows, owners, strict=True))
+        return rows
 
     def _reserve(self, tokens: int) -> None:
         slots = LEAST_SLOTS
-        while slots < tokens:
+        while slots < tokens + STEPS:
             slots *= 2
-        if self.model.max_length is not None:
-            slots = min(slots, self.model.max_length)
         self.fixed.grow(slots)
         self.draw.reserve(self.fixed.slots)
 
-    def _step(self) -> Written:
+    def _steps(self) -> Written:
         rows = 1
         while rows <= max(self.owners):
             rows *= 2
-        rows = min(rows, self.rows_held)
-        several = {one.running.request.job.sampling: None for one in self.owners.values()}
-        kind = RowDraw.kind([by for by in several if by is not None])
-        self.fixed.step(rows, kind, lambda logits: self.draw.round(logits, kind), [self.draw.taken])
-        tokens, log_probs = self.fixed.newest[:rows, 0], self.draw.log_probs[:rows]
+        rows = min(rows, self.most_rows)
+        settings = {one.running.request.job.sampling: None for one in self.owners.values()}
+        kind = RowDraw.kind([by for by in settings if by is not None])
+        steps = min(STEPS, max(one.left for one in self.owners.values()))
+        self.draw.number.zero_()
+        for _ in range(steps):
+            self.fixed.step(
+                rows, kind, lambda logits: self.draw.round(logits, kind),
+                [self.draw.taken, self.draw.number],
+            )  # fmt: skip
+        owners = dict(self.owners)
+        for row, one in owners.items():
+            one.left -= steps
+            if one.left <= 0:
+                del self.owners[row]
+        written = self.draw.tokens[:steps, :rows], self.draw.log_probs[:steps, :rows]
         if self.model.device.type != "cuda":
-            return Written(dict(self.owners), tokens.clone(), log_probs.clone(), None)
+            return Written(owners, written[0].clone(), written[1].clone())
         arrived = torch.cuda.Event()
         copies = [
             torch.empty(part.shape, dtype=part.dtype, pin_memory=True).copy_(
                 part, non_blocking=True
             )
-            for part in (tokens, log_probs)
+            for part in written
         ]
         arrived.record()
-        return Written(dict(self.owners), copies[0], copies[1], arrived)
+        return Written(owners, copies[0], copies[1], arrived)
 
     def _handle(self, written: Written) -> None:
-        """Append the tokens of a step to their texts, and send the events."""
+        """Append the tokens of a round to their texts, and send the events."""
         if written.arrived is not None:
             written.arrived.synchronize()
-        tokens, log_probs = written.tokens.tolist(), written.log_probs.tolist()
+        tokens, log_probs = written.tokens.T.tolist(), written.log_probs.T.tolist()
         for row, owner in written.owners.items():
-            if self.owners.get(row) is not owner:
-                continue  # the text has ended since
-            running, sample = owner
-            last = len(running.texts[sample].token_log_probs) + 1 >= running.request.most
-            if running.add(sample, tokens[row], log_probs[row], None, last=last):
-                del self.owners[row]
+            if not owner.ended:
+                owner.ended = owner.running.extend(owner.sample, tokens[row], log_probs[row])
+        self._remove()
+
+    def _remove(self) -> None:
+        """Free the rows of texts that have ended."""
+        self.owners = {row: one for row, one in self.owners.items() if not one.ended}

@@ -11,13 +11,14 @@ from translucid.generate.sampling import SamplingConfig
 from translucid.serving.tracing import RequestedTrace
 
 Reason = Literal["stop", "length", "cancelled", "deadline"]
+Pieces = Literal["token", "tokens", "text"]  # one token, one or more tokens, or the whole text
 
 
 @dataclass(frozen=True)
 class Job:
     """A request to continue a prompt or to translate a text.
 
-    With `sampling`, `n` texts are sampled, and each token is reported as soon as it is chosen;
+    With `sampling`, `n` texts are sampled, and their tokens are reported while they are generated;
     temperature 0 is greedy search. Without it, the job is a beam search, which returns its `n` best
     texts at the end. The result equals that of the library with the same settings and seed:
     `model.generate` and `Generator.sample` with sampling, else `model.decode`. With `trace`
@@ -40,7 +41,7 @@ class Job:
     top_logprobs: int = 0  # sampling: report this many of the most probable tokens at each position
     echo: bool = False  # language models: report the log-probabilities of the prompt
     only_prompt: bool = False  # with echo: generate nothing
-    pieces: bool = True  # sampling: report each token; else only the whole text
+    pieces: Pieces = "token"  # sampling: what a Piece contains
     tree: bool = False  # beam search: keep the search tree
     deadline: float | None = None  # seconds after submission, when generation ends
     trace: Sequence[str] = ()  # keep these trace points of a forward pass over prompt and output
@@ -74,7 +75,7 @@ class Piece:
 
     sample: int
     text: str  # may be empty, while it is an incomplete character or may begin a stop text
-    token: TokenChoice | None  # None: only the rest of the text, after the last token
+    tokens: Sequence[TokenChoice]  # empty: only the rest of the text, after the last token
 
 
 @dataclass(frozen=True)

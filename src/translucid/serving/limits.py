@@ -14,7 +14,8 @@ class Limits:
     cache_tokens: int = 262_144  # tokens in the caches of all rows
     queue: int = 256  # requests that wait; more are refused
     text_tokens: int = 16_384  # tokens of one text to classify, tag, embed, fill or score
-    prompt_chunk: int = 512  # tokens of prompts and sources that are read between two steps
+    # Tokens of prompts and sources that are read between two steps; default: 512, on a GPU 8192.
+    prompt_chunk: int | None = None
     prompt_bytes: int = 256 * 2**20  # states after prompts that came before, for reuse
     trace_values: int = 1_000_000  # values in the trace of one request
 

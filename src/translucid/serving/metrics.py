@@ -55,6 +55,10 @@ class Metrics:
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
+    def refused(self, status: int) -> None:
+        """Count a request that was refused before it was parsed."""
+        self.requests.labels("refused", str(status)).inc()
+
     def first_token(self, model: str, seconds: float) -> None:
         self.first.labels(model).observe(seconds)
 

@@ -24,7 +24,7 @@ class Reading:
         self.running, self.prompts = running, prompts
         requests = [one.request for one in running]
         self.model = model = requests[0].model
-        self.prefix = as_rows([request.prefix for request in requests], model)
+        self.prefix = as_rows([request.prefix for request in requests], model.device)
         self.done = 0  # columns of the prefixes that have been read
         steps = max(request.most for request in requests)
         self.state: Any

@@ -39,11 +39,14 @@ class Request:
         self.model = with_edit(network, job.edit) if job.edit else generator.model
         self.config = self._config()
         self.item = self._item()
-        batch = generator.task.collate([self.item]).to(generator.network.device)
+        # On the CPU: the values are needed here, and waiting for a GPU takes long.
+        batch = generator.task.collate([self.item])
         (self.prefix,), self.inputs = prefixes_and_sources(batch)
         self.empty = generator.is_empty(self.item)  # its translation is empty
         self._check_room()
-        least, most = limits(generator.model, [self.prefix], self.inputs, self.config)
+        least, most = limits(
+            generator.model, [self.prefix], self.inputs, self.config, torch.device("cpu")
+        )
         self.least, self.most = int(least), int(most)
         words = WordConstraints(job.forbid, job.force)
         self.named_constraints = words.token_constraints(

@@ -26,6 +26,7 @@ class Running:
         """trace_values: the maximum number of values in the trace of a request."""
         self.ticket, self.request, self.tokenizer = ticket, request, request.tokenizer
         self.trace_values = trace_values
+        self.eos = self.tokenizer.eos_id
         job = request.job
         self.heard: list[TokenChoice] = []  # the prompt's tokens, with `echo`
         if job.echo and not request.special:  # nothing predicts the first token
@@ -37,7 +38,7 @@ class Running:
             self.texts = [SampledText(self.tokenizer, request.prefix, job.stop) for _ in count]
             for text in self.texts:
                 text.stream.begin()
-                text.stream.lazy = not (job.pieces or job.stop)
+                text.stream.lazy = job.pieces == "text" and not job.stop
         self.reasons: dict[int, Reason] = {}  # of the texts that have ended
         self.tree = request.tree()
 
@@ -61,16 +62,38 @@ class Running:
         if self.request.job.echo:
             self.ticket.send(PromptRead(self.heard))
 
-    def add(
-        self, sample: int, token: int, log_prob: float, log_probs: Tensor | None, *, last: bool
-    ) -> bool:
+    def add(self, sample: int, token: int, log_prob: float, log_probs: Tensor) -> bool:
         """Append a token to a sample. log_probs: of all tokens, for `top_logprobs`. Returns whether
         the sample has ended."""
+        piece = self.texts[sample].add(token, log_prob)
+        choice = self._choice(token, log_prob, log_probs)
+        return self._grown(sample, piece, [choice])
+
+    def extend(self, sample: int, tokens: Sequence[int], log_probs: Sequence[float]) -> bool:
+        """Append tokens to a sample, up to its end. Returns whether it has ended."""
+        text, job = self.texts[sample], self.request.job
+        if job.pieces == "token" or job.stop:
+            for token, log_prob in zip(tokens, log_probs, strict=True):
+                piece = text.add(token, log_prob)
+                if self._grown(sample, piece, [self._choice(token, log_prob, None)]):
+                    return True
+            return False
+        count = min(len(tokens), self.request.most - len(text.token_log_probs))
+        if (eos := self.eos) in tokens[:count]:
+            count = tokens.index(eos) + 1
+        piece = text.extend(tokens[:count], log_probs[:count])
+        choices: list[TokenChoice] = []
+        if job.pieces == "tokens":
+            pairs = zip(tokens[:count], log_probs[:count], strict=True)
+            choices = [self._choice(token, log_prob, None) for token, log_prob in pairs]
+        return self._grown(sample, piece, choices)
+
+    def _grown(self, sample: int, piece: str, choices: Sequence[TokenChoice]) -> bool:
+        """Send what was appended to a sample. Returns whether the sample has ended."""
         text = self.texts[sample]
-        piece = text.add(token, log_prob)
-        if self.request.job.pieces:
-            self.ticket.send(Piece(sample, piece, self._choice(token, log_prob, log_probs)))
-        if not (text.finished or last):
+        if self.request.job.pieces != "text":
+            self.ticket.send(Piece(sample, piece, choices))
+        if not text.finished and len(text.token_log_probs) < self.request.most:
             return False
         self.end(sample, "stop" if text.finished else "length")
         return True
@@ -79,10 +102,10 @@ class Running:
         """End a sample; send the rest of its text. After the last one, send the result."""
         self.reasons[sample] = reason
         rest = self.texts[sample].stream.end()
-        if not self.request.job.pieces:
+        if self.request.job.pieces == "text":
             rest = self.texts[sample].stream.written
         if rest:
-            self.ticket.send(Piece(sample, rest, None))
+            self.ticket.send(Piece(sample, rest, []))
         if len(self.reasons) == len(self.texts):
             alpha = self.request.config.alpha
             candidates = [text.candidate(alpha) for text in self.texts]

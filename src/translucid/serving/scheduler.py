@@ -50,6 +50,8 @@ class Scheduler:
         generates = model.task.name in ("translate", "language")
         self._fixes = generates and FixedBatch.fits(model.text_generator.model)
         self._fixed: FixedBatch | None = None  # kept, with its graphs
+        on_gpu = generates and model.text_generator.model.device.type == "cuda"
+        self._chunk = limits.prompt_chunk or (8192 if on_gpu else 512)
         self._prompts = ReadPrompts(limits.prompt_bytes)
 
     @property
@@ -169,10 +171,13 @@ class Scheduler:
         """Read prompts and sources, up to the limit for one turn."""
         if self._reading is None and self._admitted and self._worth_waiting():
             return
-        left = self.limits.prompt_chunk
+        left = self._chunk
         while left > 0 and (self._reading is not None or self._admitted):
             group = self._next_group() if self._reading is None else self._reading.running
             with self._failing(group) as failed:
+                if self._reading is None and self._read_by_graph(group):
+                    left -= sum(len(one.request.prefix) for one in group)
+                    continue
                 if self._reading is None:
                     self._reading = Reading(group, self._prompts)
                     left -= sum(len(one.request.source) for one in group)
@@ -184,6 +189,18 @@ class Scheduler:
                     self._start(self._reading)
             if failed:
                 self._reading = None
+
+    def _read_by_graph(self, group: Sequence[Running]) -> bool:
+        """Whether a graph has read these prompts, and their requests have joined the batch."""
+        request = group[0].request
+        if not (self._fixes and request.simple):
+            return False
+        batch = self._batch(request)
+        assert isinstance(batch, FixedBatch)
+        if not batch.read(group):
+            return False
+        self._batches[self._together(group[0])] = batch
+        return True
 
     def _worth_waiting(self) -> bool:
         """Whether requests wait for others: joining the batch copies its caches, so few do not join
@@ -246,7 +263,7 @@ class Scheduler:
             if (
                 self._together(one) != self._together(first)
                 or (limited and len(one.request.prefix) != len(first.request.prefix))
-                or most * (len(group) + 1) > self.limits.prompt_chunk
+                or most * (len(group) + 1) > self._chunk
                 or one in self._prompts
             ):
                 break
@@ -296,6 +313,8 @@ class Scheduler:
         except Exception as error:
             failed.append(internal(error))
         for problem in failed:
+            if self._fixed is not None:
+                self._fixed.forget(running)
             for one in running:
                 if not one.ticket.done:
                     one.ticket.send(Failed(problem))

@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 from starlette.concurrency import run_in_threadpool
 
@@ -35,6 +37,9 @@ class Served:
     template: ChatTemplate | None = None
     created: int = field(default_factory=lambda: int(time.time()))
     _points: list[str] = field(default_factory=list)  # found by the first request that needs them
+    _mailboxes: "WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox]" = field(
+        default_factory=WeakKeyDictionary
+    )
 
     @property
     def task(self) -> str:
@@ -52,21 +57,32 @@ class Served:
         return await run_in_threadpool(act)
 
     async def events(
-        self, jobs: Sequence[Job], prompt_tokens: dict[int, int] | None = None
+        self,
+        jobs: Sequence[Job],
+        prompt_tokens: dict[int, int] | None = None,
+        *,
+        at_once: bool = True,
     ) -> AsyncIterator[tuple[int, Event]]:
         """Submit jobs, and yield their events, each with the index of its job. Closing the iterator
-        cancels what is left. prompt_tokens: receives the number of tokens of each prompt.
+        cancels what is left. prompt_tokens: receives the number of tokens of each prompt. at_once:
+        yield each piece of a text when it comes; else, those of a job together, when it has ended.
 
         Jobs wait here, not in the engine, while others of the same request are computed. So only
         the first one can be refused because too many requests wait."""
-        loop = asyncio.get_running_loop()
+        mailbox = self._mailbox()
         queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         tickets: dict[int, Ticket] = {}
         over = False
 
         def submit(number: int) -> None:
+            early: list[Event] = []
+
             def receive(event: Event) -> None:
-                loop.call_soon_threadsafe(queue.put_nowait, (number, event))
+                early.append(event)
+                if at_once or isinstance(event, Finished | Failed):
+                    for one in early:
+                        mailbox.put(queue.put_nowait, (number, one))
+                    early.clear()
 
             tickets[number] = ticket = self.engine.submit(jobs[number], receive)
             if prompt_tokens is not None and isinstance(ticket.work, Request):
@@ -103,11 +119,11 @@ class Served:
 
     async def results(self, kind: str, texts: Sequence[Any], **options: Any) -> Answered:
         """The answer of `Engine.run`."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Event] = loop.create_future()
+        mailbox = self._mailbox()
+        done: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
 
         def receive(event: Event) -> None:
-            loop.call_soon_threadsafe(_set, done, event)
+            mailbox.put(_set, done, event)
 
         tickets: list[Ticket] = []
 
@@ -128,6 +144,33 @@ class Served:
             raise event.error
         assert isinstance(event, Answered)
         return event
+
+    def _mailbox(self) -> "Mailbox":
+        loop = asyncio.get_running_loop()
+        return self._mailboxes.setdefault(loop, Mailbox(loop))
+
+
+class Mailbox:
+    """Brings events from an engine's thread to the event loop. The loop is woken once for all
+    events that come before it runs: each time costs the engine a turn of its thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._woken = False
+
+    def put(self, act: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in the event loop, in the order of the calls. For any thread."""
+        self._waiting.append((act, arguments))
+        if not self._woken and (loop := self._loop()) is not None:
+            self._woken = True
+            loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._woken = False  # first, so that what is put from now on wakes the loop again
+        while self._waiting:
+            act, arguments = self._waiting.popleft()
+            act(*arguments)
 
 
 def _set(done: "asyncio.Future[Event]", event: Event) -> None:

@@ -6,9 +6,11 @@ import socket
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 import uvicorn
 
 from translucid.core.errors import InputError
@@ -16,25 +18,19 @@ from translucid.core.untrusted_files import read_text
 from translucid.model import Model, load
 from translucid.serving.access import Rules, standard_error
 from translucid.serving.app import Server, make_app
+from translucid.serving.connections import CONNECTIONS, HttpServer, Refusals
 from translucid.serving.engine import Engine
 from translucid.serving.limits import Limits
 from translucid.serving.served import Models, Served
 from translucid.studio.library import open_folders
-from translucid.studio.server.serve import OPTIONS, PatientProtocol
+from translucid.studio.server.serve import OPTIONS
 
-CONNECTIONS = 4096  # at the same time; more are refused
-BACKLOG = 2048
+BACKLOG = 4096
+SPARE_FILES = 1000
 # Seconds after which a thread lets another one run. A request needs several turns of its thread,
 # and with Python's 5 ms, each would wait that long for the engine's.
 SWITCH = 0.0005
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-
-
-class ServingProtocol(PatientProtocol):
-    """uvicorn's protocol with a deadline for headers, for many connections."""
-
-    def most_connections(self) -> int:
-        return CONNECTIONS
 
 
 def is_loopback(host: str) -> bool:
@@ -45,6 +41,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def allow_connections() -> None:
+    """Raise the process's limit on open files, often 1,024, so that the connections fit."""
+    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource
+
+        now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * CONNECTIONS + SPARE_FILES
+        if now != resource.RLIM_INFINITY and now < wanted:
+            wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -58,6 +66,8 @@ def bind(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}, port {port} ({why}); choose another with --port"
         ) from error
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_DEFER_ACCEPT"):  # accept connections when their first bytes are there
+        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
     return held
 
 
@@ -69,7 +79,12 @@ def open_models(
     languages: Sequence[str],
     say: Callable[[str], None],
 ) -> Models:
-    """Open models and start their engines. languages: of the translation models, in order."""
+    """Open models and start their engines. languages: of the translation models, in order.
+
+    Only the engines compute with several threads: OpenMP makes threads wait more slowly for each
+    other if all that it ever started are more than the processor's cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     opened = open_folders(folders, lambda folder: load(folder, device, say=say))
     young = [name for name, model in opened.items() if model is None]
     if young:
@@ -85,8 +100,8 @@ def open_models(
     pairs |= {name: _pair(text) for name, text in zip(translators, languages, strict=False)}
     return Models([
         Served(
-            name, model, Engine(_fast(model, precision), limits), pairs.get(name),
-            model.chat_template,
+            name, model, Engine(_fast(model, precision), limits, threads=threads),
+            pairs.get(name), model.chat_template,
         )
         for name, model in models.items()
     ])  # fmt: skip
@@ -135,15 +150,17 @@ def run(
     number = held.getsockname()[1]
     server = Server(models, most_tokens=most_tokens, keys=bool(rules.keys), allow_trace=allow_trace)
     other = _studio(models, number) if studio else None
-    app = make_app(server, rules, standard_error if log else None, other)
+    to = standard_error if log else None
+    app = make_app(server, rules, to, other)
     options = OPTIONS | {
-        "http": ServingProtocol, "timeout_graceful_shutdown": max(1, round(drain)),
-        "backlog": BACKLOG,
-    }  # fmt: skip
+        "timeout_graceful_shutdown": max(1, round(drain)),
+    }
+    allow_connections()
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # the models and modules stay; looking through them would stop all requests
-    serving = uvicorn.Server(uvicorn.Config(app, **options))
+    refusals = Refusals(server.load, server.metrics, to, models)
+    serving = HttpServer(uvicorn.Config(app, **options), refusals)
     try:
         serving.run(sockets=[held])
     finally:

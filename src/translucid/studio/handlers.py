@@ -348,7 +348,7 @@ class Handlers:
     def save(self, asked: Question) -> Reply:
         """Save the session: everything the page has shown so far, in one file."""
         address, questions = saved_session.read_questions(_parsed(asked.body))
-        ask = cache(saved_session.to_the_end(self._recorded))
+        ask = cache(saved_session.to_the_end(self.recorded))
         questions = [*questions, *saved_session.besides(ask, questions)]
         recorded = saved_session.recording(self.library, ask, questions)
         return Reply(saved_session.page(recorded, address), HTML)
@@ -356,13 +356,13 @@ class Handlers:
     def saved(self, text: str | None, address: str, budget: int = saved_session.BUDGET) -> bytes:
         """Save all views of one text in one file."""
         self.surveys = Surveys(SAVED)
-        ask = cache(saved_session.to_the_end(self._recorded))
+        ask = cache(saved_session.to_the_end(self.recorded))
         questions = saved_session.everything(ask, text, self.library.prefetch)
         return saved_session.page(
             saved_session.recording(self.library, ask, questions, budget), address
         )
 
-    def _recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:
+    def recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:
         reply = self.ask(question.method, question.path, question.body.encode())
         return reply.status, reply.kind, reply.body
 

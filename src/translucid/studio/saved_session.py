@@ -107,22 +107,31 @@ def page(recorded: dict[str, Any], address: str) -> bytes:
         "studio.open(document.getElementById('studio'),"
         " JSON.parse(document.getElementById('recorded').textContent));\n"
     )
-    style = "html, body { margin: 0; height: 100%; overflow: hidden; }"
     data = json.dumps(recorded | {"address": address}, ensure_ascii=True, separators=(",", ":"))
     data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return document(
+        "Translucid session",
+        f"script-src '{_hash(script)}'; img-src data: blob:",
+        f'<script type="application/json" id="recorded">{data}</script>\n'
+        f'<script type="module">{script}</script>\n',
+    ).encode()
+
+
+def document(title: str, policy: str, scripts: str, head: str = "") -> str:
+    """A page that contains only the studio. policy: what its content security policy allows besides
+    its style."""
+    style = "html, body { margin: 0; height: 100%; overflow: hidden; }"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; {policy}; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'"
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Translucid session</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        '<div id="studio"></div>\n'
-        f'<script type="application/json" id="recorded">{data}</script>\n'
-        f'<script type="module">{script}</script>\n</body>\n</html>\n'
-    ).encode()
+        f"<title>{title}</title>\n{head}<style>{style}</style>\n</head>\n<body>\n"
+        f'<div id="studio"></div>\n{scripts}</body>\n</html>\n'
+    )
 
 
 def _hash(text: str) -> str:
@@ -159,7 +168,7 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
             yield from _lessons(json.loads(body)["run"], lambda asked: json.loads(ask(asked)[2]))
         described = re.fullmatch("/api/model/([a-z])", question.path)
         if described and json.loads(ask(question)[2]).get("trains"):
-            yield from _training(described[1], ask)
+            yield from training(described[1], ask)
 
 
 # ---- all views of one text ----
@@ -195,7 +204,7 @@ def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Quest
         yield from _views(run, known[m], answer, prefetch)
     for m, model in known.items():
         if model["trains"]:
-            yield from _training(m, ask)
+            yield from training(m, ask)
     yield from _pairs(runs, answer)
     for m in runs:
         yield Question("GET", f"/api/model/{m}/hardest")
@@ -276,7 +285,7 @@ def _lessons(run: str, answer: Callable[[Question], Any]) -> Iterator[Question]:
         yield Question("GET", f"/api/runs/{run}/lesson/{lesson['id']}")
 
 
-def _training(m: str, ask: Ask) -> Iterator[Question]:
+def training(m: str, ask: Ask) -> Iterator[Question]:
     """Yield the requests for a training run, with many recorded tables in each. The saved page
     finds single tables in the answers."""
     at = f"/api/train/{m}"

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { frames } from '../../../src/translucid/studio/static/js/frames.js';
-import { cutOut, encoded, pooled, tensors } from '../../../src/translucid/studio/static/js/recorded_tensors.js';
+import { cutOut, scaledFrame, pooled, tensors } from '../../../src/translucid/studio/static/js/recorded_tensors.js';
 import { randomFrom } from './random.js';
 
 const random = randomFrom(7);
@@ -100,7 +100,7 @@ test('encoded tensors are decoded to the same numbers', () => {
       const x = tensor([3, 5], scale);
       if (scale !== 'signed') x.raw.forEach((value, k) => (x.raw[k] = Math.abs(value)));
       x.raw[4] = -Infinity;
-      const bytes = encoded(x, { ...x, values: x.raw }, x.shape, form, []);
+      const bytes = scaledFrame(x, { ...x, values: x.raw }, form);
       const [frame] = frames(bytes.buffer);
       assert.equal(frame.at, 'x');
       const step = form === 'u8' ? (frame.hi - frame.lo) / 254 : 1e-7;
@@ -130,7 +130,7 @@ test('the answer has a frame for each point, cut and pooled', async () => {
 });
 test('rows and tables below an index', () => {
   const x = tensor([2, 3, 4]);
-  const [frame] = frames(encoded(x, { ...x, values: x.raw }, x.shape, 'f32', []).buffer);
+  const [frame] = frames(scaledFrame(x, { ...x, values: x.raw }, 'f32').buffer);
   const all = nested([...x.raw], x.shape);
   assert.deepEqual(frame.row(1, 2), all[1][2]);
   assert.deepEqual(frame.table(1), all[1]);

@@ -24,7 +24,9 @@ if TYPE_CHECKING:  # imports torch, which must not delay the page
 
 HEAD = 10.0  # seconds within which a request's headers must be complete
 MOST = 256  # concurrent connections
-LEAVE = 2.0  # seconds for a refused client to read the reason
+LEAVE = 2.0  # seconds after which a refused client that sends nothing more is disconnected
+LONGEST_LEAVE = 20.0  # seconds for a refused client that is still sending
+MOST_UNREAD = 16_000_000  # bytes that a refused client may still send
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 REASON = b'{"error": {"message": "too many connections; try again later"}}'
 TOO_MANY = (
@@ -39,7 +41,8 @@ class PatientProtocol(H11Protocol):
     twice the limit is closed without an answer."""
 
     _deadline: asyncio.TimerHandle | None = None
-    _refused = False
+    _superfluous = False  # above the limit
+    _unread: int | None = None  # bytes that came after a request was refused
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -47,19 +50,22 @@ class PatientProtocol(H11Protocol):
         if count > 2 * most:
             transport.abort()
             return
-        self._refused = count > most
-        if self._refused:
-            self._deadline = self.loop.call_later(LEAVE, self._refuse)
+        self._superfluous = count > most
+        if self._superfluous:
+            self._deadline = self.loop.call_later(LEAVE, self.refuse, TOO_MANY)
         else:
             self._watch()
 
     def data_received(self, data: bytes) -> None:
-        if not self._refused:
+        if self._unread is not None:
+            self._unread += len(data)
+            if self._unread > MOST_UNREAD:
+                self.transport.abort()
+        elif self._superfluous:
+            self.refuse(TOO_MANY)
+        else:
             super().data_received(data)
             self._watch()
-        elif self._deadline is not None:  # the first data
-            self._forget()
-            self._refuse()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -72,20 +78,37 @@ class PatientProtocol(H11Protocol):
     def most_connections(self) -> int:
         return MOST
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether all requests on this connection are refused."""
+        return self._superfluous or self._unread is not None
+
+    def refuse(self, answer: bytes) -> None:
+        """Send an answer, and read what the client still sends before closing the connection. If it
+        were closed at once, it would be reset, and the client might not see the answer."""
+        self._forget()
+        self._unset_keepalive_if_required()
+        self._unread = 0
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+            self.transport.write_eof()
+            until = self.loop.time() + LONGEST_LEAVE
+            self._deadline = self.loop.call_later(LEAVE, self._leave, until, 0)
+
+    def _leave(self, until: float, before: int) -> None:
+        """Close the connection, unless the client has sent more since the last call."""
+        assert self._unread is not None
+        if self._unread > before and self.loop.time() < until:
+            self._deadline = self.loop.call_later(LEAVE, self._leave, until, self._unread)
+        else:
+            self.transport.abort()
+
     def _watch(self) -> None:
         """Run the deadline timer while the headers of a request are incomplete."""
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._forget()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD, self._end)
-
-    def _refuse(self) -> None:
-        """Send the reason before closing; what the client still sends would discard it."""
-        self._deadline = None
-        if not self.transport.is_closing():
-            self.transport.write(TOO_MANY)
-            self.transport.write_eof()
-            self.loop.call_later(LEAVE, self.transport.abort)
 
     def _forget(self) -> None:
         if self._deadline is not None:

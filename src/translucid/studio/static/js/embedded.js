@@ -203,3 +203,20 @@ export function mount(el, given) {
   graph(place)('main.js'); // draws as soon as it is loaded
   return place;
 }
+// A studio that fills the window, whose address is that of the document; at: the first address, if it has none.
+/** @type {(el: HTMLElement, ask: AskServer, at: string) => PlaceMade} */
+export function fill(el, ask, at) {
+  const place = mount(el, {
+    ask,
+    address: location.hash || at,
+    height: '100vh',
+    whole: true,
+    onaddress: to => {
+      if (location.hash !== to) history.replaceState(null, '', to);
+    },
+  });
+  addEventListener('hashchange', () => {
+    place.location.hash = location.hash;
+  });
+  return place;
+}

@@ -1,8 +1,8 @@
 // The entry of a saved session: requests are answered from the recorded answers, and from whole tensors, which
 // recorded_tensors.js cuts.
 import { frames } from './frames.js';
-import { tensors } from './recorded_tensors.js';
-import { mount } from './embedded.js';
+import { bare, tensors } from './recorded_tensors.js';
+import { fill } from './embedded.js';
 
 const GONE = 'This is not recorded in this file. To see it, open the model: translucid explore';
 /** @type {(text: string) => Uint8Array<ArrayBuffer>} */
@@ -21,32 +21,6 @@ function keyOf(method, path, body) {
   return `${method} ${at}?${given} ${body ? JSON.stringify(sorted(JSON.parse(body))) : ''}`;
 }
 
-// The file contains no weights: for terms that were not recorded, it shows the value and how to get the terms.
-/** @type {(points: Map<string, Frame>, at: string) => object | null} */
-function bare(points, at) {
-  const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
-  const frame = points.get(name);
-  if (!frame) return null;
-  const index = places ? places.split(',').map(Number).slice(1) : [];
-  const value = frame.raw[index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0)];
-  const finite = Number.isFinite(value);
-  return {
-    address: at,
-    kind: 'point',
-    value: finite ? value : null,
-    text: finite ? String(Number(value.toPrecision(6))) : value < 0 ? '-inf' : 'inf',
-    symbol: '',
-    meaning: '',
-    formula: '',
-    symbols: {},
-    remainder: 0,
-    python: `trace["${name}"]${places ? `[${places}]` : ''}`,
-    expression: null,
-    missing:
-      'The terms of this number are not recorded in this file: ' +
-      `to see them, use translucid explore or, in Python, trace.terms("${at}").`,
-  };
-}
 // The tables of these training steps, selected from those that were recorded together.
 /** @type {(all: Uint8Array<ArrayBuffer>) => Map<number, Uint8Array<ArrayBuffer>>} */
 const tables = all => new Map(frames(all.buffer).map(({ step, from, end }) => [step, all.slice(from, end)]));
@@ -76,8 +50,11 @@ function fewer(step, k) {
 }
 
 // ---- answering
-/** @type {(session: SavedSession) => AskServer} */
-export function recorded({ answers, points }) {
+/** @type {AskServer} */
+const gone = async () => ({ status: 404, kind: 'application/json', bytes: JSON.stringify({ error: GONE }) });
+// otherwise: answers what was not recorded.
+/** @type {(session: Pick<SavedSession, 'answers' | 'points'>, otherwise?: AskServer) => AskServer} */
+export function recorded({ answers, points }, otherwise = gone) {
   const known = new Map(answers.map(([method, path, body, ...answer]) => [keyOf(method, path, body), answer]));
   const opened = new Map();
   /** @type {(run: string) => Map<string, Frame>} */
@@ -94,8 +71,8 @@ export function recorded({ answers, points }) {
       const all = at === `/api/runs/${run}/steps` ? new URLSearchParams(query) : null;
       return all && all.get('tokens') === tokens && !all.has('positions') ? [JSON.parse(text)] : [];
     });
-  /** @type {(value: unknown, status?: number) => RecordedAnswer} */
-  const json = (value, status = 200) => ({ status, kind: 'application/json', bytes: JSON.stringify(value) });
+  /** @type {(value: unknown) => RecordedAnswer} */
+  const json = value => ({ status: 200, kind: 'application/json', bytes: JSON.stringify(value) });
   return async (method, path, body) => {
     const found = known.get(keyOf(method, path, body));
     if (found)
@@ -116,31 +93,16 @@ export function recorded({ answers, points }) {
     const given = new URLSearchParams(asked?.[3]);
     if (asked?.[2] === 'steps') {
       const cut = stepsOf(asked[1], given.get('tokens')).map(all => steps(all, given));
-      return json(cut.find(Boolean) ?? { error: GONE }, cut.some(Boolean) ? 200 : 404);
-    }
-    if (asked?.[2] === 'terms') {
-      const plain = bare(pointsOf(asked[1]), given.get('address') ?? '');
-      return json(plain ?? { error: GONE }, plain ? 200 : 404);
-    }
-    if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
+      const some = cut.find(Boolean);
+      if (some) return json(some);
+    } else if (asked?.[2] === 'terms') {
+      const plain = bare(pointsOf(asked[1]), given.get('address') ?? '', 'are not recorded in this file');
+      if (plain) return json(plain);
+    } else if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };
     }
-    return json({ error: GONE }, 404);
+    return otherwise(method, path, body);
   };
 }
 /** @type {(el: HTMLElement, data: SavedSession) => PlaceMade} */
-export function open(el, data) {
-  const place = mount(el, {
-    ask: recorded(data),
-    address: location.hash || data.address,
-    height: '100vh',
-    whole: true,
-    onaddress: to => {
-      if (location.hash !== to) history.replaceState(null, '', to);
-    },
-  });
-  addEventListener('hashchange', () => {
-    place.location.hash = location.hash;
-  });
-  return place;
-}
+export const open = (el, data) => fill(el, recorded(data), data.address);

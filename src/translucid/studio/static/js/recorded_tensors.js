@@ -1,9 +1,11 @@
-// Tensors of a saved session, which contains them whole: cut, pooled and encoded as studio/tensors.py does.
+// Tensors of a page that has them whole, in a saved session or from a local model: cut, pooled and encoded as
+// studio/tensors.py does.
 const NOTHING = 255;
 
 // The part of a tensor that an index selects along the leading axes: * is all, 10:30 is 10 to 29.
-/** @type {(frame: Pick<Frame, 'at' | 'shape' | 'axes' | 'raw'>, index: string[]) => Cut} */
+/** @type {(frame: Omit<WholeTensor, 'scale'>, index: string[]) => Cut} */
 export function cutOut(frame, index) {
+  if (!index.length) return { shape: frame.shape, axes: frame.axes, values: Float32Array.from(frame.raw) };
   /** @type {number[]} */
   const left = [];
   /** @type {string[]} */
@@ -53,18 +55,17 @@ function pooledAlong(shape, values, axis, each) {
 }
 // The bytes of a frame: a header in JSON, then the values, as frames.js reads them.
 /** @type {Encode} */
-export function encoded(frame, cut, whole, form, index) {
+export function scaledFrame(given, cut, form) {
   const most = cut.values.reduce((top, v) => (Number.isFinite(v) ? Math.max(top, Math.abs(v)) : top), 0) || 1;
-  const hi = frame.scale === 'unit' ? 1 : most;
-  const lo = frame.scale === 'signed' ? -hi : 0;
+  const hi = given.scale === 'unit' ? 1 : most;
+  const lo = given.scale === 'signed' ? -hi : 0;
   const small = form === 'u8';
   const numbers = small
     ? Uint8Array.from(cut.values, v =>
         Number.isFinite(v) ? Math.min(254, Math.max(0, Math.round(((v - lo) / (hi - lo)) * 254))) : NOTHING,
       )
     : cut.values;
-  const { at, scale } = frame;
-  const header = { at, axes: cut.axes, shape: cut.shape, whole, dtype: small ? 'u8' : 'f32', scale, lo, hi, index };
+  const header = { ...given, shape: cut.shape, dtype: small ? 'u8' : 'f32', lo, hi };
   let head = JSON.stringify(header);
   head += ' '.repeat((8 - ((head.length + 4) % 8)) % 8);
   const body = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
@@ -75,7 +76,7 @@ export function encoded(frame, cut, whole, form, index) {
   return out;
 }
 // The answer to a request for these points, with the keys index, pool and as.
-/** @type {(points: Map<string, Frame>, given: URLSearchParams) => Promise<ArrayBuffer>} */
+/** @type {(points: Map<string, WholeTensor>, given: URLSearchParams) => Promise<ArrayBuffer>} */
 export function tensors(points, given) {
   const index = given.get('index')?.split(',').filter(Boolean) ?? [];
   const pool = given.get('pool')?.split(',').map(Number) ?? [Infinity];
@@ -83,9 +84,36 @@ export function tensors(points, given) {
     at === '*' ? null : at.includes(':') ? /** @type {[number, number]} */ (at.split(':').map(Number)) : Number(at),
   );
   const parts = given.getAll('at').map(name => {
-    const frame = /** @type {Frame} */ (points.get(name));
+    const frame = /** @type {WholeTensor} */ (points.get(name));
+    const { at, scale } = frame;
     const cut = cutOut(frame, index);
-    return encoded(frame, pooled(cut, pool), cut.shape, given.get('as') ?? 'u8', places);
+    const header = { at, axes: cut.axes, whole: cut.shape, index: places, scale };
+    return scaledFrame(header, pooled(cut, pool), given.get('as') ?? 'u8');
   });
   return new Blob(parts).arrayBuffer();
+}
+// A number without its terms: its value, and how to get them. why: the reason, after "The terms of this number".
+/** @type {(points: Map<string, WholeTensor>, at: string, why: string) => object | null} */
+export function bare(points, at, why) {
+  const [, name, places] = /^([\w.]+)(?:\[([\d, ]*)\])?$/.exec(at) ?? [];
+  const frame = points.get(name);
+  if (!frame) return null;
+  const index = places ? places.split(',').map(Number).slice(1) : [];
+  const value = frame.raw[index.reduce((sum, i, axis) => sum * frame.shape[axis] + i, 0)];
+  const finite = Number.isFinite(value);
+  return {
+    address: at,
+    kind: 'point',
+    value: finite ? value : null,
+    text: finite ? String(Number(value.toPrecision(6))) : value < 0 ? '-inf' : 'inf',
+    symbol: '',
+    meaning: '',
+    formula: '',
+    symbols: {},
+    remainder: 0,
+    python: `trace["${name}"]${places ? `[${places}]` : ''}`,
+    expression: null,
+    missing:
+      `The terms of this number ${why}: ` + `to see them, use translucid explore or, in Python, trace.terms("${at}").`,
+  };
 }

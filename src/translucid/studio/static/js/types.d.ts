@@ -700,12 +700,13 @@ interface Cut {
   axes: string[];
   values: Float32Array;
 }
+// A tensor before it is cut.
+type WholeTensor = Pick<Frame, 'at' | 'shape' | 'axes' | 'raw' | 'scale'>;
+// header: what a frame says besides its shape, form and scale.
 type Encode = (
-  frame: Pick<Frame, 'at' | 'scale'>,
-  cut: Cut,
-  whole: number[],
+  header: Record<string, unknown> & { scale: Header['scale'] },
+  cut: Pick<Cut, 'shape' | 'values'>,
   form: string,
-  index: Header['index'],
 ) => Bytes;
 type Asked = RequestInit & { ownProgress?: boolean }; // ownProgress: its view shows it and stops it
 type TensorOptions = { index?: string | number; pool?: string | number; as?: string };
@@ -1557,6 +1558,26 @@ interface LocalExample {
 }
 type ExampleOf = (model: LocalModel, text: string, target: string | null) => LocalExample;
 type Values = Float32Array | Float64Array;
+// A model of a page without a server: run.js, routes.js, site.js.
+type LocalRun = import('./local/run.js').LocalRun;
+interface OpenedLocally {
+  model: LocalModel;
+  about: Model;
+  output: string; // the point with the outputs
+  points: Map<string, Point>; // the facts of each point; their shapes are those of another run
+}
+interface LocalSite {
+  open(m: string): Promise<OpenedLocally>;
+  lessonsOf(m: string): Promise<Record<string, Record<string, Lesson>>>; // by text and lesson
+  textsOf(m: string): Promise<string[]>;
+  outline(lesson: string): Promise<Lesson>;
+}
+// answers/start.json, by studio/site.py
+interface SiteStart {
+  answers: SavedAnswer[];
+  files: string[]; // the names of the other files
+  models: Record<string, { folder: string; output: string; points: Point[] }>;
+}
 // A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
 interface Scope {
   (name: string, value: Tensor): Tensor;

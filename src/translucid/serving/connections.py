@@ -1,0 +1,243 @@
+"""Connections of clients. Requests above the limits are refused at once, before they are parsed, so
+that refusing many of them leaves the processor to the others."""
+
+import asyncio
+import json
+import logging
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import h11
+import uvicorn
+
+from translucid.serving.access import HEADERS, Load
+from translucid.serving.bodies import ApiError
+from translucid.serving.metrics import Metrics
+from translucid.serving.served import Models
+from translucid.studio.server.serve import LEAVE, MOST_UNREAD, PatientProtocol
+
+log = logging.getLogger(__name__)
+CONNECTIONS = 4096  # at the same time; more are refused
+ONE_READ = 1 << 20  # bytes
+ENTERING = 1.0  # seconds for which a request that has not arrived completely keeps its place
+LARGEST_HEAD = 8192  # bytes in which headers and the model's name are looked for
+AT_ONCE = 16  # connections that are accepted in one turn of the event loop
+REFUSING = 0.01  # seconds in which more connections are refused in the same turn
+SWEEP = 0.05  # seconds between two looks at the connections that were refused
+PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
+LIBRE_PATHS = (b"POST /translate", b"POST /detect")
+_TAG = re.compile(rb"\r\nx-request-id:[ \t]*([\w.:/+=-]{1,128})[ \t]*\r\n", re.IGNORECASE)
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')  # quotes in texts are escaped
+_ORIGIN = re.compile(rb"\r\norigin:", re.IGNORECASE)
+
+
+class Refusals:
+    """Decides which requests are refused at once, and counts them."""
+
+    def __init__(
+        self, load: Load, metrics: Metrics, log: Callable[[str], None] | None, models: Models
+    ) -> None:
+        """log: receives a line of JSON for each second in which requests were refused."""
+        self.load, self.metrics, self.log = load, metrics, log
+        self._engines = {name.encode(): one.engine for name, one in models.items()}
+        self._counts: Counter[int] = Counter()  # by status, since the last line of the log
+
+    @property
+    def possible(self) -> bool:
+        """Whether some requests are refused now."""
+        return self.load.full or any(engine.full for engine in self._engines.values())
+
+    def answer(self, data: bytes) -> bytes | None:
+        """The answer that refuses the request that begins with these bytes, or None to accept it.
+        Accepted are requests without a body, and those of other sites' pages, which need more
+        headers to read the answer."""
+        if not (self.possible and data.startswith(b"POST ")) or _ORIGIN.search(
+            data, 0, LARGEST_HEAD
+        ):
+            return None
+        if not self.load.full:
+            name = _MODEL.search(data, 0, LARGEST_HEAD)
+            engine = self._engines.get(name[1]) if name else None
+            if engine is None or not engine.full:
+                return None
+        error = self.load.refusal()
+        self._count(error.status)
+        tag = _TAG.search(data, 0, LARGEST_HEAD)
+        return prepared(error, data.startswith(LIBRE_PATHS), tag[1] if tag else b"")
+
+    def _count(self, status: int) -> None:
+        self.metrics.refused(status)
+        if self.log is not None:
+            if not self._counts:
+                asyncio.get_running_loop().call_later(1.0, self._write)
+            self._counts[status] += 1
+
+    def _write(self) -> None:
+        assert self.log is not None
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        for status, count in self._counts.items():
+            self.log(json.dumps({"time": at, "refused": count, "status": status}))
+        self._counts.clear()
+
+
+def prepared(error: ApiError, libre: bool, tag: bytes = b"") -> bytes:
+    """An error as a whole HTTP response, after which the connection is closed. libre: in the shape
+    of LibreTranslate's API. tag: the request id."""
+    body = json.dumps(error.content(libre)).encode()
+    status = HTTPStatus(error.status)
+    headers = [
+        (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)),
+        (b"retry-after", b"%d" % error.seconds), (b"connection", b"close"), *HEADERS,
+        *([(b"x-request-id", tag)] if tag else []),
+    ]  # fmt: skip
+    first = f"HTTP/1.1 {status.value} {status.phrase}".encode()
+    return b"\r\n".join([first, *(b"%s: %s" % pair for pair in headers), b"", body])
+
+
+class ServingProtocol(PatientProtocol):
+    """uvicorn's protocol for many connections, which refuses requests at once."""
+
+    def __init__(self, refusals: Refusals, **options: Any) -> None:
+        # Each request has a copy of app_state as its state, so that Load can report that it has
+        # counted the request.
+        super().__init__(**options | {"app_state": {"counted": self._counted}})
+        self.refusals = refusals
+        self._place: asyncio.TimerHandle | None = None  # counted in Load.entering until then
+
+    def data_received(self, data: bytes) -> None:
+        """Refuse a new request, or keep a place for it until it is counted."""
+        idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+        if idle and not self.is_refused:
+            answer = self.refusals.answer(data)
+            if answer is not None:
+                self.refuse(answer)
+                return
+            if self._place is None:
+                self.refusals.load.entering += 1
+                self._place = self.loop.call_later(ENTERING, self._counted)
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self._counted()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._counted()
+        super().connection_lost(exc)
+
+    def most_connections(self) -> int:
+        return CONNECTIONS
+
+    def _counted(self) -> None:
+        """The request is counted in Load.requests, or has ended, or arrives too slowly."""
+        if self._place is not None:
+            self._place.cancel()
+            self._place = None
+            self.refusals.load.entering -= 1
+
+
+class Leaving:
+    """Connections whose request was refused. They are closed when the client has closed them: if it
+    still sends, closing would reset the connection, and the client might not see the answer."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[socket.socket, float, int]] = []  # with deadline and bytes to discard
+
+    def add(self, connection: socket.socket, answer: bytes) -> None:
+        try:
+            connection.send(answer)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:  # the client has left
+            connection.close()
+            return
+        if not self._all:
+            asyncio.get_running_loop().call_later(SWEEP, self._sweep)
+        self._all.append((connection, time.monotonic() + LEAVE, MOST_UNREAD))
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        still = []
+        for connection, until, most in self._all:
+            try:
+                data = connection.recv(min(most, ONE_READ))
+            except BlockingIOError:
+                if now < until:
+                    still.append((connection, until, most))
+                    continue
+                data = b""
+            except OSError:
+                data = b""
+            if data:
+                still.append((connection, now + LEAVE, most - len(data)))
+            else:
+                connection.close()
+        self._all = still
+        if still:
+            asyncio.get_running_loop().call_later(SWEEP, self._sweep)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn's server. It accepts connections itself: in each turn of the event loop only a few,
+    so that the requests on the others go on, and many if they are refused."""
+
+    def __init__(self, config: uvicorn.Config, refusals: Refusals) -> None:
+        super().__init__(config)
+        self.refusals, self._leaving = refusals, Leaving()
+        self._connecting: set[asyncio.Task[Any]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        self._accepting = [asyncio.create_task(self._accept(held)) for held in sockets or []]
+
+    async def _accept(self, held: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        held.setblocking(False)
+        turn = loop.time()
+        while True:
+            began = loop.time()
+            until = began + max(REFUSING, began - turn)  # as long as the rest of the last turn
+            left = AT_ONCE
+            while left and loop.time() < until:
+                try:
+                    connection, _ = await loop.sock_accept(held)
+                except OSError as error:
+                    log.warning("no connection can be accepted: %s", error)
+                    await asyncio.sleep(PAUSE)
+                    continue
+                if not self._refused(connection):
+                    left -= 1
+                    self._connect(connection)
+            turn = loop.time()
+            await asyncio.sleep(0)
+
+    def _refused(self, connection: socket.socket) -> bool:
+        """Refuse a request without giving its connection to the event loop, which takes longer."""
+        answer = None
+        if self.refusals.possible:
+            with suppress(OSError):  # nothing was received yet
+                answer = self.refusals.answer(connection.recv(LARGEST_HEAD, socket.MSG_PEEK))
+        if answer is None:
+            return False
+        self._leaving.add(connection, answer)
+        return True
+
+    def _connect(self, connection: socket.socket) -> None:
+        loop, options = asyncio.get_running_loop(), {
+            "config": self.config, "server_state": self.server_state, "app_state": {},
+        }  # fmt: skip
+        make = partial(ServingProtocol, self.refusals, **options)
+        task = loop.create_task(loop.connect_accepted_socket(make, connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[Any]) -> None:
+        self._connecting.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("a connection failed: %s", error)

@@ -1,0 +1,201 @@
+// The answers of the studio's server, computed in the page by models that run in it. `ask` has the same paths, keys and
+// numbers as studio/handlers.py; tests/studio/test_site.py compares them.
+import { compare, effect, steps, stepsAlong } from './answers.js';
+import { ripple } from './difference.js';
+import { decode } from './generate.js';
+import { LocalRun, keyOf } from './run.js';
+import { draws } from './sample.js';
+import { heads, tensors, terms } from './tables.js';
+
+const KEPT = 12; // runs in memory
+const INSTALLED = 'this needs the installed program: translucid explore';
+
+/** @type {(value: unknown, status?: number) => RecordedAnswer} */
+export const json = (value, status = 200) => ({ status, kind: 'application/json', bytes: JSON.stringify(value) });
+/** @type {(bytes: Bytes | ArrayBuffer) => RecordedAnswer} */
+const binary = bytes => ({ status: 200, kind: 'application/octet-stream', bytes });
+
+// ---- values of a query
+/** @type {(given: URLSearchParams, name: string, least: number, most: number, otherwise?: number) => number} */
+function whole(given, name, least, most, otherwise) {
+  const text = given.get(name) ?? String(otherwise ?? '');
+  const value = Number(text);
+  if (!/^\d{1,9}$/.test(text) || value < least || value > most)
+    throw new Error(`${name}: must be a whole number from ${least} to ${most}, not '${text}'`);
+  return value;
+}
+/** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
+const wholeIfGiven = (given, name, least, most) => (given.has(name) ? whole(given, name, least, most) : undefined);
+/** @type {(given: URLSearchParams, name: string, least: number, most: number) => number | undefined} */
+function fraction(given, name, least, most) {
+  const text = given.get(name);
+  if (text === null) return undefined;
+  if (!/^\d{1,7}(\.\d{0,9})?$/.test(text) || Number(text) < least || Number(text) > most)
+    throw new Error(`${name}: must be a number from ${least} to ${most}, not '${text}'`);
+  return Number(text);
+}
+// 3:5 as [3, 5].
+/** @type {(given: URLSearchParams, name: string) => number[] | null} */
+function span(given, name) {
+  const text = given.get(name);
+  if (text === null) return null;
+  if (!/^\d+:\d+$/.test(text)) throw new Error(`${name}: must be a range such as 10:30, not '${text}'`);
+  return text.split(':').map(Number);
+}
+/** @type {(given: URLSearchParams, name: string) => number[]} */
+function tokenIds(given, name) {
+  const text = given.get(name) ?? '';
+  if (!/^(\d+(\.\d+)*)?$/.test(text)) throw new Error(`${name}: must be token ids such as 7.43, not '${text}'`);
+  return text ? text.split('.').map(Number) : [];
+}
+
+// ---- one run: GET /api/runs/RUN/...
+/** @type {(run: LocalRun, given: URLSearchParams) => unknown} */
+function stepsOf(run, given) {
+  const k = whole(given, 'k', 1, 200, 10);
+  const positions = span(given, 'positions');
+  if (!given.has('tokens')) return steps(run, positions, k);
+  return stepsAlong(run, tokenIds(given, 'tokens'), positions, k);
+}
+/** @type {(run: LocalRun, given: URLSearchParams) => unknown} */
+function decodeOf(run, given) {
+  if (given.has('force')) throw new Error(`force: ${INSTALLED}`);
+  const beam_size = whole(given, 'beam_size', 1, 32, 4);
+  return decode(run.opened.model, run.question.text, {
+    beam_size,
+    n_best: whole(given, 'n_best', 1, 32, Math.min(beam_size, 4)),
+    begin: tokenIds(given, 'begin'),
+    max_length: wholeIfGiven(given, 'max_length', 1, 40),
+    edit: run.edit,
+  });
+}
+/** @type {(run: LocalRun, given: URLSearchParams) => unknown} */
+const drawsOf = (run, given) =>
+  draws(run.opened.model, run.question.text, {
+    temperature: fraction(given, 'temperature', 0, 10),
+    top_k: wholeIfGiven(given, 'top_k', 1, 10 ** 6),
+    top_p: fraction(given, 'top_p', 0.001, 1),
+    repetition_penalty: fraction(given, 'repetition_penalty', 1, 10),
+    seed: whole(given, 'seed', 0, 10 ** 6, 0),
+    samples: whole(given, 'samples', 1, 8, 3),
+    edit: run.edit,
+  });
+/** @type {Record<string, (run: LocalRun, given: URLSearchParams) => unknown>} */
+const OF_RUN = {
+  steps: stepsOf,
+  decode: decodeOf,
+  draws: drawsOf,
+  terms,
+  effect: (run, given) => effect(run, given.getAll('off')),
+};
+/** @type {Record<string, (run: LocalRun, given: URLSearchParams) => Bytes | Promise<ArrayBuffer>>} */
+const FRAMES_OF_RUN = {
+  tensors,
+  heads: (run, given) =>
+    heads(run, given.get('kind') ?? 'encoder', whole(given, 'pool', 4, 512, 48), span(given, 'layers')),
+};
+// What the installed program has and a page without it lacks, by the last part of the path.
+/** @type {Record<string, string>} */
+const LACKS = {
+  contributions: 'The contributions of parts',
+  lens: 'The logit lens',
+  saliency: 'Saliency',
+  check: 'A check of your task',
+  patching: 'Activation patching',
+  unit: 'A survey of a unit',
+  labels: 'Labels of units',
+  hardest: 'A survey of texts',
+  words: 'Help with typing',
+  session: 'Saving the session',
+  practice: 'This exercise',
+  text: 'Another example',
+  plane: 'This training',
+  planes: 'This comparison',
+};
+/** @type {(path: string) => string} */
+export function lacking(path) {
+  const found = path
+    .split('?')[0]
+    .split('/')
+    .findLast(part => Object.hasOwn(LACKS, part));
+  return found ? `${LACKS[found]}: ${INSTALLED}` : `This needs the installed program: translucid explore`;
+}
+
+// The lesson of a text that was not recorded: its stops by title, each with the reason why it has no content.
+/** @type {(outline: Lesson) => Lesson} */
+const withoutText = lesson => ({
+  ...lesson,
+  steps: lesson.steps.map(({ title }) => ({
+    ...{ title, say: [], do: [], address: '', pin: [], light: [] },
+    lacks: `a lesson about your own sentence: ${INSTALLED}`,
+    in_sentence: true,
+  })),
+});
+
+// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson.
+/** @type {(site: LocalSite) => AskServer} */
+export function local({ open, lessonsOf, textsOf, outline }) {
+  /** @type {Map<string, LocalRun>} the newest last */
+  const runs = new Map();
+  /** @type {Map<string, Question>} */
+  const asked = new Map();
+  /** @type {(question: Question) => Promise<LocalRun>} */
+  async function runOf(question) {
+    const key = keyOf(question);
+    asked.set(key, question);
+    const run = runs.get(key) ?? new LocalRun(await open(question.m), question);
+    runs.delete(key);
+    runs.set(key, run);
+    for (const oldest of runs.keys()) if (runs.size > KEPT) runs.delete(oldest);
+    return run;
+  }
+  /** @type {(key: string | null) => Promise<LocalRun>} */
+  function keptRun(key) {
+    const question = asked.get(key ?? '');
+    if (!question) throw new Error(`run '${key}' has expired; request it again`);
+    return runOf(question);
+  }
+  /** @type {(body: string) => Promise<unknown>} */
+  async function newRun(body) {
+    const { off, ...given } = JSON.parse(body);
+    const run = await runOf(off?.length ? { ...given, off: [...new Set(off)].sort() } : given);
+    return run.described();
+  }
+  /** @type {(run: LocalRun, id: string) => Promise<RecordedAnswer>} */
+  async function lessonOf({ question: { m, text, target, off } }, id) {
+    const plain = !off && (target ?? null) === null;
+    const found = plain ? (await lessonsOf(m))[text]?.[id] : null;
+    if (found) return json(found);
+    return json(withoutText(await outline(id)));
+  }
+  /** @type {(method: string, path: string, body: string) => Promise<RecordedAnswer | null>} */
+  async function answer(method, path, body) {
+    const [at, query = ''] = path.split('?');
+    const given = new URLSearchParams(query);
+    if (method === 'POST' && at === '/api/runs') return json(await newRun(body));
+    if (at === '/api/diff') {
+      const [a, b] = await Promise.all(['a', 'b'].map(name => keptRun(given.get(name))));
+      return json(compare(a, b, ripple));
+    }
+    const [, m] = /^\/api\/model\/(\w+)\/text$/.exec(at) ?? [];
+    if (m) {
+      const texts = await textsOf(m);
+      if (texts.length) return json({ text: texts[whole(given, 'number', 0, 10 ** 9, 0) % texts.length] });
+    }
+    const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
+    if (!key) return null;
+    const run = await keptRun(key);
+    if (!what) return json(run.described());
+    if (what === 'lesson') return lessonOf(run, id);
+    if (Object.hasOwn(OF_RUN, what)) return json(OF_RUN[what](run, given));
+    if (Object.hasOwn(FRAMES_OF_RUN, what)) return binary(await FRAMES_OF_RUN[what](run, given));
+    return null;
+  }
+  return async (method, path, body) => {
+    try {
+      return (await answer(method, path, body)) ?? json({ error: lacking(path) }, 422);
+    } catch (error) {
+      return json({ error: error instanceof Error ? error.message : String(error) }, 422);
+    }
+  };
+}

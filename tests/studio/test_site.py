@@ -1,0 +1,442 @@
+"""The site without a server: what its page computes equals what the studio's server answers, and
+the built site opens in a browser."""
+
+import base64
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from tests.in_process import run as run_command
+from tests.studio.browser import Page
+from tests.studio.local_page import Files, ask, demo
+from tests.studio.serving import Answer
+from tests.studio.test_local_model import TEXTS
+from tests.studio.test_local_text import CLOSE, GENERATORS, compare
+from tests.tiny.once import once
+
+from translucid.data import shipped_models
+from translucid.studio import site
+from translucid.studio.handlers import Handlers
+from translucid.studio.library import Library, followed_runs
+from translucid.studio.surveys import Surveys
+
+KEYS = dict(zip((name.removeprefix("demo:") for name in shipped_models.names()), "abcdefgh",
+                strict=True))  # fmt: skip
+OFF = {
+    "translate": ["encoder.layers.0.self_attention.head.2@50", "decoder.masks.causal"],
+    "translate-lstm": ["decoder.alignment", "encoder.recurrent.layers.0.forward"],
+    "generate": ["decoder.layers.1.self_attention.head.1", "decoder.scale", "decoder.positions"],
+    "generate-rnn": [],  # without its only layer, all outputs are equal
+    "tag": ["encoder.recurrent.layers.0.forward.lstm.forget_gate=1"],
+    "classify": ["encoder.recurrent.layers.0.lstm.input_gate=0"],
+    "regress": ["layers.0"],
+    "perceptron": [],
+}
+
+
+def opened() -> Handlers:
+    names = shipped_models.names()
+    library = Library({name: demo(name.removeprefix("demo:")) for name in names})
+    handlers = Handlers(library, followed_runs([shipped_models.find(n) for n in names], names))
+    handlers.surveys = Surveys(2)
+    return handlers
+
+
+@pytest.fixture(scope="module")
+def server() -> Handlers:
+    return opened()
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    return once("site", lambda folder: site.write(opened(), folder))
+
+
+@pytest.fixture
+def here(leaf: Page, local: str, built: Path) -> Iterator[Any]:
+    """Answers of the page to several questions at once."""
+    Files.site = built
+
+    def answers(*questions: tuple[str, str, str]) -> list[Answer]:
+        found = ask(leaf, local, "answered", "", questions)
+        return [
+            Answer(status, [], text.encode() if "json" in kind else base64.b64decode(text))
+            for status, kind, text in found
+        ]
+
+    yield answers
+    Files.site = None
+
+
+def there(server: Handlers, method: str, path: str, body: str = "") -> Answer:
+    reply = server.ask(method, path, body.encode())
+    return Answer(reply.status, [], reply.body)
+
+
+def question(name: str, text: str, **more: Any) -> tuple[str, str, str]:
+    return "POST", "/api/runs", json.dumps({"m": KEYS[name], "text": text, **more})
+
+
+class Both:
+    """The same run on both sides, and the same requests about it."""
+
+    def __init__(self, here: Any, server: Handlers) -> None:
+        self.here, self.server = here, server
+
+    def run(self, name: str, text: str, **more: Any) -> list[dict[str, Any]]:
+        """The run of the page and that of the server."""
+        asked = question(name, text, **more)
+        (one,), two = self.here(asked), there(self.server, *asked)
+        assert (one.status, two.status) == (200, 200), (one.body, two.body)
+        return [one.json, two.json]
+
+    def ask(self, runs: list[list[dict[str, Any]]], *paths: str) -> Iterator[tuple[str, Any, Any]]:
+        """Answers to requests in which {0} is the key of the first run."""
+        keys = [[pair[side]["run"] for pair in runs] for side in (0, 1)]
+        found = self.here(*(("GET", path.format(*keys[0]), "") for path in paths))
+        for path, one in zip(paths, found, strict=True):
+            two = there(self.server, "GET", path.format(*keys[1]))
+            assert one.status == two.status, (path, one.body[:300], two.body[:300])
+            yield path, one, two
+
+    def compare(self, runs: list[list[dict[str, Any]]], *paths: str) -> None:
+        for path, one, two in self.ask(runs, *paths):
+            assert one.status == 200, (path, one.body)
+            compare(plain(one.json), plain(two.json), path)
+
+
+@pytest.fixture
+def both(here: Any, server: Handlers) -> Both:
+    return Both(here, server)
+
+
+def plain(answer: Any) -> Any:
+    """Without what must differ: keys of runs and times; and what the page does not read."""
+    if not isinstance(answer, dict):
+        return answer
+    for key in ("run", "ms", "a", "b"):
+        answer.pop(key, None)
+    if "tree" in answer:
+        kept = ("beam_size", "n_best", "alpha")
+        answer["tree"]["search"] = {key: answer["tree"]["search"][key] for key in kept}
+        answer["tree"]["nodes"][0]["label"] = ""
+    return answer
+
+
+def close(one: Answer, two: Answer, path: str) -> None:
+    """The same frames. Numbers in bytes may be rounded differently."""
+    pairs = zip(one.frames, two.frames, strict=True)
+    for (head, values), (expected, wanted) in pairs:
+        same = ("at", "axes", "shape", "whole", "index", "scale")
+        assert {k: head.get(k) for k in same} == {k: expected.get(k) for k in same}, path
+        for key in ("lo", "hi", "entropy", "most"):
+            assert np.allclose(head.get(key, 0), expected.get(key, 0), atol=CLOSE), (path, key)
+        step = (head["hi"] - head["lo"]) / 254 if head["dtype"] == "u8" else 0
+        half = 1e-3 * head["hi"] if expected["dtype"] == "f16" else 0
+        assert np.array_equal(np.isfinite(values), np.isfinite(wanted)), path
+        values, wanted = (np.where(np.isfinite(each), each, 0) for each in (values, wanted))
+        most = CLOSE * max(1, head["hi"]) + step + half
+        assert np.abs(values - wanted).max(initial=0) <= most, (path, head["at"])
+
+
+TARGETS = {"translate": "Der Hund zorp", "translate-lstm": "Der Hund zorp", "tag": "O",
+           "classify": "negative", "regress": "1", "perceptron": "0"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_run_equals_the_servers(both: Both, name: str) -> None:
+    short, odd = TEXTS[name]
+    examples = demo(name).facts["examples"][:2]
+    runs = [{"text": text} for text in (short, odd, *examples)]
+    runs.append({"text": short, "off": OFF[name]})
+    if name in TARGETS:
+        target = " ".join([TARGETS[name]] * 5) if name == "tag" else TARGETS[name]
+        runs.append({"text": short, "target": target})
+    for given in runs:
+        compare(*map(plain, both.run(name, **given)), str(given))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_tensors_equal_the_servers(both: Both, name: str) -> None:
+    for text in TEXTS[name]:
+        run = both.run(name, text, off=OFF[name])
+        points = run[0]["points"]
+        paths = []
+        for first in range(0, len(points), 64):
+            at = [point["at"] for point in points[first : first + 64]]
+            for more in ({"as": "u8"}, {"as": "f32", "pool": "64"}, {"as": "f16", "pool": "3,2"}):
+                paths.append(urlencode({"at": at, **more}, doseq=True))
+        deep = [point for point in points if point["shape"] and point["shape"][0] > 1]
+        for point in deep[:: max(1, len(deep) // 9)]:
+            more = ["1", "0:2"] + (["*,0", "0,0:1"] if len(point["shape"]) > 1 else [])
+            paths += [urlencode({"at": point["at"], "index": index, "as": "f32", "pool": "64"})
+                      for index in more]  # fmt: skip
+        for path, one, two in both.ask([run], *(f"/api/runs/{{0}}/tensors?{q}" for q in paths)):
+            close(one, two, path)
+
+
+@pytest.mark.parametrize("name", [name for name in KEYS if name != "perceptron"])  # it has no steps
+def test_steps_equal_the_servers(both: Both, name: str) -> None:
+    for text in TEXTS[name]:
+        run, paths = both.run(name, text, off=OFF[name]), ["?k=3", "?k=200&positions=0:1"]
+        if name in GENERATORS:
+            paths += ["?k=5&tokens=", "?k=4&tokens=7.12.9.30", "?tokens=8.5&positions=1:3&k=1"]
+        both.compare([run], *(f"/api/runs/{{0}}/steps{query}" for query in paths))
+
+
+@pytest.mark.parametrize("name", ["translate", "translate-lstm", "generate"])
+def test_heads_equal_the_servers(both: Both, name: str) -> None:
+    run = both.run(name, TEXTS[name][1])
+    kinds = {"translate": ("encoder", "decoder", "cross"), "translate-lstm": ("cross",)}
+    paths = [
+        f"/api/runs/{{0}}/heads?kind={kind}{more}"
+        for kind in kinds.get(name, ("decoder",))
+        for more in ("", "&pool=5", "&pool=4&layers=0:1")
+    ]
+    for path, one, two in both.ask([run], *paths):
+        close(one, two, path)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_searches_and_samples_equal_the_servers(both: Both, name: str) -> None:
+    # Without the mask, the server lists the steps of a sample as if their tokens read later ones.
+    off = [key for key in OFF[name] if "mask" not in key]
+    run = both.run(name, TEXTS[name][1], off=off)
+    both.compare(
+        [run],
+        "/api/runs/{0}/decode?beam_size=3",
+        "/api/runs/{0}/decode?beam_size=2&n_best=1&max_length=5&begin=40.4",
+        "/api/runs/{0}/draws",
+        "/api/runs/{0}/draws?temperature=0.7&top_k=9&top_p=0.9&seed=4&samples=2"
+        "&repetition_penalty=1.3",
+    )
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_effects_of_switches_equal_the_servers(both: Both, name: str) -> None:
+    text = TEXTS[name][0]
+    run, (described,) = both.run(name, text), both.here(("GET", f"/api/model/{KEYS[name]}", ""))
+    keys = [switch["key"] for switch in described.json["switches"]]
+    queries = [urlencode({"off": key}) for key in keys] + [urlencode({"off": OFF[name]}, True)]
+    both.compare([run], *(f"/api/runs/{{0}}/effect?{query}" for query in queries))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_differences_equal_the_servers(both: Both, name: str) -> None:
+    short, odd = TEXTS[name]
+    target = {"target": "Der Hund schläft ."} if name.startswith("translate") else {}
+    others = [{"text": short, "off": OFF[name]}, {"text": odd}, {"text": short}]
+    swapped = short.replace("dog", "cat").replace("Asia", "Paris").replace("food", "hotel")
+    others.append({"text": swapped})
+    runs = [both.run(name, short, **target)]
+    runs += [both.run(name, **given, **target) for given in others]
+    both.compare(runs, *(f"/api/diff?a={{0}}&b={{{i}}}" for i in range(1, len(runs))))
+
+
+def test_differences_of_two_models_equal_the_servers(both: Both) -> None:
+    for one, two in (("translate", "translate-lstm"), ("generate", "generate-rnn"),
+                     ("translate", "classify"), ("regress", "perceptron")):  # fmt: skip
+        text = "0.5 1" if one == "regress" else "The dog sleeps."
+        runs = [both.run(one, text), both.run(two, text)]
+        both.compare(runs, "/api/diff?a={0}&b={1}")
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_recorded_answers_are_the_servers(both: Both, name: str) -> None:
+    m = KEYS[name]
+    listed = json.loads(there(both.server, "GET", "/api/lessons").body)
+    paths = ["/api/models", "/api/catalogue", "/api/lessons", f"/api/model/{m}"]
+    paths += [f"/api/model/{m}/text?number={number}" for number in (0, 7, 10**9 - 1)]
+    (described,) = both.here(("GET", f"/api/model/{m}", ""))
+    run = both.run(name, described.json["examples"][0])
+    both.compare([run], *paths, *(f"/api/runs/{{0}}/lesson/{lesson['id']}" for lesson in listed))
+    for path in (f"/api/train/{m}/about", f"/api/train/{m}/history"):
+        ((_, one, two),) = both.ask([], path)
+        assert one.status != 200 or one.body == two.body, path
+
+
+WRONG = [
+    "/api/runs/{0}/tensors?at=head.logit", "/api/runs/{0}/tensors?at=head.logits&index=99",
+    "/api/runs/{0}/tensors", "/api/runs/{0}/steps?k=0", "/api/runs/{0}/steps?positions=3:2",
+    "/api/runs/{0}/steps?positions=0:99", "/api/runs/{0}/steps?tokens=99999",
+    "/api/runs/{0}/heads?kind=own", "/api/runs/{0}/heads?layers=0:9",
+    "/api/runs/{0}/decode?beam_size=0", "/api/runs/{0}/decode?beam_size=2&n_best=3",
+    "/api/runs/{0}/draws?temperature=x", "/api/runs/{0}/effect?off=head",
+    "/api/runs/{0}/effect?off=encoder.layers.0@50", "/api/runs/nothing/steps", "/api/diff?a={0}",
+]  # fmt: skip
+
+
+def test_what_the_server_refuses_is_refused(both: Both) -> None:
+    run = both.run("translate", TEXTS["translate"][0])
+    for path, one, _ in both.ask([run], *WRONG):
+        assert one.status == 422, path
+        assert one.json["error"], path
+    bodies = [{"text": " "}, {"text": "x" * 20_001}, {"text": "The", "off": ["no"]}, {"m": "z"}]
+    for body in bodies:
+        asked = json.dumps({"m": "a", "text": "The"} | body)
+        (one,) = both.here(("POST", "/api/runs", asked))
+        assert one.status == there(both.server, "POST", "/api/runs", asked).status == 422
+
+
+LACKING = ["saliency?position=0", "lens?position=0", "contributions?position=0&output=3",
+           "check/attention/1"]  # fmt: skip
+
+
+def test_what_the_page_cannot_compute_is_named(both: Both) -> None:
+    run = both.run("translate", TEXTS["translate"][0])
+    paths = [f"/api/runs/{run[0]['run']}/{path}" for path in LACKING]
+    paths += ["/api/patching?clean=x&corrupted=y", "/api/practice", "/api/plane/mlp?problem=xor"]
+    found = both.here(*(("GET", path, "") for path in paths), ("POST", "/api/session", "{}"))
+    for path, one in zip([*paths, "/api/session"], found, strict=True):
+        assert one.status == 422, path
+        assert "installed program" in one.json["error"], path
+    (lesson,) = both.here(("GET", f"/api/runs/{run[0]['run']}/lesson/attn", ""))
+    assert all("installed program" in step["lacks"] for step in lesson.json["steps"])
+
+
+# ---- the built site ----
+
+ROOT = "document.querySelector('#studio > div').shadowRoot.querySelector('.studio')"
+FIRST = 3_000_000  # bytes until the first number is on the page
+
+
+class Counted(SimpleHTTPRequestHandler):
+    """The files of a site; counts the bytes and notes what is missing."""
+
+    sent = 0
+    missing: ClassVar[list[str]] = []
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        Counted.sent += Path(source.name).stat().st_size
+        super().copyfile(source, outputfile)
+
+    def send_error(self, code: int, *more: Any) -> None:
+        Counted.missing.append(f"{code} {self.path}")
+        super().send_error(code, *more)
+
+    def log_message(self, *words: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def published(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the site, in a folder below the root of a plain file server."""
+    root = tmp_path_factory.mktemp("published")
+    shutil.copytree(built, root / "a site")
+    Counted.extensions_map = {**Counted.extensions_map, ".js": "text/javascript"}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Counted, directory=str(root)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/a%20site/"
+    finally:
+        server.shutdown()
+        thread.join(300)
+        server.server_close()
+
+
+def drawn(page: Page) -> str:
+    page.wait(f"() => document.querySelector('#studio > div') && {ROOT}.dataset.ready")
+    return page.inner.evaluate(f"{ROOT}.dataset.ready")
+
+
+def walk(page: Page, address: str) -> str:
+    page.inner.evaluate(f"delete {ROOT}.dataset.ready")
+    page.inner.evaluate("to => { location.hash = to; }", address)
+    return drawn(page)
+
+
+def test_the_first_page_needs_few_bytes_and_only_its_own_files(
+    own_page: Page, published: str
+) -> None:
+    asked: list[str] = []
+    own_page.inner.on("request", lambda request: asked.append(request.url))
+    Counted.sent, Counted.missing = 0, []
+    own_page.inner.goto(published)
+    assert drawn(own_page).startswith("lesson ")
+    assert "0.9" in own_page.inner.locator("#studio .opening-cell .sum").inner_text()
+    assert Counted.sent < FIRST
+    assert Counted.missing == []
+    assert all(url.startswith(published) for url in asked), asked
+    opened = {url.removeprefix(published).split("/")[1] for url in asked if "/models/" in url}
+    assert opened == {"a"}  # only the model on the page
+
+
+VIEWS = [
+    "lesson", "flow", "attention", "decode", "whatif", "compare", "train", "data", "practice",
+    "recurrent?m=b", "recurrent?m=d", "flow?m=c", "flow?m=g", "flow?m=h", "whatif?m=f",
+    "decode?m=e", "whatif?off=encoder.layers.0", "compare?m=h",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_every_view_opens(own_page: Page, published: str) -> None:
+    own_page.inner.goto(published)
+    drawn(own_page)
+    for view in VIEWS:
+        assert walk(own_page, f"#/{view}").startswith(view.partition("?")[0]), view
+        assert own_page.inner.locator("#studio .told").count() == 0, view
+    assert Counted.missing == []
+
+
+def test_a_typed_sentence_has_the_numbers_of_pytorch(own_page: Page, published: str) -> None:
+    own_page.inner.goto(published)
+    drawn(own_page)
+    text = "The old woman sees the small cat."
+    own_page.inner.evaluate(f"delete {ROOT}.dataset.ready")
+    own_page.inner.locator("#studio .sentence input").fill(text)
+    own_page.inner.locator("#studio .sentence .read").click()
+    assert drawn(own_page).startswith("lesson ")
+    reading, seen = demo("translate").trace(text), 0
+    for head in range(4):
+        pattern = reading["decoder.layers.1.cross_attention.pattern"][0, head]
+        walk(own_page, f"#/attention?text={text}&kind=cross&layer=1&head={head}")
+        own_page.inner.keyboard.press("t")
+        cells = own_page.inner.locator("#studio dialog .tablebox td.n")
+        cells.first.wait_for()
+        numbers = [float(cell.replace("−", "-")) for cell in cells.all_inner_texts()]
+        own_page.inner.keyboard.press("Escape")
+        assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
+        seen += len(numbers)
+    assert seen >= 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_scrolls_sideways(own_page: Page, published: str, width: int) -> None:
+    own_page.inner.set_viewport_size({"width": width, "height": 740})
+    own_page.inner.goto(published)
+    drawn(own_page)
+    for view in ("lesson", "flow", "attention", "decode", "whatif", "train"):
+        walk(own_page, f"#/{view}")
+        wide = own_page.inner.evaluate(
+            f"[document.documentElement, {ROOT}.parentElement, {ROOT}]"
+            ".map(el => el.scrollWidth - el.clientWidth)"
+        )
+        assert max(wide) <= 0, view
+
+
+# ---- the command ----
+
+
+def test_the_command_writes_a_site_and_keeps_what_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "my site"
+    done = run_command("explore", "demo:perceptron", "--site", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "http.server" in done.stdout
+    start = json.loads((folder / "answers" / "start.json").read_text("utf-8"))
+    assert start["models"].keys() == {"a"}
+    again = run_command("explore", "demo:perceptron", "--site", str(folder))
+    assert again.returncode != 0
+    assert "not empty" in again.stderr
+    both = run_command("explore", "--site", str(tmp_path / "x"), "--save", str(tmp_path / "y"))
+    assert both.returncode != 0
+    assert "--site" in both.stderr
