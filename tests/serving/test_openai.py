@@ -9,6 +9,7 @@ import pytest
 from tests.interop.own_models import own
 from tests.serving.running import Running, running, served, shipped, until, usual
 
+from translucid.generate import SamplingConfig
 from translucid.model import Model
 from translucid.serving.completions import legacy_logprobs
 from translucid.serving.job import TokenChoice
@@ -70,6 +71,18 @@ def test_a_completion_equals_the_library(
     expected = shipped("generate").generate([PROMPT], **settings | options)
     assert [PROMPT + text for text in texts] == expected
     assert not options or expected != shipped("generate").generate([PROMPT], **settings)
+
+
+@pytest.mark.parametrize("fields", [{"temperature": 0}, {"temperature": 2, "n": 3}])
+def test_the_completion_of_a_source_is_its_translation(client: Any, fields: Any) -> None:
+    source = "The old dog does not like the cat."
+    answer = completion(client, model="translate", prompt=source, max_tokens=16, **fields)
+    model = shipped("translate")
+    (decoded,) = model.decode(
+        [source], sampling=SamplingConfig(temperature=float(fields["temperature"])),
+        n_best=fields.get("n", 1), seed=3, max_length=16,
+    )  # fmt: skip
+    assert [c.text for c in answer.choices] == [one.text for one in decoded.texts]
 
 
 def test_streamed_pieces_join_to_the_completion(server: Running, client: Any) -> None:
@@ -319,6 +332,7 @@ def test_the_id_of_a_request_is_answered_and_logged(server: Running, client: Any
         ({"prompt": [10**9]}, openai.BadRequestError, "prompt", "not in the vocabulary"),
         ({"logit_bias": {"dog": 1}}, openai.BadRequestError, "logit_bias", "not a token id"),
         ({"extra_body": {"colour": 1}}, openai.BadRequestError, "colour", "no such key"),
+        ({"model": "translate", "echo": True}, openai.BadRequestError, "echo", "translation model"),
         ({"suffix": "x"}, openai.BadRequestError, "suffix", "suffix"),
     ],
 )

@@ -197,7 +197,7 @@ async def _models(server: Server, request: Request, body: None) -> Any:
 
 
 async def _complete(server: Server, request: Request, body: completions.CompletionBody) -> Any:
-    served = server.models.find(body.model, LANGUAGE)
+    served = server.models.find(body.model, LANGUAGE if body.model is None else WRITING)
     if body.stream:
         return await _streamed(completions.stream(served, body, server.most_tokens))
     return await completions.complete(served, body, server.most_tokens)

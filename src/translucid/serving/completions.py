@@ -174,6 +174,8 @@ class CompletionBody(Sampled):
 
     def jobs(self, served: Served, most_tokens: int) -> list[Job]:
         self.checked()
+        if self.echo and served.task == "translate":
+            raise ApiError("echo: a translation model does not predict its prompt", param="echo")
         most = 16 if self.max_tokens is None else self.max_tokens
         if most > most_tokens:
             raise ApiError(
