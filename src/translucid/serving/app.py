@@ -158,7 +158,7 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))
         case ClientDisconnect():
-            return Response(status_code=400)
+            return Response(status_code=499)  # for the log and the metrics; nobody receives it
         case _:
             raise error
     # What is left of a refused request was not read, so its connection cannot be used again.
