@@ -63,7 +63,6 @@ page:
 	elif ! $(MAKE) --silent $(BIOME); then echo "The studio's JavaScript is not checked: npm could not install biome and tsc."; \
 	else $(BIOME) ci --error-on-warnings && $(TSC) -p jsconfig.json; fi
 
-clean:  ## remove the environment and every cache
 clean:  ## remove the environment, every cache and what was built
 	rm -rf $(VENV) node_modules build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -57,11 +57,8 @@ def main() -> None:
         write(folder, given.device)
         if "batch" not in given.skip:
             for clients in given.clients:
-                keep(
-                    what="batch",
-                    clients=clients,
-                    tokens_per_s=in_a_process(batch, folder, given, clients),
-                )
+                rate = in_a_process(batch, folder, given, clients)
+                keep(what="batch", clients=clients, tokens_per_s=rate)
         precision = "bfloat16" if given.device == "cuda" else "float32"
         options = ("--device", given.device, "--precision", precision, "--rows", "64")
         with server(folder, *options) as port:
@@ -73,12 +70,9 @@ def main() -> None:
                 keep(what="server, streamed", clients=clients, temperature=0,
                      **load(port, clients, 0, given, given.seconds, stream=True))  # fmt: skip
         if "peer" not in given.skip:
-            for clients in given.clients:
-                keep(
-                    what="transformers",
-                    clients=clients,
-                    tokens_per_s=in_a_process(peer, folder, given, clients),
-                )
+            most = max(given.clients)
+            rate = in_a_process(peer, folder, given, most)
+            keep(what="transformers", clients=most, tokens_per_s=rate)
 
 
 def machine(device: str) -> str:

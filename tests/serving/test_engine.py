@@ -9,6 +9,7 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
+from tests.studio.serving import model as untrained
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.fast import cpu_kernels
@@ -196,12 +197,19 @@ def test_served_equals_library(name: str) -> None:
             check_pieces(jobs[number], client.events[number], own)
 
 
-def test_rows_at_fixed_addresses_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [None, 24])
+def test_rows_at_fixed_addresses_give_the_same_answers(
+    room: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batch that a GPU has, here without graphs: rows are taken over by other texts, grow, and
-    have settings of their own. Some jobs need the ordinary batch beside it."""
+    have settings of their own. Some jobs need the ordinary batch beside it. room: the positions of
+    a model that cannot read more."""
     monkeypatch.setattr(cpu_kernels, "available", lambda: False)
     monkeypatch.setattr(FixedRows, "fits", staticmethod(DecodeStep.fits))
     monkeypatch.setattr(fixed_batch, "LEAST_SLOTS", 16)
+    of = model("generate")
+    if room is not None:
+        of = untrained("language-transformer", positions="learned", max_length=room)
     dice = random.Random(3)
     all_settings = [
         SamplingConfig(temperature=0), SamplingConfig(), SamplingConfig(min_p=0.1),
@@ -215,19 +223,21 @@ def test_rows_at_fixed_addresses_give_the_same_answers(monkeypatch: pytest.Monke
         more |= {"forbid": ["."]} if number % 11 == 0 else {}
         more |= {"echo": number % 4 == 0}
         jobs.append(replace(job, ignore_eos=number % 7 == 0, **more))
-    with serving("generate") as engine:
-        client = Client(engine, jobs, cancels=range(3, 60, 9))
-        finished = client.wait()
-        fixed = engine._scheduler._fixed
-        assert fixed is not None
-        assert fixed.fixed.slots == 64
+    engine = Engine(of, SMALL)
+    client = Client(engine, jobs, cancels=range(3, 60, 9))
+    finished = client.wait()
+    fixed = engine._scheduler._fixed
+    assert engine.close(timeout=WAIT)
+    assert fixed is not None
+    assert fixed.fixed.slots == (room or 64)
+    assert not fixed.sources
     for number, job in enumerate(jobs):
         if "cancelled" in finished[number].reasons:
             continue
         if job.ignore_eos:
             assert set(finished[number].reasons) == {"length"} or job.stop
             continue
-        own = from_the_library(model("generate"), job)
+        own = from_the_library(of, job)
         same(finished[number].decoded, own)
         if job.pieces != "text":
             check_pieces(job, client.events[number], own)

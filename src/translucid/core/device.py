@@ -33,9 +33,12 @@ def has_triton() -> bool:
 
 def on_device(part: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Copy a tensor of the CPU to a device, without waiting for what a GPU is doing."""
-    if device.type != "cuda":
-        return part.to(device)
-    return part.pin_memory().to(device, non_blocking=True)
+    return staged(part, device).to(device, non_blocking=True)
+
+
+def staged(part: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A tensor of the CPU in memory from which a device can copy it while the CPU goes on."""
+    return part.pin_memory() if device.type == "cuda" else part
 
 
 def available_bytes(device: torch.device) -> int | None:

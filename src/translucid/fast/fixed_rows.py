@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translucid.core.device import on_device
+from translucid.core.device import staged
 from translucid.fast.decode_graphs import capture
 from translucid.fast.decode_step import DecodeStep
 from translucid.models.autoregressive import GenerationInputs
@@ -119,7 +119,8 @@ class FixedRows:
         """Let texts take over rows, after the model has read their prefixes but the last tokens.
         prefix: (texts, length), on the CPU, left-padded with -1."""
         texts, length = prefix.shape
-        shape = (_rounded(texts, 1), _rounded(length, LEAST_LENGTH))
+        columns = _rounded(length, LEAST_LENGTH)
+        shape = (_rounded(texts, 1), min(columns, self.model.max_length or columns))
         device = self.model.device
         if shape not in self.inputs:
             self.inputs[shape] = (
@@ -130,8 +131,8 @@ class FixedRows:
         spare = [len(self.newest) - 1] * (shape[0] - texts)
         padded = F.pad(prefix, (shape[1] - length, 0, 0, shape[0] - texts), value=-1)
         padded[texts:, -1] = 0
-        at.copy_(on_device(torch.tensor([*rows, *spare]), device))
-        inputs.copy_(on_device(padded, device))
+        for part, values in ((at, torch.tensor([*rows, *spare])), (inputs, padded)):
+            part.copy_(staged(values, device), non_blocking=True)
 
         def act() -> None:
             past = inputs[:, :-1]
@@ -141,20 +142,23 @@ class FixedRows:
 
         self._replay(("read", shape), act, [self.newest, self._timeline.counts])
 
-    def step(
+    def steps(
         self,
         rows: int,
+        count: int,
         kind: Hashable,
-        choose: Callable[[Tensor], None],
+        choose: Callable[[Tensor, int], None],
         moving: Sequence[Tensor] = (),
     ) -> None:
-        """Take a step of the first rows. choose: gets their logits and writes `newest`; the graph
-        of this `kind` contains it. moving: tensors that it changes, besides `newest`."""
+        """Take `count` steps of the first rows. choose: gets their logits and the number of the
+        step, and writes `newest`; the graph of this `kind` contains it. moving: tensors that it
+        changes, besides `newest`."""
 
         def act() -> None:
-            choose(self.lean.step(self.newest[:rows], self._first(rows))[:, -1])
+            for number in range(count):
+                choose(self.lean.step(self.newest[:rows], self._first(rows))[:, -1], number)
 
-        self._replay((rows, kind), act, [self.newest, self._timeline.counts, *moving])
+        self._replay((rows, count, kind), act, [self.newest, self._timeline.counts, *moving])
 
     def _replay(self, name: Hashable, act: Callable[[], None], moving: Sequence[Tensor]) -> None:
         if self.model.device.type != "cuda":

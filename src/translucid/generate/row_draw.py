@@ -40,14 +40,12 @@ class RowDraw:
         self.never = torch.tensor(never, device=device) if never else None
         self.is_eos = torch.arange(vocab, device=device) == eos
         self.uniforms = torch.zeros(rows, 1, dtype=torch.float64, device=device)
-        self.least = torch.zeros(rows, 1, dtype=torch.long, device=device)
-        self.taken = torch.zeros_like(self.least)
-        self.top_k = torch.full_like(self.least, vocab)
-        self.temperature, self.top_p, self.min_p = torch.ones(3, rows, 1, device=device)
-        # What was drawn since `number` was set to 0: (steps, rows).
-        self.number = torch.zeros(1, dtype=torch.long, device=device)
-        self.tokens = torch.zeros(steps, rows, dtype=torch.long, device=device)
-        self.log_probs = torch.zeros(steps, rows, device=device)
+        self.taken = torch.zeros(rows, 1, dtype=torch.long, device=device)
+        # By row: temperature, top_k, top_p, min_p, and the minimum length.
+        without = torch.tensor([1, vocab, math.inf, 0, 0], dtype=torch.float64, device=device)
+        self.settings = without.repeat(rows, 1)
+        # Tokens and their log-probabilities, by step. Numbers of tokens are exact in float64.
+        self.written = torch.zeros(steps, 2, rows, dtype=torch.float64, device=device)
 
     @staticmethod
     def kind(several: Sequence[SamplingConfig]) -> Kind:
@@ -72,21 +70,26 @@ class RowDraw:
         """Let texts take over rows. least: their minimum lengths. uniforms: their random numbers,
         (texts, tokens), for which there must be room."""
         at = on_device(torch.tensor(rows), self.newest.device)
-        as_rows = [
-            (self.temperature, [by.temperature for by in several]),
-            (self.top_k, [min(by.top_k or self.vocab, self.vocab) for by in several]),
-            (self.top_p, [math.inf if by.top_p in (None, 1) else by.top_p for by in several]),
-            (self.min_p, [by.min_p or 0.0 for by in several]),
-            (self.least, least),
-        ]  # fmt: skip
-        for part, values in as_rows:
-            part[at] = on_device(torch.tensor(values, dtype=part.dtype), part.device)[:, None]
+        settings = [
+            (
+                by.temperature,
+                min(by.top_k or self.vocab, self.vocab),
+                math.inf if by.top_p in (None, 1) else by.top_p,
+                by.min_p or 0.0,
+                shortest,
+            )
+            for by, shortest in zip(several, least, strict=True)
+        ]
+        wide = torch.tensor(settings, dtype=torch.float64)
+        self.settings[at] = on_device(wide, at.device)
         self.taken[at] = 0
         self.uniforms[at, : uniforms.shape[1]] = on_device(uniforms, self.uniforms.device)
 
-    def round(self, logits: Tensor, kind: Kind) -> None:
-        """Draw a token for each of the first rows. logits: (rows, vocab), of the model."""
+    def round(self, logits: Tensor, step: int, kind: Kind) -> None:
+        """Draw a token for each of the first rows. logits: (rows, vocab), of the model. step: where
+        to write the tokens."""
         first = slice(0, len(logits))
+        temperature, top_k, top_p, min_p, least = self.settings[first].split(1, dim=1)
         log_probs = as_log_probs(logits)
         if self.ends:
             log_probs = one_end(log_probs, self.eos, self.ends)
@@ -94,34 +97,33 @@ class RowDraw:
         if self.never is not None:
             allowed = allowed.index_fill(1, self.never, -torch.inf)
         taken = self.taken[first]
-        early = taken < self.least[first]
+        early = taken < least
         allowed = allowed.masked_fill(early & self.is_eos, -torch.inf)
         chosen = allowed.argmax(dim=-1)
         if kind != "greedy":
             at = taken.clamp(max=self.uniforms.shape[1] - 1)
             uniform = self.uniforms[first].gather(1, at)[:, 0]
-            drawn = draw_from(self._shape(allowed, first, kind), uniform)
-            chosen = torch.where(self.temperature[first, 0] == 0, chosen, drawn)
+            warm = temperature.masked_fill(temperature == 0, 1).to(allowed)
+            shaped = (allowed / warm).log_softmax(dim=-1)
+            if kind == "filtered":
+                shaped = _filtered(shaped, top_k.long(), top_p.to(allowed), min_p.to(allowed))
+            chosen = torch.where(temperature[:, 0] == 0, chosen, draw_from(shaped, uniform))
         # If no token is allowed, the text ends.
         chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, self.eos)[:, None]
-        self.tokens[:, first].index_copy_(0, self.number, chosen.T)
-        self.log_probs[:, first].index_copy_(0, self.number, log_probs.gather(1, chosen).T)
+        self.written[step, 0, first] = chosen[:, 0].double()
+        self.written[step, 1, first] = log_probs.gather(1, chosen)[:, 0].double()
         self.newest[first] = chosen
         self.taken[first] += 1
-        self.number.copy_((self.number + 1).clamp(max=len(self.tokens) - 1))
 
-    def _shape(self, log_probs: Tensor, first: slice, kind: Kind) -> Tensor:
-        """Like `sampling.shape`, with the settings of each row."""
-        warm = self.temperature[first]
-        log_probs = (log_probs / warm.masked_fill(warm == 0, 1)).log_softmax(dim=-1)
-        if kind == "plain":
-            return log_probs
-        ordered = log_probs.sort(dim=-1, descending=True).values
-        least = ordered.gather(1, self.top_k[first] - 1)
-        log_probs = log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
-        ordered, order = log_probs.sort(dim=-1, descending=True)
-        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # of more probable tokens
-        ordered = ordered.masked_fill(before >= self.top_p[first], -torch.inf)
-        log_probs = torch.zeros_like(log_probs).scatter(1, order, ordered).log_softmax(dim=-1)
-        least = log_probs.amax(dim=-1, keepdim=True) + self.min_p[first].log()
-        return log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
+
+def _filtered(log_probs: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
+    """What `sampling.shape` does after the temperature, with settings of each row (rows, 1)."""
+    ordered = log_probs.sort(dim=-1, descending=True).values
+    least = ordered.gather(1, top_k - 1)
+    log_probs = log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)
+    ordered, order = log_probs.sort(dim=-1, descending=True)
+    before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # of more probable tokens
+    ordered = ordered.masked_fill(before >= top_p, -torch.inf)
+    log_probs = torch.zeros_like(log_probs).scatter(1, order, ordered).log_softmax(dim=-1)
+    least = log_probs.amax(dim=-1, keepdim=True) + min_p.log()
+    return log_probs.masked_fill(log_probs < least, -torch.inf).log_softmax(dim=-1)

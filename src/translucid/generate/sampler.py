@@ -27,7 +27,8 @@ class TextStream:
     def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], stop: Sequence[str]) -> None:
         self.tokenizer, self.stop = tokenizer, stop
         self.ids = list(prefix)
-        self.text = tokenizer.decode(prefix)
+        self.spelling = tokenizer.spelling(prefix)
+        self.text = tokenizer.text_of(self.spelling)
         self.stopped = self.lazy = False
         self._prefix_length = len(self.text)
         self._sent = 0
@@ -37,12 +38,14 @@ class TextStream:
         self._sent = self._prefix_length
         return self.text
 
-    def add(self, token: int) -> str:
-        """Append a token; return the new piece of text that later tokens cannot change."""
-        self.ids.append(token)
+    def add(self, *tokens: int) -> str:
+        """Append tokens, several only without stop strings; return the new piece of text that later
+        tokens cannot change."""
+        self.ids += tokens
         if self.lazy:
             return ""
-        self.text = self.tokenizer.decode(self.ids)
+        self.spelling += self.tokenizer.spelling(tokens)
+        self.text = self.tokenizer.text_of(self.spelling)
         written = self.written
         places = [place for stop in self.stop if (place := written.find(stop)) >= 0]
         if places:
@@ -107,9 +110,7 @@ class SampledText:
         the new piece of text."""
         self.token_log_probs += log_probs
         self.ended = tokens[-1] == self.stream.tokenizer.eos_id
-        ids = tokens[:-1] if self.ended else tokens
-        self.stream.ids += ids[:-1]
-        return self.stream.add(ids[-1]) if ids else ""
+        return self.stream.add(*(tokens[:-1] if self.ended else tokens))
 
     def candidate(self, alpha: float) -> Candidate:
         """The text so far as a result."""

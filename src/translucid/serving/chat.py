@@ -3,7 +3,7 @@
 https://platform.openai.com/docs/api-reference/chat
 """
 
-import secrets
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -172,6 +172,6 @@ async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncItera
 
 def _shell(served: Served, kind: str) -> Choice:
     return {
-        "id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind,
+        "id": f"chatcmpl-{random.getrandbits(96):024x}", "object": kind,
         "created": int(time.time()), "model": served.name,
     }  # fmt: skip

@@ -4,7 +4,7 @@ https://platform.openai.com/docs/api-reference/completions
 """
 
 import json
-import secrets
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -112,7 +112,7 @@ class Sampled(Inspected):
             prompt,
             generation=search,
             sampling=SamplingConfig(temperature=float(temperature), **by),
-            seed=secrets.randbits(48) if self.seed is None else self.seed % 2**64,
+            seed=random.getrandbits(48) if self.seed is None else self.seed % 2**64,
             stop=tuple(self.stops),
             logit_bias=self.biases(),
             ignore_eos=self.ignore_eos,
@@ -384,7 +384,7 @@ def _with_prompt(
 
 def _shell(served: Served) -> Choice:
     return {
-        "id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion",
+        "id": f"cmpl-{random.getrandbits(96):024x}", "object": "text_completion",
         "created": int(time.time()), "model": served.name,
     }  # fmt: skip
 

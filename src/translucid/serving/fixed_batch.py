@@ -39,11 +39,10 @@ class Owner:
 
 @dataclass(frozen=True)
 class Written:
-    """The tokens of a round, on their way to the CPU. (steps, rows)"""
+    """The tokens and log-probabilities of a round, on their way to the CPU."""
 
     owners: dict[int, Owner]
-    tokens: Tensor
-    log_probs: Tensor
+    values: Tensor  # (steps, 2, rows)
     arrived: "torch.cuda.Event | None" = None
 
 
@@ -56,12 +55,12 @@ class FixedBatch:
         self.model = generator.network
         assert isinstance(self.model, DecoderModel)
         self.most_rows = rows
-        self.fixed = FixedRows(self.model, rows, LEAST_SLOTS)
+        self.fixed = FixedRows(self.model, rows, self._slots(1))
         self.draw = RowDraw(
             self.fixed.newest, generator.network.vocab, STEPS, eos=tokenizer.eos_id,
             ends=tokenizer.special.ends, never=never_generated(tokenizer, generator.network),
         )  # fmt: skip
-        self.draw.reserve(LEAST_SLOTS)
+        self.draw.reserve(self.fixed.slots)
         self.owners: dict[int, Owner] = {}  # by row; without those that have had all their steps
         self.written: Written | None = None  # by the newest round
 
@@ -138,7 +137,8 @@ class FixedBatch:
         free = (row for row in range(self.most_rows) if row not in self.owners)
         rows = [next(free) for _ in owners]
         requests = [one.running.request for one in owners]
-        self._reserve(max(request.length for request in requests))
+        self.fixed.grow(self._slots(max(request.length for request in requests)))
+        self.draw.reserve(self.fixed.slots)
         uniforms = [row for one in running for row in one.request.numbers()]
         self.draw.join(
             rows,
@@ -149,12 +149,13 @@ class FixedBatch:
         self.owners |= dict(zip(rows, owners, strict=True))
         return rows
 
-    def _reserve(self, tokens: int) -> None:
+    def _slots(self, tokens: int) -> int:
+        """The number of slots for texts of this length. The last round of a text may take steps
+        after its end; they stay in the last slot."""
         slots = LEAST_SLOTS
-        while slots < tokens + STEPS:
+        while slots < tokens:
             slots *= 2
-        self.fixed.grow(slots)
-        self.draw.reserve(self.fixed.slots)
+        return min(slots, self.model.max_length or slots)
 
     def _steps(self) -> Written:
         rows = 1
@@ -163,36 +164,31 @@ class FixedBatch:
         rows = min(rows, self.most_rows)
         settings = {one.running.request.job.sampling: None for one in self.owners.values()}
         kind = RowDraw.kind([by for by in settings if by is not None])
-        steps = min(STEPS, max(one.left for one in self.owners.values()))
-        self.draw.number.zero_()
-        for _ in range(steps):
-            self.fixed.step(
-                rows, kind, lambda logits: self.draw.round(logits, kind),
-                [self.draw.taken, self.draw.number],
-            )  # fmt: skip
+        steps = 1 if all(one.left == 1 for one in self.owners.values()) else STEPS
+        self.fixed.steps(
+            rows, steps, kind, lambda logits, step: self.draw.round(logits, step, kind),
+            [self.draw.taken],
+        )  # fmt: skip
         owners = dict(self.owners)
         for row, one in owners.items():
             one.left -= steps
             if one.left <= 0:
                 del self.owners[row]
-        written = self.draw.tokens[:steps, :rows], self.draw.log_probs[:steps, :rows]
+        written = self.draw.written[:steps]
         if self.model.device.type != "cuda":
-            return Written(owners, written[0].clone(), written[1].clone())
+            return Written(owners, written.clone())
         arrived = torch.cuda.Event()
-        copies = [
-            torch.empty(part.shape, dtype=part.dtype, pin_memory=True).copy_(
-                part, non_blocking=True
-            )
-            for part in written
-        ]
+        values = torch.empty(written.shape, dtype=written.dtype, pin_memory=True)
+        values.copy_(written, non_blocking=True)
         arrived.record()
-        return Written(owners, copies[0], copies[1], arrived)
+        return Written(owners, values, arrived)
 
     def _handle(self, written: Written) -> None:
         """Append the tokens of a round to their texts, and send the events."""
         if written.arrived is not None:
             written.arrived.synchronize()
-        tokens, log_probs = written.tokens.T.tolist(), written.log_probs.T.tolist()
+        tokens = written.values[:, 0].T.long().tolist()
+        log_probs = written.values[:, 1].T.tolist()
         for row, owner in written.owners.items():
             if not owner.ended:
                 owner.ended = owner.running.extend(owner.sample, tokens[row], log_probs[row])

@@ -23,6 +23,7 @@ from translucid.serving.tracing import points_of
 R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request
 RETRY = 0.1  # seconds
+SHORT = 1000  # characters or tokens
 AT_ONCE = 64  # texts of one request that the engine has at the same time
 
 
@@ -96,7 +97,10 @@ class Served:
                 while submitted < len(jobs) and submitted - finished < AT_ONCE:
                     try:
                         self.engine.check_room()
-                        await in_time(submit, submitted)
+                        if is_short(jobs[submitted]):
+                            submit(submitted)
+                        else:
+                            await in_time(submit, submitted)
                     except QueueFull:
                         if not submitted:
                             raise
@@ -176,6 +180,11 @@ class Mailbox:
 def _set(done: "asyncio.Future[Event]", event: Event) -> None:
     if not done.done():  # cancelled
         done.set_result(event)
+
+
+def is_short(job: Job) -> bool:
+    """Whether reading and checking a job takes less time than waking another thread for it."""
+    return len(job.prompt) <= SHORT and not (job.edit or job.forbid or job.force or job.stop)
 
 
 async def in_time(submit: Callable[..., None], *arguments: Any) -> None:

@@ -337,6 +337,11 @@ class Tokenizer(Roles):
             return self._imported.special_ids
         return frozenset(range(len(SPECIAL)))
 
+    @cached_property
+    def _left_out(self) -> frozenset[int]:
+        """The special tokens that are not part of a text."""
+        return self.special_ids - {self.unk_id}
+
     # Ids to text
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -344,9 +349,17 @@ class Tokenizer(Roles):
 
         Byte-level kinds return exactly the encoded text, with � for bytes that are not UTF-8.
         """
-        left_out = self.special_ids - {self.unk_id}
-        pieces = [self._bytes[i] for i in self._known(ids) if i not in left_out]
-        text = b"".join(pieces).decode("utf-8", errors="replace")
+        return self.text_of(self.spelling(ids))
+
+    def spelling(self, ids: Iterable[int]) -> bytes:
+        """The bytes of the ids, without special tokens. Those of a text are those of its parts,
+        joined."""
+        left_out, pieces = self._left_out, self._bytes
+        return b"".join([pieces[i] for i in self._known(ids) if i not in left_out])
+
+    def text_of(self, spelling: bytes) -> str:
+        """The text of ids that have this spelling."""
+        text = spelling.decode("utf-8", errors="replace")
         spaces = len(text) - len(text.lstrip(" "))
         return text[min(spaces, self._spaces_dropped) :]
 
