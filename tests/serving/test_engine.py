@@ -197,16 +197,45 @@ def test_served_equals_library(name: str) -> None:
             check_pieces(jobs[number], client.events[number], own)
 
 
-@pytest.mark.parametrize("room", [None, 24])
-def test_rows_at_fixed_addresses_give_the_same_answers(
-    room: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch that a GPU has, here without graphs: rows are taken over by other texts, grow, and
-    have settings of their own. Some jobs need the ordinary batch beside it. room: the positions of
-    a model that cannot read more."""
+@pytest.fixture
+def fixed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines have the batch of a GPU, here without graphs."""
     monkeypatch.setattr(cpu_kernels, "available", lambda: False)
     monkeypatch.setattr(FixedRows, "fits", staticmethod(DecodeStep.fits))
     monkeypatch.setattr(fixed_batch, "LEAST_SLOTS", 16)
+
+
+@pytest.mark.usefixtures("fixed_rows")
+def test_rows_grow_while_texts_are_in_them() -> None:
+    of, greedy = model("generate"), SamplingConfig(temperature=0)
+    first = Job("The ", sampling=greedy, generation={"max_length": 14})
+    second = Job("This man", sampling=greedy, generation={"max_length": 50})
+    results: list[Finished] = []
+    with serving("generate") as engine:
+        done = Flag()
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Piece) and len(begun) == 1:
+                begun.append(engine.submit(second, hear))
+            if isinstance(event, Finished):
+                results.append(event)
+            if len(results) == 2:
+                done.set()
+
+        begun: list[Ticket] = []
+        begun.append(engine.submit(first, hear))
+        assert done.wait(WAIT)
+        assert engine._scheduler._fixed is not None
+        assert engine._scheduler._fixed.fixed.slots == 64
+    for job, one in zip((first, second), results, strict=True):
+        same(one.decoded, from_the_library(of, job))
+
+
+@pytest.mark.usefixtures("fixed_rows")
+@pytest.mark.parametrize("room", [None, 14])
+def test_rows_at_fixed_addresses_give_the_same_answers(room: int | None) -> None:
+    """Rows are taken over by other texts, grow, and have settings of their own. Some jobs need the
+    ordinary batch beside it. room: the positions of a model that cannot read more."""
     of = model("generate")
     if room is not None:
         of = untrained("language-transformer", positions="learned", max_length=room)
@@ -232,6 +261,7 @@ def test_rows_at_fixed_addresses_give_the_same_answers(
     assert fixed.fixed.slots == (room or 64)
     assert not fixed.sources
     for number, job in enumerate(jobs):
+        assert [isinstance(one, Finished) for one in client.events[number]].count(True) == 1
         if "cancelled" in finished[number].reasons:
             continue
         if job.ignore_eos:
