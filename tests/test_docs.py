@@ -6,6 +6,7 @@ must be its output; a line `...` there stands for lines left out.
 """
 
 import doctest
+import json
 import re
 import shlex
 import tomllib
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.in_process import run
 from tests.reference_pages import GENERATED, generated
+from tests.serving.running import running, served
 
 import translucid as tl
 from translucid.cli.shared.inputs import inputs_of
@@ -141,6 +143,23 @@ def test_the_readme_resumes_and_opens_its_run() -> None:
         assert f"`translucid {command} runs/mine`" in section
 
 
+def test_what_the_readme_sends_to_its_server_is_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("openai", reason="the openai client is not installed")
+    section = README.partition("## Serve")[2].partition("\n## ")[0]
+    path, sent = re.findall(r"^curl \S+:8000(\S+) .* -d '(.*)'$", section, re.MULTILINE)[0]
+    (lines,) = blocks(ROOT / "README.md", "py")
+    assert "translucid serve runs/demo" in section
+    assert 'model="demo"' in lines
+    model = tl.load("demo:translate")
+    with running([served("demo", model)]) as server:
+        (expected,) = model.translate([json.loads(sent)["text"]])
+        assert server.get(path, json.loads(sent))["results"][0]["texts"][0]["text"] == expected
+        exec(lines.replace("http://127.0.0.1:8000", server.address), {})
+    assert capsys.readouterr().out == f"{expected}\n"
+
+
 def test_the_readme_shows_the_figure_that_its_lines_draw(tmp_path: Path) -> None:
     figure = (
         tl.load("demo:translate")
@@ -157,7 +176,7 @@ def test_badges_and_citation_agree_with_the_package() -> None:
     assert project["requires-python"].removeprefix(">=") + "+" in badge
     assert project["license"] in (ROOT / "docs/images/badge-license.svg").read_text("utf-8")
     assert f'version: "{tl.__version__}"' in (ROOT / "CITATION.cff").read_text("utf-8")
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 165
 
 
 @pytest.mark.parametrize("page", GENERATED, ids=lambda page: page.name)

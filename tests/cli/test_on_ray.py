@@ -13,13 +13,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from threading import Event
 
 import pytest
 from tests.in_process import run
+from tests.interop.own_models import own
 
-from translucid.model import load
+from translucid.model import Model, load
 from translucid.serving.server import bind
 
 pytest.importorskip("ray", reason="needs ray: pip install '.[ray]'")
@@ -145,15 +149,23 @@ MANY = "the dog sleeps. " * 300 + "\n"
 def test_all_commands_write_what_one_process_writes(
     ray: Ray, expected: Callable[..., bytes], tmp_path: Path
 ) -> None:
-    texts = {"a.csv": TABLE, "a.conllu": SENTENCES, "a.txt": "The dog sleeps.\n" * 300 + MANY}
+    lines = "".join(f"{line}\n" for line in LINES[:300])
+    rows = "".join(f"{n / 500:.3f} {n % 7}\n" for n in range(500))
+    texts = {
+        "a.csv": TABLE, "a.conllu": SENTENCES, "a.txt": "The dog sleeps.\n" * 300 + MANY,
+        "a.lines": lines, "a.rows": rows,
+    }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).write_text(text, "utf-8")
     commands = [
         ("classify", "demo:classify", "a.csv", "data.text_column=text", "--probabilities"),
         ("tag", "demo:tag", "a.conllu"),
+        ("predict", "demo:regress", "a.rows"),
+        ("embed", str(tmp_path / "embedder"), "a.lines"),
     ]
+    Model(own("embed")).save(tmp_path / "embedder")
     for command, model, file, *options in commands:
-        name = f"out-{file}"
+        name = f"out-{file}" + ".jsonl" * (command == "embed")
         done = ray.run(command, model, file, *options, "--out", name, "--ray", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         one = expected(command, model, str(tmp_path / file), *options, name=name)
@@ -162,7 +174,7 @@ def test_all_commands_write_what_one_process_writes(
     done = ray.run(*cut, "--out", "cut.txt", "--ray", cwd=tmp_path)
     assert done.returncode == 1
     assert "301: " in done.stderr
-    assert "1;" in done.stderr
+    assert "1 line was left empty" in done.stderr
     assert (tmp_path / "cut.txt").read_text("utf-8").count("\n") == 301
 
 
@@ -283,6 +295,69 @@ def test_an_update_of_a_cluster_loses_no_request(ray: Ray, tmp_path: Path) -> No
     assert "another address" in wrong.stderr
     holder.kill()
     holder.communicate()
+
+
+@contextmanager
+def completion(address: str, length: int) -> Iterator["HTTPResponse"]:
+    """The answer to a request for this many tokens, in pieces."""
+    asked = {"prompt": "The", "max_tokens": length, "ignore_eos": True, "stream": True, "seed": 1}
+    headers = {"Content-Type": "application/json"}
+    with closing(HTTPConnection(address.removeprefix("http://"), timeout=300)) as connection:
+        connection.request("POST", "/v1/completions", json.dumps(asked).encode(), headers)
+        with connection.getresponse() as answer:
+            assert answer.status == 200, answer.read()
+            yield answer
+
+
+def text_of(events: bytes) -> str:
+    """The text of a stream, which must have ended."""
+    *chunks, end, nothing = events.decode().split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    return "".join(json.loads(one.removeprefix("data: "))["choices"][0]["text"] for one in chunks)
+
+
+@pytest.mark.slow
+def test_streams_disconnects_more_replicas_and_sigterm(ray: Ray, tmp_path: Path) -> None:
+    words = (
+        "serve", "demo:generate-rnn", "--ray", "--port", "0", "--max-replicas", "2", "--rows", "1",
+        "--max-tokens", "100000000", "--cache-tokens", "200000000",
+    )  # fmt: skip
+    process = ray.start(*words, cwd=tmp_path)
+    address = address_of(process)
+    assert len(ray.processes("ray::ServeReplica")) == 1
+    with completion(address, 10**8) as endless:
+        assert endless.readline().startswith(b"data: ")  # while the text is generated
+
+    def read(length: int) -> str:
+        with completion(address, length) as answer:
+            return text_of(answer.read())
+
+    # There is one row, which the client that has left would occupy for days.
+    expected, end = read(300), Event()
+    known = load("demo:generate-rnn").generate("The", max_length=300, seed=1)
+    assert f"The{expected}".startswith(known)
+
+    def work() -> set[str]:
+        texts = set()
+        while not end.is_set():
+            texts.add(read(300))
+        return texts
+
+    with ThreadPoolExecutor(4) as clients:
+        working = [clients.submit(work) for _ in range(4)]
+        try:
+            until(lambda: len(ray.processes("ray::ServeReplica")) == 2, process)
+        finally:
+            end.set()
+    assert [one.result() for one in working] == [{expected}] * 4
+
+    with completion(address, 2000) as accepted:
+        first = accepted.readline()
+        process.send_signal(signal.SIGTERM)
+        assert text_of(first + accepted.read()).startswith(expected)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert not ray.processes("ray::")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """The API of LibreTranslate, through its Python client and as a translation platform calls it."""
 
+import asyncio
 import urllib.error
 from typing import Any
 
 import pytest
 from tests.serving.running import Running, shipped
+
+from translucid.serving import Finished, Job
+from translucid.serving.libretranslate import MOST_LINES
 
 SENTENCES = ["The dog does not sleep.", "The old dog sees the cat."]
 
@@ -73,3 +77,52 @@ def test_errors_have_the_shape_of_this_api(
     assert status == 400
     assert isinstance(content["error"], str)
     assert words in content["error"]
+
+
+def test_requests_with_very_many_lines_are_refused(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(q: Any, **more: str) -> tuple[int, Any, Any]:
+        return server.send("/translate", {"q": q, "source": "en", "target": "de"} | more)
+
+    monkeypatch.setattr("translucid.serving.libretranslate.MOST_LINES", 3)
+    line, before = SENTENCES[0], server.models["translate"].engine.stats()["accepted"]
+    allowed = [f"{line}\n{line}\n\n", line]  # empty lines are not translated
+    too_many = [*allowed, line]
+    page = "".join(f"<p>{line}</p>" for _ in range(3))
+    for q, more in ((too_many, {}), (page + f"<p>{line}</p>", {"format": "html"})):
+        status, content, _ = send(q, **more)
+        assert status == 400
+        assert "q: 4 lines" in content["error"]
+        assert "at most 3" in content["error"]
+    assert server.models["translate"].engine.stats()["accepted"] == before
+    (german,) = translated([line])
+    assert send(allowed)[1]["translatedText"] == [f"{german}\n{german}\n\n", german]
+    assert send(page, format="html")[1]["translatedText"].count(german) == 3
+    monkeypatch.undo()
+    status, content, _ = send("a\n" * (MOST_LINES + 1))
+    assert status == 400
+    assert "10,001 lines" in content["error"]
+
+
+def test_a_request_has_no_more_texts_in_the_engine_than_its_window(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next text is submitted when one has ended, so that other requests find room."""
+    monkeypatch.setattr("translucid.serving.served.AT_ONCE", 4)
+    model = server.models["translate"]
+    real, inside, ended = model.engine.submit, [0], 0
+
+    def submit(*given: Any) -> Any:
+        inside.append(len(inside) - ended)
+        return real(*given)
+
+    async def ask() -> None:
+        nonlocal ended
+        async for _, event in model.events([Job(SENTENCES[0])] * 10):
+            ended += isinstance(event, Finished)
+
+    monkeypatch.setattr(model.engine, "submit", submit)
+    asyncio.run(ask())
+    assert inside == [0, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
+    assert ended == 10

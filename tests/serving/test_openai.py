@@ -1,18 +1,31 @@
 """The OpenAI API through its own client: every answer equals the library's."""
 
-import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.serving.running import Running, shipped
+from tests.interop.own_models import own
+from tests.serving.running import Running, running, served, shipped, until, usual
 
+from translucid.generate import SamplingConfig
+from translucid.model import Model
 from translucid.serving.completions import legacy_logprobs
 from translucid.serving.job import TokenChoice
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
 PROMPT = "The old dog"
+PROMPTS = ["The dog", "A cat", "Anna"]
+CHAT = [{"role": "system", "content": "the cat"}, {"role": "user", "content": "a dog"}]
+RENDERED = "Peter sees the cat. Anna sees a dog. The"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with running([*usual(), served("embed", Model(own("embed")))]) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +40,76 @@ def completion(client: Any, **fields: Any) -> Any:
 
 def test_the_list_of_models_names_all(client: Any) -> None:
     names = [one.id for one in client.models.list()]
-    assert names == ["translate", "generate", "chat", "classify", "tag", "regress"]
+    assert names == ["translate", "generate", "chat", "classify", "tag", "regress", "embed"]
 
 
-@pytest.mark.parametrize("fields", [{}, {"temperature": 0}, {"temperature": 0.7, "top_p": 0.8}])
-def test_a_completion_equals_the_library(client: Any, fields: dict[str, Any]) -> None:
-    answer = completion(client, **fields)
-    expected = shipped("generate").generate(
-        PROMPT, max_length=8, seed=3, **{"temperature": 1.0} | fields
-    )
-    assert PROMPT + answer.choices[0].text == expected
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({}, {}),
+        ({"temperature": 0}, {"temperature": 0}),
+        ({"max_tokens": 20}, {"max_length": 20}),
+        ({"top_p": 0.8}, {"top_p": 0.8}),
+        ({"extra_body": {"top_k": 5}}, {"top_k": 5}),
+        ({"extra_body": {"min_p": 0.1}}, {"min_p": 0.1}),
+        ({"extra_body": {"repetition_penalty": 5}}, {"repetition_penalty": 5.0}),
+        ({"n": 3}, {"samples": 3}),
+        ({"stop": "play"}, {"stop": ["play"]}),
+        ({"stop": ["Motors", " Software"]}, {"stop": ["Motors", " Software"]}),
+    ],
+)
+def test_a_completion_equals_the_library(
+    client: Any, fields: dict[str, Any], options: dict[str, Any], stream: bool
+) -> None:
+    texts = [""] * fields.get("n", 1)
+    answer = completion(client, **{"temperature": 3.0} | fields, stream=stream)
+    for part in answer if stream else [answer]:
+        for choice in part.choices:
+            texts[choice.index] += choice.text
+    settings = {"max_length": 8, "seed": 3, "temperature": 3.0}
+    expected = shipped("generate").generate([PROMPT], **settings | options)
+    assert [PROMPT + text for text in texts] == expected
+    assert not options or expected != shipped("generate").generate([PROMPT], **settings)
 
 
-def test_streamed_pieces_join_to_the_completion(client: Any) -> None:
-    whole = completion(client, n=2)
+@pytest.mark.parametrize("fields", [{"temperature": 0}, {"temperature": 2, "n": 3}])
+def test_the_completion_of_a_source_is_its_translation(client: Any, fields: Any) -> None:
+    source = "The old dog does not like the cat."
+    answer = completion(client, model="translate", prompt=source, max_tokens=16, **fields)
+    model = shipped("translate")
+    (decoded,) = model.decode(
+        [source], sampling=SamplingConfig(temperature=float(fields["temperature"])),
+        n_best=fields.get("n", 1), seed=3, max_length=16,
+    )  # fmt: skip
+    assert [c.text for c in answer.choices] == [one.text for one in decoded.texts]
+
+
+def test_streamed_pieces_join_to_the_completion(server: Running, client: Any) -> None:
+    options = {"n": 2, "echo": True, "logprobs": 2}
+    whole = completion(client, **options)
     texts = ["", ""]
     reasons: dict[int, str] = {}
-    counts = None
-    for chunk in completion(client, n=2, stream=True, stream_options={"include_usage": True}):
-        counts = chunk.usage or counts
-        for choice in chunk.choices:
-            texts[choice.index] += choice.text
-            if choice.finish_reason:
-                reasons[choice.index] = choice.finish_reason
+    log_probs: list[list[float]] = [[], []]
+    *chunks, last = completion(
+        client, **options, stream=True, stream_options={"include_usage": True}
+    )
+    for chunk in chunks:
+        assert chunk.usage is None
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.text
+        if choice.logprobs is not None:
+            log_probs[choice.index] += choice.logprobs.token_logprobs
+        if choice.finish_reason:
+            reasons[choice.index] = choice.finish_reason
     assert texts == [choice.text for choice in whole.choices]
+    assert log_probs == [choice.logprobs.token_logprobs for choice in whole.choices]
     assert [reasons[i] for i in range(2)] == [c.finish_reason for c in whole.choices]
-    assert counts == whole.usage
+    assert last.choices == []
+    assert last.usage == whole.usage
+    asked = {"model": "generate", "prompt": PROMPT, "max_tokens": 3, "stream": True}
+    *_, end, nothing = server.get("/v1/completions", asked).split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
 
 
 def test_a_stream_may_count_tokens_with_every_piece(client: Any) -> None:
@@ -143,20 +200,20 @@ def test_best_of_returns_the_most_probable_texts(client: Any) -> None:
     assert [one.text for one in best.choices] == [one.text for one in ranked]
 
 
-def test_several_prompts_are_answered_in_order(client: Any) -> None:
-    prompts = ["The dog", "A cat", "She"]
-    answer = completion(client, prompt=prompts, temperature=0, n=2)
-    single = [completion(client, prompt=one, temperature=0).choices[0].text for one in prompts]
-    assert [c.text for c in answer.choices] == [text for text in single for _ in range(2)]
-    assert [c.index for c in answer.choices] == list(range(6))
-
-
-def test_a_stop_text_ends_the_text_before_it(client: Any) -> None:
-    whole = completion(client, max_tokens=30, extra_body={"ignore_eos": True}).choices[0].text
-    word = whole.split()[3]
-    cut = completion(client, max_tokens=30, stop=[word], extra_body={"ignore_eos": True})
-    assert cut.choices[0].text == whole[: whole.find(word)]
-    assert cut.choices[0].finish_reason == "stop"
+@pytest.mark.parametrize("as_ids", [False, True], ids=["texts", "ids"])
+def test_prompts_are_answered_in_order(server: Running, client: Any, as_ids: bool) -> None:
+    """A text, several texts, the ids of one, and those of several."""
+    asked = [server.get("/tokenize", {"model": "generate", "prompt": one}) for one in PROMPTS]
+    prompts = [one["tokens"] for one in asked] if as_ids else PROMPTS
+    expected = shipped("generate").generate(PROMPTS, max_length=8, samples=2, seed=3)
+    answer = completion(client, prompt=prompts, n=2)
+    made = [PROMPTS[choice.index // 2] + choice.text for choice in answer.choices]
+    assert made == expected
+    assert [choice.index for choice in answer.choices] == list(range(6))
+    single = [completion(client, prompt=one, n=2).choices for one in prompts]
+    assert [choice.text for choices in single for choice in choices] == [
+        choice.text for choice in answer.choices
+    ]
 
 
 def test_a_bias_of_minus_100_forbids_a_token_and_100_forces_it(
@@ -171,25 +228,30 @@ def test_a_bias_of_minus_100_forbids_a_token_and_100_forces_it(
     assert again.choices[0].text == first.text * 3
 
 
-def test_a_frequency_penalty_makes_repetition_rarer(client: Any) -> None:
-    """With a bias, every token is the same one, until the penalty outweighs the bias."""
-    tokens = {str(token): 8.0 for token in (10, 11)}
-    plain = completion(client, temperature=0, max_tokens=12, logit_bias=tokens, logprobs=0)
-    fewer = completion(
-        client, temperature=0, max_tokens=12, logit_bias=tokens, logprobs=0,
-        extra_body={"frequency_penalty": 2.0},
+@pytest.mark.parametrize("penalties", [(0.7, 0.0), (0.0, 2.0), (-1.0, 0.5)])
+def test_penalties_are_subtracted_from_the_logits(
+    client: Any, penalties: tuple[float, float]
+) -> None:
+    """As in single steps of the library."""
+    frequency, presence = penalties
+    model, bias = shipped("generate"), {"10": 8.0, "11": 8.0}
+    text, made = PROMPT, Counter[int]()
+    for _ in range(12):
+        logits = model.trace(text)["head.logits"][0, -1]
+        for token, value in bias.items():
+            logits[int(token)] += value
+        for known, count in made.items():
+            logits[known] -= frequency * count + presence
+        token = int(logits.argmax())
+        if token == model.output_tokenizer.eos_id:
+            break
+        made[token] += 1
+        text = model.output_tokenizer.decode([*model.output_tokenizer.encode(text), token])
+    answer = completion(
+        client, temperature=0, max_tokens=12, logit_bias=bias, frequency_penalty=frequency,
+        presence_penalty=presence,
     )  # fmt: skip
-    once = completion(
-        client, temperature=0, max_tokens=12, logit_bias=tokens, logprobs=0,
-        extra_body={"presence_penalty": 2.0},
-    )  # fmt: skip
-
-    def repeated(answer: Any) -> int:
-        pieces = answer.choices[0].logprobs.tokens
-        return len(pieces) - len(set(pieces))
-
-    assert repeated(fewer) < repeated(plain)
-    assert repeated(once) <= repeated(plain)
+    assert PROMPT + answer.choices[0].text == text
 
 
 def test_ignoring_the_end_generates_up_to_the_limit(client: Any) -> None:
@@ -199,24 +261,61 @@ def test_ignoring_the_end_generates_up_to_the_limit(client: Any) -> None:
     assert answer.choices[0].finish_reason == "length"
 
 
-def test_a_chat_renders_the_template_and_continues_it(client: Any) -> None:
-    messages = [{"role": "system", "content": "the cat"}, {"role": "user", "content": "a dog"}]
-    answer = client.chat.completions.create(
-        model="chat", messages=messages, max_tokens=6, seed=1, logprobs=True, top_logprobs=2
-    )
-    rendered = "Peter sees the cat. Anna sees a dog. The"
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+def test_a_chat_renders_the_template_and_continues_it(client: Any, limit: str) -> None:
+    asked = {"model": "chat", "messages": CHAT, "seed": 1, "n": 2, limit: 6}
+    answer = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2)
     model = shipped("generate-rnn")
-    expected = model.generate(rendered, max_length=6, seed=1)
-    assert rendered + answer.choices[0].message.content == expected
-    choices = answer.choices[0].logprobs.content
-    total = sum(one.logprob for one in choices)
-    assert math.isfinite(total)
-    assert all(len(one.top_logprobs) == 2 for one in choices)
-    streamed = client.chat.completions.create(
-        model="chat", messages=messages, max_tokens=6, seed=1, stream=True
+    expected = model.generate(RENDERED, max_length=6, seed=1, samples=2)
+    assert [RENDERED + choice.message.content for choice in answer.choices] == expected
+    read = len(model.output_tokenizer.encode(RENDERED))
+    for choice, text in zip(answer.choices, expected, strict=True):
+        tokens = choice.logprobs.content
+        known = model.score(text).token_log_probs[read : read + len(tokens)]
+        assert [one.logprob for one in tokens] == pytest.approx(list(known), abs=1e-4)
+        spelled = b"".join(bytes(one.bytes or ()) for one in tokens)
+        assert spelled.decode() == choice.message.content
+        for one in tokens:
+            best = [other.logprob for other in one.top_logprobs]
+            assert len(best) == 2
+            assert best == sorted(best, reverse=True)
+            assert best[0] >= one.logprob
+    *chunks, last = client.chat.completions.create(
+        **asked, stream=True, stream_options={"include_usage": True}
     )
-    pieces = [chunk.choices[0].delta.content or "" for chunk in streamed]
-    assert "".join(pieces) == answer.choices[0].message.content
+    assert (last.choices, last.usage) == ([], answer.usage)
+    texts, reasons = ["", ""], ["", ""]
+    for chunk in chunks:
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.delta.content or ""
+        reasons[choice.index] += choice.finish_reason or ""
+    assert texts == [choice.message.content for choice in answer.choices]
+    assert reasons == [choice.finish_reason for choice in answer.choices]
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["text", "list"])
+def test_embeddings_equal_the_library(server: Running, client: Any, several: bool) -> None:
+    """The client asks for base64, unless it is told otherwise."""
+    texts = ["The dog sleeps.", "A cat sees the dog."] if several else ["The dog sleeps."]
+    asked = texts if several else texts[0]
+    expected = server.models["embed"].model.embed(texts).tolist()
+    for options in ({}, {"encoding_format": "float"}, {"dimensions": len(expected[0])}):
+        answer = client.embeddings.create(model="embed", input=asked, **options)
+        assert [one.index for one in answer.data] == list(range(len(texts)))
+        for one, vector in zip(answer.data, expected, strict=True):
+            assert one.embedding == pytest.approx(vector, abs=1e-6)
+
+
+def test_the_id_of_a_request_is_answered_and_logged(server: Running, client: Any) -> None:
+    number = "load-tool-42"
+    answer = client.completions.with_raw_response.create(
+        model="generate", prompt=PROMPT, max_tokens=1, extra_headers={"x-request-id": number}
+    )
+    assert answer.headers["x-request-id"] == number
+    until(lambda: any(number in line for line in server.log))
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="none", prompt=PROMPT)
+    assert caught.value.request_id
 
 
 @pytest.mark.parametrize(
@@ -233,6 +332,7 @@ def test_a_chat_renders_the_template_and_continues_it(client: Any) -> None:
         ({"prompt": [10**9]}, openai.BadRequestError, "prompt", "not in the vocabulary"),
         ({"logit_bias": {"dog": 1}}, openai.BadRequestError, "logit_bias", "not a token id"),
         ({"extra_body": {"colour": 1}}, openai.BadRequestError, "colour", "no such key"),
+        ({"model": "translate", "echo": True}, openai.BadRequestError, "echo", "translation model"),
         ({"suffix": "x"}, openai.BadRequestError, "suffix", "suffix"),
     ],
 )

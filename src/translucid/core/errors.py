@@ -16,10 +16,11 @@
 A message contains what was given, what is allowed, and what to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 LONGEST_NAME, MOST_NAMES = 200, 5000  # limits for comparing names, which takes quadratic time
 
@@ -122,3 +123,15 @@ def install_command(extra: str) -> str:
     if (checkout / "pyproject.toml").is_file():
         return f'pip install -e "{checkout}[{extra}]"'
     return f'pip install ".[{extra}]" (in a checkout of Translucid)'
+
+
+def check_same_settings(
+    started: object, before: Mapping[str, Any], now: Mapping[str, Any], advice: str
+) -> None:
+    """Refuse to resume output that was started with other settings."""
+    for key in sorted({*before, *now}):
+        if before.get(key) != now.get(key):
+            raise InputError(
+                f"{started} was started with {key} = {before.get(key)}, now it is {now.get(key)}; "
+                f"{advice}"
+            )

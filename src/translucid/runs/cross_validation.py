@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from translucid.core.atomic_files import write_text
-from translucid.core.errors import ConfigError, InputError, Interrupted
+from translucid.core.errors import ConfigError, InputError, Interrupted, check_same_settings
 from translucid.core.untrusted_files import read_object
 from translucid.runs.folder import RECIPE, TEST
 from translucid.runs.recipe.examples import load_examples
@@ -157,17 +157,13 @@ def _sizes(recipes: list[Recipe]) -> tuple[list[int], int]:
 def _check_same(chosen: Recipe, folder: Path) -> None:
     """Raise an error if a fold was started with different settings."""
     before = of_run(folder)
-    pairs = [(f"model.{key}", before.model.get(key), v) for key, v in chosen.model.items()]
+    now = {f"model.{key}": value for key, value in chosen.model.items()}
+    was = {f"model.{key}": before.model.get(key) for key in chosen.model}
     for section in ("task", "data", "tokenizer", "training", "decoding"):
-        theirs, ours = getattr(before, section), getattr(chosen, section)
-        keys = sorted(ours.model_fields_set - {"folder"})
-        pairs += [(f"{section}.{key}", getattr(theirs, key), getattr(ours, key)) for key in keys]
-    for key, was, now in pairs:
-        if was != now:
-            raise InputError(
-                f"{folder} was started with {key} = {was!r}, now it is {now!r}; use the same "
-                "settings to resume, or another --out"
-            )
+        for key in getattr(chosen, section).model_fields_set - {"folder"}:
+            now[f"{section}.{key}"] = getattr(getattr(chosen, section), key)
+            was[f"{section}.{key}"] = getattr(getattr(before, section), key)
+    check_same_settings(folder, was, now, "use the same settings to resume, or another --out")
 
 
 def _part(scores: list[dict[str, float]]) -> Part:

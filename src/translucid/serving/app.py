@@ -158,7 +158,7 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))
         case ClientDisconnect():
-            return Response(status_code=400)
+            return Response(status_code=499)  # for the log and the metrics; nobody receives it
         case _:
             raise error
     # What is left of a refused request was not read, so its connection cannot be used again.
@@ -197,7 +197,7 @@ async def _models(server: Server, request: Request, body: None) -> Any:
 
 
 async def _complete(server: Server, request: Request, body: completions.CompletionBody) -> Any:
-    served = server.models.find(body.model, LANGUAGE)
+    served = server.models.find(body.model, LANGUAGE if body.model is None else WRITING)
     if body.stream:
         return await _streamed(completions.stream(served, body, server.most_tokens))
     return await completions.complete(served, body, server.most_tokens)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from translucid.core.config import Config
+from translucid.data.tokenizers.tokenizer import Tokenizer
 from translucid.serving.bodies import ApiError
 from translucid.serving.completions import (
     Choice,
@@ -89,15 +90,18 @@ def _room(served: Served, read: int) -> int:
     return 1 << 30 if most is None else max(1, most - read)
 
 
-def chat_logprobs(tokens: Sequence[TokenChoice], top: int) -> Choice:
+def chat_logprobs(tokenizer: Tokenizer, tokens: Sequence[TokenChoice], top: int) -> Choice:
     """The log-probabilities in the shape of the chat API."""
 
-    def entry(piece: str, log_prob: float | None) -> Choice:
-        return {"token": piece, "logprob": log_prob, "bytes": list(piece.encode())}
+    def entry(token: int, piece: str, log_prob: float | None) -> Choice:
+        spelled = tokenizer.bytes_of(token)
+        return {
+            "token": piece, "logprob": log_prob, "bytes": None if spelled is None else [*spelled]
+        }  # fmt: skip
 
     content = [
-        entry(one.piece, one.log_prob)
-        | {"top_logprobs": [entry(piece, log_prob) for _, piece, log_prob in one.top[:top]]}
+        entry(one.token, one.piece, one.log_prob)
+        | {"top_logprobs": [entry(*other) for other in one.top[:top]]}
         for one in tokens
     ]
     return {"content": content, "refusal": None}
@@ -114,11 +118,12 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
         elif isinstance(event, Finished):
             result = event
     assert result is not None
+    tokenizer = served.model.output_tokenizer
     choices = [
         {
             "index": number,
             "message": {"role": "assistant", "content": text.text, "refusal": None},
-            "logprobs": chat_logprobs(text.tokens, body.top_logprobs or 0)
+            "logprobs": chat_logprobs(tokenizer, text.tokens, body.top_logprobs or 0)
             if body.logprobs
             else None,
             "finish_reason": reason(why),
@@ -132,7 +137,7 @@ async def complete(served: Served, body: ChatBody, most_tokens: int) -> Choice:
 async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncIterator[bytes]:
     """The answer to a request with `stream`, as server-sent events."""
     job = body.chat_job(served, most_tokens)
-    shell = _shell(served, "chat.completion.chunk")
+    shell, tokenizer = _shell(served, "chat.completion.chunk"), served.model.output_tokenizer
     results: list[Finished] = []
 
     prompt_tokens: dict[int, int] = {}
@@ -153,7 +158,7 @@ async def stream(served: Served, body: ChatBody, most_tokens: int) -> AsyncItera
             made[event.sample] += len(event.tokens)
             logprobs = None
             if body.logprobs and event.tokens:
-                logprobs = chat_logprobs(event.tokens, body.top_logprobs or 0)
+                logprobs = chat_logprobs(tokenizer, event.tokens, body.top_logprobs or 0)
             if event.text or logprobs is not None:
                 yield chunk(event.sample, {"content": event.text}, logprobs, None)
         elif isinstance(event, Finished):

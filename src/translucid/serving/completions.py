@@ -66,7 +66,7 @@ class Sampled(Inspected):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, value: str | list[str] | None) -> str | list[str] | None:
-        if value == "" or "" in (value or []):
+        if "" in ([value] if isinstance(value, str) else value or []):
             raise ValueError("an empty text would end generation at once; omit it")
         return value
 
@@ -174,6 +174,8 @@ class CompletionBody(Sampled):
 
     def jobs(self, served: Served, most_tokens: int) -> list[Job]:
         self.checked()
+        if self.echo and served.task == "translate":
+            raise ApiError("echo: a translation model does not predict its prompt", param="echo")
         most = 16 if self.max_tokens is None else self.max_tokens
         if most > most_tokens:
             raise ApiError(
@@ -267,8 +269,8 @@ async def complete(served: Served, body: CompletionBody, most_tokens: int) -> Ch
         made = texts[number]
         order = list(range(len(made)))
         if body.drawn > body.n:
-            found = finished[number].decoded.texts
-            order = sorted(order, key=lambda i, found=found: -_mean(found[i]))[: body.n]  # type: ignore[misc]
+            means = [-_mean(one) for one in finished[number].decoded.texts]
+            order = sorted(order, key=means.__getitem__)[: body.n]
         for i in order[:1] if job.only_prompt else order:
             reasons = finished[number].reasons
             tokens, offsets = _with_prompt(served, read.get(number, ()), prompt, made[i])

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,8 +20,8 @@ import typer
 
 from translucid.cli.shared.inputs import Inputs
 from translucid.cli.shared.on_ray import SHARD, answer_shards
-from translucid.cli.shared.options import check_same_settings, check_unused
-from translucid.core.errors import InputError
+from translucid.cli.shared.options import check_unused
+from translucid.core.errors import InputError, check_same_settings
 from translucid.core.progress import Progress, duration
 
 
@@ -55,8 +56,9 @@ def answer_lines(
     read = read or inputs.records
     shard = SHARD.get()
     if ray and shard is None:
+        report = partial(_report, verb=verb)
         return answer_shards(
-            inputs, read, out=out, settings=settings, chunk=chunk, verb=verb
+            inputs, read, out=out, settings=settings, chunk=chunk, report=report
         )  # fmt: skip
     total = None
     if shard is not None:
@@ -82,12 +84,17 @@ def answer_lines(
     if shard is not None:
         shard.failed = sink.failed
         return
+    _report(out, sink.lines, sink.failed, took, verb)
+
+
+def _report(out: Path | None, lines: int, failed: int, seconds: float, verb: str) -> None:
+    """Print what was written; exit with status 1 if lines were left empty."""
     if out is not None:
-        lines = f"{sink.lines:,} line{'s' * (sink.lines != 1)}"
-        typer.echo(f"{out}: {lines} {verb} in {duration(took)}", err=True)
-    if sink.failed:
-        lines = "1 line was" if sink.failed == 1 else f"{sink.failed:,} lines were"
-        typer.echo(f"{lines} left empty; see the messages above", err=True)
+        what = f"{lines:,} line{'s' * (lines != 1)} {verb}"
+        typer.echo(f"{out}: {what} in {duration(seconds)}", err=True)
+    if failed:
+        which = "1 line was" if failed == 1 else f"{failed:,} lines were"
+        typer.echo(f"{which} left empty; see the messages above", err=True)
         raise typer.Exit(1)
 
 

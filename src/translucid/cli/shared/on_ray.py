@@ -25,10 +25,16 @@ import typer
 
 from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.inputs import Inputs
-from translucid.cli.shared.options import check_same_settings, check_unused
+from translucid.cli.shared.options import check_unused
 from translucid.cli.shared.parsing import CALL, Call
-from translucid.core.errors import ConfigError, InputError, TranslucidError, install_command
-from translucid.core.progress import Progress, duration
+from translucid.core.errors import (
+    ConfigError,
+    InputError,
+    TranslucidError,
+    check_same_settings,
+    install_command,
+)
+from translucid.core.progress import Progress
 
 PER_PROCESS = 8  # shards for each process, so that slow machines get fewer
 
@@ -110,9 +116,10 @@ def answer_shards(
     out: Path | None,
     settings: dict[str, Any],
     chunk: int,
-    verb: str,
+    report: Callable[[Path, int, int, float], None],
 ) -> None:
-    """Answer all lines with the processes of a Ray cluster, into one file."""
+    """Answer all lines with the processes of a Ray cluster, into one file. At the end, `report`
+    gets the file, its lines, those left empty, and the seconds."""
     if out is None or inputs.texts or not Path(inputs.file).is_file():
         raise InputError("--ray answers the lines of a file into another one; give FILE and --out")
     check_unused(out)
@@ -170,10 +177,7 @@ def answer_shards(
     failed = sum(json.loads(job.note(number).read_text("utf-8"))["failed"] for number in numbers)
     _join([job.shard(number) for number in numbers], out)
     shutil.rmtree(folder)
-    typer.echo(f"{out}: {total:,} lines {verb} in {duration(took)}", err=True)
-    if failed:
-        typer.echo(f"lines left empty: {failed:,}; see the messages above", err=True)
-        raise typer.Exit(1)
+    report(out, total, failed, took)
 
 
 def _answers(left: list[Any], job: Job, needs: dict[str, float]) -> Iterator[dict[str, Any]]:

@@ -230,18 +230,6 @@ def check_unused(out: Path | None) -> None:
         raise InputError(f"{out} already exists; remove it, or choose another name with --out")
 
 
-def check_same_settings(
-    started: Path, before: dict[str, Any], now: dict[str, Any], advice: str
-) -> None:
-    """Refuse to resume output that was started with other settings."""
-    for key in sorted({*before, *now}):
-        if before.get(key) != now.get(key):
-            raise InputError(
-                f"{started} was started with {key} = {before.get(key)}, now it is {now.get(key)}; "
-                f"{advice}"
-            )
-
-
 def load_models(folder: Path, ensemble: list[Path] | None, device: str) -> "list[Model]":
     """Load the model and the other models of its ensemble."""
     from translucid.model import load

@@ -370,6 +370,12 @@ class Tokenizer(Roles):
         shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
         return [p.removeprefix(" ") for p in shown] if word else shown
 
+    def bytes_of(self, token: int) -> bytes | None:
+        """The bytes that a token adds to a decoded text; None for a special token, which adds none.
+        The first token may begin with a space that the text does not contain."""
+        (token,) = self._known([token])
+        return None if token in self.special_ids - {self.unk_id} else self._bytes[token]
+
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))
 
