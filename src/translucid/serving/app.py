@@ -303,7 +303,7 @@ async def _health(server: Server, request: Request, body: None) -> Any:
 
 async def _ready(server: Server, request: Request, body: None) -> Any:
     if server.load.closing:
-        raise ApiError("the server is shutting down", 503)
+        raise server.load.refusal()
     return {"status": "ok", "models": list(server.models)}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import h11
@@ -32,6 +33,7 @@ AT_ONCE = 16  # connections that are accepted in one turn of the event loop
 REFUSING = 0.01  # seconds in which more connections are refused in the same turn
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
 PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
+CLOSING = 0.05  # seconds between two looks at the requests that are left when the server stops
 LIBRE_PATHS = (b"POST /translate", b"POST /detect")
 _TAG = re.compile(rb"\r\nx-request-id:[ \t]*([\w.:/+=-]{1,128})[ \t]*\r\n", re.IGNORECASE)
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')  # quotes in texts are escaped
@@ -132,6 +134,11 @@ class ServingProtocol(PatientProtocol):
         self._counted()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """Close the connection after its answer. A client that was refused leaves by itself."""
+        if not self.is_refused:
+            super().shutdown()
+
     def most_connections(self) -> int:
         return CONNECTIONS
 
@@ -195,6 +202,22 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         self._accepting = [asyncio.create_task(self._accept(held)) for held in sockets or []]
+
+    async def main_loop(self) -> None:
+        """Serve until the process is asked to stop, then until the accepted requests are finished.
+        Meanwhile, `/ready` and new requests are answered with status 503."""
+        await super().main_loop()
+        load, loop = self.refusals.load, asyncio.get_running_loop()
+        load.closing = True
+        until = loop.time() + (self.config.timeout_graceful_shutdown or 0)
+        while load.requests and not self.force_exit and loop.time() < until:
+            await asyncio.sleep(CLOSING)
+        self.config.timeout_graceful_shutdown = max(0, ceil(until - loop.time()))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in self._accepting:
+            task.cancel()
+        await super().shutdown(sockets)
 
     async def _accept(self, held: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -152,9 +152,7 @@ def run(
     other = _studio(models, number) if studio else None
     to = standard_error if log else None
     app = make_app(server, rules, to, other)
-    options = OPTIONS | {
-        "timeout_graceful_shutdown": max(1, round(drain)),
-    }
+    options = OPTIONS | {"timeout_graceful_shutdown": max(1, round(drain))}
     allow_connections()
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -164,7 +162,6 @@ def run(
     try:
         serving.run(sockets=[held])
     finally:
-        server.load.closing = True
         models.close(drain=True, timeout=drain)
 
 
