@@ -20,7 +20,7 @@ from typing import Any
 from translucid.core.errors import InputError
 from translucid.core.http_requests import Refused, check_length, limited, same_secret
 from translucid.core.untrusted_files import read_text
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import LIBRE_PATHS, ApiError
 from translucid.serving.metrics import Metrics
 
 LARGEST = 8_000_000  # bytes of a body
@@ -184,7 +184,8 @@ class Access:
                     await self.app(scope, counted, sending)
             except Refused as error:
                 if status == 499:
-                    await refuse(sending, ApiError(str(error), error.status))
+                    known = ApiError(str(error), error.status)
+                    await refuse(sending, known, libre=scope["path"] in LIBRE_PATHS)
         finally:
             seconds = time.perf_counter() - began
             route = scope.get("state", {}).get("route", "other")
@@ -225,9 +226,9 @@ def standard_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-async def refuse(send: Any, error: ApiError) -> None:
+async def refuse(send: Any, error: ApiError, *, libre: bool) -> None:
     """Send an error as JSON and close the connection, since the request was not read."""
-    body = json.dumps(error.content()).encode()
+    body = json.dumps(error.content(libre)).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"), *([(b"www-authenticate", b"Bearer")] * (error.status == 401)),

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from translucid.core.config import Config
 from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import ApiError, Ids
+from translucid.serving.bodies import MODEL, ApiError, Ids
 from translucid.serving.inspecting import Inspected, inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, PromptRead, TokenChoice
 from translucid.serving.served import Served
@@ -40,7 +40,7 @@ class StreamOptions(Config):
 class Sampled(Inspected):
     """Fields that completions and chat completions share."""
 
-    model: str | None = Field(None, description="Name of a model; may be omitted if only one fits")
+    model: str | None = Field(None, description=MODEL)
     max_tokens: int | None = Field(None, ge=0, description="Maximum number of generated tokens")
     min_tokens: int = Field(0, ge=0, description="Minimum number of generated tokens")
     temperature: float | None = Field(None, ge=0, le=100, description="0: greedy [default: 1]")

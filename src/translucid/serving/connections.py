@@ -19,7 +19,7 @@ import h11
 import uvicorn
 
 from translucid.serving.access import HEADERS, Load
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import LIBRE_PATHS, ApiError
 from translucid.serving.metrics import Metrics
 from translucid.serving.served import Models
 from translucid.studio.server.serve import LEAVE, MOST_UNREAD, PatientProtocol
@@ -34,7 +34,7 @@ REFUSING = 0.01  # seconds in which more connections are refused in the same tur
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
 PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
 CLOSING = 0.05  # seconds between two looks at the requests that are left when the server stops
-LIBRE_PATHS = (b"POST /translate", b"POST /detect")
+_LIBRE = tuple(f"POST {path}".encode() for path in LIBRE_PATHS)
 _TAG = re.compile(rb"\r\nx-request-id:[ \t]*([\w.:/+=-]{1,128})[ \t]*\r\n", re.IGNORECASE)
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')  # quotes in texts are escaped
 _ORIGIN = re.compile(rb"\r\norigin:", re.IGNORECASE)
@@ -72,7 +72,7 @@ class Refusals:
         error = self.load.refusal()
         self._count(error.status)
         tag = _TAG.search(data, 0, LARGEST_HEAD)
-        return prepared(error, data.startswith(LIBRE_PATHS), tag[1] if tag else b"")
+        return prepared(error, data.startswith(_LIBRE), tag[1] if tag else b"")
 
     def _count(self, status: int) -> None:
         self.metrics.refused(status)

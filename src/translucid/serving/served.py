@@ -1,6 +1,7 @@
 """The models that a server offers, by name, each with its engine."""
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from translucid.serving.tracing import points_of
 R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request
 RETRY = 0.1  # seconds
+TEXT_FIELDS = ("prompt", "messages", "text", "input", "inputs", "q")
 AT_ONCE = 64  # texts of one request that the engine has at the same time
 
 
@@ -268,6 +270,12 @@ def _names(models: Any) -> str:
 
 
 def field_of(error: TranslucidError, fields: Collection[str]) -> str | None:
-    """The field of a request that an error message is about: messages begin with the name."""
-    word = str(error).replace("=", ":").partition(":")[0].strip()
-    return word if word in fields else None
+    """The field of a request that an error message is about: messages begin with its name, or are
+    about limits (`use a smaller n`), or about the text."""
+    message = str(error)
+    begin = message.replace("=", ":").partition(":")[0].strip()
+    named = (
+        re.findall(r"\w+", message.rpartition("use a smaller ")[2]) if "smaller" in message else []
+    )
+    known = [*named, *TEXT_FIELDS]
+    return begin if begin in fields else next((one for one in known if one in fields), None)
