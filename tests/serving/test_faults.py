@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import math
 import socket
 import threading
 import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -15,10 +17,13 @@ from bench import serve_faults
 from tests.serving.running import Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, InputError
+from translucid.model import Model
 from translucid.serving import Limits, access, connections
+from translucid.serving import server as serving
 from translucid.serving.bodies import ApiError, Body
-from translucid.serving.completions import CompletionBody
+from translucid.serving.completions import CompletionBody, legacy_logprobs
+from translucid.serving.job import TokenChoice
 from translucid.serving.markup import split
 
 MANY = 900_000
@@ -163,9 +168,78 @@ def test_a_prompt_longer_than_the_model_reads_is_refused() -> None:
         status, content, _ = server.send("/v1/completions", {"prompt": "the dog " * 20})
         assert status == 400
         assert "16 positions" in content["error"]["message"]
+        assert content["error"]["param"] == "prompt"
         asked = {"prompt": "the dog", "max_tokens": 100, "ignore_eos": True}
         (choice,) = server.get("/v1/completions", asked)["choices"]
         assert choice["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/completions", {"prompt": "The", "n": 128}, "n"),
+        ("/v1/completions", {"prompt": [10**6]}, "prompt"),
+        ("/classify", {"text": "dog " * 20_000}, "text"),
+        ("/predict", {"model": "regress", "inputs": [[1]]}, "inputs"),
+        ("/predict", {"model": "classify", "inputs": [[1]]}, "inputs"),
+        ("/score", {"model": "translate", "text": "The"}, "target"),
+        ("/score", {"model": "generate", "text": "The", "target": "a"}, "target"),
+    ],
+)
+def test_an_error_names_its_field(
+    server: Running, path: str, body: dict[str, Any], param: str
+) -> None:
+    named = body | ({"model": "generate"} if path == "/v1/completions" else {})
+    status, content, _ = server.send(path, named)
+    assert (status, content["error"]["param"]) == (400, param)
+
+
+def test_a_whole_number_may_have_a_decimal_point(server: Running) -> None:
+    asked = {"model": "generate", "prompt": "The", "max_tokens": 3, "ignore_eos": True}
+    wholly = server.get("/v1/completions", asked | {"max_tokens": 3.0})
+    assert wholly["usage"] == server.get("/v1/completions", asked)["usage"]
+    assert server.send("/v1/completions", asked | {"max_tokens": 3.5})[0] == 400
+
+
+# ---- models whose numbers overflow ----
+
+
+def diverged(model: Model) -> Model:
+    twin = deepcopy(model)
+    for parameter in twin.network.parameters():
+        parameter.data.fill_(math.nan)
+    return twin
+
+
+def test_numbers_that_are_not_finite_are_an_error() -> None:
+    names = ("generate", "translate", "classify")
+    with running([served(name, diverged(shipped(name))) for name in names]) as server:
+        dog = {"text": "The dog sleeps."}
+        prompt = {"prompt": "The dog", "max_tokens": 3}
+        for path, body in [
+            ("/v1/completions", prompt), ("/v1/completions", prompt | {"logprobs": 2}),
+            ("/v1/completions", prompt | {"stream": True}),
+            ("/v1/completions", prompt | {"max_tokens": 0, "echo": True, "logprobs": 0}),
+            ("/translate", dog), ("/classify", dog), ("/score", dog | {"model": "generate"}),
+        ]:  # fmt: skip
+            status, content, _ = server.send(path, body)
+            assert status == 422, content
+            error = content["error"]
+            assert "nan" in (error if isinstance(error, str) else error["message"])
+
+
+def test_a_diverged_model_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = diverged(untrained("language-transformer"))
+    monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
+    with pytest.raises(InputError, match="not finite"):
+        serving.open_models([], "cpu", "float32", Limits(), [], print)
+
+
+def test_an_impossible_token_has_the_log_probability_of_the_openai_api() -> None:
+    token = TokenChoice(1, "a", -math.inf, ((2, "b", -0.5), (3, "c", -math.inf)))
+    shown = legacy_logprobs([token], [0], 2)
+    assert shown["token_logprobs"] == [-9999.0]
+    assert shown["top_logprobs"] == [{"a": -9999.0, "b": -0.5, "c": -9999.0}]
 
 
 # ---- more requests than the server has room for ----

@@ -68,6 +68,14 @@ class ApiError(Exception):
         }  # fmt: skip
 
 
+def not_finite(name: str, value: float) -> ApiError:
+    """The error for an answer that contains a number which JSON cannot represent."""
+    return ApiError(
+        f"{name} is {value}: the numbers of the model overflow for this input; send another input, "
+        "or serve a model whose training did not diverge", 422, code="not_finite",
+    )  # fmt: skip
+
+
 class Body(Config):
     """Base class of request bodies. Unknown fields are errors, and so are values of a wrong
     type."""

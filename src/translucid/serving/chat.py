@@ -12,7 +12,7 @@ from pydantic import Field
 
 from translucid.core.config import Config
 from translucid.serving.bodies import ApiError
-from translucid.serving.completions import Choice, Sampled, TextSoFar, reason, sse, usage
+from translucid.serving.completions import Choice, Sampled, TextSoFar, number, reason, sse, usage
 from translucid.serving.inspecting import inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, TokenChoice
 from translucid.serving.served import Served
@@ -85,7 +85,7 @@ def chat_logprobs(tokens: Sequence[TokenChoice], top: int) -> Choice:
     """The log-probabilities in the shape of the chat API."""
 
     def entry(piece: str, log_prob: float | None) -> Choice:
-        return {"token": piece, "logprob": log_prob, "bytes": list(piece.encode())}
+        return {"token": piece, "logprob": number(log_prob), "bytes": list(piece.encode())}
 
     content = [
         entry(one.piece, one.log_prob)

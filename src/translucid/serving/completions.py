@@ -24,6 +24,7 @@ from translucid.serving.served import Served
 MOST_CHOICES = 128  # texts per request
 MOST_PROMPTS = 256
 MOST_STOPS = 16
+IMPOSSIBLE = -9999.0  # the log-probability of a token that is impossible
 Choice = dict[str, Any]
 Prompts = Annotated[list[str], Field(max_length=MOST_PROMPTS, fail_fast=True)]
 IdPrompts = Annotated[list[Ids], Field(max_length=MOST_PROMPTS, fail_fast=True)]
@@ -213,22 +214,27 @@ class TextSoFar:
 def legacy_logprobs(tokens: Sequence[TokenChoice], offsets: Sequence[int], top: int) -> Choice:
     """The log-probabilities in the shape of the completions API. The chosen token is always among
     the alternatives. Those with the same text as another one are called token_id:ID."""
-    alternatives: list[dict[str, float] | None] = []
+    alternatives: list[dict[str, float | None] | None] = []
     for one in tokens:
         if one.log_prob is None:
             alternatives.append(None)
             continue
-        shown = {one.piece: one.log_prob}
+        shown = {one.piece: number(one.log_prob)}
         for token, piece, log_prob in one.top[:top]:
             if token != one.token:
-                shown[f"token_id:{token}" if piece in shown else piece] = log_prob
+                shown[f"token_id:{token}" if piece in shown else piece] = number(log_prob)
         alternatives.append(shown)
     return {
         "tokens": [one.piece for one in tokens],
-        "token_logprobs": [one.log_prob for one in tokens],
+        "token_logprobs": [number(one.log_prob) for one in tokens],
         "top_logprobs": alternatives if top else None,
         "text_offset": list(offsets),
     }
+
+
+def number(log_prob: float | None) -> float | None:
+    """A log-probability as JSON, which has no infinite numbers: OpenAI's API writes -9999."""
+    return None if log_prob is None else max(log_prob, IMPOSSIBLE)
 
 
 def _mean(text: Candidate) -> float:

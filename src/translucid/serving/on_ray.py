@@ -57,7 +57,7 @@ class Replica:
         async def without_metrics(scope: Any, receive: Any, send: Any) -> None:
             if scope.get("path") == "/metrics":  # of one replica, a different one each time
                 why = "with --ray, use the metrics that Ray exports (ray_serve_*)"
-                return await refuse(send, ApiError(why, 501))
+                return await refuse(send, ApiError(why, 501), libre=False)
             await app(scope, receive, send)
 
         return without_metrics

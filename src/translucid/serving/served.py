@@ -1,6 +1,7 @@
 """The models that a server offers, by name, each with its engine."""
 
 import asyncio
+import math
 import re
 import time
 from collections import deque
@@ -14,9 +15,19 @@ from starlette.concurrency import run_in_threadpool
 from translucid.core.errors import TranslucidError
 from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.model import Model
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import ApiError, not_finite
 from translucid.serving.engine import Engine
-from translucid.serving.job import Answered, Event, Failed, Finished, Job, QueueFull
+from translucid.serving.job import (
+    Answered,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    Piece,
+    PromptRead,
+    QueueFull,
+    TokenChoice,
+)  # fmt: skip
 from translucid.serving.request import Request
 from translucid.serving.ticket import Ticket
 from translucid.serving.tracing import points_of
@@ -110,6 +121,7 @@ class Served:
                 number, event = await queue.get()
                 if isinstance(event, Failed):
                     raise event.error
+                check_finite(event)
                 if isinstance(event, Finished):
                     finished += 1
                     del tickets[number]
@@ -150,6 +162,21 @@ class Served:
     def _mailbox(self) -> "Mailbox":
         loop = asyncio.get_running_loop()
         return self._mailboxes.setdefault(loop, Mailbox(loop))
+
+
+def check_finite(event: Event) -> None:
+    """Raise an ApiError if the model's output has overflowed: its text would have no meaning."""
+    match event:
+        case Piece(token=TokenChoice(log_prob=float(one))):
+            log_probs = [one]
+        case PromptRead():
+            log_probs = [one.log_prob for one in event.tokens if one.log_prob is not None]
+        case Finished():
+            log_probs = [one.log_probability for one in event.decoded.texts]
+        case _:
+            return
+    if any(map(math.isnan, log_probs)):
+        raise not_finite("a log-probability", math.nan)
 
 
 class Mailbox:
@@ -274,8 +301,5 @@ def field_of(error: TranslucidError, fields: Collection[str]) -> str | None:
     about limits (`use a smaller n`), or about the text."""
     message = str(error)
     begin = message.replace("=", ":").partition(":")[0].strip()
-    named = (
-        re.findall(r"\w+", message.rpartition("use a smaller ")[2]) if "smaller" in message else []
-    )
-    known = [*named, *TEXT_FIELDS]
+    known = [*re.findall(r"\w+", message.partition("use a smaller ")[2]), *TEXT_FIELDS]
     return begin if begin in fields else next((one for one in known if one in fields), None)
