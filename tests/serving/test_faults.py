@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 from bench import serve_faults
-from tests.serving.running import Running, running, served, shipped, until
+from tests.serving.running import EVERYONE, Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model
 from translucid.serving import Limits, access, connections
 from translucid.serving import server as serving
+from translucid.serving.access import Rules
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.completions import CompletionBody, legacy_logprobs
 from translucid.serving.job import TokenChoice
@@ -405,6 +406,71 @@ def test_sigterm_under_load_loses_no_accepted_request() -> None:
     assert counted["clean_exits"] == 1
 
 
+# ---- clients that send or read slowly ----
+
+
+@pytest.mark.parametrize("status", [401, 413])
+def test_a_client_that_is_refused_while_it_sends_gets_the_answer(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the server closed the connection at once, it would be reset."""
+    rules = Rules(("a-key-of-sixteen-or-more",)) if status == 401 else EVERYONE
+    monkeypatch.setattr(access, "LARGEST", 8_000_000 if status == 401 else 1000)
+    with running([served("classify", shipped("classify"))], rules) as server:
+        for head in ("Content-Length: 4000000", "Transfer-Encoding: chunked"):
+            with connected(server, head, path="/classify") as connection:
+                for _ in range(40):
+                    piece = b"a" * 100_000
+                    chunked = b"%x\r\n%s\r\n" % (len(piece), piece)
+                    connection.sendall(piece if "Length" in head else chunked)
+                if "chunked" in head:
+                    connection.sendall(b"0\r\n\r\n")
+                received = answer(connection)
+            assert received.startswith(b"HTTP/1.1 %d " % status)
+            assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_does_not_read_its_answer_is_disconnected(
+    stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "UNREAD", 0.5)
+    fields = {"prompt": ["The"] * 8, "max_tokens": 4000 if stream else 400, "ignore_eos": True,
+              "logprobs": 100, "stream": stream}  # fmt: skip
+    body = json.dumps(fields).encode()
+    with running([served("generate", shipped("generate"))]) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+        client.sendall(f"{head}\r\n\r\n".encode() + body)
+        engine, load = server.models["generate"].engine, server.server.load
+        until(lambda: engine.stats()["rows"] == 8)
+        until(lambda: client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        until(lambda: (engine.stats()["rows"], load.requests, load.bytes) == (0, 0, 0))
+        if stream:
+            assert engine.stats()["cancelled"] == 8
+
+
+@pytest.mark.slow
+def test_a_client_that_reads_slowly_gets_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD", 2.0)
+    monkeypatch.setattr(connections, "LEAST_READ", 1)
+    fields = {"prompt": ["The"] * 8, "max_tokens": 400, "ignore_eos": True, "logprobs": 100}
+    body = json.dumps(fields).encode()
+    with running([served("generate", shipped("generate"))]) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        received, began = b"", time.monotonic()
+        while piece := client.recv(1 << 16):
+            received += piece
+            if time.monotonic() < began + 6:  # longer than UNREAD
+                time.sleep(0.1)
+    assert len(json.loads(received.partition(b"\r\n\r\n")[2])["choices"]) == 8
+
+
 # ---- more texts than the queue has places for ----
 
 
@@ -441,7 +507,10 @@ def test_a_client_that_leaves_while_its_text_is_tokenized_is_forgotten(
         with connected(server, f"Content-Length: {len(body)}", path=path) as connection:
             connection.sendall(body)
             assert entered.wait(120)
-        until(lambda: any(path in line for line in server.log))
+        until(lambda: any(path in line and '"status": 499' in line for line in server.log))
+        assert f'translucid_requests_total{{route="{path}",status="499"}} 1' in server.get(
+            "/metrics"
+        )
         release.set()
         until(lambda: tickets and tickets[0].cancelled)
         until(lambda: engine.stats()["running"] == 0)

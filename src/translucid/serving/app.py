@@ -16,7 +16,7 @@ from starlette.routing import Route
 from translucid.core.errors import TranslucidError
 from translucid.core.http_requests import Refused
 from translucid.serving import answers, chat, completions, libretranslate, openapi
-from translucid.serving.access import Access, Load, Rules
+from translucid.serving.access import GONE, Access, Load, Refusal, Rules
 from translucid.serving.bodies import LIBRE_PATHS, ApiError, Body
 from translucid.serving.inspecting import Inspected, as_response
 from translucid.serving.job import EngineClosed, QueueFull, TooLate
@@ -150,6 +150,7 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
         case Refused():
             seconds = 1.0 if error.status == 429 else None
             known = ApiError(str(error), error.status, retry_after=seconds)
+            return Refusal(known, endpoint.path)
         case QueueFull():
             known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
         case EngineClosed():
@@ -162,13 +163,10 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))
         case ClientDisconnect():
-            return Response(status_code=400)
+            return Response(status_code=GONE)  # for the log
         case _:
             raise error
-    # What is left of a refused request was not read, so its connection cannot be used again.
-    headers = {"connection": "close"} if isinstance(error, Refused) else {}
-    if known.seconds:
-        headers["retry-after"] = str(known.seconds)
+    headers = {"retry-after": str(known.seconds)} if known.seconds else {}
     return JSONResponse(known.content(endpoint.path in LIBRE_PATHS), known.status, headers)
 
 

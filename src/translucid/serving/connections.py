@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +30,8 @@ CONNECTIONS = 4096  # at the same time; more are refused
 ONE_READ = 1 << 20  # bytes
 ENTERING = 1.0  # seconds for which a request that has not arrived completely keeps its place
 LARGEST_HEAD = 8192  # bytes in which headers and the model's name are looked for
+UNREAD = 30.0  # seconds in which a client must read some of its answer
+LEAST_READ = 16_000  # bytes, or all that is left
 AT_ONCE = 16  # connections that are accepted in one turn of the event loop
 REFUSING = 0.01  # seconds in which more connections are refused in the same turn
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
@@ -112,6 +115,41 @@ class ServingProtocol(PatientProtocol):
         super().__init__(**options | {"app_state": {"counted": self._counted}})
         self.refusals = refusals
         self._place: asyncio.TimerHandle | None = None  # counted in Load.entering until then
+        self._reading: asyncio.TimerHandle | None = None  # while the client has not read all
+
+    def connection_made(self, transport: Any) -> None:
+        transport.set_write_buffer_limits(high=0)  # so that pause_writing means: something waits
+        super().connection_made(transport)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        self._stop_reading()
+        super().resume_writing()
+
+    def _await_reading(self) -> None:
+        self._stop_reading()
+        size = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(UNREAD, self._check_reading, size)
+
+    def _check_reading(self, before: int) -> None:
+        """Disconnect a client that does not read its answer, so that its rows become free. The
+        connection is reset, since closing it would leave the rest to the operating system."""
+        if before - self.transport.get_write_buffer_size() < LEAST_READ:
+            with suppress(OSError):
+                self.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+            self.transport.abort()
+        else:
+            self._await_reading()
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def data_received(self, data: bytes) -> None:
         """Refuse a new request, or keep a place for it until it is counted."""
@@ -131,6 +169,7 @@ class ServingProtocol(PatientProtocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_reading()
         self._counted()
         super().connection_lost(exc)
 
