@@ -226,6 +226,7 @@ class Asking:
         self.counts: Counter[str] = Counter()
         self.seconds: list[float] = []  # of the answers with status 200
         self.complete: set[str] = set()  # tags of requests whose answer was right
+        self.told: set[str] = set()  # tags of requests that were told to retry
         self.draw = random.Random(1)
         self._number = 0
 
@@ -249,6 +250,7 @@ class Asking:
                 self.complete.add(tag)
         elif status in (429, 503) and int(headers.get("retry-after", 0)) > 0:
             self.counts[f"told_to_retry_{status}"] += 1
+            self.told.add(tag)
         else:
             self.counts[f"status_{status}"] += 1
 
@@ -503,6 +505,8 @@ async def sigterm(count: int, clients: int, known: Sequence[Question]) -> Result
             work = [asyncio.create_task(asking.until(ended.is_set)) for _ in range(clients)]
             while asking.counts["right"] < 2 * clients:
                 await asyncio.sleep(0.01)
+            while (await metrics(server))["running"] < clients / 2:
+                pass
             in_flight, asked = asking.counts["asked"] - asking.counts["right"], asking._number
             server.process.send_signal(signal.SIGTERM)
             began = time.monotonic()
@@ -511,12 +515,13 @@ async def sigterm(count: int, clients: int, known: Sequence[Question]) -> Result
             ended.set()
             await asyncio.gather(*work)
             log = server.statuses()
-        accepted = {tag for tag, status in log.items() if status == 200}
+        accepted = {tag for tag, status in log.items() if status == 200 and tag[:4] == "tag-"}
         early = {f"tag-{number}" for number in range(asked)}
         totals += Counter({
             "rounds": 1, "accepted": len(accepted), "in_flight_at_signal": in_flight,
             "lost": len(accepted - asking.complete),
-            "early_without_answer": len(early - asking.complete),
+            "early_without_answer": len(early - asking.complete - asking.told),
+            "early_told_503": len(early & asking.told),
             "told_503": asking.counts["told_to_retry_503"], "wrong": asking.counts["wrong"],
             "clean_exits": code in (0, -signal.SIGTERM, 128 + signal.SIGTERM),
         })  # fmt: skip
@@ -591,7 +596,7 @@ async def slow(server: Server, count: int, seconds: float, known: Sequence[Quest
 
 def measured(given: argparse.Namespace) -> Result:
     """The result of a subcommand."""
-    tokens = {"overload": 48, "sigterm": 24}.get(given.fault, 8)
+    tokens = {"overload": 48, "sigterm": 64}.get(given.fault, 8)
     known = questions(given.questions, tokens)
     if given.fault == "sigterm":
         return asyncio.run(sigterm(given.count, given.clients, known))

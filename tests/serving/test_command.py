@@ -83,8 +83,9 @@ def test_the_printed_command_works_and_stopping_finishes_what_was_accepted() -> 
         answer = asked(address, path, json.loads(parts[parts.index("-d") + 1]))
         assert answer["results"][0]["texts"][0]["finished"]
 
+        assert _status(address, "/ready") == (200, "")
         results: list[Any] = []
-        body = {"model": "demo:generate", "prompt": "The", "max_tokens": 150, "ignore_eos": True}
+        body = {"model": "demo:generate", "prompt": "The", "max_tokens": 1000, "ignore_eos": True}
         clients = [
             threading.Thread(target=lambda: results.append(asked(address, "/v1/completions", body)))
             for _ in range(8)
@@ -94,9 +95,14 @@ def test_the_printed_command_works_and_stopping_finishes_what_was_accepted() -> 
         while 'translucid_accepted_total{model="demo:generate"} 8' not in _metrics(address):
             pass
         process.send_signal(signal.SIGTERM)
+        while (ready := _status(address, "/ready")) == (200, ""):
+            pass
+        assert ready == _status(address, "/v1/completions", body) == (503, "5")
+        assert _status(address, "/health") == (200, "")
+        assert not results  # they are all being answered
         for client in clients:
             client.join(120)
-        assert [one["usage"]["completion_tokens"] for one in results] == [150] * 8
+        assert [one["usage"]["completion_tokens"] for one in results] == [1000] * 8
         assert process.wait(60) in (0, 143, -signal.SIGTERM)
 
 
@@ -116,6 +122,18 @@ def test_allow_trace_is_printed_and_works() -> None:
             asked(printed["address"], "/translate", body | {"trace": ["*"]})
         assert refused.value.code == 413
         refused.value.close()
+
+
+def _status(address: str, path: str, body: Any = None) -> tuple[int, str]:
+    """Status and Retry-After of an answer."""
+    raw = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address + path, raw, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Retry-After"]
 
 
 def _metrics(address: str) -> str:

@@ -2,23 +2,29 @@
 
 import asyncio
 import json
+import math
 import socket
 import threading
 import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from bench import serve_faults
-from tests.serving.running import Running, running, served, shipped, until
+from tests.serving.running import EVERYONE, Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
-from translucid.core.errors import ConfigError
+from translucid.core.errors import ConfigError, InputError
+from translucid.model import Model
 from translucid.serving import Limits, access, connections
+from translucid.serving import server as serving
+from translucid.serving.access import Rules
 from translucid.serving.bodies import ApiError, Body
-from translucid.serving.completions import CompletionBody
+from translucid.serving.completions import CompletionBody, legacy_logprobs
+from translucid.serving.job import TokenChoice
 from translucid.serving.markup import split
 
 MANY = 900_000
@@ -163,9 +169,78 @@ def test_a_prompt_longer_than_the_model_reads_is_refused() -> None:
         status, content, _ = server.send("/v1/completions", {"prompt": "the dog " * 20})
         assert status == 400
         assert "16 positions" in content["error"]["message"]
+        assert content["error"]["param"] == "prompt"
         asked = {"prompt": "the dog", "max_tokens": 100, "ignore_eos": True}
         (choice,) = server.get("/v1/completions", asked)["choices"]
         assert choice["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/completions", {"prompt": "The", "n": 128}, "n"),
+        ("/v1/completions", {"prompt": [10**6]}, "prompt"),
+        ("/classify", {"text": "dog " * 20_000}, "text"),
+        ("/predict", {"model": "regress", "inputs": [[1]]}, "inputs"),
+        ("/predict", {"model": "classify", "inputs": [[1]]}, "inputs"),
+        ("/score", {"model": "translate", "text": "The"}, "target"),
+        ("/score", {"model": "generate", "text": "The", "target": "a"}, "target"),
+    ],
+)
+def test_an_error_names_its_field(
+    server: Running, path: str, body: dict[str, Any], param: str
+) -> None:
+    named = body | ({"model": "generate"} if path == "/v1/completions" else {})
+    status, content, _ = server.send(path, named)
+    assert (status, content["error"]["param"]) == (400, param)
+
+
+def test_a_whole_number_may_have_a_decimal_point(server: Running) -> None:
+    asked = {"model": "generate", "prompt": "The", "max_tokens": 3, "ignore_eos": True}
+    wholly = server.get("/v1/completions", asked | {"max_tokens": 3.0})
+    assert wholly["usage"] == server.get("/v1/completions", asked)["usage"]
+    assert server.send("/v1/completions", asked | {"max_tokens": 3.5})[0] == 400
+
+
+# ---- models whose numbers overflow ----
+
+
+def diverged(model: Model) -> Model:
+    twin = deepcopy(model)
+    for parameter in twin.network.parameters():
+        parameter.data.fill_(math.nan)
+    return twin
+
+
+def test_numbers_that_are_not_finite_are_an_error() -> None:
+    names = ("generate", "translate", "classify")
+    with running([served(name, diverged(shipped(name))) for name in names]) as server:
+        dog = {"text": "The dog sleeps."}
+        prompt = {"prompt": "The dog", "max_tokens": 3}
+        for path, body in [
+            ("/v1/completions", prompt), ("/v1/completions", prompt | {"logprobs": 2}),
+            ("/v1/completions", prompt | {"stream": True}),
+            ("/v1/completions", prompt | {"max_tokens": 0, "echo": True, "logprobs": 0}),
+            ("/translate", dog), ("/classify", dog), ("/score", dog | {"model": "generate"}),
+        ]:  # fmt: skip
+            status, content, _ = server.send(path, body)
+            assert status == 422, content
+            error = content["error"]
+            assert "nan" in (error if isinstance(error, str) else error["message"])
+
+
+def test_a_diverged_model_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = diverged(untrained("language-transformer"))
+    monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
+    with pytest.raises(InputError, match="not finite"):
+        serving.open_models([], "cpu", "float32", Limits(), [], print)
+
+
+def test_an_impossible_token_has_the_log_probability_of_the_openai_api() -> None:
+    token = TokenChoice(1, "a", -math.inf, ((2, "b", -0.5), (3, "c", -math.inf)))
+    shown = legacy_logprobs([token], [0], 2)
+    assert shown["token_logprobs"] == [-9999.0]
+    assert shown["top_logprobs"] == [{"a": -9999.0, "b": -0.5, "c": -9999.0}]
 
 
 # ---- more requests than the server has room for ----
@@ -323,11 +398,77 @@ def test_every_refused_request_is_told_to_retry(known: Any) -> None:
 
 
 @pytest.mark.slow
-def test_sigterm_under_load_loses_no_accepted_request(known: Any) -> None:
-    counted = counted_by(serve_faults.sigterm(1, 12, known))
+def test_sigterm_under_load_loses_no_accepted_request() -> None:
+    long = serve_faults.questions(12, tokens=64)  # a server that does not wait would lose them
+    counted = counted_by(serve_faults.sigterm(1, 12, long))
     assert counted["accepted"] >= 24
     assert (counted["lost"], counted["wrong"], counted["early_without_answer"]) == (0, 0, 0)
     assert counted["clean_exits"] == 1
+
+
+# ---- clients that send or read slowly ----
+
+
+@pytest.mark.parametrize("status", [401, 413])
+def test_a_client_that_is_refused_while_it_sends_gets_the_answer(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the server closed the connection at once, it would be reset."""
+    rules = Rules(("a-key-of-sixteen-or-more",)) if status == 401 else EVERYONE
+    monkeypatch.setattr(access, "LARGEST", 8_000_000 if status == 401 else 1000)
+    with running([served("classify", shipped("classify"))], rules) as server:
+        for head in ("Content-Length: 4000000", "Transfer-Encoding: chunked"):
+            with connected(server, head, path="/classify") as connection:
+                for _ in range(40):
+                    piece = b"a" * 100_000
+                    chunked = b"%x\r\n%s\r\n" % (len(piece), piece)
+                    connection.sendall(piece if "Length" in head else chunked)
+                if "chunked" in head:
+                    connection.sendall(b"0\r\n\r\n")
+                received = answer(connection)
+            assert received.startswith(b"HTTP/1.1 %d " % status)
+            assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_does_not_read_its_answer_is_disconnected(
+    stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "UNREAD", 0.5)
+    fields = {"prompt": ["The"] * 8, "max_tokens": 4000 if stream else 400, "ignore_eos": True,
+              "logprobs": 100, "stream": stream}  # fmt: skip
+    body = json.dumps(fields).encode()
+    with running([served("generate", shipped("generate"))]) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+        client.sendall(f"{head}\r\n\r\n".encode() + body)
+        engine, load = server.models["generate"].engine, server.server.load
+        until(lambda: engine.stats()["rows"] == 8)
+        until(lambda: client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        until(lambda: (engine.stats()["rows"], load.requests, load.bytes) == (0, 0, 0))
+        if stream:
+            assert engine.stats()["cancelled"] == 8
+
+
+@pytest.mark.slow
+def test_a_client_that_reads_slowly_gets_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD", 2.0)
+    monkeypatch.setattr(connections, "LEAST_READ", 1)
+    fields = {"prompt": ["The"] * 8, "max_tokens": 400, "ignore_eos": True, "logprobs": 100}
+    body = json.dumps(fields).encode()
+    with running([served("generate", shipped("generate"))]) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        received, began = b"", time.monotonic()
+        while piece := client.recv(1 << 16):
+            received += piece
+            if time.monotonic() < began + 6:  # longer than UNREAD
+                time.sleep(0.1)
+    assert len(json.loads(received.partition(b"\r\n\r\n")[2])["choices"]) == 8
 
 
 # ---- more texts than the queue has places for ----
@@ -366,7 +507,10 @@ def test_a_client_that_leaves_while_its_text_is_tokenized_is_forgotten(
         with connected(server, f"Content-Length: {len(body)}", path=path) as connection:
             connection.sendall(body)
             assert entered.wait(120)
-        until(lambda: any(path in line for line in server.log))
+        until(lambda: any(path in line and '"status": 499' in line for line in server.log))
+        assert f'translucid_requests_total{{route="{path}",status="499"}} 1' in server.get(
+            "/metrics"
+        )
         release.set()
         assert json.loads(server.log[-1])["status"] == 499
         until(lambda: tickets and tickets[0].cancelled)

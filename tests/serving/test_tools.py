@@ -1,4 +1,5 @@
-"""Programs that nobody here wrote, unmodified, against the server: lm-eval, guidellm, locust.
+"""Programs that nobody here wrote, unmodified, against the server: lm-eval, guidellm, locust,
+schemathesis.
 
 They need an environment of their own. With its programs in PATH:
 PATH="ENVIRONMENT/bin:$PATH" python -m pytest -m slow tests/serving/test_tools.py
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 from tests.in_process import run
-from tests.serving.running import running, served, shipped
+from tests.serving.running import running, served, shipped, usual
 
 EXAMPLES = Path(__file__).parents[2] / "examples/serve"
 MODEL = "demo:generate"
@@ -47,7 +48,8 @@ def call(program: str, package: str, *words: object, home: Path) -> str:
         pytest.skip(f"there is no program {program} in PATH: pip install '{package}'")
     ended = subprocess.run(
         [path, *map(str, words)], cwd=EXAMPLES, capture_output=True, text=True, timeout=600,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home)},
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home),
+                          "HYPOTHESIS_STORAGE_DIRECTORY": str(home)},
     )  # fmt: skip
     printed = ended.stdout + ended.stderr
     assert ended.returncode == 0, printed
@@ -168,3 +170,16 @@ def test_locust_sees_no_failure(address: str, tmp_path: Path) -> None:
     assert [row["Name"] for row in rows] == ["/v1/completions", "Aggregated"]
     assert int(rows[0]["Request Count"]) > 0
     assert int(rows[0]["Failure Count"]) == 0
+
+
+def test_answers_to_requests_drawn_from_the_document_agree_with_it(tmp_path: Path) -> None:
+    """Schemathesis draws requests that fit the OpenAPI document, and requests that do not."""
+    with running(usual(), allow_trace=True) as server:
+        printed = call(
+            "schemathesis", "schemathesis", "run", f"{server.address}/openapi.json",
+            "--max-examples", 5, "--seed", 1, "--no-shrink", home=tmp_path,
+        )  # fmt: skip
+    cases = re.search(r"(\d+) generated, (\d+) passed", printed)
+    assert cases is not None, printed
+    assert cases[1] == cases[2]
+    assert int(cases[1]) > 1000

@@ -460,6 +460,6 @@ def test_without_the_option_no_request_is_traced(
 
 def test_the_document_describes_the_fields(tracing: Running) -> None:
     schemas = tracing.get("/openapi.json")["components"]["schemas"]
-    for name in ("DecodeBody", "CompletionBody", "ChatBody", "TextBody", "EmbeddingsBody"):
+    for name in ("DecodeBody", "CompletionBody", "ChatBody", "TagBody", "EmbeddingsBody"):
         assert {"trace", "edit"} <= schemas[name]["properties"].keys()
         assert "--allow-trace" in json.dumps(schemas[name]["properties"]["trace"])

@@ -5,6 +5,7 @@ Written as plain ASGI, without Starlette's middleware classes: with those, the a
 see that a client has disconnected.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -12,21 +13,25 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from translucid.core.errors import InputError
 from translucid.core.http_requests import Refused, check_length, limited, same_secret
 from translucid.core.untrusted_files import read_text
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import LIBRE_PATHS, ApiError
 from translucid.serving.metrics import Metrics
+from translucid.studio.server.serve import LEAVE, LONGEST_LEAVE, MOST_UNREAD
 
 LARGEST = 8_000_000  # bytes of a body
 LARGEST_TOGETHER = 64_000_000  # bytes of all bodies
 PATIENCE = 20.0  # seconds in which a request must be complete
 OPEN_PATHS = frozenset({"/health", "/ready"})  # need no key, so that probes can ask
+GONE = 499  # status in log and metrics, if the client left before the answer began
 KEY_VARIABLE = "TRANSLUCID_API_KEY"
 SHORTEST_KEY = 16  # characters
 HEADERS = [
@@ -154,9 +159,9 @@ class Access:
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        record = _record(scope, headers)
-        scope.setdefault("state", {})["record"] = record
-        began, status = time.perf_counter(), 499  # 499: the client left before the answer began
+        record, receive = _record(scope, headers), Rest(receive)
+        scope.setdefault("state", {}).update(record=record, rest=receive)
+        began, status = time.perf_counter(), GONE
         origin = self._allowed_origin(headers)
 
         async def sending(message: Any) -> None:
@@ -183,8 +188,9 @@ class Access:
                 with self.load.counting(whole, scope["state"].get("counted")) as counted:
                     await self.app(scope, counted, sending)
             except Refused as error:
-                if status == 499:
-                    await refuse(sending, ApiError(str(error), error.status))
+                if status == GONE:
+                    refusal = Refusal(ApiError(str(error), error.status), scope["path"])
+                    await refusal(scope, receive, sending)
         finally:
             seconds = time.perf_counter() - began
             route = scope.get("state", {}).get("route", "other")
@@ -225,15 +231,46 @@ def standard_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-async def refuse(send: Any, error: ApiError) -> None:
-    """Send an error as JSON and close the connection, since the request was not read."""
-    body = json.dumps(error.content()).encode()
-    headers = [
-        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"), *([(b"www-authenticate", b"Bearer")] * (error.status == 401)),
-    ]  # fmt: skip
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class Rest:
+    """Receives a request. If it is refused while the client sends it, the rest is discarded: if the
+    connection were closed, it would be reset, and the client might not see the answer."""
+
+    def __init__(self, receive: Any) -> None:
+        self._receive, self._more = receive, True
+
+    async def __call__(self) -> Any:
+        message = await self._receive()
+        self._more = message.get("more_body", False)
+        return message
+
+    async def discard(self) -> None:
+        """Until the end of the request, the limit on bytes, or a pause."""
+        loop = asyncio.get_running_loop()
+        left, until = MOST_UNREAD, loop.time() + LONGEST_LEAVE
+        with suppress(TimeoutError):
+            while self._more and left > 0 and loop.time() < until:
+                left -= len((await asyncio.wait_for(self(), LEAVE)).get("body", b""))
+
+
+class Refusal(JSONResponse):
+    """The answer to a request that was not read completely, after which the connection is closed.
+    The rest of the request is discarded before the last part of the answer is sent."""
+
+    def __init__(self, error: ApiError, path: str) -> None:
+        headers = {"connection": "close"}
+        if error.seconds:
+            headers["retry-after"] = str(error.seconds)
+        if error.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        super().__init__(error.content(path in LIBRE_PATHS), error.status, headers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status_code,
+                    "headers": self.raw_headers})  # fmt: skip
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        if "rest" in scope.get("state", {}):
+            await scope["state"]["rest"].discard()
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _record(scope: Any, headers: dict[str, list[str]]) -> dict[str, Any]:

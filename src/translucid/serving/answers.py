@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import MOST_TEXTS, ApiError, Body, Ids, Texts
+from translucid.serving.bodies import MODEL, MOST_TEXTS, ApiError, Body, Ids, Texts
 from translucid.serving.inspecting import Inspected, checked, inspected_jobs, traced
 from translucid.serving.job import Answered, Job
 from translucid.serving.libretranslate import decode
@@ -22,7 +22,6 @@ from translucid.tasks.language import Language
 
 GENERATING = ("language", "translate")
 TEXT = "A text, or several"
-MODEL = "Name of a model; may be omitted if only one fits"
 
 
 class TextBody(Inspected):
@@ -32,6 +31,14 @@ class TextBody(Inspected):
     @property
     def texts(self) -> list[str]:
         return [self.text] if isinstance(self.text, str) else self.text
+
+
+class TagBody(TextBody):
+    pass
+
+
+class EmbedBody(TextBody):
+    pass
 
 
 class ClassifyBody(TextBody):
@@ -52,8 +59,8 @@ class PredictBody(Inspected):
     model: str | None = Field(None, description=MODEL)
     inputs: list[Any] = Field(
         description="Lines of text; for models of tables, rows: lists of numbers, or objects",
-        max_length=MOST_TEXTS,
-    )
+        min_length=1, max_length=MOST_TEXTS,
+    )  # fmt: skip
 
 
 class DecodeBody(TextBody):
@@ -132,6 +139,17 @@ async def run(
 
 async def score(served: Served, body: ScoreBody) -> dict[str, Any]:
     targets = [body.target] if isinstance(body.target, str) else body.target
+    if served.task != "translate":
+        if targets is not None:
+            raise ApiError(
+                f"target: model {served.name!r} for task {served.task} scores single texts; omit "
+                "target", param="target",
+            )  # fmt: skip
+    elif targets is None or len(targets) != len(body.texts):
+        raise ApiError(
+            f"target: {len(targets or ())} translations, but text has {len(body.texts)} texts; "
+            "send one translation per text", param="target",
+        )  # fmt: skip
     answered = await run(served, "score", body, body.texts, targets=targets)
     shown = {"model": served.name, "results": [vars(one) for one in answered.results]}
     return shown | traced(answered)
@@ -141,6 +159,11 @@ async def translate(served: Served, body: DecodeBody) -> dict[str, Any]:
     """Translate or continue texts, with everything that `model.decode` returns."""
     if body.alignment and body.edit:
         raise ApiError("alignment: computed without edits; omit edit or alignment", param="edit")
+    if body.alignment and served.task != "translate":
+        raise ApiError(
+            f"alignment: model {served.name!r} for task {served.task} does not translate; omit "
+            "alignment", param="alignment",
+        )  # fmt: skip
     jobs = await inspected_jobs(served, body, [body.job(text) for text in body.texts])
     finished = await decode(served, jobs)
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from translucid.core.errors import TranslucidError
 from translucid.core.http_requests import Refused
 from translucid.serving import answers, chat, completions, libretranslate, openapi
-from translucid.serving.access import Access, Load, Rules
-from translucid.serving.bodies import ApiError, Body
+from translucid.serving.access import GONE, Access, Load, Refusal, Rules
+from translucid.serving.bodies import LIBRE_PATHS, ApiError, Body
 from translucid.serving.inspecting import Inspected, as_response
 from translucid.serving.job import EngineClosed, QueueFull, TooLate
 from translucid.serving.metrics import Metrics
@@ -59,7 +59,11 @@ class Server:
         self.models, self.most_tokens, self.allow_trace = models, most_tokens, allow_trace
         self.metrics = Metrics(models.statistics)
         self.load = Load(models.most_requests)
-        self.document = openapi.document([one.endpoint for one in OPERATIONS], keys=keys)
+        self.document = openapi.document(
+            [one.endpoint for one in OPERATIONS],
+            keys=keys,
+            models={name: one.task for name, one in models.items()},
+        )
 
     def routes(self) -> list[Route]:
         return [
@@ -146,6 +150,7 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
         case Refused():
             seconds = 1.0 if error.status == 429 else None
             known = ApiError(str(error), error.status, retry_after=seconds)
+            return Refusal(known, endpoint.path)
         case QueueFull():
             known = ApiError(str(error), 429, code="queue_full", retry_after=error.seconds)
         case EngineClosed():
@@ -158,14 +163,11 @@ def _failed(error: Exception, endpoint: Endpoint) -> Response:
             fields = {name for body in endpoint.bodies for name in body.model_fields}
             known = ApiError(str(error), 400, field_of(error, fields))
         case ClientDisconnect():
-            return Response(status_code=499)  # for the log and the metrics; nobody receives it
+            return Response(status_code=GONE)  # for the log
         case _:
             raise error
-    # What is left of a refused request was not read, so its connection cannot be used again.
-    headers = {"connection": "close"} if isinstance(error, Refused) else {}
-    if known.seconds:
-        headers["retry-after"] = str(known.seconds)
-    return JSONResponse(known.content(endpoint.api == LIBRE), known.status, headers)
+    headers = {"retry-after": str(known.seconds)} if known.seconds else {}
+    return JSONResponse(known.content(endpoint.path in LIBRE_PATHS), known.status, headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -176,9 +178,10 @@ async def _unexpected(request: Request, error: Exception) -> Response:
             405: f"{request.method} is not allowed for {request.url.path[:200]}; see /docs",
         }
         known = ApiError(messages.get(error.status_code, str(error.detail)), error.status_code)
-        return JSONResponse(known.content(), error.status_code, error.headers)
-    known = ApiError("internal error; see the server's log", 500)
-    return JSONResponse(known.content(), 500)
+        headers = error.headers
+    else:
+        known, headers = ApiError("internal error; see the server's log", 500), None
+    return JSONResponse(known.content(request.url.path in LIBRE_PATHS), known.status, headers)
 
 
 # ---- what answers each route ----
@@ -272,12 +275,12 @@ async def _classify(server: Server, request: Request, body: answers.ClassifyBody
     return await answers.answer(served, "classify", body, body.texts, **options)
 
 
-async def _tag(server: Server, request: Request, body: answers.TextBody) -> Any:
+async def _tag(server: Server, request: Request, body: answers.TagBody) -> Any:
     served = server.models.find(body.model, ("tag",))
     return await answers.answer(served, "tag", body, body.texts)
 
 
-async def _embed(server: Server, request: Request, body: answers.TextBody) -> Any:
+async def _embed(server: Server, request: Request, body: answers.EmbedBody) -> Any:
     served = server.models.find(body.model, ("embed",))
     return await answers.answer(served, "embed", body, body.texts)
 
@@ -294,6 +297,12 @@ async def _score(server: Server, request: Request, body: answers.ScoreBody) -> A
 async def _predict(server: Server, request: Request, body: answers.PredictBody) -> Any:
     tasks = {one.task for one in server.models.values()}
     served = server.models.find(body.model, tasks)
+    other = next((i for i, one in enumerate(body.inputs, 1) if not isinstance(one, str)), None)
+    if other is not None and served.model.tokenizers:
+        raise ApiError(
+            f"inputs: row {other} is not a text, but model {served.name!r} for task {served.task} "
+            "reads texts", param="inputs",
+        )  # fmt: skip
     return await answers.answer(served, "predict", body, body.inputs)
 
 
@@ -303,7 +312,7 @@ async def _health(server: Server, request: Request, body: None) -> Any:
 
 async def _ready(server: Server, request: Request, body: None) -> Any:
     if server.load.closing:
-        raise ApiError("the server is shutting down", 503)
+        raise server.load.refusal()
     return {"status": "ok", "models": list(server.models)}
 
 
@@ -323,40 +332,56 @@ def _translate_body(values: dict[str, Any]) -> type[Body]:
     return libretranslate.TranslateBody if "q" in values else answers.DecodeBody
 
 
+RESULTS, LIST = ("model", "results"), ("object", "data")
+TEXT = ("id", "object", "created", "model", "choices", "usage")
 OPERATIONS = [
     Operation(Endpoint("POST", "/v1/completions", "Continue a text", OPENAI,
-                       (completions.CompletionBody,), streams=True), _complete),
+                       (completions.CompletionBody,), streams=True, gives=TEXT, tasks=LANGUAGE),
+              _complete),
     Operation(Endpoint("POST", "/v1/chat/completions", "Answer in a conversation", OPENAI,
-                       (chat.ChatBody,), streams=True), _chat),
+                       (chat.ChatBody,), streams=True, gives=TEXT, tasks=LANGUAGE), _chat),
     Operation(Endpoint("POST", "/v1/embeddings", "Embed texts", OPENAI,
-                       (answers.EmbeddingsBody,)), _embeddings),
-    Operation(Endpoint("GET", "/v1/models", "List the models", OPENAI), _models),
+                       (answers.EmbeddingsBody,), gives=(*LIST, "model", "usage"),
+                       tasks=("embed",)),
+              _embeddings),
+    Operation(Endpoint("GET", "/v1/models", "List the models", OPENAI, gives=LIST), _models),
     Operation(Endpoint("POST", "/tokenize", "Convert text to token ids", OPENAI,
-                       (answers.TokenizeBody,)), _tokenize),
+                       (answers.TokenizeBody,), gives=("count", "max_model_len", "tokens")),
+              _tokenize),
     Operation(Endpoint("POST", "/detokenize", "Convert token ids to text", OPENAI,
-                       (answers.DetokenizeBody,)), _detokenize),
-    Operation(Endpoint("GET", "/tokenizer_info", "Describe the tokenizer", OPENAI),
+                       (answers.DetokenizeBody,), gives=("prompt",)), _detokenize),
+    Operation(Endpoint("GET", "/tokenizer_info", "Describe the tokenizer", OPENAI,
+                       gives=("tokenizer_class", "vocab_size", "eos_token"), takes_model=True),
               _tokenizer_info),
     Operation(Endpoint("POST", "/translate", "Translate texts", LIBRE,
-                       (libretranslate.TranslateBody, answers.DecodeBody), form=True),
+                       (libretranslate.TranslateBody, answers.DecodeBody), form=True,
+                       tasks=WRITING),
               _translate, _translate_body),
     Operation(Endpoint("GET", "/languages", "List the languages", LIBRE), _languages),
     Operation(Endpoint("POST", "/detect", "Not supported: answers with status 501", LIBRE,
                        (libretranslate.DetectBody,), form=True), _detect),
     Operation(Endpoint("POST", "/classify", "Classify texts", OWN,
-                       (answers.ClassifyBody,)), _classify),
-    Operation(Endpoint("POST", "/tag", "Tag texts", OWN, (answers.TextBody,)), _tag),
+                       (answers.ClassifyBody,), gives=RESULTS, tasks=("classify",)), _classify),
+    Operation(Endpoint("POST", "/tag", "Tag texts", OWN, (answers.TagBody,), gives=RESULTS,
+                       tasks=("tag",)), _tag),
     Operation(Endpoint("POST", "/predict", "Predict, for any task", OWN,
-                       (answers.PredictBody,)), _predict),
+                       (answers.PredictBody,), gives=RESULTS), _predict),
     Operation(Endpoint("POST", "/score", "Log-probabilities of texts or translations", OWN,
-                       (answers.ScoreBody,)), _score),
-    Operation(Endpoint("POST", "/fill", "Fill masked tokens", OWN, (answers.FillBody,)), _fill),
-    Operation(Endpoint("POST", "/embed", "Embed texts", OWN, (answers.TextBody,)), _embed),
-    Operation(Endpoint("GET", "/health", "Whether the server is running", SERVER), _health),
-    Operation(Endpoint("GET", "/ready", "Whether the server accepts requests", SERVER), _ready),
-    Operation(Endpoint("GET", "/metrics", "Metrics for Prometheus", SERVER, plain=True), _metrics),
-    Operation(Endpoint("GET", "/openapi.json", "This document", SERVER), _document),
-    Operation(Endpoint("GET", "/docs", "This document as a page", SERVER, plain=True), _docs),
+                       (answers.ScoreBody,), gives=RESULTS, tasks=WRITING), _score),
+    Operation(Endpoint("POST", "/fill", "Fill masked tokens", OWN, (answers.FillBody,),
+                       gives=RESULTS, tasks=("fill",)), _fill),
+    Operation(Endpoint("POST", "/embed", "Embed texts", OWN, (answers.EmbedBody,), gives=RESULTS,
+                       tasks=("embed",)), _embed),
+    Operation(Endpoint("GET", "/health", "Whether the server is running", SERVER,
+                       gives=("status",)), _health),
+    Operation(Endpoint("GET", "/ready", "Whether the server accepts requests", SERVER,
+                       gives=("status", "models")), _ready),
+    Operation(Endpoint("GET", "/metrics", "Metrics for Prometheus", SERVER, media="text/plain"),
+              _metrics),
+    Operation(Endpoint("GET", "/openapi.json", "This document", SERVER,
+                       gives=("openapi", "info", "paths", "components")), _document),
+    Operation(Endpoint("GET", "/docs", "This document as a page", SERVER, media="text/html"),
+              _docs),
 ]  # fmt: skip
 
 

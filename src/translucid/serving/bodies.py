@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from translucid.core.config import Config
 from translucid.core.errors import ConfigError, InputError
@@ -14,10 +14,13 @@ MOST_VALUES = 1_000_000  # in all lists and objects of one body
 MOST_KEYS = 10_000  # in one object
 MOST_TEXTS = 1000
 MOST_MISTAKES = 5  # named in one message
+MODEL = "Name of a model; may be omitted if only one fits"
+LIBRE_PATHS = frozenset({"/translate", "/detect", "/languages"})  # of LibreTranslate's API
 
 # Lists are checked up to the first mistake, since a body may contain a million.
 Texts = Annotated[list[str], Field(max_length=MOST_TEXTS, fail_fast=True)]
-Ids = Annotated[list[int], Field(max_length=MOST_VALUES, fail_fast=True)]
+Id = Annotated[int, Field(ge=0)]
+Ids = Annotated[list[Id], Field(max_length=MOST_VALUES, fail_fast=True)]
 
 
 class ApiError(Exception):
@@ -65,9 +68,31 @@ class ApiError(Exception):
         }  # fmt: skip
 
 
+def not_finite(name: str, value: float) -> ApiError:
+    """The error for an answer that contains a number which JSON cannot represent."""
+    return ApiError(
+        f"{name} is {value}: the numbers of the model overflow for this input; send another input, "
+        "or serve a model whose training did not diverge", 422, code="not_finite",
+    )  # fmt: skip
+
+
 class Body(Config):
     """Base class of request bodies. Unknown fields are errors, and so are values of a wrong
     type."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, values: Any) -> Any:
+        """JSON has only one kind of number: 5.0 is a whole number, too."""
+        if not isinstance(values, dict):
+            return values
+        whole = {
+            name: int(value)
+            for name, value in values.items()
+            if isinstance(value, float) and value.is_integer() and name in cls.model_fields
+            and cls.model_fields[name].annotation in (int, int | None)
+        }  # fmt: skip
+        return values | whole if whole else values
 
     @staticmethod
     def values(raw: bytes) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from translucid.serving.completions import (
     Choice,
     Sampled,
     TextSoFar,
+    number,
     pieces,
     reason,
     sse,
@@ -95,9 +96,8 @@ def chat_logprobs(tokenizer: Tokenizer, tokens: Sequence[TokenChoice], top: int)
 
     def entry(token: int, piece: str, log_prob: float | None) -> Choice:
         spelled = tokenizer.bytes_of(token)
-        return {
-            "token": piece, "logprob": log_prob, "bytes": None if spelled is None else [*spelled]
-        }  # fmt: skip
+        values = None if spelled is None else [*spelled]
+        return {"token": piece, "logprob": number(log_prob), "bytes": values}
 
     content = [
         entry(one.token, one.piece, one.log_prob)

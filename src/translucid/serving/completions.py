@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from translucid.core.config import Config
 from translucid.generate.decoded import Candidate
 from translucid.generate.sampling import SamplingConfig
-from translucid.serving.bodies import ApiError, Ids
+from translucid.serving.bodies import MODEL, ApiError, Ids
 from translucid.serving.inspecting import Inspected, inspected_jobs, traced
 from translucid.serving.job import Finished, Job, Piece, Pieces, PromptRead, TokenChoice
 from translucid.serving.served import Served
@@ -24,6 +24,7 @@ from translucid.serving.served import Served
 MOST_CHOICES = 128  # texts per request
 MOST_PROMPTS = 256
 MOST_STOPS = 16
+IMPOSSIBLE = -9999.0  # the log-probability of a token that is impossible
 Choice = dict[str, Any]
 Prompts = Annotated[list[str], Field(max_length=MOST_PROMPTS, fail_fast=True)]
 IdPrompts = Annotated[list[Ids], Field(max_length=MOST_PROMPTS, fail_fast=True)]
@@ -40,7 +41,7 @@ class StreamOptions(Config):
 class Sampled(Inspected):
     """Fields that completions and chat completions share."""
 
-    model: str | None = Field(None, description="Name of a model; may be omitted if only one fits")
+    model: str | None = Field(None, description=MODEL)
     max_tokens: int | None = Field(None, ge=0, description="Maximum number of generated tokens")
     min_tokens: int = Field(0, ge=0, description="Minimum number of generated tokens")
     temperature: float | None = Field(None, ge=0, le=100, description="0: greedy [default: 1]")
@@ -214,22 +215,27 @@ class TextSoFar:
 def legacy_logprobs(tokens: Sequence[TokenChoice], offsets: Sequence[int], top: int) -> Choice:
     """The log-probabilities in the shape of the completions API. The chosen token is always among
     the alternatives. Those with the same text as another one are called token_id:ID."""
-    alternatives: list[dict[str, float] | None] = []
+    alternatives: list[dict[str, float | None] | None] = []
     for one in tokens:
         if one.log_prob is None:
             alternatives.append(None)
             continue
-        shown = {one.piece: one.log_prob}
+        shown = {one.piece: number(one.log_prob)}
         for token, piece, log_prob in one.top[:top]:
             if token != one.token:
-                shown[f"token_id:{token}" if piece in shown else piece] = log_prob
+                shown[f"token_id:{token}" if piece in shown else piece] = number(log_prob)
         alternatives.append(shown)
     return {
         "tokens": [one.piece for one in tokens],
-        "token_logprobs": [one.log_prob for one in tokens],
+        "token_logprobs": [number(one.log_prob) for one in tokens],
         "top_logprobs": alternatives if top else None,
         "text_offset": list(offsets),
     }
+
+
+def number(log_prob: float | None) -> float | None:
+    """A log-probability as JSON, which has no infinite numbers: OpenAI's API writes -9999."""
+    return None if log_prob is None else max(log_prob, IMPOSSIBLE)
 
 
 def _mean(text: Candidate) -> float:

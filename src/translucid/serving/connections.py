@@ -6,19 +6,21 @@ import json
 import logging
 import re
 import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import h11
 import uvicorn
 
 from translucid.serving.access import HEADERS, Load
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import LIBRE_PATHS, ApiError
 from translucid.serving.metrics import Metrics
 from translucid.serving.served import Models
 from translucid.studio.server.serve import LEAVE, MOST_UNREAD, PatientProtocol
@@ -28,11 +30,14 @@ CONNECTIONS = 4096  # at the same time; more are refused
 ONE_READ = 1 << 20  # bytes
 ENTERING = 1.0  # seconds for which a request that has not arrived completely keeps its place
 LARGEST_HEAD = 8192  # bytes in which headers and the model's name are looked for
+UNREAD = 30.0  # seconds in which a client must read some of its answer
+LEAST_READ = 16_000  # bytes, or all that is left
 AT_ONCE = 16  # connections that are accepted in one turn of the event loop
 REFUSING = 0.01  # seconds in which more connections are refused in the same turn
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
 PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
-LIBRE_PATHS = (b"POST /translate", b"POST /detect")
+CLOSING = 0.05  # seconds between two looks at the requests that are left when the server stops
+_LIBRE = tuple(f"POST {path}".encode() for path in LIBRE_PATHS)
 _TAG = re.compile(rb"\r\nx-request-id:[ \t]*([\w.:/+=-]{1,128})[ \t]*\r\n", re.IGNORECASE)
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')  # quotes in texts are escaped
 _ORIGIN = re.compile(rb"\r\norigin:", re.IGNORECASE)
@@ -70,7 +75,7 @@ class Refusals:
         error = self.load.refusal()
         self._count(error.status)
         tag = _TAG.search(data, 0, LARGEST_HEAD)
-        return prepared(error, data.startswith(LIBRE_PATHS), tag[1] if tag else b"")
+        return prepared(error, data.startswith(_LIBRE), tag[1] if tag else b"")
 
     def _count(self, status: int) -> None:
         self.metrics.refused(status)
@@ -110,6 +115,41 @@ class ServingProtocol(PatientProtocol):
         super().__init__(**options | {"app_state": {"counted": self._counted}})
         self.refusals = refusals
         self._place: asyncio.TimerHandle | None = None  # counted in Load.entering until then
+        self._reading: asyncio.TimerHandle | None = None  # while the client has not read all
+
+    def connection_made(self, transport: Any) -> None:
+        transport.set_write_buffer_limits(high=0)  # so that pause_writing means: something waits
+        super().connection_made(transport)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        self._stop_reading()
+        super().resume_writing()
+
+    def _await_reading(self) -> None:
+        self._stop_reading()
+        size = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(UNREAD, self._check_reading, size)
+
+    def _check_reading(self, before: int) -> None:
+        """Disconnect a client that does not read its answer, so that its rows become free. The
+        connection is reset, since closing it would leave the rest to the operating system."""
+        if before - self.transport.get_write_buffer_size() < LEAST_READ:
+            with suppress(OSError):
+                self.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+            self.transport.abort()
+        else:
+            self._await_reading()
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def data_received(self, data: bytes) -> None:
         """Refuse a new request, or keep a place for it until it is counted."""
@@ -129,8 +169,14 @@ class ServingProtocol(PatientProtocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_reading()
         self._counted()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close the connection after its answer. A client that was refused leaves by itself."""
+        if not self.is_refused:
+            super().shutdown()
 
     def most_connections(self) -> int:
         return CONNECTIONS
@@ -195,6 +241,22 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         self._accepting = [asyncio.create_task(self._accept(held)) for held in sockets or []]
+
+    async def main_loop(self) -> None:
+        """Serve until the process is asked to stop, then until the accepted requests are finished.
+        Meanwhile, `/ready` and new requests are answered with status 503."""
+        await super().main_loop()
+        load, loop = self.refusals.load, asyncio.get_running_loop()
+        load.closing = True
+        until = loop.time() + (self.config.timeout_graceful_shutdown or 0)
+        while load.requests and not self.force_exit and loop.time() < until:
+            await asyncio.sleep(CLOSING)
+        self.config.timeout_graceful_shutdown = max(0, ceil(until - loop.time()))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in self._accepting:
+            task.cancel()
+        await super().shutdown(sockets)
 
     async def _accept(self, held: socket.socket) -> None:
         loop = asyncio.get_running_loop()

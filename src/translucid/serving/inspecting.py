@@ -1,8 +1,9 @@
 """The fields `trace` and `edit` of a request, and traces as JSON."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from translucid.core.config import Config
 from translucid.core.errors import InputError, TraceError
 from translucid.core.trace import Edit, Trace, check_patterns, matching
-from translucid.serving.bodies import ApiError, Body
+from translucid.serving.bodies import ApiError, Body, not_finite
 from translucid.serving.job import Answered, Finished, Job
 from translucid.serving.served import Served
 from translucid.serving.tracing import RequestedTrace, axes_of
@@ -212,12 +213,21 @@ async def as_response(answer: Any, body: Body | None) -> Response:
             raise ApiError(
                 "edit: the answer is not finite; use smaller values", param="edit"
             ) from None
-        raise
+        raise not_finite(*next(_not_finite(answer))) from None
     if trace is None:
         return response
     text = await run_in_threadpool(as_json, trace)
     content = bytes(response.body)[:-1] + b',"trace":' + text.encode() + b"}"
     return Response(content, media_type="application/json")
+
+
+def _not_finite(answer: Any, name: str = "the answer") -> Iterator[tuple[str, float]]:
+    """The numbers in an answer that are not finite, with their names."""
+    if isinstance(answer, float) and not isfinite(answer):
+        yield name, answer
+    parts = answer.items() if isinstance(answer, dict) else ()
+    for key, part in enumerate(answer) if isinstance(answer, list | tuple) else parts:
+        yield from _not_finite(part, f"{name}[{key!r}]")
 
 
 def as_json(trace: RequestedTrace) -> str:

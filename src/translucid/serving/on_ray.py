@@ -10,7 +10,7 @@ from typing import Any
 from ray import serve
 
 from translucid.core.errors import InputError
-from translucid.serving.access import Rules, refuse, standard_error
+from translucid.serving.access import Refusal, Rules, standard_error
 from translucid.serving.app import Server, make_app
 from translucid.serving.bodies import ApiError
 from translucid.serving.limits import Limits
@@ -57,7 +57,7 @@ class Replica:
         async def without_metrics(scope: Any, receive: Any, send: Any) -> None:
             if scope.get("path") == "/metrics":  # of one replica, a different one each time
                 why = "with --ray, use the metrics that Ray exports (ray_serve_*)"
-                return await refuse(send, ApiError(why, 501))
+                return await Refusal(ApiError(why, 501), "/metrics")(scope, receive, send)
             await app(scope, receive, send)
 
         return without_metrics

@@ -5,13 +5,13 @@ what the server accepts.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from translucid import _version
-from translucid.serving.bodies import Body
+from translucid.serving.bodies import LIBRE_PATHS, MODEL, Body
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,23 @@ class Endpoint:
     bodies: tuple[type[Body], ...] = ()
     form: bool = False  # also accepts a form
     streams: bool = False  # may answer with server-sent events
-    plain: bool = False  # answers with text, not with JSON
+    media: str = "application/json"  # type of the answer
+    gives: tuple[str, ...] = ()  # fields of every answer
+    takes_model: bool = False  # has the parameter `model`
+    tasks: tuple[str, ...] = ()  # of the models that can answer; empty: any
 
 
-def document(endpoints: Sequence[Endpoint], *, keys: bool) -> dict[str, Any]:
-    """The OpenAPI document. keys: whether requests need an API key."""
+def document(
+    endpoints: Sequence[Endpoint], *, keys: bool, models: Mapping[str, str]
+) -> dict[str, Any]:
+    """The OpenAPI document. keys: whether requests need an API key. models: their tasks, by
+    name."""
+    text = {"type": "string"}
+    maybe = {"type": ["string", "null"]}
+    known = {"message": text, "type": text, "param": maybe, "code": maybe}
     schemas: dict[str, Any] = {
-        "Error": {
-            "type": "object",
-            "properties": {"error": {"oneOf": [{"type": "string"}, {"type": "object"}]}},
-            "required": ["error"],
-        }
-    }
+        "Error": _object({"error": _object(known)}), "LibreTranslateError": _object({"error": text})
+    }  # fmt: skip
     paths: dict[str, Any] = {}
     for one in endpoints:
         operation: dict[str, Any] = {
@@ -45,8 +50,14 @@ def document(endpoints: Sequence[Endpoint], *, keys: bool) -> dict[str, Any]:
             "operationId": f"{one.method.lower()}_{one.path.strip('/').replace('/', '_')}",
             "responses": _responses(one),
         }
+        if one.takes_model:
+            operation["parameters"] = [
+                {"name": "model", "in": "query", "schema": text, "description": MODEL}
+            ]
         if one.bodies:
             names = [_add(body, schemas) for body in one.bodies]
+            for name in names:
+                _name_models(schemas[name], one, models)
             references = [{"$ref": f"#/components/schemas/{name}"} for name in names]
             schema = references[0] if len(references) == 1 else {"anyOf": references}
             content = {"application/json": {"schema": schema}}
@@ -112,13 +123,36 @@ def _add(body: type[Body], schemas: dict[str, Any]) -> str:
     return body.__name__
 
 
+def _name_models(schema: dict[str, Any], one: Endpoint, models: Mapping[str, str]) -> None:
+    """Add the names of the models to a body with the field `model`, which several models need."""
+    field = schema["properties"].get("model")
+    names = [name for name, task in models.items() if not one.tasks or task in one.tasks]
+    if field is None or not names:
+        return
+    field["anyOf"] = [{"type": "string", "enum": names}]
+    if len(names) > 1 and len(one.bodies) == 1:  # /translate has a task by default
+        schema.setdefault("required", []).append("model")
+    else:
+        field["anyOf"].append({"type": "null"})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
 def _responses(one: Endpoint) -> dict[str, Any]:
-    good: dict[str, Any] = {"text/plain": {}} if one.plain else {"application/json": {}}
+    good: dict[str, Any] = {one.media: {}}
+    if one.gives:
+        good[one.media] = {"schema": _object({field: {} for field in one.gives})}
     if one.streams:
         good["text/event-stream"] = {}
-    error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
+    name = "LibreTranslateError" if one.path in LIBRE_PATHS else "Error"
+    error = {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
+    retry = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
     return {
         "200": {"description": "The answer", "content": good},
+        "429": {"description": "Too many requests wait", "headers": retry} | error,
+        "503": {"description": "The server is shutting down", "headers": retry} | error,
         "4XX": {"description": "The request cannot be answered as it is"} | error,
         "5XX": {"description": "The server cannot answer now"} | error,
     }

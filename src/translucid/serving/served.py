@@ -1,6 +1,8 @@
 """The models that a server offers, by name, each with its engine."""
 
 import asyncio
+import math
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -13,9 +15,18 @@ from starlette.concurrency import run_in_threadpool
 from translucid.core.errors import TranslucidError
 from translucid.data.tokenizers.chat_template import ChatTemplate
 from translucid.model import Model
-from translucid.serving.bodies import ApiError
+from translucid.serving.bodies import ApiError, not_finite
 from translucid.serving.engine import Engine
-from translucid.serving.job import Answered, Event, Failed, Finished, Job, QueueFull
+from translucid.serving.job import (
+    Answered,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    Piece,
+    PromptRead,
+    QueueFull,
+)  # fmt: skip
 from translucid.serving.request import Request
 from translucid.serving.ticket import Ticket
 from translucid.serving.tracing import points_of
@@ -24,6 +35,7 @@ R = TypeVar("R")
 SUBMITTING = 10.0  # seconds for tokenizing and checking a request
 RETRY = 0.1  # seconds
 SHORT = 1000  # characters or tokens
+TEXT_FIELDS = ("prompt", "messages", "text", "input", "inputs", "q")
 AT_ONCE = 64  # texts of one request that the engine has at the same time
 
 
@@ -112,6 +124,7 @@ class Served:
                 number, event = await queue.get()
                 if isinstance(event, Failed):
                     raise event.error
+                check_finite(event)
                 if isinstance(event, Finished):
                     finished += 1
                     del tickets[number]
@@ -152,6 +165,19 @@ class Served:
     def _mailbox(self) -> "Mailbox":
         loop = asyncio.get_running_loop()
         return self._mailboxes.setdefault(loop, Mailbox(loop))
+
+
+def check_finite(event: Event) -> None:
+    """Raise an ApiError if the model's output has overflowed: its text would have no meaning."""
+    match event:
+        case Piece() | PromptRead():
+            log_probs = [one.log_prob for one in event.tokens if one.log_prob is not None]
+        case Finished():
+            log_probs = [one.log_probability for one in event.decoded.texts]
+        case _:
+            return
+    if any(map(math.isnan, log_probs)):
+        raise not_finite("a log-probability", math.nan)
 
 
 class Mailbox:
@@ -277,6 +303,9 @@ def _names(models: Any) -> str:
 
 
 def field_of(error: TranslucidError, fields: Collection[str]) -> str | None:
-    """The field of a request that an error message is about: messages begin with the name."""
-    word = str(error).replace("=", ":").partition(":")[0].strip()
-    return word if word in fields else None
+    """The field of a request that an error message is about: messages begin with its name, or are
+    about limits (`use a smaller n`), or about the text."""
+    message = str(error)
+    begin = message.replace("=", ":").partition(":")[0].strip()
+    known = [*re.findall(r"\w+", message.partition("use a smaller ")[2]), *TEXT_FIELDS]
+    return begin if begin in fields else next((one for one in known if one in fields), None)

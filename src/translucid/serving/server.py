@@ -90,6 +90,8 @@ def open_models(
     if young:
         raise InputError(f"{young[0]}: this run has not saved a model yet; wait, or omit it")
     models = {name: model for name, model in opened.items() if isinstance(model, Model)}
+    for name, model in models.items():
+        _check_weights(name, model)
     translators = [name for name, model in models.items() if model.task.name == "translate"]
     if len(languages) > len(translators):
         raise InputError(
@@ -105,6 +107,15 @@ def open_models(
         )
         for name, model in models.items()
     ])  # fmt: skip
+
+
+def _check_weights(name: str, model: Model) -> None:
+    for parameter, value in model.network.named_parameters():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise InputError(
+                f"{name}: the weights {parameter} contain numbers that are not finite, so its "
+                "answers have no meaning; train it again with a lower learning rate"
+            )
 
 
 def languages_of(model: Model) -> tuple[str, str] | None:
@@ -152,9 +163,7 @@ def run(
     other = _studio(models, number) if studio else None
     to = standard_error if log else None
     app = make_app(server, rules, to, other)
-    options = OPTIONS | {
-        "timeout_graceful_shutdown": max(1, round(drain)),
-    }
+    options = OPTIONS | {"timeout_graceful_shutdown": max(1, round(drain))}
     allow_connections()
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -164,7 +173,6 @@ def run(
     try:
         serving.run(sockets=[held])
     finally:
-        server.load.closing = True
         models.close(drain=True, timeout=drain)
 
 
