@@ -502,7 +502,7 @@ def test_a_client_that_leaves_while_its_text_is_tokenized_is_forgotten(
             return tickets[0]
 
         monkeypatch.setattr(engine, method, slow)
-        fields = {"prompt": "The", "max_tokens": 4000, "ignore_eos": True}
+        fields = {"prompt": "The " * 400, "max_tokens": 4000, "ignore_eos": True}  # long
         body = json.dumps({"text": "The"} if path == "/classify" else fields).encode()
         with connected(server, f"Content-Length: {len(body)}", path=path) as connection:
             connection.sendall(body)

@@ -76,9 +76,9 @@ class RowDraw:
                 min(by.top_k or self.vocab, self.vocab),
                 math.inf if by.top_p in (None, 1) else by.top_p,
                 by.min_p or 0.0,
-                shortest,
+                min_length,
             )
-            for by, shortest in zip(several, least, strict=True)
+            for by, min_length in zip(several, least, strict=True)
         ]
         wide = torch.tensor(settings, dtype=torch.float64)
         self.settings[at] = on_device(wide, at.device)
