@@ -41,8 +41,8 @@ COMMAND = re.compile(r"translucid ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*)\b)?")
 
 # What reads like a key, but is the name of a file, of metadata in one, or of something in Python.
 NOT_KEYS = {
-    "model.safetensors", "model.bin", "model.gguf", "model.embed_tokens", "model.shared", "model.js",
-    "model.encoder", "data.pkl", "tokenizer.json",
+    "model.safetensors", "model.bin", "model.gguf", "model.embed_tokens", "model.shared",
+    "model.encoder", "model.js", "data.pkl", "tokenizer.json",
     "tokenizer.model", "tokenizer.bin", "tokenizer.ggml",
 }  # fmt: skip
 # That every command has, or another program.
