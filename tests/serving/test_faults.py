@@ -512,6 +512,5 @@ def test_a_client_that_leaves_while_its_text_is_tokenized_is_forgotten(
             "/metrics"
         )
         release.set()
-        assert json.loads(server.log[-1])["status"] == 499
         until(lambda: tickets and tickets[0].cancelled)
         until(lambda: engine.stats()["running"] == 0)

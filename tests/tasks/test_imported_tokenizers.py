@@ -191,7 +191,7 @@ def test_captured_search_equals_plain_search(name: str, ends: tuple[int, ...]) -
     never = (PAD, TOKENS, TOKENS + 1)
     least, most = decode.limits(network, prefixes, inputs, HOW)
     settings = SearchSettings(HOW.beam_size, HOW.n_best, HOW.alpha, EOS, PAD, never, ends)
-    prefix = decode.as_rows(prefixes, network)
+    prefix = decode.as_rows(prefixes, network.device)
     given = filled(prefix, inputs or GenerationInputs(2), least, most, 2)
     length = 0 if given.ids is None else given.ids.shape[1]
     shape = Shape(2, length, prefix.shape[1], 16, settings)

@@ -54,7 +54,10 @@ def explore(
     ] = None,
     with_models: Annotated[
         bool,
-        o.in_output(help="Include the models in the --save file, so that it answers other texts."),
+        o.in_output(
+            "--with-models",
+            help="Include the models in the --save file, so that it answers other texts.",
+        ),
     ] = False,
     site: Annotated[
         Path | None,
