@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -274,6 +275,29 @@ def test_refused_requests_get_their_own_tag_and_shape(
     until(lambda: any('"refused"' in line for line in server.log))
     lines = [json.loads(line) for line in server.log if '"refused"' in line]
     assert {line["status"] for line in lines} == {429}
+
+
+def test_connections_wait_for_their_turn_and_more_are_refused(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests that nobody has read yet have places, but a client that sends nothing has none."""
+    load, body = server.server.load, b'{"text": "A dog sleeps."}'
+    monkeypatch.setattr(connections, "AT_ONCE", 0)  # no request is read
+    monkeypatch.setattr(load, "most", 3)
+    length = f"Content-Length: {len(body)}"
+    asked = partial(connected, server, length, path="/classify", body=body)
+    with ExitStack() as stack:
+        stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        waiting = []
+        for count in (1, 2, 3):
+            waiting.append(stack.enter_context(asked("Connection: close")))
+            until(lambda count=count: load.entering == count)
+        for _ in range(4):
+            assert answer(stack.enter_context(asked())).startswith(b"HTTP/1.1 429 ")
+        monkeypatch.setattr(connections, "AT_ONCE", 1)
+        for connection in waiting:
+            assert answer(connection).startswith(b"HTTP/1.1 200 ")
+    until(lambda: (load.entering, load.requests) == (0, 0))
 
 
 def test_a_refused_client_may_send_its_whole_body(

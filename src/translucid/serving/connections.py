@@ -8,7 +8,7 @@ import re
 import socket
 import struct
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -32,8 +32,8 @@ ENTERING = 1.0  # seconds for which a request that has not arrived completely ke
 LARGEST_HEAD = 8192  # bytes in which headers and the model's name are looked for
 UNREAD = 30.0  # seconds in which a client must read some of its answer
 LEAST_READ = 16_000  # bytes, or all that is left
-AT_ONCE = 16  # connections that are accepted in one turn of the event loop
-REFUSING = 0.01  # seconds in which more connections are refused in the same turn
+ACCEPTING = 0.01  # seconds in which connections are accepted in one turn of the event loop
+AT_ONCE = 16  # accepted connections whose requests are read in one turn
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
 PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
 CLOSING = 0.05  # seconds between two looks at the requests that are left when the server stops
@@ -230,12 +230,13 @@ class Leaving:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's server. It accepts connections itself: in each turn of the event loop only a few,
-    so that the requests on the others go on, and many if they are refused."""
+    """uvicorn's server, which accepts connections itself: all at once, but in each turn of the
+    event loop it reads only a few new requests, so that the others go on."""
 
     def __init__(self, config: uvicorn.Config, refusals: Refusals) -> None:
         super().__init__(config)
         self.refusals, self._leaving = refusals, Leaving()
+        self._waiting: deque[socket.socket] = deque()  # with a request; they count in Load.entering
         self._connecting: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -256,44 +257,59 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._accepting:
             task.cancel()
+        for connection in self._waiting:
+            connection.close()
         await super().shutdown(sockets)
 
     async def _accept(self, held: socket.socket) -> None:
+        """Accept all connections, so that each is refused or has its place in the queue: the
+        operating system resets those that it has held for too long."""
         loop = asyncio.get_running_loop()
         held.setblocking(False)
         turn = loop.time()
         while True:
             began = loop.time()
-            until = began + max(REFUSING, began - turn)  # as long as the rest of the last turn
-            left = AT_ONCE
-            while left and loop.time() < until:
+            until = began + max(ACCEPTING, began - turn)  # as long as the rest of the last turn
+            while len(self._waiting) < CONNECTIONS and loop.time() < until:
                 try:
                     connection, _ = await loop.sock_accept(held)
                 except OSError as error:
                     log.warning("no connection can be accepted: %s", error)
                     await asyncio.sleep(PAUSE)
-                    continue
-                if not self._refused(connection):
-                    left -= 1
-                    self._connect(connection)
+                else:
+                    self._admit(connection)
             turn = loop.time()
             await asyncio.sleep(0)
 
-    def _refused(self, connection: socket.socket) -> bool:
-        """Refuse a request without giving its connection to the event loop, which takes longer."""
-        answer = None
-        if self.refusals.possible:
-            with suppress(OSError):  # nothing was received yet
-                answer = self.refusals.answer(connection.recv(LARGEST_HEAD, socket.MSG_PEEK))
-        if answer is None:
-            return False
-        self._leaving.add(connection, answer)
-        return True
+    def _admit(self, connection: socket.socket) -> None:
+        """Refuse a request without giving its connection to the event loop, which takes longer, or
+        let it wait for its turn. A connection without a request does not wait."""
+        try:
+            data = connection.recv(LARGEST_HEAD, socket.MSG_PEEK)
+        except OSError:
+            data = b""
+        answer = self.refusals.answer(data)
+        if answer is not None:
+            self._leaving.add(connection, answer)
+        elif data:
+            if not self._waiting:
+                asyncio.get_running_loop().call_soon(self._read_some)
+            self._waiting.append(connection)
+            self.refusals.load.entering += 1
+        else:
+            self._connect(connection)
+
+    def _read_some(self) -> None:
+        """Read the requests that wait the longest."""
+        for _ in range(min(AT_ONCE, len(self._waiting))):
+            self.refusals.load.entering -= 1
+            self._connect(self._waiting.popleft())
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._read_some)
 
     def _connect(self, connection: socket.socket) -> None:
-        loop, options = asyncio.get_running_loop(), {
-            "config": self.config, "server_state": self.server_state, "app_state": {},
-        }  # fmt: skip
+        loop = asyncio.get_running_loop()
+        options = {"config": self.config, "server_state": self.server_state, "app_state": {}}
         make = partial(ServingProtocol, self.refusals, **options)
         task = loop.create_task(loop.connect_accepted_socket(make, connection))
         self._connecting.add(task)

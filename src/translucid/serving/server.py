@@ -26,6 +26,7 @@ from translucid.studio.library import open_folders
 from translucid.studio.server.serve import OPTIONS
 
 BACKLOG = 4096
+SILENT = 10  # seconds; connections that clients open and do not use cost the server nothing
 SPARE_FILES = 1000
 # Seconds after which a thread lets another one run. A request needs several turns of its thread,
 # and with Python's 5 ms, each would wait that long for the engine's.
@@ -67,7 +68,7 @@ def bind(host: str, port: int) -> socket.socket:
         ) from error
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_DEFER_ACCEPT"):  # accept connections when their first bytes are there
-        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, SILENT)
     return held
 
 
