@@ -207,6 +207,11 @@ class Leaving:
             asyncio.get_running_loop().call_later(SWEEP, self._sweep)
         self._all.append((connection, time.monotonic() + LEAVE, MOST_UNREAD))
 
+    def close(self) -> None:
+        for connection, _, _ in self._all:
+            connection.close()
+        self._all.clear()
+
     def _sweep(self) -> None:
         now = time.monotonic()
         still = []
@@ -259,6 +264,7 @@ class HttpServer(uvicorn.Server):
             task.cancel()
         for connection in self._waiting:
             connection.close()
+        self._leaving.close()
         await super().shutdown(sockets)
 
     async def _accept(self, held: socket.socket) -> None:
