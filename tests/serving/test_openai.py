@@ -39,8 +39,12 @@ def completion(client: Any, **fields: Any) -> Any:
 
 
 def test_the_list_of_models_names_all(client: Any) -> None:
-    names = [one.id for one in client.models.list()]
+    listed = list(client.models.list())
+    names = [one.id for one in listed]
     assert names == ["translate", "generate", "chat", "classify", "tag", "regress", "embed"]
+    assert [client.models.retrieve(name) for name in names] == listed
+    with pytest.raises(openai.NotFoundError, match="model 'other' does not exist"):
+        client.models.retrieve("other")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

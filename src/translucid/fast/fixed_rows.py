@@ -119,8 +119,8 @@ class FixedRows:
         """Let texts take over rows, after the model has read their prefixes but the last tokens.
         prefix: (texts, length), on the CPU, left-padded with -1."""
         texts, length = prefix.shape
-        columns = _rounded(length, LEAST_LENGTH)
-        shape = (_rounded(texts, 1), min(columns, self.model.max_length or columns))
+        columns = power_of_two(length, LEAST_LENGTH)
+        shape = (power_of_two(texts), min(columns, self.model.max_length or columns))
         device = self.model.device
         if shape not in self.inputs:
             self.inputs[shape] = (
@@ -188,8 +188,8 @@ def _caches(state: DecoderState) -> list[KVCache]:
     return [layer for layer in state.layers if isinstance(layer, KVCache)]
 
 
-def _rounded(size: int, least: int) -> int:
-    """The power of two, at least `least`, that is not smaller."""
+def power_of_two(size: int, least: int = 1) -> int:
+    """The smallest of least, 2 least, 4 least ... that is not below size."""
     while least < size:
         least *= 2
     return least

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from translucid.core.errors import TranslucidError
 from translucid.core.http_requests import Refused
@@ -22,7 +22,7 @@ from translucid.serving.inspecting import Inspected, as_response
 from translucid.serving.job import EngineClosed, QueueFull, TooLate
 from translucid.serving.metrics import Metrics
 from translucid.serving.openapi import Endpoint
-from translucid.serving.served import Models, field_of
+from translucid.serving.served import Models, Served, field_of
 from translucid.serving.tracing import TraceTooLarge
 
 MOST_TOKENS = 4096  # default limit of max_tokens
@@ -188,15 +188,20 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 
 
 async def _models(server: Server, request: Request, body: None) -> Any:
-    data = [
-        {
-            "id": one.name, "object": "model", "created": one.created, "owned_by": "translucid",
-            "task": one.task, "max_model_len": one.model.context_length,
-            "chat": one.template is not None,
-        }
-        for one in server.models.values()
-    ]  # fmt: skip
-    return {"object": "list", "data": data}
+    return {"object": "list", "data": [_described(one) for one in server.models.values()]}
+
+
+async def _model(server: Server, request: Request, body: None) -> Any:
+    tasks = {one.task for one in server.models.values()}
+    return _described(server.models.find(request.path_params["model"], tasks))
+
+
+def _described(one: Served) -> dict[str, Any]:
+    return {
+        "id": one.name, "object": "model", "created": one.created, "owned_by": "translucid",
+        "task": one.task, "max_model_len": one.model.context_length,
+        "chat": one.template is not None,
+    }  # fmt: skip
 
 
 async def _complete(server: Server, request: Request, body: completions.CompletionBody) -> Any:
@@ -345,6 +350,8 @@ OPERATIONS = [
                        tasks=("embed",)),
               _embeddings),
     Operation(Endpoint("GET", "/v1/models", "List the models", OPENAI, gives=LIST), _models),
+    Operation(Endpoint("GET", "/v1/models/{model}", "Describe a model", OPENAI,
+                       gives=("id", "object", "created", "owned_by"), takes_model=True), _model),
     Operation(Endpoint("POST", "/tokenize", "Convert text to token ids", OPENAI,
                        (answers.TokenizeBody,), gives=("count", "max_model_len", "tokens")),
               _tokenize),
@@ -397,10 +404,12 @@ def make_app(
     guarded = Access(app, rules, server.load, server.metrics, log)
     if other is None:
         return guarded
-    own = {one.endpoint.path for one in OPERATIONS}
+    own = server.routes()
 
     async def both(scope: Any, receive: Any, send: Any) -> None:
-        chosen = guarded if scope.get("path") in own or scope["type"] == "lifespan" else other
-        await chosen(scope, receive, send)
+        mine = scope["type"] == "lifespan" or any(
+            route.matches(scope)[0] is not Match.NONE for route in own
+        )
+        await (guarded if mine else other)(scope, receive, send)
 
     return both

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from translucid.core.device import on_device
-from translucid.fast.fixed_rows import FixedRows
+from translucid.fast.fixed_rows import FixedRows, power_of_two
 from translucid.generate.decode import as_rows
 from translucid.generate.row_draw import RowDraw
 from translucid.models.base import DecoderModel
@@ -152,16 +152,11 @@ class FixedBatch:
     def _slots(self, tokens: int) -> int:
         """The number of slots for texts of this length. The last round of a text may take steps
         after its end; they stay in the last slot."""
-        slots = LEAST_SLOTS
-        while slots < tokens:
-            slots *= 2
+        slots = power_of_two(tokens, LEAST_SLOTS)
         return min(slots, self.model.max_length or slots)
 
     def _steps(self) -> Written:
-        rows = 1
-        while rows <= max(self.owners):
-            rows *= 2
-        rows = min(rows, self.most_rows)
+        rows = min(power_of_two(max(self.owners) + 1), self.most_rows)
         settings = {one.running.request.job.sampling: None for one in self.owners.values()}
         kind = RowDraw.kind([by for by in settings if by is not None])
         steps = 1 if all(one.left == 1 for one in self.owners.values()) else STEPS

@@ -5,6 +5,7 @@ what the server accepts.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -47,13 +48,15 @@ def document(
         operation: dict[str, Any] = {
             "summary": one.summary,
             "tags": [one.api],
-            "operationId": f"{one.method.lower()}_{one.path.strip('/').replace('/', '_')}",
+            "operationId": re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_"),
             "responses": _responses(one),
         }
         if one.takes_model:
-            operation["parameters"] = [
-                {"name": "model", "in": "query", "schema": text, "description": MODEL}
-            ]
+            in_path = "{model}" in one.path
+            operation["parameters"] = [{
+                "name": "model", "in": "path" if in_path else "query", "required": in_path,
+                "schema": text, "description": "Name of a model" if in_path else MODEL,
+            }]  # fmt: skip
         if one.bodies:
             names = [_add(body, schemas) for body in one.bodies]
             for name in names:
