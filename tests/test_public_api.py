@@ -73,6 +73,32 @@ def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
         _ = translucid.tracer
 
 
+def imported(command: str) -> set[str]:
+    """The packages outside the standard library that a new process has imported after `command`."""
+    code = (
+        "import sys\nbefore = {*sys.modules}\n"  # site-packages may have .pth files
+        f"try: {command}\nexcept SystemExit: pass\n"
+        "names = {name.split('.')[0] for name in {*sys.modules} - before}\n"
+        "print(*names - sys.stdlib_module_names, file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    return set(run.stderr.split())
+
+
+def test_importing_the_package_imports_no_other_package() -> None:
+    assert imported("import translucid") == {"translucid"}
+    assert {"torch", "translucid"} <= imported("import translucid; translucid.Model")
+
+
+@pytest.mark.parametrize("typed", ["--help", "--version"])
+def test_the_command_line_imports_only_its_parser_for(typed: str) -> None:
+    found = imported(f"from translucid.cli import main; main([{typed!r}])")
+    # rich and annotated_doc are imported by typer, depending on its version.
+    assert found - {"annotated_doc", "click", "rich", "shellingham"} == {"translucid", "typer"}
+
+
 @pytest.mark.slow
 def test_a_name_is_found_without_importing_its_module_first() -> None:
     # In a fresh process: here, other tests have imported everything already.

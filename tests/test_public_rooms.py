@@ -67,7 +67,9 @@ def test_the_package_does_not_know_the_lab() -> None:
     assert knows == ["plugins.py"]
 
 
-@pytest.mark.parametrize("name", [*(f"translucid.{room}" for room in ROOMS), "translucid_lab"])
+@pytest.mark.parametrize(
+    "name", ["translucid", *(f"translucid.{room}" for room in ROOMS), "translucid_lab"]
+)
 def test_exports_are_what_type_checkers_see_and_no_submodule_hides_them(name: str) -> None:
     package = import_module(name)
     (checked,) = [
@@ -84,7 +86,8 @@ def test_exports_are_what_type_checkers_see_and_no_submodule_hides_them(name: st
     assert sorted(seen, key=str) == package.__all__
     for outer, (module, inner) in seen.items():
         assert getattr(package, str(outer)) is getattr(import_module(str(module)), inner)
-    assert not {each.name for each in pkgutil.iter_modules(package.__path__)} & set(package.__all__)
+    for both in {each.name for each in pkgutil.iter_modules(package.__path__)} & {*package.__all__}:
+        assert getattr(package, both).__name__ == f"{name}.{both}"
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
         _ = package.nothing

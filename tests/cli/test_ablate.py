@@ -96,7 +96,7 @@ def test_metric_is_computed_by_default_except_for_translation(folder: Path) -> N
         (["c", "--data", "a.tsv", "--of", "heads"], "no heads to switch off; it has layers, gates"),
         (
             ["c", "--data", "a.tsv", "--figure", "f.gif"],
-            "--figure f.gif: must end in .svg, .png, .pdf",
+            "f.gif: the file name must end in .svg, .png, .pdf",
         ),
         (["c", "--data", "a.tsv", "--limit", "0"], "--limit"),
         (["nowhere", "--data", "a.tsv"], "nowhere"),

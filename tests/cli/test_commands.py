@@ -182,11 +182,6 @@ def test_help_and_version_do_not_import_torch() -> None:
     assert told == [f"imported {arguments} False False" for arguments in asked]
 
 
-def test_importing_the_package_does_not_import_torch() -> None:
-    code = "import sys, translucid; print('torch' in sys.modules)"
-    assert run(sys.executable, "-c", code).stdout == "False\n"
-
-
 # --- completion
 
 

@@ -5,13 +5,16 @@ A drawing is compared with what it is written as, by SVG and by matplotlib: colo
 
 import io
 import re
+import sys
+from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 
+from translucid.core.errors import InputError
 from translucid.see.picture_layout import WIDEST
-from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture
+from translucid.see.pictures import Axis, Bars, Grid, Heat, Lines, Picture, picture_file
 from translucid.see.render.drawing import SIZE, Box, Cells, Line, TextMark, svg, text_width
 from translucid.see.render.palette import THEMES
 
@@ -224,6 +227,19 @@ def test_matplotlib_paints_the_same_cells_in_the_same_places() -> None:
                 middle = pixels[round(cells.y + (row + 0.5) * cells.height) - 1 :][:3]
                 middle = middle[:, round(cells.x + (column + 0.5) * cells.width)]
                 assert middle.min() < 0.99  # hatched
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf"])
+def test_without_matplotlib_only_svg_is_written(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    assert SIGNED.save(tmp_path / "picture.svg").read_text("utf-8") == SIGNED.svg()
+    for write in (SIGNED.save, picture_file):
+        with pytest.raises(InputError, match=r"matplotlib.*\.svg.*\[figures\]"):
+            write(tmp_path / f"picture.{ending}")
+    with pytest.raises(InputError, match=r"\[figures\]"):
+        SIGNED.png()
 
 
 def test_on_a_page_every_colour_has_a_name_that_the_palette_knows() -> None:

@@ -129,7 +129,7 @@ def test_evaluate_prints_and_draws_the_report(trained: tuple[Path, str], tmp_pat
     assert sum(map(sum, counts)) == 80
     wrong = run("evaluate", "run", "test.csv", "--figure", "r.gif", cwd=folder)
     assert wrong.returncode != 0
-    assert "--figure r.gif" in wrong.stderr
+    assert "r.gif" in wrong.stderr
 
 
 def test_rows_as_lines_dicts_lists_and_tables_get_the_same_answer(

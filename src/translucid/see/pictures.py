@@ -8,13 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from translucid.core.errors import InputError
+from translucid.core.errors import InputError, install_command
 from translucid.see.picture_layout import (
     AXIS,
     EDGE,
@@ -109,6 +110,7 @@ class Picture:
     def _written(self, ending: str, dpi: int = 160) -> bytes:
         if ending == "svg":
             return svg(self.drawing()).encode("utf-8")
+        _check_matplotlib()
         return matplotlib_bytes(self.drawing(), ending, dpi)
 
     def _repr_svg_(self) -> str:
@@ -125,7 +127,17 @@ def picture_file(path: str | Path) -> Path:
         raise InputError(f"{path}: the file name must end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if path.suffix != ".svg":
+        _check_matplotlib()  # before the command computes what it would draw
     return path
+
+
+def _check_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "PNG and PDF figures need the package matplotlib; save the figure as .svg, or install "
+            f"matplotlib with: {install_command('figures')}"
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -207,10 +207,10 @@ def read_lines(file: str) -> list[str]:
 
 def check_figure(figure: Path | None) -> None:
     """Raise an error before the work starts if a figure could not be saved."""
-    from translucid.see.pictures import ENDINGS
+    from translucid.see.pictures import picture_file
 
-    if figure is not None and figure.suffix not in ENDINGS:
-        raise InputError(f"--figure {figure}: must end in {', '.join(ENDINGS)}")
+    if figure is not None:
+        picture_file(figure)
 
 
 def save_pictures(pictures: "Sequence[Picture]", figure: Path, second: str) -> None:
