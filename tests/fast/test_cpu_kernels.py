@@ -116,6 +116,15 @@ def test_other_inputs_are_refused() -> None:
                 layer(x)
 
 
+def test_int8_inputs_of_a_symmetric_range() -> None:
+    """Both ends are rounded away from zero, to 256 steps; there are 255."""
+    q = whole(-119, 119, 64, 64)
+    x = torch.linspace(-1, 1, 64)[None]
+    found = cpu_kernels.int8_rows(q, torch.ones(64), torch.zeros(64))(x)
+    step = 2 / 255
+    assert ((found - x @ q.T).abs() < q.abs().sum(dim=1) * step).all()
+
+
 def test_int8_is_bitwise_equal_on_all_paths(
     path: cpu_kernels.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

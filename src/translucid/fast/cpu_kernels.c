@@ -280,7 +280,7 @@ int run_layers(const Operation *all, long count, long rows, long start, long thr
    stored as Byte, less SHIFT. No product or sum of them may overflow:
 
    - AVX2 adds two products of bytes in 16 bits, at most 32,767, but 2 * 255 * 119 = 60,690. So its
-     bytes are widened: inputs when they are rounded, weights when they are read, for all rows.
+     bytes are widened: inputs when they are rounded, weights when they are read.
    - NEON without dot product takes inputs from -128 to 127: 2 * 128 * 119 = 30,464 is below 32,767.
    - VNNI and the dot product of NEON add four products in 32 bits. */
 

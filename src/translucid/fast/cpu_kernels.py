@@ -71,9 +71,9 @@ def paths() -> dict[str, Path]:
     compiled."""
     if not library_path().exists():
         return {}
-    compiled = (ctypes.POINTER(Path) * MOST).in_dll(_library(), "paths")
-    found = [at.contents for at in itertools.takewhile(bool, compiled)]
-    return {path.name: path for path in found if path.supported()}
+    listed = (ctypes.POINTER(Path) * MOST).in_dll(_library(), "paths")
+    compiled = [pointer.contents for pointer in itertools.takewhile(bool, listed)]
+    return {path.name: path for path in compiled if path.supported()}
 
 
 @cache
