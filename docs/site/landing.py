@@ -28,7 +28,9 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     model = tl.load(shipped_models.BEGIN + MODEL)
     text = about["texts"][0]
     picture = computed(model, text)
+    studio = (STATIC / "index.html").read_text("utf-8")
     context = {
+        "mark": studio[studio.index("<svg") : studio.index("</svg>") + len("</svg>")],
         "picture": json.dumps(picture | FIRST, ensure_ascii=False).replace("<", "\\u003c"),
         "texts": about["texts"],
         "translation": model.translate([text])[0],
