@@ -75,6 +75,11 @@ function draw() {
       );
     }),
   );
+  const studio = get('studio');
+  const [page, query] = /** @type {string} */ (studio.getAttribute('href')).split('?');
+  const asked = new URLSearchParams(query);
+  asked.set('text', picture.text);
+  studio.setAttribute('href', `${page}?${asked}`);
   choice(Math.min(chosen, written.length - 1));
 }
 /** @type {(row: number) => void} */
