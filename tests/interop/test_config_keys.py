@@ -20,17 +20,13 @@ from tests.interop.config_keys import (
     reopened,
     verdict,
 )
-from tests.tiny.dealt import chosen
 
 from translucid.core.errors import InputError
 from translucid.interop.importing import open_network
 
-# The same code reads the keys of other families, which run.
-SAME = ("bert classifier", "distilbert tagger", "mt5")
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", chosen(FAMILIES, *(FAMILIES.keys() - SAME)))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_key_is_honoured_or_refused(tmp_path: Path, family: str) -> None:
     """Keys that change nothing here are all changed at once, and each alone if that is wrong."""
     base, folder = tmp_path / "base", tmp_path / "changed"
