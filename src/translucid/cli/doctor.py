@@ -17,7 +17,8 @@ from translucid.core.errors import InputError, install_command
 from translucid.core.untrusted_files import ram_bytes
 
 COMPILERS = ["g++", "clang++", "c++", "cl"]
-BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
+BROWSERS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome",
+            "google-chrome-stable", "chrome"]  # fmt: skip
 PLACES = ["/usr/bin", "/usr/local/bin", "/snap/bin"]  # searched even if PATH lacks them
 NEXT = 'translucid work attention --x "1 0; 0 1; 1 1" --identity'
 
