@@ -1,7 +1,7 @@
 """Run the tests in a random order: files first, then the tests of each file.
 
-The tests of a file stay together, so that its fixtures are created once. `LONGEST` comes first: if
-it came last, the other processes would have nothing to do meanwhile. The seed is printed;
+The tests of a file stay together, so that its fixtures are created once. `LONGEST` is
+first: if it were last, the other processes would wait for it. The seed is printed;
 `TRANSLUCID_TESTS_SEED=1234 make test` repeats an order, and 0 keeps the order of the files.
 """
 
