@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SEED = "TRANSLUCID_TESTS_SEED"  # of tests/shuffled.py
-SOME = 60  # test files
+SOME = 40  # test files
 
 
 def copied(folder: Path) -> None:

@@ -226,7 +226,7 @@ class Asking:
         self.counts: Counter[str] = Counter()
         self.seconds: list[float] = []  # of the answers with status 200
         self.complete: set[str] = set()  # tags of requests whose answer was right
-        self.told: set[str] = set()  # tags of requests that were told to retry
+        self.refused: set[str] = set()  # tags of requests refused with Retry-After
         self.draw = random.Random(1)
         self._number = 0
 
@@ -249,8 +249,8 @@ class Asking:
             if right:
                 self.complete.add(tag)
         elif status in (429, 503) and int(headers.get("retry-after", 0)) > 0:
-            self.counts[f"told_to_retry_{status}"] += 1
-            self.told.add(tag)
+            self.counts[f"refused_{status}"] += 1
+            self.refused.add(tag)
         else:
             self.counts[f"status_{status}"] += 1
 
@@ -520,9 +520,9 @@ async def sigterm(count: int, clients: int, known: Sequence[Question]) -> Result
         totals += Counter({
             "rounds": 1, "accepted": len(accepted), "in_flight_at_signal": in_flight,
             "lost": len(accepted - asking.complete),
-            "early_without_answer": len(early - asking.complete - asking.told),
-            "early_told_503": len(early & asking.told),
-            "told_503": asking.counts["told_to_retry_503"], "wrong": asking.counts["wrong"],
+            "early_without_answer": len(early - asking.complete - asking.refused),
+            "early_refused_503": len(early & asking.refused),
+            "refused_503": asking.counts["refused_503"], "wrong": asking.counts["wrong"],
             "clean_exits": code in (0, -signal.SIGTERM, 128 + signal.SIGTERM),
         })  # fmt: skip
         print(dict(totals), file=sys.stderr, flush=True)

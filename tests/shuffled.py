@@ -1,6 +1,7 @@
 """Run the tests in a random order: files first, then the tests of each file.
 
-The tests of a file stay together, so that its fixtures are created once. The seed is printed;
+The tests of a file stay together, so that its fixtures are created once. `LONGEST` is
+first: if it were last, the other processes would wait for it. The seed is printed;
 `TRANSLUCID_TESTS_SEED=1234 make test` repeats an order, and 0 keeps the order of the files.
 """
 
@@ -9,6 +10,7 @@ import random
 
 import pytest
 
+LONGEST = "test_website.py"  # two minutes
 SEED = "TRANSLUCID_TESTS_SEED"  # in the environment, so that all processes of xdist share it
 
 
@@ -36,5 +38,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     chosen = random.Random(seed)
-    files = {item.path: chosen.random() for item in items}
+    files = {item.path: chosen.random() - (item.path.name == LONGEST) for item in items}
     return sorted(items, key=lambda item: (files[item.path], chosen.random()))

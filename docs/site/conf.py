@@ -16,6 +16,7 @@ extensions = [
     "navigation",
     "python_api",
     "repository_links",
+    "studio_links",
     "studio_look",
 ]
 root_doc = "docs/README"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from studio_links import address_of
 
 import translucid as tl
 from translucid.data import shipped_models
@@ -28,9 +29,12 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     model = tl.load(shipped_models.BEGIN + MODEL)
     text = about["texts"][0]
     picture = computed(model, text)
+    studio = (STATIC / "index.html").read_text("utf-8")
     context = {
+        "mark": studio[studio.index("<svg") : studio.index("</svg>") + len("</svg>")],
         "picture": json.dumps(picture | FIRST, ensure_ascii=False).replace("<", "\\u003c"),
         "texts": about["texts"],
+        "studio": address_of(shipped_models.BEGIN + MODEL, text),
         "translation": model.translate([text])[0],
         "parameters": round(about["parameters"] / 1e6, 1),
     }

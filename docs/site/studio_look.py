@@ -1,4 +1,4 @@
-"""The studio's colours and type: its tokens.css, with the addresses that the site has."""
+"""The studio's style sheets that the site shares, with the addresses that the site has."""
 
 import shutil
 from pathlib import Path
@@ -8,10 +8,10 @@ from sphinx.application import Sphinx
 STUDIO = Path(__file__).parents[2] / "src/translucid/studio/static"
 
 
-def write_tokens(app: Sphinx, error: Exception | None) -> None:
+def write_styles(app: Sphinx, error: Exception | None) -> None:
     if error:
         return
-    tokens, _ = (STUDIO / "css/tokens.css").read_text("utf-8").split("\n* {", 1)
+    tokens = (STUDIO / "css/tokens.css").read_text("utf-8")
     font = "/static/fonts/studio-math.woff"
     start = tokens.index('[data-theme="dark"] {')
     dark = tokens[start : tokens.index("}", start) + 1]
@@ -22,11 +22,12 @@ def write_tokens(app: Sphinx, error: Exception | None) -> None:
     out = Path(app.outdir, "_static")
     text = f"{tokens}\n@media (prefers-color-scheme: dark) {{\n{automatic}\n}}\n"
     (out / "tokens.css").write_text(text.replace(font, "fonts/studio-math.woff"), "utf-8")
+    shutil.copyfile(STUDIO / "css/base.css", out / "base.css")
     (out / "fonts").mkdir(exist_ok=True)
     for file in ("studio-math.woff", "OFL.txt"):
         shutil.copyfile(STUDIO / "fonts" / file, out / "fonts" / file)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("build-finished", write_tokens)
+    app.connect("build-finished", write_styles)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

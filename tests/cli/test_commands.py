@@ -361,7 +361,16 @@ def test_doctor_lists_every_extra_and_how_to_install_a_missing_one(
 def test_doctor_reports_the_cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from translucid.fast import cpu_kernels
 
-    assert doctor._cpu_kernels().works == cpu_kernels.available()
+    check = doctor._cpu_kernels()
+    assert check.works == cpu_kernels.available()
+    if check.works:
+        assert f"Translucid's for {cpu_kernels.path().name}," in check.found
+        cpu_kernels.reason.cache_clear()
+        monkeypatch.setenv("TRANSLUCID_CPU_KERNELS", "sse2")
+        check = doctor._cpu_kernels()
+        assert not check.works
+        assert "sse2" in check.found
+        monkeypatch.delenv("TRANSLUCID_CPU_KERNELS")
     cpu_kernels.reason.cache_clear()
     monkeypatch.setattr(cpu_kernels, "library_path", lambda: Path("no-such-file.so"))
     check = doctor._cpu_kernels()

@@ -1,6 +1,9 @@
-"""The compiled kernels = their plain twins in torch; a step by them = the plain step."""
+"""The compiled kernels = their plain twins in torch; a step by them = the plain step. On every path
+that this processor supports."""
 
 import importlib.util
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +23,12 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason=cpu_kernels.reason())
+
+
+@pytest.fixture(autouse=True, params=cpu_kernels.paths().values(), ids=lambda path: path.name)
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cpu_kernels.Path:
+    monkeypatch.setattr(cpu_kernels, "path", lambda: request.param)
+    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +114,32 @@ def test_other_inputs_are_refused() -> None:
         for layer in layers():
             with pytest.raises(InputError, match="reads rows of 96 float32 on a CPU, not"):
                 layer(x)
+
+
+def test_int8_inputs_of_a_symmetric_range() -> None:
+    """Both ends are rounded away from zero, to 256 steps; there are 255."""
+    q = whole(-119, 119, 64, 64)
+    x = 1.03125 * torch.linspace(-1, 1, 64)[None]  # with 1, the quotient is below 127.5
+    found = cpu_kernels.int8_rows(q, torch.ones(64), torch.zeros(64))(x)
+    step = 2 * 1.03125 / 255
+    assert ((found - x @ q.T).abs() < q.abs().sum(dim=1) * step).all()
+
+
+def test_int8_is_bitwise_equal_on_all_paths(
+    path: cpu_kernels.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest inputs and weights too: no sum of two or four products may overflow."""
+    q, scales, bias = whole(-119, 119, 130, 80), torch.rand(130), torch.randn(130)
+    q[0], q[1] = 119, -119
+    fastest = next(iter(cpu_kernels.paths().values()))
+    found = cpu_kernels.int8_rows(q, scales, bias)
+    monkeypatch.setattr(cpu_kernels, "path", lambda: fastest)
+    twin = cpu_kernels.int8_rows(q, scales, bias)
+    for rows in (1, 2, 6, 11, 40):
+        x = torch.randn(rows, 80)
+        x[0] = x[0].abs().max()  # 255 in 8 bits
+        assert torch.equal(found(x), twin(x))
+        assert torch.equal(found(-x), twin(-x))
 
 
 # The other kernels of a step
@@ -229,6 +264,132 @@ def test_other_layers_are_called_one_by_one(options: dict[str, Any]) -> None:
     step = DecodeStep(prepare(build(config).eval(), "int8"))
     assert step.at_once is None
     assert step.kernels is cpu_kernels
+
+
+# The choice of a path
+
+once = pytest.mark.parametrize("path", [*cpu_kernels.paths().values()][:1], indirect=True)
+PATH, REASON = (function.__wrapped__ for function in (cpu_kernels.path, cpu_kernels.reason))
+
+
+def test_a_variable_selects_the_path(
+    path: cpu_kernels.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSLUCID_CPU_KERNELS", path.name)
+    assert PATH() is path
+    assert REASON() == ""
+
+
+@once
+def test_without_the_variable_the_fastest_path_is_selected(
+    path: cpu_kernels.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRANSLUCID_CPU_KERNELS", raising=False)
+    assert PATH() is path
+    monkeypatch.setenv("TRANSLUCID_CPU_KERNELS", "torch")
+    assert REASON() == "switched off by TRANSLUCID_CPU_KERNELS=torch"
+    monkeypatch.setenv("TRANSLUCID_CPU_KERNELS", "sse2")
+    with pytest.raises(InputError, match=rf"=sse2: this machine supports {path.name}.* torch"):
+        REASON()
+
+
+# The paths of ARM processors, in an emulator
+
+MAIN = r"""
+#include <stdio.h>
+
+static void *get(long bytes) {
+    void *room = calloc(bytes + 4096, 1);
+    if (fread(room, 1, bytes, stdin) != (size_t)bytes) exit(2);
+    return room;
+}
+
+static void put(const float *from, long count) { fwrite(from, sizeof(float), count, stdout); }
+
+int main(int count, char **arguments) {
+    const Path *path = 0;
+    for (int i = 0; paths[i]; i++)
+        if (!strcmp(paths[i]->name, arguments[count - 1])) path = paths[i];
+    if (!path || !path->supported()) return 3;
+    long *n = get(5 * sizeof(long)), rows = n[0], inputs = n[1], outputs = n[2];
+    float *x = get(4 * rows * inputs);
+    float *y = calloc(rows * outputs, 4), *z = calloc(rows * inputs, 4);
+    void *q = get(n[3]), *bias = get(4 * n[4]), *scales = get(4 * n[4]), *sums = get(4 * n[4]);
+    Linear int8 = {path, q, bias, scales, sums, inputs, outputs, 1};
+    Linear float32 = {path, get(4 * inputs * n[4]), int8.bias, 0, 0, inputs, outputs, 1};
+    Norm norm = {path, x, z, x, int8.scales, int8.bias, inputs, 0, 0, 1e-5};
+    Attention attention = {
+        path, x, 0, 0, x, x, z, 0, 0,
+        inputs, 0, 0, 0, inputs, 0, 0, 1, rows, 1, 1, inputs, rows, 0, 0.3,
+    };
+    linear(&int8, x, rows, y, 1), put(y, rows * outputs);
+    linear(&float32, x, rows, y, 1), put(y, rows * outputs);
+    add_norm(&norm, rows, 1), put(z, rows * inputs);
+    attend_newest(&attention, 1), put(z, rows * inputs);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs the kernels of ARM processors. It needs the name of a path."""
+    compiler, machine = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+    if not shutil.which(compiler) or not shutil.which(machine):
+        pytest.skip(f"needs {compiler} and {machine}: apt install gcc-{compiler[:-4]} qemu-user")
+    folder = tmp_path_factory.mktemp("arm")
+    source, program = folder / "main.c", folder / "main"
+    source.write_text(f'#include "{cpu_kernels.SOURCE}"\n{MAIN}', "utf-8")
+    subprocess.run(
+        [compiler, "-O2", "-static", "-o", program, source, "-lm"],
+        check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    return [machine, "-cpu", "max", str(program)]
+
+
+@once
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["neon", "neon-dot"])
+def test_arm(emulator: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8-bit results are bitwise equal to those of this processor."""
+    inputs, outputs = 83, 130
+    q, scales, bias = whole(-119, 119, outputs, inputs), torch.rand(outputs), torch.randn(outputs)
+    q[0], q[1], weight = 119, -119, torch.randn(outputs, inputs)
+    mine = cpu_kernels.int8_rows(q, scales, bias).with_relu()
+    monkeypatch.setattr(cpu_kernels, "path", lambda: cpu_kernels.Path(name.encode(), 16, 4))
+    int8, float32 = cpu_kernels.int8_rows(q, scales, bias), cpu_kernels.float_rows(weight, bias)
+    weights, *others = (part for part in int8.parts if part is not None)
+    for rows in (1, 2, 7, 40):
+        x = torch.randn(rows, inputs)
+        x[0, :40] = 9  # 255 in 8 bits
+        if rows > 2:
+            x[1], x[2] = -x[0], 0
+        sizes = torch.tensor([rows, inputs, outputs, weights.numel(), others[0].numel()])
+        given = [sizes, x, weights, *others, float32.parts[0]]
+        done = subprocess.run(
+            [*emulator, name],
+            input=b"".join(part.numpy().tobytes() for part in given if part is not None),
+            check=True, capture_output=True, timeout=300,
+        )  # fmt: skip
+        found = torch.frombuffer(bytearray(done.stdout), dtype=torch.float32)
+        widths = [outputs, outputs, inputs, inputs]
+        parts = [part.view(rows, -1) for part in found.split([rows * n for n in widths])]
+        assert torch.equal(parts[0], mine(x))
+        normed = F.layer_norm(2 * x, (inputs,), scales[:inputs], bias[:inputs])
+        mixed = (0.3 * x @ x.T).softmax(dim=1) @ x
+        twins = [F.linear(x, weight, bias).relu(), normed, mixed]
+        for part, twin in zip(parts[1:], twins, strict=True):
+            torch.testing.assert_close(part, twin, rtol=1e-4, atol=1e-4)
+
+
+@once
+@pytest.mark.slow
+def test_arm_without_dot_product(emulator: list[str]) -> None:
+    older = [*emulator[:2], "cortex-a72", *emulator[3:]]
+    codes = [
+        subprocess.run([*older, name], input=b"", timeout=300).returncode
+        for name in ("neon", "neon-dot")
+    ]
+    assert codes == [2, 3]  # no input; not supported
 
 
 # Compiling

@@ -309,6 +309,7 @@ def test_a_better_baseline_becomes_the_best_model(tmp_path: Path) -> None:
     same_weights(free / "network", kind / "best")
 
 
+@pytest.mark.slow
 def test_a_worse_baseline_leaves_the_network_as_the_best(tmp_path: Path) -> None:
     files = write(tmp_path, parabola)
     printed = trained(tmp_path, "x", *files, *GOOD)
@@ -317,6 +318,7 @@ def test_a_worse_baseline_leaves_the_network_as_the_best(tmp_path: Path) -> None
     assert not load(tmp_path / "x").network.fits
 
 
+@pytest.mark.slow
 def test_more_steps_continue_from_the_network(tmp_path: Path) -> None:
     """As in a run in which best/ was never replaced; then the better one is chosen again."""
     files = write(tmp_path, parabola)

@@ -14,7 +14,7 @@ from translucid.tasks.in_batches import PAUSE, advance, reporting
 SMALL = ["model.d_model=8", "model.heads=2", "model.layers=1", "tokenizer.kind=word",
          "training.steps=2", "training.batch_tokens=300", "training.device=cpu",
          "data.max_length=20"]  # fmt: skip
-LONG = "word " * 20_000
+LONG = "word " * 5_000
 
 
 def files(folder: Path, task: str) -> list[str]:
@@ -24,15 +24,15 @@ def files(folder: Path, task: str) -> list[str]:
         case "classify":
             name, line = "csv", '{0},"{1}"\n'.format
             lines = [line("label", "text"), *(line("ab"[n % 2], short) for n in range(20))]
-            long = line("a", LONG[:100_000])
+            long = line("a", LONG)
         case "tag":
             name = "conll"
             lines = ["".join(f"{word} O\n" for word in short.split()) + "\n", "a B-X\n\n"] * 10
-            long = "word O\n" * 20_000 + "\n"
+            long = "word O\n" * 5_000 + "\n"
         case _:
             name = "tsv"
             lines = [f"{short}\t{short}\n"] * 20
-            long = f"{LONG[:100_000]}\t{LONG[:100_000]}\n"
+            long = f"{LONG}\t{LONG}\n"
     (folder / f"train.{name}").write_text("".join(lines), "utf-8")
     (folder / f"test.{name}").write_text(
         "".join([*lines[: 5 if task == "classify" else 4], long]), "utf-8"

@@ -247,7 +247,7 @@ def test_an_impossible_token_has_the_log_probability_of_the_openai_api() -> None
 # ---- more requests than the server has room for ----
 
 
-def test_more_requests_than_the_server_has_room_for_are_told_to_retry(
+def test_more_requests_than_the_server_has_room_for_are_refused_with_retry_after(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server.server.load, "most", 0)
@@ -338,7 +338,7 @@ def test_places_of_requests_are_free_afterwards(server: Running) -> None:
     until(lambda: (load.entering, load.requests, load.bytes) == (0, 0, 0))
 
 
-def test_bodies_that_are_too_large_together_are_told_to_retry(
+def test_bodies_that_are_too_large_together_are_refused_with_retry_after(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "LARGEST_TOGETHER", 1000)
@@ -352,7 +352,7 @@ def test_bodies_that_are_too_large_together_are_told_to_retry(
     until(lambda: server.server.load.bytes == 0)
 
 
-def test_connections_above_the_limit_are_told_to_retry(
+def test_connections_above_the_limit_are_refused_with_retry_after(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS", 1)
@@ -413,12 +413,12 @@ def test_clients_that_disconnect_leave_nothing_behind(process: Any, known: Any) 
 
 
 @pytest.mark.slow
-def test_every_refused_request_is_told_to_retry(known: Any) -> None:
+def test_every_refusal_has_retry_after(known: Any) -> None:
     with serve_faults.serving("--no-log", "--rows", "2", "--queue", "2") as process:
         counted = counted_by(serve_faults.overload(process, 6, 5, known))
-    told = counted["told_to_retry_429"] + counted.get("told_to_retry_503", 0)
+    refused = counted["refused_429"] + counted.get("refused_503", 0)
     assert counted["alive"]
-    assert counted["right"] + told == counted["asked"]
+    assert counted["right"] + refused == counted["asked"]
 
 
 @pytest.mark.slow

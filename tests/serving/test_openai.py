@@ -299,7 +299,7 @@ def test_a_chat_renders_the_template_and_continues_it(client: Any, limit: str) -
 
 @pytest.mark.parametrize("several", [False, True], ids=["text", "list"])
 def test_embeddings_equal_the_library(server: Running, client: Any, several: bool) -> None:
-    """The client asks for base64, unless it is told otherwise."""
+    """By default, the client requests base64."""
     texts = ["The dog sleeps.", "A cat sees the dog."] if several else ["The dog sleeps."]
     asked = texts if several else texts[0]
     expected = server.models["embed"].model.embed(texts).tolist()

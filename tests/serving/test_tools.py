@@ -1,7 +1,6 @@
-"""Programs that nobody here wrote, unmodified, against the server: lm-eval, guidellm, locust,
-schemathesis.
+"""The server with unmodified third-party clients: lm-eval, guidellm, locust and schemathesis.
 
-They need an environment of their own. With its programs in PATH:
+Install these programs in a separate environment and put them in PATH:
 PATH="ENVIRONMENT/bin:$PATH" python -m pytest -m slow tests/serving/test_tools.py
 """
 

@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 PATIENCE = 180_000  # milliseconds; enough for a busy machine
+POLLING = 20  # milliseconds; Playwright would draw a frame before each look
 LATE = int(os.environ.get("TRANSLUCID_SLOW_PAGE") or 0)  # delay of every answer in milliseconds
 AT_ONCE = (
     "wait_for_", "expect_", "on", "remove_listener", "route", "unroute", "goto", "reload", "context"
@@ -62,9 +63,12 @@ class AtRest:
             self.rest()
         return getattr(self.at_once, name)
 
+    def wait_for_function(self, condition: str, arg: Any = None, timeout: float = PATIENCE) -> None:
+        self.at_once.wait_for_function(condition, arg=arg, timeout=timeout, polling=POLLING)
+
     def rest(self) -> None:
         if not self.at_once.evaluate(NOW):  # asking is cheaper than waiting
-            self.at_once.wait_for_function(NOW, timeout=PATIENCE)
+            self.wait_for_function(NOW)
 
     def set_viewport_size(self, size: Any) -> None:
         """Resize the window and wait for two frames, because resize observers run with the next

@@ -136,6 +136,15 @@ def test_tab_comes_by_every_control(studio: Served, leaf: Page, family: str, vie
     assert [each for each in wanted if each not in found] == []
 
 
+def test_skipping_to_the_view_keeps_the_address(studio: Served, leaf: Page) -> None:
+    leaf.turn(address_of(studio, "translate", "attention", pin="src:1"))
+    before = leaf.inner.url
+    leaf.inner.focus(".skip")
+    leaf.inner.keyboard.press("Enter")
+    assert leaf.inner.evaluate("document.activeElement.id") == "stage"
+    assert leaf.inner.url == before
+
+
 def test_every_view_by_its_number(studio: Served, leaf: Page) -> None:
     leaf.turn(address_of(studio, "lstm", "flow"))
     for number, view in enumerate(

@@ -42,6 +42,9 @@ def studio() -> Iterator[Served]:
     )
     held = Bundle(network.float(), "classify", {"tokenizer": task.tokenizer}, ("bad", "good"))
     models["rotary"] = Model(held)
+    task, network = pair("classify", "transformer")
+    held = Bundle(network.float(), "classify", {"tokenizer": task.tokenizer}, ("bad", "good"))
+    models["untrained"] = Model(held)
     _, network = pair("regress", "mlp")
     scale = {"mean": [200_000.0], "deviation": [50_000.0]}
     columns = Columns.numbers(["x1", "x2", "x3"]).as_json()
@@ -52,7 +55,7 @@ def studio() -> Iterator[Served]:
 
 
 def seen(page: Page, studio: Served, family: str, view: str, **more: str) -> Page:
-    texts = {"rotary": "the dog sees a cat .", "prices": "0.5 1 -2"}
+    texts = dict.fromkeys(("rotary", "untrained"), "the dog sees a cat .") | {"prices": "0.5 1 -2"}
     text = more.pop("text", texts.get(family) or TEXTS[family])
     m = next(m for m, each in studio.library.opened.items() if each.name == family)
     given = {"m": m, "text": text, **more}
@@ -161,8 +164,8 @@ def test_every_kind_of_switch_can_be_written_with(studio: Served) -> None:
 
 
 def test_a_head_that_changes_little_is_painted_pale(studio: Served, leaf: Page) -> None:
-    seen(leaf, studio, "rotary", "whatif")
-    leaf.inner.locator("#stage .headswitch").nth(3).click()  # of 144 in an untrained model
+    seen(leaf, studio, "untrained", "whatif")
+    leaf.inner.locator("#stage .headswitch").nth(3).click()
     leaf.wait("/full /.test(document.querySelector('#stage .switches').textContent)")
     assert re.search(r"full .* 0\.20", leaf.text("#stage .switches"))
 

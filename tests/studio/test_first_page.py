@@ -13,6 +13,7 @@ import pytest
 from tests.studio.browser import Page
 from tests.studio.lesson_sources import sentences
 from tests.studio.serving import Served, model, serving
+from tests.tiny.dealt import dealt
 
 import translucid as tl
 from translucid.core.cancellation import CANCELLED, Cancelled
@@ -302,8 +303,7 @@ PLACE = """() => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", STATIONS)
-@pytest.mark.parametrize("size", [(1280, 800), (360, 740)])
+@pytest.mark.parametrize(("size", "key"), dealt([(1280, 800), (360, 740)], STATIONS, share=2))
 def test_next_stays_where_it_is_and_the_strip_keeps_its_height(
     leaf: Page, studio: Served, size: tuple[int, int], key: str
 ) -> None:

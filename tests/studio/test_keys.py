@@ -420,7 +420,7 @@ BOXES = """() => {
     return [el.className || el.id || el.tagName, r.left, r.top, r.right, r.bottom]; };
   const seen = el => el.checkVisibility({ visibilityProperty: true }) && el.getClientRects().length;
   const all = selector => [...document.querySelectorAll(selector)].filter(seen).map(box);
-  return { outer: all('body > *:not(.skip):not(noscript)'), bar: all('.bar > *:not(.unseen)'),
+  return { outer: all('body > *:not(noscript)'), bar: all('.bar > *:not(.unseen, .skip)'),
            view: all('#stage > .mounted > * > *') };
 }"""
 

@@ -19,6 +19,7 @@ from tests.in_process import run as run_command
 from tests.studio.browser import Page
 from tests.studio.local_page import Files, ask, demo
 from tests.studio.serving import FAMILIES, LINEAR, Answer, model
+from tests.studio.test_access import RULES, violations
 from tests.studio.test_local_model import TEXTS
 from tests.studio.test_local_text import CLOSE, GENERATORS, compare
 from tests.tiny.once import once
@@ -456,6 +457,10 @@ def test_the_first_page_needs_few_bytes_and_only_its_own_files(
     assert opened == {"a"}  # only the model on the page
 
 
+# The parts of the page that scroll sideways.
+WIDER = f"""() => [document.documentElement, {ROOT}, ...{ROOT}.querySelectorAll(
+    '#bar, #sentence, #stage, footer')].filter(each => each.scrollWidth > each.clientWidth)
+    .map(each => each.id || each.tagName)"""
 VIEWS = [
     "lesson", "flow", "attention", "decode", "whatif", "compare", "train", "data", "practice",
     "recurrent?m=b", "recurrent?m=d", "flow?m=c", "flow?m=g", "flow?m=h", "whatif?m=f",
@@ -464,12 +469,18 @@ VIEWS = [
 
 
 @pytest.mark.slow
-def test_every_view_opens(own_page: Page, published: str) -> None:
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_opens_on_a_phone(own_page: Page, published: str, theme: str) -> None:
+    """Without sideways scrolling, and without violations of axe-core's rules."""
+    own_page.inner.set_viewport_size({"width": 360, "height": 740})
     own_page.inner.goto(published)
     drawn(own_page)
     for view in VIEWS:
-        assert walk(own_page, f"#/{view}").startswith(view.partition("?")[0]), view
+        name, _, query = view.partition("?")
+        assert walk(own_page, f"#/{name}?{query}&theme={theme}").startswith(name), view
         assert own_page.inner.locator("#studio .told").count() == 0, view
+        assert own_page.inner.evaluate(WIDER) == [], view
+        assert violations(own_page, RULES) == [], view
     assert Counted.missing == []
 
 

@@ -13,7 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import torch
@@ -33,8 +33,10 @@ CLOSE = 1e-4
 MOST = 1_000_000  # bytes of a page with all that it loads
 LANDING = 3_000_000  # with its model
 REPORT = "docs/lab/index.html"  # one file with all figures of the lab
+STUDIO = "studio/index.html"
 KINDS = [
     "index.html",
+    REPORT,
     "docs/README.html",
     "docs/course/01-perceptron.html",
     "docs/reference/api.html",
@@ -84,7 +86,7 @@ def address(site: Path) -> Iterator[str]:
 def pages(site: Path) -> list[str]:
     """All pages but the studio, which test_site.py tests."""
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
-    return [name for name in names if name != "studio/index.html"]
+    return [name for name in names if name != STUDIO]
 
 
 # ---- files
@@ -126,6 +128,8 @@ def dead_links(site: Path) -> list[str]:
                 target = target.parent / unquote(parts.path)
             if not target.is_file():
                 dead.append(f"{name}: {link}")
+            elif target.resolve() == (site / STUDIO).resolve():
+                continue  # its fragments are addresses of views, not headings
             elif target.suffix == ".html" and (
                 unquote(parts.fragment) not in read(target.resolve()).ids
             ):
@@ -191,11 +195,74 @@ def test_no_rule_of_accessibility_is_broken(
     leaf.inner.goto(address + name)
     if name == "index.html":
         answered(leaf, "The dog does not sleep.")
+    else:
+        leaf.inner.evaluate(FEW)
     assert violations(leaf, RULES) == []
+
+
+# Keep three elements of each kind, since axe takes 20 seconds for a page of a thousand entries. The
+# kind of an element is its tag and classes, and those of the elements around it.
+FEW = """() => {
+    const found = new Map();
+    const keep = (element, around) => {
+        const kind = `${around} ${element.tagName}.${element.className}`;
+        found.set(kind, (found.get(kind) ?? 0) + 1);
+        if (found.get(kind) > 3) element.remove();
+        else [...element.children].forEach(each => keep(each, kind));
+    };
+    keep(document.body, '');
+}"""
 
 
 def choose(page: Page, theme: str) -> None:
     page.inner.evaluate("theme => localStorage.setItem('translucid-theme', theme)", theme)
+
+
+# ---- links to the studio
+
+# The model and the text in the address of each link, and the text of the example above it.
+EXAMPLES = """() => [...document.querySelectorAll('.studio-link a')].map(link => [
+    link.href, link.closest('.studio-link').previousElementSibling.textContent])"""
+SHOWN = """() => {
+    const studio = document.querySelector('#studio > div').shadowRoot;
+    return [studio.querySelector('.bar .model select').selectedOptions[0].textContent,
+            [...studio.querySelectorAll('#sentence .token')].map(each => each.textContent)];
+}"""
+
+
+def test_links_to_the_studio_open_the_example(site: Path, address: str, own_page: Page) -> None:
+    found: dict[str, str] = {}
+    for name in pages(site):
+        if "studio-link" in (site / name).read_text("utf-8"):
+            own_page.inner.goto(address + name)
+            found |= own_page.inner.evaluate(EXAMPLES)
+    assert len(found) >= 12
+    for link, example in found.items():
+        model, text = opened_by(own_page, link)
+        assert f"demo:{model}" in example
+        assert text in example
+
+
+def opened_by(page: Page, link: str) -> tuple[str, str]:
+    """Follow a link to the studio. Returns the name of the model that it opens, and the text."""
+    page.inner.goto("about:blank")
+    page.inner.goto(link)
+    page.wait(
+        "() => document.querySelector('#studio > div')?.shadowRoot"
+        ".querySelector('.studio').dataset.ready?.startsWith('flow')"
+    )
+    (text,) = parse_qs(urlsplit(link).fragment.partition("?")[2])["text"]
+    shown, tokens = page.inner.evaluate(SHOWN)
+    words = tl.load(shown).trace(text).example.words
+    read = [word for word in words.source or words.target or words.features if word != "</s>"]
+    assert [token.strip() for token in tokens[: len(read)]] == [word.strip() for word in read]
+    return shown.removeprefix("demo:"), text
+
+
+def test_the_landing_page_opens_the_studio_with_the_typed_sentence(landing: Page) -> None:
+    answered(landing, "The teacher reads.")
+    link = landing.inner.evaluate("document.getElementById('studio').href")
+    assert opened_by(landing, link) == ("translate", "The teacher reads.")
 
 
 # ---- the landing page

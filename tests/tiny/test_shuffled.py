@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.shuffled import SEED, shuffled
+from tests.shuffled import LONGEST, SEED, shuffled
 
 pytest_plugins = ["pytester"]
 
@@ -25,6 +25,8 @@ def test_a_seed_is_an_order_of_files_whose_tests_stay_together() -> None:
     within = {tuple(i.name for i in order if i.path.name == "test_a.py") for order in
               (shuffled(ITEMS, seed) for seed in range(1, 20))}  # fmt: skip
     assert len(within) == 6, "all orders of three tests"
+    longest = SimpleNamespace(path=Path(LONGEST), name="x")
+    assert all(shuffled([*ITEMS, longest], seed)[0] is longest for seed in range(1, 20))
 
 
 def test_a_test_that_needs_another_before_it_is_found(

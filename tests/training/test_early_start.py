@@ -5,6 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 import torch
 
 from translucid.models import TransformerConfig
@@ -23,6 +24,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_training_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     """It takes two seconds, and torch's own optimizers would."""
     command = [sys.executable, "-c", CODE, str(tmp_path / "run")]

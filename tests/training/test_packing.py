@@ -70,6 +70,7 @@ def test_an_epoch_has_every_pair_once_and_processes_share_its_rows() -> None:
     assert streams[0].one_shape
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_the_uninterrupted_run(tmp_path: Path) -> None:
     chosen = small("translate", "transformer", packing=True, batch_tokens=900, steps=9)
     train_recipe(chosen, tmp_path / "straight", quiet=True)

@@ -13,17 +13,14 @@ import { onSystemTheme, otherTheme, setTheme } from '../../../src/translucid/stu
 
 const PATTERN = 'decoder.layers.*.cross_attention.pattern';
 const SHOWN = 3; // words, and attended words, of each position
-const PAUSE = 40; // ms without typing
 const ROW = 32; // of the picture's own units
 const FAINT = 0.02;
 
 /** @type {(id: string) => HTMLElement} */
 const get = id => /** @type {HTMLElement} */ (document.getElementById(id));
-/** @type {(x: ArrayLike<number>) => number[]} */
-const largest = x => top(Float32Array.from(x), SHOWN);
-/** @type {<T>(values: ArrayLike<T>, size: number) => T[][]} */
-const rowsOf = (values, size) =>
-  Array.from({ length: values.length / size }, (_, i) => Array.from(values).slice(i * size, (i + 1) * size));
+/** @type {(tensor: { values: Values; width: number }) => Values[]} */
+const rowsOf = ({ values, width }) =>
+  Array.from({ length: values.length / width }, (_, i) => values.subarray(i * width, (i + 1) * width));
 
 // ---- numbers
 
@@ -37,13 +34,16 @@ function computed(model, text) {
     .names()
     .filter(name => name !== 'head.logits')
     .flatMap((name, layer) => {
-      const rows = rowsOf(trace.get(name).values, source.length);
-      return rowsOf(rows, follows.length).map((weights, head) => ({ layer, head, weights }));
+      const rows = rowsOf(trace.get(name)).map(row => [...row]);
+      const count = rows.length / follows.length;
+      return Array.from({ length: count }, (_, head) => ({
+        ...{ layer, head },
+        weights: rows.slice(head * follows.length, (head + 1) * follows.length),
+      }));
     });
-  const logits = trace.get('head.logits');
-  const likely = rowsOf(logits.values, logits.width).map(each => {
-    const logProbs = logSoftmax(Float32Array.from(each));
-    const ids = largest(logProbs);
+  const likely = rowsOf(trace.get('head.logits')).map(logits => {
+    const logProbs = logSoftmax(logits);
+    const ids = top(logProbs, SHOWN);
     return tokenizer.pieces(ids).map((word, i) => /** @type {[string, number]} */ ([word, Math.exp(logProbs[ids[i]])]));
   });
   return { text, source, written: follows, unknown: unknownIn(example).source, heads, likely };
@@ -75,6 +75,11 @@ function draw() {
       );
     }),
   );
+  const studio = get('studio');
+  const [page, query] = /** @type {string} */ (studio.getAttribute('href')).split('?');
+  const asked = new URLSearchParams(query);
+  asked.set('text', picture.text);
+  studio.setAttribute('href', `${page}?${asked}`);
   choice(Math.min(chosen, written.length - 1));
 }
 /** @type {(row: number) => void} */
@@ -85,7 +90,7 @@ function choice(row) {
   get('written')
     .querySelectorAll('button')
     .forEach((button, at) => button.setAttribute('aria-pressed', String(at === row)));
-  const most = largest(weights[row]);
+  const most = top(Float32Array.from(weights[row]), SHOWN);
   get('source')
     .querySelectorAll('li')
     .forEach((word, at) => word.classList.toggle('lit', weights[row][at] > 0.3));
@@ -172,11 +177,17 @@ async function answer() {
     );
   }
 }
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let waiting;
+// Answer the newest text, after the browser has drawn the typed letter.
+let waiting = false;
 function answerSoon() {
-  clearTimeout(waiting);
-  waiting = setTimeout(answer, PAUSE);
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() =>
+    setTimeout(() => {
+      waiting = false;
+      answer();
+    }),
+  );
 }
 
 // ---- the rest of the page

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from translucid._version import __version__
 from translucid.cli.shared.options import Json
-from translucid.core.errors import install_command
+from translucid.core.errors import InputError, install_command
 from translucid.core.untrusted_files import ram_bytes
 
 COMPILERS = ["g++", "clang++", "c++", "cl"]
-BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
+BROWSERS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome",
+            "google-chrome-stable", "chrome"]  # fmt: skip
 PLACES = ["/usr/bin", "/usr/local/bin", "/snap/bin"]  # searched even if PATH lacks them
 NEXT = 'translucid work attention --x "1 0; 0 1; 1 1" --identity'
 
@@ -104,15 +105,21 @@ def _bf16(device: str) -> Check:
 
 
 def _cpu_kernels() -> Check:
-    """Whether decoding on the CPU uses Translucid's kernels or torch's."""
+    """Whether decoding on the CPU uses Translucid's kernels, and for which instruction set, or
+    torch's."""
     from translucid.fast import cpu_kernels
 
-    if reason := cpu_kernels.reason():
+    try:
+        reason = cpu_kernels.reason()
+    except InputError as error:  # an unknown name in the environment variable
+        return Check("cpu kernels", False, str(error))
+    if reason:
         remedy = ""
         if "compiler" in reason:
             remedy = "install gcc or clang, then Translucid again"
         return Check("cpu kernels", False, f"torch's, because Translucid's were {reason}", remedy)
-    return Check("cpu kernels", True, "Translucid's, for decoding in float32 and int8")
+    name = cpu_kernels.path().name
+    return Check("cpu kernels", True, f"Translucid's for {name}, for decoding in float32 and int8")
 
 
 def _compile(device: str) -> Check:

@@ -32,12 +32,13 @@ def has_triton() -> bool:
 
 
 def on_device(part: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a tensor of the CPU to a device, without waiting for what a GPU is doing."""
+    """Copy a CPU tensor to a device. Copies to a GPU are asynchronous."""
     return staged(part, device).to(device, non_blocking=True)
 
 
 def staged(part: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor of the CPU in memory from which a device can copy it while the CPU goes on."""
+    """A copy of a CPU tensor in pinned memory if a CUDA device will read it, so that the transfer
+    can be asynchronous; for other devices, the tensor itself."""
     return part.pin_memory() if device.type == "cuda" else part
 
 

@@ -1,16 +1,19 @@
 """The operations of `fast.plain_kernels`, and matrix multiplication in float32 and 8 bits, in C
-(`cpu_kernels.c`) for processors with AVX-512 and VNNI.
+(`cpu_kernels.c`) for x86 and ARM processors.
 
-They are compiled when the package is installed, if there is a C compiler (`hatch_build.py`). If
-they are not `available`, the plain counterparts are used: `fast.plain_kernels`, and torch's matrix
+They are compiled when the package is installed, if there is a C compiler (`hatch_build.py`), for
+several instruction sets (`Path`); `path` chooses one when they are first used. If they are not
+`available`, the plain counterparts are used: `fast.plain_kernels`, and torch's matrix
 multiplication in `fast.packed_linear`.
 """
 
 import ctypes
+import itertools
+import os
+import pathlib
 import zlib
-from ctypes import c_double, c_int, c_long, c_void_p
+from ctypes import CFUNCTYPE, c_char_p, c_double, c_int, c_long, c_void_p
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,19 +27,53 @@ from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 __all__ = [
-    "CompiledRows", "add_norm", "attend_newest", "attention_job", "available", "feedforward",
-    "float_rows", "function", "int8_rows", "linear", "norm_job", "reason", "rotate_newest",
-    "top_and_normaliser", "visible", "visible_source",
+    "CompiledRows", "Path", "add_norm", "attend_newest", "attention_job", "available",
+    "feedforward", "float_rows", "function", "int8_rows", "linear", "norm_job", "path", "paths",
+    "reason", "rotate_newest", "top_and_normaliser", "visible", "visible_source",
 ]  # fmt: skip
 
-SOURCE = Path(__file__).with_suffix(".c")
-BLOCK, RUN = 64, 16  # the C pads weights to multiples of these numbers of outputs and inputs
+SOURCE = pathlib.Path(__file__).with_suffix(".c")
+VARIABLE = "TRANSLUCID_CPU_KERNELS"  # the name of a path, or "torch"
+RUN = 16  # the C reads 8-bit inputs filled up to a multiple of this number
 NONE = 0  # a null pointer
+MOST = 9  # a limit on the paths in the C, which end in a null pointer
 
 
-def library_path(source: Path = SOURCE) -> Path:
+def library_path(source: pathlib.Path = SOURCE) -> pathlib.Path:
     """The path of the compiled kernels, which contains a checksum of the source."""
     return source.with_name(f"cpu_kernels-{zlib.crc32(source.read_bytes()):08x}.so")
+
+
+class Path(ctypes.Structure):
+    """The kernels for one instruction set, as in the C. Weights are stored in blocks of `outputs`
+    outputs; in 8 bits, `group` inputs of an output stay together."""
+
+    _fields_ = (
+        ("_name", c_char_p),
+        ("outputs", c_long),
+        ("group", c_long),
+        ("supported", CFUNCTYPE(c_int)),
+    )
+
+    @property
+    def name(self) -> str:
+        return str(self._name.decode())
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(str(library_path()))
+
+
+@cache
+def paths() -> dict[str, Path]:
+    """The paths that this processor supports by name, the fastest first; empty if nothing was
+    compiled."""
+    if not library_path().exists():
+        return {}
+    listed = (ctypes.POINTER(Path) * MOST).in_dll(_library(), "paths")
+    compiled = [pointer.contents for pointer in itertools.takewhile(bool, listed)]
+    return {path.name: path for path in compiled if path.supported()}
 
 
 @cache
@@ -45,10 +82,31 @@ def reason() -> str:
     if not library_path().exists():
         return "not compiled, since there was no C compiler when Translucid was installed"
     try:
-        library = ctypes.CDLL(str(library_path()))
+        library = _library()
     except OSError as error:
         return f"not loaded: {error}"
-    return "" if library.supported() else "this processor does not have AVX-512 with VNNI"
+    if not library.shares_threads():
+        return "not used, since torch has no OpenMP threads that they could share"
+    if not paths():
+        return "not used, since this processor has neither AVX2 nor NEON"
+    return "" if _wanted() != "torch" else f"switched off by {VARIABLE}=torch"
+
+
+def _wanted() -> str:
+    """The path that the environment variable names, "torch", or an empty string."""
+    name = os.environ.get(VARIABLE, "")
+    if name in ("", "torch") or name in paths():
+        return name
+    raise InputError(
+        f"{VARIABLE}={name}: this machine supports {', '.join(paths())} and torch; use one of "
+        "these names, or unset the variable to use the fastest"
+    )
+
+
+@cache
+def path() -> Path:
+    """The path to use: the fastest, or the one that the environment variable names."""
+    return paths()[_wanted() or next(iter(paths()))]
 
 
 def available() -> bool:
@@ -57,7 +115,7 @@ def available() -> bool:
 
 @cache
 def function(name: str) -> Any:
-    function = getattr(ctypes.CDLL(str(library_path())), name)
+    function = getattr(_library(), name)
     function.restype, *function.argtypes = FUNCTIONS[name]
     return function
 
@@ -80,23 +138,30 @@ def _fields(pointers: str, numbers: str, reals: str = "") -> list[tuple[str, Any
 
 
 class _Linear(ctypes.Structure):
-    _fields_ = _fields("weights bias scales sums", "inputs outputs relu")
+    _fields_ = _fields("path weights bias scales sums", "inputs outputs relu")
 
 
 class CompiledRows:
     """A linear layer as a function of rows: x (rows, inputs) to W x + b (rows, outputs), in float32
-    or 8 bits."""
+    or 8 bits, with weights stored for one path."""
 
     def __init__(
-        self, parts: tuple[Tensor | None, ...], inputs: int, outputs: int, *, relu: bool = False
+        self,
+        path: Path,
+        parts: tuple[Tensor | None, ...],
+        inputs: int,
+        outputs: int,
+        *,
+        relu: bool = False,
     ) -> None:
-        self.parts, self.inputs, self.outputs = parts, inputs, outputs  # the C code reads `parts`
-        self.layer = _Linear(*map(_at, parts), inputs, outputs, relu)
+        self.path, self.parts = path, parts  # the C code reads `parts`
+        self.inputs, self.outputs = inputs, outputs
+        self.layer = _Linear(ctypes.addressof(path), *map(_at, parts), inputs, outputs, relu)
         self.address, self.run = ctypes.addressof(self.layer), function("linear")
 
     def with_relu(self) -> "CompiledRows":
         """The same layer followed by max(0, y); it shares the weights with this one."""
-        return CompiledRows(self.parts, self.inputs, self.outputs, relu=True)
+        return CompiledRows(self.path, self.parts, self.inputs, self.outputs, relu=True)
 
     def __call__(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or not x.is_cpu or x.shape[1] != self.inputs:
@@ -116,25 +181,27 @@ class CompiledRows:
 def float_rows(weight: Tensor, bias: Tensor | None) -> CompiledRows:
     """Prepare a linear layer for multiplication in float32."""
     outputs, inputs = weight.shape
-    filled = F.pad(weight.detach(), (0, 0, 0, -outputs % BLOCK))
-    blocks = filled.view(-1, BLOCK, inputs).transpose(1, 2).contiguous()
-    return CompiledRows((blocks, _filled(bias, outputs), None, None), inputs, outputs)
+    blocks = _filled(weight.detach(), 0).view(-1, path().outputs, inputs).transpose(1, 2)
+    shift = torch.zeros(outputs) if bias is None else bias.detach().float()
+    parts = (blocks.contiguous(), _filled(shift), None, None)
+    return CompiledRows(path(), parts, inputs, outputs)
 
 
 def int8_rows(q: Tensor, scales: Tensor, bias: Tensor) -> CompiledRows:
     """Prepare a linear layer W = scales * q for multiplication in 8 bits; x is rounded to 8 bits
     row by row."""
     outputs, inputs = q.shape
-    filled = F.pad(q.to(torch.int8), (0, -inputs % RUN, 0, -outputs % BLOCK))
-    blocks = filled.view(-1, BLOCK, filled.shape[1] // 4, 4).transpose(1, 2).contiguous()
+    filled = _filled(q.to(torch.int8), -inputs % RUN)
+    groups = filled.view(-1, path().outputs, filled.shape[1] // path().group, path().group)
     sums = filled.sum(dim=1, dtype=torch.int32)
-    parts = (blocks, _filled(bias, outputs), _filled(scales, outputs), sums)
-    return CompiledRows(parts, inputs, outputs)
+    parts = (groups.transpose(1, 2).contiguous(), _filled(bias), _filled(scales), sums)
+    return CompiledRows(path(), parts, inputs, outputs)
 
 
-def _filled(values: Tensor | None, outputs: int) -> Tensor:
-    values = torch.zeros(outputs) if values is None else values.detach().float()
-    return F.pad(values, (0, -outputs % BLOCK))
+def _filled(values: Tensor, inputs: int | None = None) -> Tensor:
+    """Fill up the outputs, the first dimension, to whole blocks; and add `inputs` columns."""
+    columns = () if inputs is None else (0, inputs)
+    return F.pad(values, (*columns, 0, -values.shape[0] % path().outputs))
 
 
 # One decoding step
@@ -164,7 +231,7 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
 
 
 class NormArguments(ctypes.Structure):
-    _fields_ = _fields("x y branch gain shift", "width keep_sum rms", "eps")
+    _fields_ = _fields("path x y branch gain shift", "width keep_sum rms", "eps")
 
 
 def norm_job(
@@ -176,8 +243,8 @@ def norm_job(
     rms = isinstance(norm, RMSNorm)
     shift = None if isinstance(norm, RMSNorm) else norm.shift
     return NormArguments(
-        x.data_ptr(), y.data_ptr(), _at(branch), norm.gain.data_ptr(), _at(shift), x.shape[1],
-        keep_sum, rms, norm.eps,
+        ctypes.addressof(path()), x.data_ptr(), y.data_ptr(), _at(branch), norm.gain.data_ptr(),
+        _at(shift), x.shape[1], keep_sum, rms, norm.eps,
     )  # fmt: skip
 
 
@@ -187,7 +254,7 @@ def _at(tensor: Tensor | None) -> int:
 
 class Attention(ctypes.Structure):
     _fields_ = _fields(
-        "q new_keys new_values keys values out seen room",
+        "path q new_keys new_values keys values out seen room",
         "q_row new_row at_source at_head at_slot seen_source seen_beam "
         "sources beams heads kv_heads d slots start",
         "scale",
@@ -238,8 +305,8 @@ def attention_job(
     if seen is not None:
         seen_source, seen_beam = seen.stride(0), seen.stride(1) if seen.shape[1] > 1 else 0
     job = Attention(
-        q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(), out.data_ptr(), _at(seen),
-        NONE, q.stride(0), new_row, *keys.stride()[:3], seen_source, seen_beam, sources, beams,
-        q.shape[1] // d, kv_heads, d, slots, start, scale,
+        ctypes.addressof(path()), q.data_ptr(), k_at, v_at, keys.data_ptr(), values.data_ptr(),
+        out.data_ptr(), _at(seen), NONE, q.stride(0), new_row, *keys.stride()[:3], seen_source,
+        seen_beam, sources, beams, q.shape[1] // d, kv_heads, d, slots, start, scale,
     )  # fmt: skip
     return job, (keys, values)

@@ -136,7 +136,7 @@ class Engine:
 
     @property
     def full(self) -> bool:
-        """Whether so many requests wait that more are refused."""
+        """Whether the queue has reached its limit, so that new requests are refused."""
         return len(self._waiting) >= self.limits.queue
 
     def check_room(self) -> None:

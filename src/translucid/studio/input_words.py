@@ -29,12 +29,12 @@ class KnownWords:
 
     texts: list[str] = field(default_factory=list)
     words: Counter[str] = field(default_factory=Counter)
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # words that follow each other
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # adjacent words
 
     def between(self, before: str, after: str) -> list[str]:
         """Words that fit between two words: first those that both follow `before` and precede
         `after` in the texts, then those that do one of the two. In each group, the most frequent
-        come first. An empty word stands for the end of a text."""
+        come first. An empty string is the end of a text."""
         pairs = [pair for pair, _ in self.pairs.most_common()]
         following = [second for first, second in pairs if second and first == before]
         preceding = [first for first, second in pairs if second == after]

@@ -97,6 +97,11 @@ window.addEventListener("hashchange", () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (target && target.closest("[hidden]")) { show(""); target.scrollIntoView(); }
 });
+// What scrolls sideways can be scrolled with the keyboard.
+const sized = new ResizeObserver((boxes) => {
+  for (const { target: box } of boxes) box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
+});
+for (const box of document.querySelectorAll(".wide")) sized.observe(box);
 const button = document.querySelector("[data-theme-switch]");
 button.hidden = false;
 const root = document.documentElement;

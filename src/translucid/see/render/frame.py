@@ -81,8 +81,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
 
     def line(tag: str, cells: Sequence[str]) -> str:
         sides = [' class="number"' if place in numbers else "" for place in range(len(cells))]
-        filled = zip(sides, cells, strict=True)
-        return "<tr>" + "".join(f"<{tag}{side}>{cell}</{tag}>" for side, cell in filled) + "</tr>"
+        tags = [tag if cell else "td" for cell in cells]  # an empty cell is not a header
+        filled = zip(tags, sides, cells, strict=True)
+        return "<tr>" + "".join(f"<{t}{side}>{cell}</{t}>" for t, side, cell in filled) + "</tr>"
 
     head = f"<thead>{line('th', header)}</thead>" if header else ""
     body = "".join(line("td", row) for row in rows)

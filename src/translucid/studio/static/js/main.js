@@ -37,6 +37,9 @@ let stood = null; // the address that was drawn last
 /** @type {{ message: string; wanted: string } | null} */
 let trouble = null; // the error on the way to a different address
 
+// A button, since a link would change the address.
+const skip = /** @type {HTMLElement} */ (byId('bar').querySelector('.skip'));
+skip.onclick = () => byId('stage').focus();
 const mark = byId('bar').querySelector('svg'); // shown while the server is still opening its models
 /** @type {(model: Model) => string[]} */
 const sizes = ({ config, parameters }) =>
@@ -86,6 +89,7 @@ const copyLink = () => copy(location.href, 'the link');
 /** @type {(view: string, model: Model, all: Model[]) => void} */
 function bar(view, model, all) {
   byId('bar').replaceChildren(
+    skip,
     h('a.mark', { href: '#/lesson', title: 'To the first page' }, mark, 'translucid'),
     h('h1.unseen', `Translucid studio: ${model.name}`),
     h(

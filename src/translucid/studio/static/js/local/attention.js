@@ -45,10 +45,9 @@ function attend(q, k, v, mask, trace) {
     'scaled',
     map(scores, value => value * scale),
   );
-  const size = mask ? mask.values.length : 1;
   const seen = new Tensor(
     scores.shape,
-    Float32Array.from(scores.values, (_, i) => (mask ? mask.values[i % size] : 1)),
+    scores.values.map((_, i) => (mask ? mask.values[i % mask.values.length] : 1)),
   );
   const masked = trace(
     'masked',

@@ -11,7 +11,7 @@ export function logSoftmax(x) {
   let sum = 0;
   for (const value of x) sum += Math.exp(value - most);
   const log = most + Math.log(sum);
-  return Float32Array.from(x, value => value - log);
+  return Float32Array.from(x).map(value => value - log);
 }
 // The indices of the k largest values, largest first.
 /** @type {(x: Values, k: number) => number[]} */

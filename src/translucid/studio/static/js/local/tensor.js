@@ -58,64 +58,24 @@ export function timesTransposed(x, w, bias) {
   const y = new Tensor([...x.shape.slice(0, -1), m]);
   for (let row = 0; row < x.rows; ) {
     const weights = w.values.subarray(Math.floor(row / n) * m * inner);
-    const pair = (row % n) + 1 < n;
-    (pair ? multiplyRows : multiplyRow)(x.values, row * inner, weights, inner, y.values, row * m, m);
-    row += pair ? 2 : 1;
+    const second = (row % n) + 1 < n ? row + 1 : row;
+    multiplyRows(x.values, [row * inner, second * inner], weights, inner, y.values, [row * m, second * m], m);
+    row = second + 1;
   }
   if (bias) for (let i = 0; i < y.values.length; i++) y.values[i] += bias.values[i % m];
   return y;
 }
-// y[j] = x · row j of w. Eight rows at a time, because an addition waits for the one before it. Rows beyond the last
-// repeat it.
-/** @type {(x: Values, from: number, w: Values, inner: number, y: Values, to: number, m: number) => void} */
-function multiplyRow(x, from, w, inner, y, to, m) {
-  const last = m - 1;
-  for (let j = 0; j < m; j += 8) {
-    const b = Math.min(j + 1, last);
-    const c = Math.min(j + 2, last);
-    const d = Math.min(j + 3, last);
-    const e = Math.min(j + 4, last);
-    const f = Math.min(j + 5, last);
-    const g = Math.min(j + 6, last);
-    const h = Math.min(j + 7, last);
-    let sa = 0;
-    let sb = 0;
-    let sc = 0;
-    let sd = 0;
-    let se = 0;
-    let sf = 0;
-    let sg = 0;
-    let sh = 0;
-    for (let k = 0; k < inner; k++) {
-      const value = x[from + k];
-      sa += value * w[j * inner + k];
-      sb += value * w[b * inner + k];
-      sc += value * w[c * inner + k];
-      sd += value * w[d * inner + k];
-      se += value * w[e * inner + k];
-      sf += value * w[f * inner + k];
-      sg += value * w[g * inner + k];
-      sh += value * w[h * inner + k];
-    }
-    y[to + j] = sa;
-    y[to + b] = sb;
-    y[to + c] = sc;
-    y[to + d] = sd;
-    y[to + e] = se;
-    y[to + f] = sf;
-    y[to + g] = sg;
-    y[to + h] = sh;
-  }
-}
-// The same for two rows of x, which read w once: four rows of w at a time.
-/** @type {(x: Values, from: number, w: Values, inner: number, y: Values, to: number, m: number) => void} */
-function multiplyRows(x, from, w, inner, y, to, m) {
-  const last = m - 1;
-  const second = from + inner;
+// y[j] = x · row j of w, for two rows of x, which read w once: four rows of w at a time, because an addition waits for
+// the one before it. Rows of w beyond the last repeat it; a single row of x is both rows. `| 0` saves the browser an
+// overflow check of each index.
+/** @type {(x: Values, from: number[], w: Values, inner: number, y: Values, to: number[], m: number) => void} */
+function multiplyRows(x, [first, second], w, inner, y, [to, next], m) {
   for (let j = 0; j < m; j += 4) {
-    const b = Math.min(j + 1, last);
-    const c = Math.min(j + 2, last);
-    const d = Math.min(j + 3, last);
+    const [ja, jb, jc, jd] = [j, Math.min(j + 1, m - 1), Math.min(j + 2, m - 1), Math.min(j + 3, m - 1)];
+    const a = (ja * inner) | 0;
+    const b = (jb * inner) | 0;
+    const c = (jc * inner) | 0;
+    const d = (jd * inner) | 0;
     let sa = 0;
     let sb = 0;
     let sc = 0;
@@ -124,13 +84,13 @@ function multiplyRows(x, from, w, inner, y, to, m) {
     let tb = 0;
     let tc = 0;
     let td = 0;
-    for (let k = 0; k < inner; k++) {
-      const one = x[from + k];
-      const two = x[second + k];
-      const wa = w[j * inner + k];
-      const wb = w[b * inner + k];
-      const wc = w[c * inner + k];
-      const wd = w[d * inner + k];
+    for (let k = 0; k < inner; k = (k + 1) | 0) {
+      const one = x[(first + k) | 0];
+      const two = x[(second + k) | 0];
+      const wa = w[(a + k) | 0];
+      const wb = w[(b + k) | 0];
+      const wc = w[(c + k) | 0];
+      const wd = w[(d + k) | 0];
       sa += one * wa;
       sb += one * wb;
       sc += one * wc;
@@ -140,14 +100,14 @@ function multiplyRows(x, from, w, inner, y, to, m) {
       tc += two * wc;
       td += two * wd;
     }
-    y[to + j] = sa;
-    y[to + b] = sb;
-    y[to + c] = sc;
-    y[to + d] = sd;
-    y[to + m + j] = ta;
-    y[to + m + b] = tb;
-    y[to + m + c] = tc;
-    y[to + m + d] = td;
+    y[to + ja] = sa;
+    y[to + jb] = sb;
+    y[to + jc] = sc;
+    y[to + jd] = sd;
+    y[next + ja] = ta;
+    y[next + jb] = tb;
+    y[next + jc] = tc;
+    y[next + jd] = td;
   }
 }
 // x Y for each pair of matrices: (..., n, m) and (..., m, inner) to (..., n, inner).

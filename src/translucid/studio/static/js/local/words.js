@@ -11,8 +11,8 @@ const BEGUN = new RegExp(`${LETTERS}$`, 'u');
 /** @type {(text: string) => string[]} */
 const wordsIn = text => text.match(WORD) ?? [];
 
-// The words of the model's texts, or of its vocabulary if there are no texts, the most frequent first; and the pairs of
-// words that follow each other. An empty word stands for the end of a text.
+// The words of the model's texts, or of its vocabulary if there are no texts, and the pairs of adjacent words, both by
+// descending frequency. The last word of a text forms a pair with an empty string.
 /** @type {(model: LocalModel, texts: string[]) => KnownWords} */
 export function knownWords(model, texts) {
   const lines = texts.map(text => [...wordsIn(text), '']);

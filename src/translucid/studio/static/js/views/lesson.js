@@ -238,7 +238,7 @@ function drawn(weights, tokens, q, k) {
   const left = widest(source, 1.375, { weight: 600 }) + 10 * u;
   const right = widest(target, 1.375, { weight: 600 }) + 10 * u;
   const room = document.documentElement.clientWidth;
-  const inner = room > NARROW * u ? room / 2 - 100 * u : room - 68 * u; // the card has two columns, or one
+  const inner = room > NARROW * u ? room / 2 - 100 * u : room - 70 * u; // the card has two columns, or one
   const wide = Math.max(130 * u, inner - left - right);
   const W = left + wide + right;
   const H = pitch * rows;
@@ -274,7 +274,9 @@ function drawn(weights, tokens, q, k) {
     source.map((text, j) => word(text, left - 8 * u, j, 'end', j === k)),
     target.map((text, i) => word(text, left + wide + 8 * u, i, 'start', i === q)),
   );
-  return withTable(h('div.looks', svg), 'What one head attends to while it writes', () =>
-    grid(target, source, weights, 'writes'),
+  return withTable(
+    h('div.looks', { tabindex: W > Math.ceil(inner) ? 0 : null }, svg),
+    'What one head attends to while it writes',
+    () => grid(target, source, weights, 'writes'),
   );
 }
