@@ -254,7 +254,8 @@ def opened_by(page: Page, link: str) -> tuple[str, str]:
     (text,) = parse_qs(urlsplit(link).fragment.partition("?")[2])["text"]
     shown, tokens = page.inner.evaluate(SHOWN)
     words = tl.load(shown).trace(text).example.words
-    read = [word for word in words.source or words.target or words.features if word != "</s>"]
+    source = [word for word in words.source if word != "</s>"]
+    read = source or words.target or text.split()
     assert [token.strip() for token in tokens[: len(read)]] == [word.strip() for word in read]
     return shown.removeprefix("demo:"), text
 
