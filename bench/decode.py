@@ -28,6 +28,14 @@ import torch
 from decode_table import missed, write_table
 from peers import CONTESTANTS, THREADS, CannotYet, Run, Workload, ours
 
+from translucid.fast import cpu_kernels
+
+# Limit the instruction sets of Translucid, ctranslate2, and torch with its libraries.
+VARIABLES = (
+    cpu_kernels.VARIABLE, "CT2_FORCE_CPU_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Race:
@@ -184,7 +192,11 @@ def machine(where: str) -> dict[str, Any]:
             packages[name] = version(name)
         except PackageNotFoundError:
             packages[name] = "none"
-    return {"device": device, "threads": THREADS, "packages": packages}
+    found = {"device": device, "threads": THREADS, "packages": packages}
+    if where == "cpu":
+        found["kernels"] = cpu_kernels.path().name if cpu_kernels.available() else "torch"
+        found["variables"] = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return found
 
 
 def processor() -> str:

@@ -25,11 +25,12 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
 
 def place(result: dict[str, Any]) -> str:
     """The name of a machine's table on the page. There is one table each for x86 and ARM
-    processors, and for one thread and several."""
+    processors, for every instruction set of the kernels, and for one thread and several."""
     if result["where"] != "cpu":
         return str(result["where"])
     cpu = "cpu" if result["device"] == "aarch64" else "cpu of x86"
-    return f"{cpu} with {result['threads']} threads" if result["threads"] > 1 else cpu
+    threads = f" and {result['threads']} threads" if result["threads"] > 1 else ""
+    return f"{cpu} with {result['kernels']} kernels{threads}"
 
 
 def heading(result: dict[str, Any]) -> str:
@@ -38,6 +39,9 @@ def heading(result: dict[str, Any]) -> str:
     if result["where"] == "cpu":
         one = result["threads"] == 1
         threads = ", 1 thread, processor time" if one else f", {result['threads']} threads"
+        variables = result.get("variables", {})  # older results do not contain them
+        limits = "".join(f", {name}={value}" for name, value in variables.items())
+        threads += f", {result['kernels']} kernels{limits}"
     loads = [race["load"] for race in result["races"]]
     load = f", load {min(loads)} to {max(loads)}" if loads and result["where"] == "cpu" else ""
     return (

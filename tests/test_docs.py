@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.decode_table import place, write_table
 from tests.in_process import run
 from tests.reference_pages import GENERATED, generated
 from tests.serving.running import running, served
@@ -183,3 +184,16 @@ def test_badges_and_citation_agree_with_the_package() -> None:
 def test_generated_pages_agree_with_the_code(page: Path) -> None:
     text = page.read_text("utf-8")
     assert text == generated(page, text), "python -m tests.reference_pages writes the pages anew"
+
+
+def test_decoding_tables_agree_with_the_results(tmp_path: Path) -> None:
+    """The newest results of each machine and instruction set are in a table of their own."""
+    read = (json.loads(f.read_text("utf-8")) for f in (ROOT / "bench/results").glob("*.json"))
+    results = [result for result in read if {"rounds", "races"} <= result.keys()]  # decode.py
+    results.sort(key=lambda result: str(result["when"]))
+    text = (ROOT / "docs/explanation/speed.md").read_text("utf-8")
+    page = tmp_path / "speed.md"
+    page.write_text(text, "utf-8")
+    write_table(page, results)
+    assert len({place(result) for result in results}) >= 5
+    assert page.read_text("utf-8") == text, "python bench/decode.py --table writes the tables anew"

@@ -1,7 +1,9 @@
 """The compiled kernels = their plain twins in torch; a step by them = the plain step. On every path
-that this processor supports."""
+that this processor supports, and on the path for AVX-VNNI with the instruction of AVX-512."""
 
+import ctypes
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -23,12 +25,39 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason=cpu_kernels.reason())
+PATHS = cpu_kernels.paths()
+PARAMS = [pytest.param(path, id=name) for name, path in PATHS.items()]
+AVX_VNNI = pytest.param(None, id="avx-vnni-of-avx512", marks=pytest.mark.slow)  # `avx_vnni` below
 
 
-@pytest.fixture(autouse=True, params=cpu_kernels.paths().values(), ids=lambda path: path.name)
+@pytest.fixture(autouse=True, params=[*PARAMS, AVX_VNNI])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cpu_kernels.Path:
-    monkeypatch.setattr(cpu_kernels, "path", lambda: request.param)
-    return request.param
+    path = request.param or request.getfixturevalue("avx_vnni")
+    monkeypatch.setattr(cpu_kernels, "paths", lambda: PATHS | {path.name: path})
+    monkeypatch.setattr(cpu_kernels, "path", lambda: path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def avx_vnni(tmp_path_factory: pytest.TempPathFactory) -> cpu_kernels.Path:
+    """The path for AVX-VNNI, compiled with the form of its instruction that AVX-512 has."""
+    if "avx512-vnni" not in PATHS:
+        pytest.skip("needs a processor with AVX-512 VNNI")
+    compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    file = tmp_path_factory.mktemp("avx-vnni") / "kernels.so"
+    options = ["-DVNNI_OF_AVX512", "-O3", "-fPIC", "-shared", "-o", file]
+    subprocess.run(
+        [compiler, *options, cpu_kernels.SOURCE, "-lm"],
+        check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    if b"avx-vnni" not in file.read_bytes():
+        pytest.skip("needs a C compiler that knows AVX-VNNI: GCC 11 or Clang 12")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_kernels, "_library", lambda: ctypes.CDLL(str(file)))
+        compiled: dict[str, cpu_kernels.Path] = cpu_kernels.paths.__wrapped__()
+    return compiled["avx-vnni"]
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +297,7 @@ def test_other_layers_are_called_one_by_one(options: dict[str, Any]) -> None:
 
 # The choice of a path
 
-once = pytest.mark.parametrize("path", [*cpu_kernels.paths().values()][:1], indirect=True)
+once = pytest.mark.parametrize("path", PARAMS[:1], indirect=True)
 PATH, REASON = (function.__wrapped__ for function in (cpu_kernels.path, cpu_kernels.reason))
 
 
@@ -411,6 +440,7 @@ def checkout(tmp_path: Path) -> Path:
     return source
 
 
+@once
 def test_installing_without_a_compiler_builds_no_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +451,7 @@ def test_installing_without_a_compiler_builds_no_library(
     assert list(source.parent.iterdir()) == [source]
 
 
+@once
 def test_a_library_of_another_source_is_not_loaded(tmp_path: Path) -> None:
     source = checkout(tmp_path)
     old = cpu_kernels.library_path(source)
@@ -428,6 +459,7 @@ def test_a_library_of_another_source_is_not_loaded(tmp_path: Path) -> None:
     assert cpu_kernels.library_path(source) != old
 
 
+@once
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no C compiler is looked for")
 def test_it_is_compiled_where_it_is_loaded_from(tmp_path: Path) -> None:
