@@ -17,8 +17,8 @@ def _round(
     best, places, normaliser, scores, lengths, finished, done, most, number, newest,
     tokens, parents, token_log_probs, seen, counts, cursor,
     sources, steps, slots, eos, pad, alpha,
-    BEAMS: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, CANDIDATES: tl.constexpr,
-    BEST: tl.constexpr, BLOCK: tl.constexpr,
+    BEAMS: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr, PLACES: tl.constexpr,
+    CANDIDATES: tl.constexpr, BEST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     source = tl.program_id(0)
     nothing = -float("inf")
@@ -28,9 +28,18 @@ def _round(
     row = source * BEAMS + c // WIDTH
     stopped = tl.load(done + source) != 0
     frozen = (tl.load(finished + row, inside, 1) != 0) | stopped
-    log_prob = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - tl.load(
-        normaliser + row, inside, 0.0
-    )
+    if PARTS == 1:
+        whole = tl.load(normaliser + row, inside, 0.0)
+    else:
+        whole = tl.zeros([CANDIDATES], tl.float32)
+        part = tl.arange(0, 64)  # as many parts as `top_and_normaliser` makes
+        for beam in range(BEAMS):
+            at = (source * BEAMS + beam) * PARTS + part
+            logs = tl.load(normaliser + at, part < PARTS, nothing)
+            high = tl.max(logs, axis=0)
+            log_sum = high + tl.log(tl.sum(tl.exp(logs - high), axis=0))
+            whole = tl.where(c // WIDTH == beam, log_sum, whole)
+    log_prob = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - whole
     token = tl.load(places + row * WIDTH + c % WIDTH, inside, 0)
     total = tl.where(
         inside & (frozen == 0), tl.load(scores + row, inside, nothing) + log_prob, nothing
@@ -113,8 +122,8 @@ def select_and_follow(
 ) -> None:
     """Select the best candidates, store them, update `done`, and reorder the visible slots.
 
-    best: for each beam, its best logits and their tokens, both (rows, width), and the normaliser
-    (rows, 1).
+    best: for each beam, the candidates' logits and tokens, both (rows, width), and the parts of the
+    normaliser (rows, parts).
     running: scores, lengths and finished, each (sources, beams); done and most, both (sources,);
     the number of the round, a scalar, which is not incremented.
     written: tokens, parents and log-probabilities, each (steps, sources, beams).
@@ -126,6 +135,6 @@ def select_and_follow(
         *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), most, number,
         newest, *written, timeline.seen.view(torch.uint8), timeline.counts, timeline.cursor,
         sources, steps, timeline.slots, eos, pad, alpha,
-        BEAMS=beams, WIDTH=width, PLACES=triton.next_power_of_2(beams),
+        BEAMS=beams, WIDTH=width, PARTS=best[2].shape[1], PLACES=triton.next_power_of_2(beams),
         CANDIDATES=triton.next_power_of_2(beams * width), BEST=wanted, BLOCK=128, num_warps=1,
     )  # fmt: skip
