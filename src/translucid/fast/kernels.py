@@ -30,6 +30,10 @@ from translucid.parts.norms import LayerNorm, RMSNorm
 FEW = 4  # number of rows up to which a matrix multiplication takes as long as reading the weights
 
 
+BLOCK_BYTES = 16384  # of the keys that a program of `_attend_row` loads at once
+PROGRAMS = 528  # of a linear layer with many outputs
+
+
 @cache
 def overlapped(device: torch.device) -> dict[str, Any]:
     """Launch options of a kernel that starts while the previous one is still running. Needs Hopper
@@ -37,6 +41,10 @@ def overlapped(device: torch.device) -> dict[str, Any]:
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < (9, 0):
         return {"OVERLAPS": False}
     return {"OVERLAPS": True, "launch_pdl": True}
+
+
+def overlapped_if_few(x: Tensor) -> dict[str, Any]:
+    return overlapped(x.device) if x.shape[0] <= FEW else {"OVERLAPS": False}
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
@@ -52,37 +60,13 @@ def visible_source(mask: Tensor, like: Tensor) -> Tensor:
 
 
 @triton.jit
-def _attend_block(
-    question, k, v, may, top, total, mixed, scale, DOT: tl.constexpr, PRECISION: tl.constexpr
-):  # fmt: skip
-    """Add a block of keys and values (BLOCK, D) to a running softmax of the queries (ROWS, D)."""
-    if DOT:
-        scores = tl.dot(question, tl.trans(k), input_precision=PRECISION) * scale
-    else:
-        product = question[:, None, :].to(tl.float32) * k[None, :, :].to(tl.float32)
-        scores = tl.sum(product, axis=2) * scale
-    scores = tl.where(may, scores, -float("inf"))  # (ROWS, BLOCK)
-    higher = tl.maximum(top, tl.max(scores, axis=1))
-    # For a query that has seen no key yet, -inf - -inf would be NaN.
-    safe = tl.where(higher == -float("inf"), 0.0, higher)
-    shrink = tl.exp(top - safe)
-    p = tl.exp(scores - safe[:, None])
-    total = total * shrink + tl.sum(p, axis=1)
-    if DOT:
-        added = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-    else:
-        added = tl.sum(p[:, :, None] * v[None, :, :].to(tl.float32), axis=1)
-    return higher, total, mixed * shrink[:, None] + added
-
-
-@triton.jit
 def _attend(
     q, new_k, new_v, keys, values, seen, index, out,
     q_row, k_row, stride_ks, stride_kh, stride_kn, stride_vs, stride_vh, stride_vn,
     seen_source, seen_beam, index_source, length, scale,
     OWN: tl.constexpr, MASKED: tl.constexpr, BEAMS: tl.constexpr, GROUPS: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    PRECISION: tl.constexpr, AHEAD: tl.constexpr, OVERLAPS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Attention for one source and one key head: the queries of all beams, in all heads that share
     the key head."""
@@ -94,22 +78,6 @@ def _attend(
     here = m < BEAMS * GROUPS
     row = source * BEAMS + beam
     query_head = head * GROUPS + group
-    if OWN:
-        length = tl.load(index + source * index_source)  # all slots before the newest
-    key_base = keys + source * stride_ks + head * stride_kh + d[None, :]
-    value_base = values + source * stride_vs + head * stride_vh + d[None, :]
-    masks = seen + (source * seen_source + beam * seen_beam)[:, None]
-    if AHEAD:  # the first block of keys and values, while the previous kernel is running
-        slots = tl.arange(0, BLOCK)
-        used = slots < length
-        first_k = tl.load(key_base + slots[:, None] * stride_kn, used[:, None], 0.0)
-        first_v = tl.load(value_base + slots[:, None] * stride_vn, used[:, None], 0.0)
-        first_may = here[:, None] & used[None, :]
-        if MASKED:
-            first_may = first_may & (tl.load(masks + slots[None, :], first_may, 0) != 0)
-        if OVERLAPS:
-            gdc_launch_dependents()
-            gdc_wait()
     question = tl.load(
         q + row[:, None] * q_row + query_head[:, None] * D + d[None, :], here[:, None], 0.0
     )
@@ -120,35 +88,111 @@ def _attend(
         v_own = tl.load(new_v + own, here[:, None], 0.0)
         slot = tl.load(index + source * index_source + beam, here, 0)
         first = (here & (group == 0))[:, None]
-        tl.store(key_base + slot[:, None] * stride_kn, k_own, first)
-        tl.store(value_base + slot[:, None] * stride_vn, v_own, first)
+        at = source * stride_ks + head * stride_kh + slot[:, None] * stride_kn + d[None, :]
+        tl.store(keys + at, k_own, first)
+        at = source * stride_vs + head * stride_vh + slot[:, None] * stride_vn + d[None, :]
+        tl.store(values + at, v_own, first)
         top = tl.sum(question.to(tl.float32) * k_own.to(tl.float32), axis=1) * scale
         total = tl.full([ROWS], 1.0, tl.float32)
         mixed = v_own.to(tl.float32)
+        length = tl.load(index + source * index_source)  # all slots before the newest
     else:
         top = tl.full([ROWS], -float("inf"), tl.float32)
         total = tl.zeros([ROWS], tl.float32)
         mixed = tl.zeros([ROWS, D], tl.float32)
-    begin = 0
-    if AHEAD:
-        top, total, mixed = _attend_block(
-            question, first_k, first_v, first_may, top, total, mixed, scale, ROWS >= 16, PRECISION
-        )
-        begin = BLOCK
-    for start in range(begin, length, BLOCK):
+    key_base = keys + source * stride_ks + head * stride_kh
+    value_base = values + source * stride_vs + head * stride_vh
+    for start in range(0, length, BLOCK):
         n = start + tl.arange(0, BLOCK)
         inside = n < length
-        k = tl.load(key_base + n[:, None] * stride_kn, inside[:, None], 0.0)
+        k = tl.load(key_base + n[None, :] * stride_kn + d[:, None], inside[None, :], 0.0)
+        scores = tl.dot(question, k, input_precision=PRECISION) * scale  # (ROWS, BLOCK)
         may = here[:, None] & inside[None, :]
         if MASKED:
-            may = may & (tl.load(masks + n[None, :], may, 0) != 0)
-        v = tl.load(value_base + n[:, None] * stride_vn, inside[:, None], 0.0)
-        top, total, mixed = _attend_block(
-            question, k, v, may, top, total, mixed, scale, ROWS >= 16, PRECISION
-        )
+            looked_up = source * seen_source + beam[:, None] * seen_beam + n[None, :]
+            may = may & (tl.load(seen + looked_up, may, 0) != 0)
+        scores = tl.where(may, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=1))
+        # For a query that has seen no key yet, -inf - -inf would be NaN.
+        safe = tl.where(higher == -float("inf"), 0.0, higher)
+        shrink = tl.exp(top - safe)
+        p = tl.exp(scores - safe[:, None])
+        total = total * shrink + tl.sum(p, axis=1)
+        v = tl.load(value_base + n[:, None] * stride_vn + d[None, :], inside[:, None], 0.0)
+        mixed = mixed * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+        top = higher
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     at = row[:, None] * (HEADS * GROUPS * D) + query_head[:, None] * D + d[None, :]
     tl.store(out + at, mixed.to(out.dtype.element_ty), here[:, None])
+
+
+@triton.jit
+def _attend_row(
+    q, new_k, new_v, keys, values, seen, index, out,
+    q_row, k_row, stride_ks, stride_kh, stride_kn, stride_vs, stride_vh, stride_vn,
+    seen_source, seen_beam, index_source, length, scale,
+    OWN: tl.constexpr, MASKED: tl.constexpr, BEAMS: tl.constexpr, GROUPS: tl.constexpr,
+    D: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
+):  # fmt: skip
+    """Attention for one row and one query head. Each block of keys and values is loaded before the
+    one before it is used, the first while the previous kernel is running."""
+    if OVERLAPS:
+        gdc_launch_dependents()
+    row, query_head = tl.program_id(0), tl.program_id(1)
+    source, beam, head = (row // BEAMS).to(tl.int64), row % BEAMS, query_head // GROUPS
+    n = tl.arange(0, BLOCK)
+    d = tl.arange(0, D)
+    if OWN:
+        length = tl.load(index + source * index_source)  # all slots before the newest
+    key_base = keys + source * stride_ks + head * stride_kh + d[None, :]
+    value_base = values + source * stride_vs + head * stride_vh + d[None, :]
+    mask = seen + source * seen_source + beam * seen_beam
+    k = tl.load(key_base + n[:, None] * stride_kn, (n < length)[:, None], 0.0)
+    v = tl.load(value_base + n[:, None] * stride_vn, (n < length)[:, None], 0.0)
+    may = n < length
+    if MASKED:
+        may = may & (tl.load(mask + n, may, 0) != 0)
+    if OVERLAPS:
+        gdc_wait()
+    question = tl.load(q + row * q_row + query_head * D + d).to(tl.float32) * scale
+    if OWN:
+        # The newest key and value of the row: visible to itself only, and stored in the cache.
+        k_own = tl.load(new_k + row * k_row + head * D + d)
+        v_own = tl.load(new_v + row * k_row + head * D + d)
+        slot = tl.load(index + source * index_source + beam)
+        first = (d >= 0) & (query_head % GROUPS == 0)
+        at = source * stride_ks + head * stride_kh + slot * stride_kn + d
+        tl.store(keys + at, k_own, first)
+        at = source * stride_vs + head * stride_vh + slot * stride_vn + d
+        tl.store(values + at, v_own, first)
+        top = tl.sum(question * k_own.to(tl.float32), axis=0)
+        total = 1.0
+        mixed = v_own.to(tl.float32)
+    else:
+        top = -float("inf")
+        total = 0.0
+        mixed = tl.zeros([D], tl.float32)
+    for _ in range(0, length, BLOCK):
+        n += BLOCK
+        next_k = tl.load(key_base + n[:, None] * stride_kn, (n < length)[:, None], 0.0)
+        next_v = tl.load(value_base + n[:, None] * stride_vn, (n < length)[:, None], 0.0)
+        next_may = n < length
+        if MASKED:
+            next_may = next_may & (tl.load(mask + n, next_may, 0) != 0)
+        scores = tl.sum(k.to(tl.float32) * question[None, :], axis=1)
+        scores = tl.where(may, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=0))
+        # For a query that has seen no key yet, -inf - -inf would be NaN.
+        safe = tl.where(higher == -float("inf"), 0.0, higher)
+        shrink = tl.exp(top - safe)
+        p = tl.exp(scores - safe)
+        total = total * shrink + tl.sum(p, axis=0)
+        mixed = mixed * shrink + tl.sum(p[:, None] * v.to(tl.float32), axis=0)
+        top = higher
+        k, v, may = next_k, next_v, next_may
+    mixed = mixed / tl.where(total == 0.0, 1.0, total)
+    at = (row * tl.num_programs(1) + query_head) * D + d
+    tl.store(out + at, mixed.to(out.dtype.element_ty))
 
 
 def attend_newest(
@@ -176,21 +220,25 @@ def attend_newest(
     new_k, new_v, index = new if new is not None else (q, q, q)
     mask = keys if seen is None else seen.view(torch.uint8)
     seen_beam = 0 if seen is None or seen.shape[1] == 1 else seen.stride(1)
-    few = q.shape[0] <= FEW
-    block, together = 64, beams * groups
-    if few:  # as many slots at once as fit into the registers
-        block = min(triton.next_power_of_2(slots), 32768 // (d * q.element_size()))
-    _attend[(sources, kv_heads)](
+    options: dict[str, Any] = {
+        "OWN": new is not None, "MASKED": seen is not None, "BEAMS": beams, "GROUPS": groups, "D": d,
+    }  # fmt: skip
+    given = (
         q, new_k, new_v, keys, values, mask, index, out,
         q.stride(0), new_k.stride(0), *keys.stride()[:3], *values.stride()[:3],
         0 if seen is None else seen.stride(0), seen_beam,
         index.stride(0) if new is not None and index.dim() == 2 else 0, slots, scale,
-        OWN=new is not None, MASKED=seen is not None, BEAMS=beams, GROUPS=groups,
-        HEADS=kv_heads, D=d,
-        ROWS=together if few and together <= 2 else max(16, triton.next_power_of_2(together)),
-        BLOCK=max(16, block), PRECISION="ieee" if q.dtype is torch.float32 else "tf32", AHEAD=few,
-        num_warps=8 if few else 4, **(overlapped(q.device) if few else {"OVERLAPS": False}),
     )  # fmt: skip
+    if q.shape[0] <= FEW:
+        block = max(16, min(triton.next_power_of_2(slots), BLOCK_BYTES // (d * q.element_size())))
+        _attend_row[(q.shape[0], heads)](
+            *given, **options, BLOCK=block, num_warps=4, **overlapped(q.device)
+        )
+    else:
+        _attend[(sources, kv_heads)](
+            *given, **options, HEADS=kv_heads, ROWS=max(16, triton.next_power_of_2(beams * groups)),
+            BLOCK=64, PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,
+        )  # fmt: skip
     return out
 
 
@@ -198,8 +246,11 @@ def attend_newest(
 def _add_norm(
     x, branch, gain, shift, out, width, eps,
     HAS_BRANCH: tl.constexpr, LAYER: tl.constexpr, SHIFTED: tl.constexpr, KEEP_SUM: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
+    if OVERLAPS:
+        gdc_launch_dependents()
+        gdc_wait()
     row = tl.program_id(0).to(tl.int64)
     n = tl.arange(0, BLOCK)
     inside = n < width
@@ -233,6 +284,7 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
         width, norm.eps, HAS_BRANCH=branch is not None, LAYER=isinstance(norm, LayerNorm),
         SHIFTED=shift is not None, KEEP_SUM=keep_sum,
         BLOCK=triton.next_power_of_2(width), num_warps=4 if width <= 1024 else 8,
+        **overlapped_if_few(x),
     )  # fmt: skip
     return out
 
@@ -240,9 +292,12 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
 @triton.jit
 def _top(
     logits, never, values, places, normaliser, stride, vocab, end, share,
-    K: tl.constexpr, KEPT: tl.constexpr, BLOCK: tl.constexpr,
+    K: tl.constexpr, KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """The best of one share of the vocabulary."""
+    if OVERLAPS:
+        gdc_launch_dependents()
+        gdc_wait()
     row = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     at = row * tl.num_programs(1) + part
@@ -293,7 +348,7 @@ def top_and_normaliser(
     _top[(rows, parts)](
         logits, never.view(torch.uint8), values, places, normaliser, logits.stride(0), vocab, end,
         share, K=width, KEPT=triton.next_power_of_2(width), BLOCK=block,
-        num_warps=4 if rows <= FEW else 8,
+        num_warps=4 if rows <= FEW else 8, **overlapped_if_few(logits),
     )  # fmt: skip
     return values, places, normaliser
 
@@ -350,69 +405,92 @@ def _few_rows(
     x, gain, shift, kept, weight, bias, residual, out, columns, inputs, eps,
     NORM: tl.constexpr, SHIFTED: tl.constexpr, KEEP: tl.constexpr, HAS_BIAS: tl.constexpr,
     ADDS: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr, ROWS: tl.constexpr,
-    PLACES: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
+    COLUMNS: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr, MANY: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """A few columns of a linear layer for a few rows, with what comes before and after it. Each
-    weight is read once, by one program. With a norm, BLOCK is at least `inputs`."""
-    m = tl.arange(0, PLACES)
-    n = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    k = tl.arange(0, BLOCK)
-    inside = n < columns
-    both = inside[:, None] & (k < inputs)[None, :]
-    w = weight + n[:, None].to(tl.int64) * inputs + k[None, :]
-    other = weight + (n + columns)[:, None].to(tl.int64) * inputs + k[None, :]
-    first_w = tl.load(w, both, 0.0)
-    if GATED:
-        first_other = tl.load(other, both, 0.0)
-    if NORM != "":
-        g = tl.load(gain + k, k < inputs, 0.0).to(tl.float32)
-        if SHIFTED:
-            s = tl.load(shift + k, k < inputs, 0.0).to(tl.float32)
-    if HAS_BIAS:
-        b = tl.load(bias + n, inside, 0.0).to(tl.float32)
-        if GATED:
-            b_other = tl.load(bias + columns + n, inside, 0.0).to(tl.float32)
+    """A linear layer for a few rows, with what comes before and after it. Each weight is read once,
+    by one program, and before the values that it multiplies. LONG: the inputs are more than BLOCK,
+    which excludes a norm. MANY: there are more columns than programs read at once."""
     if OVERLAPS:
         gdc_launch_dependents()
-        gdc_wait()
-    at = m[:, None] * inputs + k[None, :]
-    may = (m < ROWS)[:, None] & (k < inputs)[None, :]
-    row = tl.load(x + at, may, 0.0)
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    n = program * COLUMNS + tl.arange(0, COLUMNS)
+    k = tl.arange(0, BLOCK)
+    w = weight + n[:, None].to(tl.int64) * inputs + k[None, :]
+    # With a gate, the rows of `weight` after the first `columns` belong to what it multiplies.
+    w_up = weight + (columns + n)[:, None].to(tl.int64) * inputs + k[None, :]
+    inner = k < inputs
+    both = (n < columns)[:, None] & inner[None, :]
+    block = tl.load(w, both, 0.0)
+    if GATED:
+        block_up = tl.load(w_up, both, 0.0)
     if NORM != "":
-        value = row.to(tl.float32)
-        if NORM == "layer":
-            value = tl.where(may, value - tl.sum(value, axis=1)[:, None] / inputs, 0.0)
-        value = value / tl.sqrt(tl.sum(value * value, axis=1) / inputs + eps)[:, None] * g[None, :]
+        g = tl.load(gain + k, inner, 0.0)
         if SHIFTED:
-            value += s[None, :]
-        row = value.to(x.dtype.element_ty)
-        if KEEP:
-            tl.store(kept + at, row, may & (tl.program_id(0) == 0))
-    given = row[:, None, :].to(tl.float32)
-    total = tl.sum(given * first_w[None, :, :].to(tl.float32), axis=2)
-    if GATED:
-        up = tl.sum(given * first_other[None, :, :].to(tl.float32), axis=2)
-    for start in range(BLOCK, inputs, BLOCK):
-        more = k < inputs - start
-        given = tl.load(x + at + start, (m < ROWS)[:, None] & more[None, :], 0.0)
-        given = given[:, None, :].to(tl.float32)
-        part = tl.load(w + start, inside[:, None] & more[None, :], 0.0)
-        total += tl.sum(given * part[None, :, :].to(tl.float32), axis=2)
-        if GATED:
-            part = tl.load(other + start, inside[:, None] & more[None, :], 0.0)
-            up += tl.sum(given * part[None, :, :].to(tl.float32), axis=2)
+            s = tl.load(shift + k, inner, 0.0)
+    b = tl.zeros([COLUMNS], weight.dtype.element_ty)
+    b_up = b
     if HAS_BIAS:
-        total += b[None, :]
-    total = _activated(total, ACTIVATION)
-    if GATED:
-        if HAS_BIAS:
-            up += b_other[None, :]
-        total *= up
-    at = m[:, None] * columns + n[None, :]
-    may = (m < ROWS)[:, None] & inside[None, :]
-    if ADDS:
-        total += tl.load(residual + at, may, 0.0).to(tl.float32)
-    tl.store(out + at, total.to(out.dtype.element_ty), may)
+        b = tl.load(bias + n, n < columns, 0.0)
+        if GATED:
+            b_up = tl.load(bias + columns + n, n < columns, 0.0)
+    if OVERLAPS:  # nothing before this uses a loaded value, so that no load is waited for
+        gdc_wait()
+    tiles = 1
+    if MANY:
+        tiles = tl.cdiv(columns - program * COLUMNS, programs * COLUMNS)
+    for _ in range(0, tiles):
+        inside = n < columns
+        if MANY:
+            next_n = n + programs * COLUMNS
+            next_w = w + programs * COLUMNS * inputs
+            both = (next_n < columns)[:, None] & inner[None, :]
+            next_block = tl.load(next_w, both, 0.0)
+            next_b = b
+            if HAS_BIAS:
+                next_b = tl.load(bias + next_n, next_n < columns, 0.0)
+            if GATED:
+                next_w_up = w_up + programs * COLUMNS * inputs
+                next_up = tl.load(next_w_up, both, 0.0)
+                next_b_up = b_up
+                if HAS_BIAS:
+                    at_up = bias + columns + next_n
+                    next_b_up = tl.load(at_up, next_n < columns, 0.0)
+        for m in tl.static_range(ROWS):
+            row = tl.load(x + m * inputs + k, inner, 0.0)
+            if NORM != "":
+                value = row.to(tl.float32)
+                if NORM == "layer":
+                    value = tl.where(inner, value - tl.sum(value, axis=0) / inputs, 0.0)
+                value *= 1.0 / tl.sqrt(tl.sum(value * value, axis=0) / inputs + eps)
+                value *= g.to(tl.float32)
+                if SHIFTED:
+                    value += s.to(tl.float32)
+                row = value.to(x.dtype.element_ty)
+                if KEEP:
+                    tl.store(kept + m * inputs + k, row, inner & (program == 0))
+            row = row.to(tl.float32)[None, :]
+            total = tl.sum(block.to(tl.float32) * row, axis=1)
+            if GATED:
+                up = tl.sum(block_up.to(tl.float32) * row, axis=1)
+            if LONG:
+                for first in range(BLOCK, inputs, BLOCK):
+                    more = k < inputs - first
+                    row = tl.load(x + m * inputs + first + k, more, 0.0).to(tl.float32)[None, :]
+                    may = inside[:, None] & more[None, :]
+                    total += tl.sum(tl.load(w + first, may, 0.0).to(tl.float32) * row, axis=1)
+                    if GATED:
+                        up += tl.sum(tl.load(w_up + first, may, 0.0).to(tl.float32) * row, axis=1)
+            total = _activated(total + b.to(tl.float32), ACTIVATION)
+            if GATED:
+                total *= up + b_up.to(tl.float32)
+            if ADDS:
+                total += tl.load(residual + m * columns + n, inside, 0.0).to(tl.float32)
+            tl.store(out + m * columns + n, total.to(out.dtype.element_ty), inside)
+        if MANY:
+            block, b, n, w = next_block, next_b, next_n, next_w
+            if GATED:
+                block_up, b_up, w_up = next_up, next_b_up, next_w_up
 
 
 WIDEST = 8192  # inputs of a linear layer whose kernel also applies a norm
@@ -442,14 +520,19 @@ def linear(
         )
     assert norm is None or isinstance(norm, LayerNorm | RMSNorm)
     x = x.contiguous()
+    if norm is not None and layer.out_features > 8 * PROGRAMS:  # once, not in every program
+        x, norm = add_norm(x, None, norm, keep_sum=False), None
+        if kept is not None:
+            kept.copy_(x)
     columns = layer.out_features // (2 if gated else 1)
     out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(inputs)
-    if norm is None:  # all loads of a program at once, with few threads to synchronise
+    if norm is None:
         block = min(4096, block)
     together, warps = _tile(columns, block)
+    tiles = triton.cdiv(columns, together)
     shift = norm.shift if isinstance(norm, LayerNorm) else None
-    _few_rows[(triton.cdiv(columns, together),)](
+    _few_rows[(min(tiles, PROGRAMS),)](
         x, x if norm is None else norm.gain, x if shift is None else shift,
         x if kept is None else kept, layer.weight, x if layer.bias is None else layer.bias,
         x if residual is None else residual, out, columns, inputs,
@@ -457,15 +540,16 @@ def linear(
         NORM="" if norm is None else "layer" if isinstance(norm, LayerNorm) else "rms",
         SHIFTED=shift is not None, KEEP=kept is not None, HAS_BIAS=layer.bias is not None,
         ADDS=residual is not None, ACTIVATION=activation, GATED=gated, ROWS=rows,
-        PLACES=triton.next_power_of_2(rows), COLUMNS=together, BLOCK=block,
+        COLUMNS=together, BLOCK=block, LONG=inputs > block, MANY=tiles > PROGRAMS,
         num_warps=warps, **overlapped(x.device),
     )  # fmt: skip
     return out
 
 
 def _tile(columns: int, block: int) -> tuple[int, int]:
-    """How many columns a program of `_few_rows` computes, and its number of warps."""
-    together = 8 if columns > 8192 else 2
+    """How many columns a program of `_few_rows` computes at once, and its number of warps. Each
+    program costs time to start, and every multiprocessor should have some."""
+    together = min(8, max(2, triton.next_power_of_2(columns // 400)))
     return together, max(1, min(8, block * together // 2048))
 
 
@@ -502,8 +586,10 @@ def feedforward(
 @triton.jit
 def _embed(
     tokens, table, positions, encodings, out, width, factor, first,
-    ENCODED: tl.constexpr, BLOCK: tl.constexpr,
+    ENCODED: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
+    if OVERLAPS:  # this kernel itself does not overlap: all of the step before has ended
+        gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     n = tl.arange(0, BLOCK)
     x = tl.load(table + tl.load(tokens + row) * width + n, n < width, 0.0).to(tl.float32) * factor
@@ -527,6 +613,7 @@ def embed(
     _embed[(tokens.numel(),)](
         tokens, table, positions, table if encodings is None else encodings, out, table.shape[1],
         factor, first, ENCODED=encodings is not None, BLOCK=triton.next_power_of_2(table.shape[1]),
+        OVERLAPS=overlapped(table.device)["OVERLAPS"],
     )  # fmt: skip
     return out
 
