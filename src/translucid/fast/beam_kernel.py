@@ -131,16 +131,17 @@ def select_and_follow(
     best: for each beam, the candidates' logits and tokens, both (rows, width), and the parts of the
     normaliser (rows, parts).
     running: scores, lengths and finished, each (sources, beams); done, least and most, each
-    (sources,); the number of the round, for each source, which is incremented; early, (rows,), which
-    is updated for the next round.
+    (sources,); the number of the round, for each source, which is incremented; early, (rows,),
+    which is updated for the next round.
     written: tokens, parents and log-probabilities, each (steps, sources, beams).
     """
     scores, lengths, finished, done, least, most, number, early = running
     steps, sources, beams = written[0].shape
     width = best[0].shape[1]
     _round[(sources,)](
-        *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), least, most, number,
-        early.view(torch.uint8), newest, *written, timeline.seen.view(torch.uint8), timeline.counts, timeline.cursor,
+        *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), least, most,
+        number, early.view(torch.uint8), newest, *written, timeline.seen.view(torch.uint8),
+        timeline.counts, timeline.cursor,
         sources, steps, timeline.slots, eos, pad, alpha,
         BEAMS=beams, WIDTH=width, PARTS=best[2].shape[1], PLACES=triton.next_power_of_2(beams),
         CANDIDATES=triton.next_power_of_2(beams * width), BEST=wanted, BLOCK=128, num_warps=1,

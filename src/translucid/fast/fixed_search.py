@@ -173,7 +173,9 @@ class Rounds:
             allowed[:, eos : eos + 1] = likeliest
         if self.never is not None:
             allowed = allowed.index_fill(1, self.never, -torch.inf)
-        best = self.kernels.top_and_normaliser(allowed, min(beams, logits.shape[1]), eos, self.early)
+        best = self.kernels.top_and_normaliser(
+            allowed, min(beams, logits.shape[1]), eos, self.early
+        )
         if allowed is not logits:  # excluded tokens count in the sum, as in the plain search
             best = *best[:2], logits.float().logsumexp(dim=-1, keepdim=True)
         if self.lean is not None:

@@ -26,7 +26,6 @@ from translucid.parts.cache import Timeline
 from translucid.parts.feedforward import FeedForward, GatedFeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 
-
 FEW = 4  # number of rows up to which a matrix multiplication takes as long as reading the weights
 
 
@@ -220,9 +219,8 @@ def attend_newest(
     new_k, new_v, index = new if new is not None else (q, q, q)
     mask = keys if seen is None else seen.view(torch.uint8)
     seen_beam = 0 if seen is None or seen.shape[1] == 1 else seen.stride(1)
-    options: dict[str, Any] = {
-        "OWN": new is not None, "MASKED": seen is not None, "BEAMS": beams, "GROUPS": groups, "D": d,
-    }  # fmt: skip
+    options: dict[str, Any] = {"OWN": new is not None, "MASKED": seen is not None, "D": d}
+    options |= {"BEAMS": beams, "GROUPS": groups}
     given = (
         q, new_k, new_v, keys, values, mask, index, out,
         q.stride(0), new_k.stride(0), *keys.stride()[:3], *values.stride()[:3],
@@ -439,7 +437,7 @@ def _few_rows(
     tiles = 1
     if MANY:
         tiles = tl.cdiv(columns - program * COLUMNS, programs * COLUMNS)
-    for _ in range(0, tiles):
+    for _ in range(tiles):
         inside = n < columns
         if MANY:
             next_n = n + programs * COLUMNS
@@ -563,7 +561,8 @@ def feedforward(
 ) -> Tensor:
     """part(norm(h)) + residual for a feed-forward layer, with its first linear layer and activation
     in one kernel. `kept` receives norm(h)."""
-    few, first = h.shape[0] <= FEW, {"norm": norm, "kept": kept}
+    few = h.shape[0] <= FEW
+    first: dict[str, Any] = {"norm": norm, "kept": kept}
     if isinstance(part, FeedForward | GatedFeedForward) and few:
         gated, name = isinstance(part, GatedFeedForward), NAMES.get(part.activation)
         if name is not None:
@@ -576,7 +575,7 @@ def feedforward(
         return linear(part.output, hidden, residual=residual)
     if (
         isinstance(part, FeedForward) and part.activation is torch.relu
-        and part.expand.bias is not None and norm is residual is None
+        and part.expand.bias is not None and norm is None and residual is None
     ):  # fmt: skip
         hidden = torch._addmm_activation(part.expand.bias, h, part.expand.weight.t())
         return part.output(hidden)
