@@ -155,9 +155,9 @@ class Rounds:
         last = self.inputs.prefix[:, -1]
         self.newest.copy_(last.repeat_interleave(self.settings.beams)[:, None])
         self.done.copy_(self.inputs.most <= 0)
-        self._look_ahead()
+        self._update_early()
 
-    def _look_ahead(self) -> None:
+    def _update_early(self) -> None:
         early = self.number < self.inputs.least
         self.early.copy_(early.repeat_interleave(self.settings.beams))
 
@@ -183,7 +183,7 @@ class Rounds:
         else:
             self._select(*best)
             self.number += 1
-            self._look_ahead()
+            self._update_early()
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
         """Do what `_select` does, by one GPU kernel."""

@@ -67,7 +67,7 @@ def _attend(
     HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Attention for one source and one key head: the queries of all beams, in all heads that share
+    """Attention for one source and one key head: the queries of all beams, in all heads that extent
     the key head."""
     source = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -221,7 +221,7 @@ def attend_newest(
     seen_beam = 0 if seen is None or seen.shape[1] == 1 else seen.stride(1)
     options: dict[str, Any] = {"OWN": new is not None, "MASKED": seen is not None, "D": d}
     options |= {"BEAMS": beams, "GROUPS": groups}
-    given = (
+    arguments = (
         q, new_k, new_v, keys, values, mask, index, out,
         q.stride(0), new_k.stride(0), *keys.stride()[:3], *values.stride()[:3],
         0 if seen is None else seen.stride(0), seen_beam,
@@ -230,11 +230,11 @@ def attend_newest(
     if q.shape[0] <= FEW:
         block = max(16, min(triton.next_power_of_2(slots), BLOCK_BYTES // (d * q.element_size())))
         _attend_row[(q.shape[0], heads)](
-            *given, **options, BLOCK=block, num_warps=4, **overlapped(q.device)
+            *arguments, **options, BLOCK=block, num_warps=4, **overlapped(q.device)
         )
     else:
         _attend[(sources, kv_heads)](
-            *given, **options, HEADS=kv_heads, ROWS=max(16, triton.next_power_of_2(beams * groups)),
+            *arguments, **options, HEADS=kv_heads, ROWS=max(16, triton.next_power_of_2(beams * groups)),
             BLOCK=64, PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,
         )  # fmt: skip
     return out
@@ -289,10 +289,10 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
 
 @triton.jit
 def _top(
-    logits, never, values, places, normaliser, stride, vocab, end, share,
+    logits, never, values, places, normaliser, stride, vocab, end, extent,
     K: tl.constexpr, KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """The best of one share of the vocabulary."""
+    """The best of one part of the vocabulary."""
     if OVERLAPS:
         gdc_launch_dependents()
         gdc_wait()
@@ -305,7 +305,7 @@ def _top(
     where = tl.zeros([KEPT], tl.int32)
     high = -float("inf")
     total = 0.0
-    for start in range(part * share, tl.minimum((part + 1) * share, vocab), BLOCK):
+    for start in range(part * extent, tl.minimum((part + 1) * extent, vocab), BLOCK):
         n = start + tl.arange(0, BLOCK)
         x = tl.load(logits + row * stride + n, n < vocab, -float("inf")).to(tl.float32)
         higher = tl.maximum(high, tl.max(x, axis=0))
@@ -338,14 +338,14 @@ def top_and_normaliser(
     share a row, each with its own candidates and its own part."""
     rows, vocab = logits.shape
     block = 1024 if rows <= FEW else 16384 if rows <= 64 else 4096
-    share = max(block, triton.next_power_of_2(triton.cdiv(vocab, 64))) if rows <= FEW else vocab
-    parts = triton.cdiv(vocab, share)
+    extent = max(block, triton.next_power_of_2(triton.cdiv(vocab, 64))) if rows <= FEW else vocab
+    parts = triton.cdiv(vocab, extent)
     values = torch.empty(rows, parts * width, device=logits.device)
     places = torch.empty(rows, parts * width, dtype=torch.long, device=logits.device)
     normaliser = torch.empty(rows, parts, device=logits.device)
     _top[(rows, parts)](
         logits, never.view(torch.uint8), values, places, normaliser, logits.stride(0), vocab, end,
-        share, K=width, KEPT=triton.next_power_of_2(width), BLOCK=block,
+        extent, K=width, KEPT=triton.next_power_of_2(width), BLOCK=block,
         num_warps=4 if rows <= FEW else 8, **overlapped_if_few(logits),
     )  # fmt: skip
     return values, places, normaliser
