@@ -67,7 +67,7 @@ def _attend(
     HEADS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Attention for one source and one key head: the queries of all beams, in all heads that extent
+    """Attention for one source and one key head: the queries of all beams, in all heads that share
     the key head."""
     source = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -234,8 +234,9 @@ def attend_newest(
         )
     else:
         _attend[(sources, kv_heads)](
-            *arguments, **options, HEADS=kv_heads, ROWS=max(16, triton.next_power_of_2(beams * groups)),
-            BLOCK=64, PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,
+            *arguments, **options, HEADS=kv_heads, BLOCK=64,
+            ROWS=max(16, triton.next_power_of_2(beams * groups)),
+            PRECISION="ieee" if q.dtype is torch.float32 else "tf32", num_warps=4,
         )  # fmt: skip
     return out
 
