@@ -1,9 +1,12 @@
 """A lean step = a step, for every model it fits."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tests.invariants.cases import CONFIGS, begin, close, every, model_of, random_ids, random_text
 
+from translucid.fast import decode_step, plain_kernels
 from translucid.fast.decode_step import DecodeStep
 from translucid.models import ModelConfig
 from translucid.models.transformer import TransformerConfig
@@ -32,8 +35,14 @@ def test_what_fits() -> None:
 
 @pytest.mark.invariant("lean step = step")
 @pytest.mark.usefixtures("no_grad")
-@every(where=fits, beams=(1, BEAMS), ragged=(False, True))
-def test_lean_step(name: str, beams: int, ragged: bool) -> None:
+@every(where=fits, beams=(1, BEAMS), ragged=(False, True), few=(False, True))
+def test_lean_step(
+    name: str, beams: int, ragged: bool, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """few: in the order of a GPU's step for few rows, whose kernels `plain_kernels` also has."""
+    if few:
+        kernels = SimpleNamespace(**vars(plain_kernels) | {"FEW": 2 * beams})
+        monkeypatch.setattr(decode_step, "_kernels", lambda *_: kernels)
     model = model_of(name)
     lean, dice = DecodeStep(model), torch.Generator().manual_seed(4)
     text = random_text(model, rows=2, length=3)

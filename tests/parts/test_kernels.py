@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from translucid.fast import plain_kernels
-from translucid.parts.activations import ACTIVATIONS
-from translucid.parts.feedforward import FeedForward, GatedFeedForward, GatedName
+from translucid.fast.fixed_state import FixedTimeline
+from translucid.parts.activations import ACTIVATIONS, ActivationName
+from translucid.parts.feedforward import FeedForward, GatedFeedForward
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 GPU = torch.cuda.is_available()
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("_no_grad"),
 ]
 DEVICE = "cuda" if GPU else "cpu"
-SOURCES, BEAMS, SLOTS, TAKEN = 3, 3, 40, 17
+KNOWN = ["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared"]
 DTYPES = [torch.float32, torch.bfloat16] if GPU else [torch.float32]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
@@ -48,24 +49,29 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 
 @dtypes
+@pytest.mark.parametrize(("sources", "beams"), [(3, 3), (1, 1), (1, 2), (2, 1), (1, 4)])
 @pytest.mark.parametrize(("heads", "kv_heads", "d_head"), [(4, 4, 16), (4, 2, 32), (2, 1, 64)])
-def test_attention_over_a_cache(dtype: torch.dtype, heads: int, kv_heads: int, d_head: int) -> None:
+@pytest.mark.parametrize("taken", [0, 17, 700])
+def test_attention_over_a_cache(
+    dtype: torch.dtype, sources: int, beams: int, heads: int, kv_heads: int, d_head: int, taken: int
+) -> None:
     from translucid.fast import kernels
 
+    slots = taken + 23
     sizes = [heads * d_head, kv_heads * d_head, kv_heads * d_head]
-    q, k, v = drawn(SOURCES * BEAMS, sum(sizes), dtype=dtype).split(sizes, dim=1)
-    keys = drawn(SOURCES, kv_heads, SLOTS, d_head, dtype=dtype)
-    values = drawn(SOURCES, kv_heads, SLOTS, d_head, dtype=dtype)
-    seen = torch.rand(SOURCES, BEAMS, SLOTS, device=DEVICE) > 0.4
-    index = torch.arange(TAKEN, TAKEN + BEAMS, device=DEVICE)
-    options = {"beams": BEAMS, "scale": 0.25, "new": (k, v, index)}
+    q, k, v = drawn(sources * beams, sum(sizes), dtype=dtype).split(sizes, dim=1)
+    keys = drawn(sources, kv_heads, slots, d_head, dtype=dtype)
+    values = drawn(sources, kv_heads, slots, d_head, dtype=dtype)
+    seen = torch.rand(sources, beams, slots, device=DEVICE) > 0.4
+    index = torch.arange(taken, taken + beams, device=DEVICE)
+    options = {"beams": beams, "scale": 0.25, "new": (k, v, index)}
     mine = keys.clone(), values.clone()
     fast = kernels.attend_newest(q, *mine, seen=seen, **options)
 
     own = seen.clone()
-    own[:, :, TAKEN : TAKEN + BEAMS] = torch.eye(BEAMS, dtype=torch.bool, device=DEVICE)
+    own[:, :, taken : taken + beams] = torch.eye(beams, dtype=torch.bool, device=DEVICE)
     added = torch.zeros_like(own, dtype=dtype).masked_fill(~own, -torch.inf)
-    in_use = added[:, None, :, : TAKEN + BEAMS]
+    in_use = added[:, None, :, : taken + beams]
     plain = plain_kernels.attend_newest(q, keys, values, seen=in_use, **options)
     close(fast, plain)
     assert torch.equal(mine[0], keys), "the newest keys are kept"
@@ -74,15 +80,16 @@ def test_attention_over_a_cache(dtype: torch.dtype, heads: int, kv_heads: int, d
 
 @dtypes
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_over_a_memory(dtype: torch.dtype, masked: bool) -> None:
+@pytest.mark.parametrize("beams", [1, 3])
+def test_attention_over_a_memory(dtype: torch.dtype, masked: bool, beams: int) -> None:
     """The last source has nothing to see."""
     from translucid.fast import kernels
 
-    memory = drawn(SOURCES, 9, 4 * 16, dtype=dtype)
+    memory = drawn(3, 9, 4 * 16, dtype=dtype)
     keys, values = (part.unflatten(-1, (2, 16)).transpose(1, 2) for part in memory.chunk(2, dim=-1))
-    q = drawn(SOURCES * BEAMS, 4 * 16, dtype=dtype)
+    q = drawn(3 * beams, 4 * 16, dtype=dtype)
     mask = torch.arange(9, device=DEVICE) < torch.tensor([[9], [5], [0]], device=DEVICE)
-    options = {"beams": BEAMS, "scale": 0.25}
+    options = {"beams": beams, "scale": 0.25}
     fast = kernels.attend_newest(
         q, keys, values, seen=kernels.visible_source(mask, q) if masked else None, **options
     )
@@ -112,20 +119,22 @@ def test_sum_and_norm(
 
 
 @dtypes
+@pytest.mark.parametrize("rows", [1, 4, 6])
 @pytest.mark.parametrize("width", [1, 3, 4, 8])
-def test_the_best_and_the_normaliser(dtype: torch.dtype, width: int) -> None:
+def test_the_best_and_the_normaliser(dtype: torch.dtype, rows: int, width: int) -> None:
+    """The best are among the candidates, and the parts add up to the normaliser."""
     from translucid.fast import kernels
 
-    logits = drawn(6, 9001).to(dtype)
+    logits = drawn(rows, 9001).to(dtype)
     logits[:, 7] = 9.0
-    never = torch.tensor([True, False] * 3, device=DEVICE)
+    never = torch.arange(rows, device=DEVICE) % 2 == 0
     fast = kernels.top_and_normaliser(logits, width, 7, never)
     plain = plain_kernels.top_and_normaliser(logits, width, 7, never)
-    order = fast[0].argsort(dim=1, descending=True)
-    assert torch.equal(fast[0].gather(1, order), plain[0])
+    assert torch.equal(fast[0].topk(width).values, plain[0])
     found = logits.gather(1, fast[1]).float()
     assert torch.equal(found, fast[0]), "ties may be found in any place"
-    close(fast[2], plain[2])
+    assert all(len(set(row)) == len(row) for row in fast[1].tolist()), "each candidate once"
+    close(fast[2].logsumexp(dim=1, keepdim=True), plain[2])
 
 
 @dtypes
@@ -141,38 +150,107 @@ def test_rotation(dtype: torch.dtype, pairs: int) -> None:
     close(mine, x)
 
 
+ROWS = pytest.mark.parametrize("rows", [1, 3, 4, 5])
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layer": LayerNorm, "without shift": partial(LayerNorm, bias=False), "rms": RMSNorm,
+}  # fmt: skip
+
+
+def norm_of(name: str | None, width: int, dtype: torch.dtype) -> nn.Module | None:
+    if name is None:
+        return None
+    norm = NORMS[name](width).to(DEVICE, dtype)
+    for parameter in norm.parameters():
+        parameter.copy_(drawn(width))
+    return norm
+
+
 @dtypes
-@pytest.mark.parametrize("rows", [1, 3, 4, 5])
-@pytest.mark.parametrize(
-    "activation", ["identity", "relu", "gelu", "gelu_tanh", "quick_gelu", "relu_squared"]
-)
+@ROWS
+@pytest.mark.parametrize("activation", ["identity", *KNOWN])
 @pytest.mark.parametrize("bias", [False, True])
-def test_products(dtype: torch.dtype, rows: int, activation: str, bias: bool) -> None:
+@pytest.mark.parametrize("gated", [False, True])
+def test_linear(dtype: torch.dtype, rows: int, activation: str, bias: bool, gated: bool) -> None:
     from translucid.fast import kernels
 
-    layer = nn.Linear(70, 33, bias=bias).to(DEVICE, dtype)
-    x = drawn(rows, 70, dtype=dtype)
-    close(kernels.linear(layer, x, activation), plain_kernels.linear(layer, x, activation))
+    layer = nn.Linear(70, 34, bias=bias).to(DEVICE, dtype)
+    x, options = drawn(rows, 70, dtype=dtype), {"activation": activation, "gated": gated}
+    close(kernels.linear(layer, x, **options), plain_kernels.linear(layer, x, **options))
+
+
+@dtypes
+@ROWS
+@pytest.mark.parametrize("inputs", [70, 6000])
+@pytest.mark.parametrize("norm", [None, *NORMS])
+@pytest.mark.parametrize("adds", [False, True])
+def test_linear_with_norm_and_residual(
+    dtype: torch.dtype, rows: int, inputs: int, norm: str | None, adds: bool
+) -> None:
+    from translucid.fast import kernels
+
+    layer, before = nn.Linear(inputs, 35).to(DEVICE, dtype), norm_of(norm, inputs, dtype)
+    x, added = drawn(rows, inputs, dtype=dtype), drawn(rows, 35, dtype=dtype)
+    options = {"norm": before, "residual": added if adds else None}
+    mine, its = torch.empty_like(x), torch.empty_like(x)
+    fast = kernels.linear(layer, x, kept=None if norm is None else mine, **options)
+    close(fast, plain_kernels.linear(layer, x, kept=None if norm is None else its, **options))
+    if norm is not None:
+        close(mine, its)
+
+
+def test_linear_of_many_outputs() -> None:
+    from translucid.fast import kernels
+
+    layer, x = nn.Linear(24, 8_201).to(DEVICE), drawn(1, 24)
+    close(kernels.linear(layer, x), plain_kernels.linear(layer, x))
 
 
 @dtypes
 @pytest.mark.parametrize("rows", [2, 9])
-@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_feedforward(dtype: torch.dtype, rows: int, activation: str) -> None:
+@pytest.mark.parametrize("norm", [None, "layer"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
+@pytest.mark.parametrize("gated", [False, True])
+def test_feedforward(
+    dtype: torch.dtype, rows: int, norm: str | None, activation: ActivationName, gated: bool
+) -> None:
     from translucid.fast import kernels
 
-    part = FeedForward(16, 40, activation).to(DEVICE, dtype)
-    assert part.activation is ACTIVATIONS[activation]
+    part: nn.Module = FeedForward(16, 40, activation)
+    if gated:
+        part = GatedFeedForward(16, 40, "swiglu")
+        part.activation = ACTIVATIONS[activation]
+    part = part.to(DEVICE, dtype)
     x = drawn(rows, 16, dtype=dtype)
-    close(kernels.feedforward(part, x), plain_kernels.feedforward(part, x))
+    residual = None if norm is None else drawn(rows, 16, dtype=dtype)
+    options = {"norm": norm_of(norm, 16, dtype), "residual": residual}
+    close(kernels.feedforward(part, x, **options), plain_kernels.feedforward(part, x, **options))
 
 
 @dtypes
-@pytest.mark.parametrize("rows", [2, 9])
-@pytest.mark.parametrize("gate", ["swiglu", "geglu_tanh"])
-def test_gated_feedforward(dtype: torch.dtype, rows: int, gate: GatedName) -> None:
+@pytest.mark.parametrize("encoded", [False, True])
+def test_embedding(dtype: torch.dtype, encoded: bool) -> None:
     from translucid.fast import kernels
 
-    part = GatedFeedForward(16, 40, gate).to(DEVICE, dtype)
-    x = drawn(rows, 16, dtype=dtype)
-    close(kernels.feedforward(part, x), plain_kernels.feedforward(part, x))
+    tokens = torch.tensor([[3], [0], [8]], device=DEVICE)
+    positions = torch.tensor([[5], [1], [0]], device=DEVICE)
+    table, encodings = drawn(9, 24, dtype=dtype), drawn(8, 24, dtype=dtype) if encoded else None
+    given = tokens, table, 1.5, positions, encodings, 2
+    close(kernels.embed(*given), plain_kernels.embed(*given))
+
+
+@pytest.mark.parametrize(("sources", "beams"), [(1, 1), (3, 4), (600, 2)])
+def test_advancing(sources: int, beams: int) -> None:
+    from translucid.fast import kernels
+
+    mine = FixedTimeline(sources, 9, torch.device(DEVICE))
+    mine.counts += torch.arange(sources, device=DEVICE)[:, None]
+    mine.take(3)
+    mine.expand(beams)
+    its = mine.copy()
+    for _ in range(2):
+        found, expected = kernels.advance_one(mine), plain_kernels.advance_one(its)
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one, other)
+        for name in ("seen", "positions", "counts", "cursor"):
+            assert torch.equal(getattr(mine, name), getattr(its, name)), name
+        assert mine.taken == its.taken

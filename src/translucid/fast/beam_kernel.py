@@ -8,18 +8,22 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_wait
 
 from translucid.fast.fixed_state import FixedTimeline
+from translucid.fast.kernels import overlapped_if_few
 
 
 @triton.jit
 def _round(
-    best, places, normaliser, scores, lengths, finished, done, most, number, newest,
+    best, places, normaliser, scores, lengths, finished, done, least, most, number, early, newest,
     tokens, parents, token_log_probs, seen, counts, cursor,
     sources, steps, slots, eos, pad, alpha,
-    BEAMS: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, CANDIDATES: tl.constexpr,
-    BEST: tl.constexpr, BLOCK: tl.constexpr,
+    BEAMS: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr, PLACES: tl.constexpr,
+    CANDIDATES: tl.constexpr, BEST: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
+    if OVERLAPS:
+        gdc_wait()
     source = tl.program_id(0)
     nothing = -float("inf")
     # All continuations of all beams.
@@ -28,9 +32,18 @@ def _round(
     row = source * BEAMS + c // WIDTH
     stopped = tl.load(done + source) != 0
     frozen = (tl.load(finished + row, inside, 1) != 0) | stopped
-    log_prob = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - tl.load(
-        normaliser + row, inside, 0.0
-    )
+    if PARTS == 1:
+        whole = tl.load(normaliser + row, inside, 0.0)
+    else:
+        whole = tl.zeros([CANDIDATES], tl.float32)
+        part = tl.arange(0, 64)  # as many parts as `top_and_normaliser` makes
+        for beam in range(BEAMS):
+            at = (source * BEAMS + beam) * PARTS + part
+            logs = tl.load(normaliser + at, part < PARTS, nothing)
+            high = tl.max(logs, axis=0)
+            log_sum = high + tl.log(tl.sum(tl.exp(logs - high), axis=0))
+            whole = tl.where(c // WIDTH == beam, log_sum, whole)
+    log_prob = tl.load(best + row * WIDTH + c % WIDTH, inside, nothing) - whole
     token = tl.load(places + row * WIDTH + c % WIDTH, inside, 0)
     total = tl.where(
         inside & (frozen == 0), tl.load(scores + row, inside, nothing) + log_prob, nothing
@@ -63,7 +76,7 @@ def _round(
     length = tl.load(lengths + source * BEAMS + parent, here, 1) + live
     count = tl.load(counts + source * BEAMS + parent, here, 0)
     ended = ended | (live & (chosen == eos) & (score > nothing))
-    now = tl.load(number)
+    now = tl.load(number + source)
     at = (tl.minimum(now, steps - 1) * sources + source) * BEAMS + j
     tl.debug_barrier()
     tl.store(tokens + at, chosen, here)
@@ -87,6 +100,8 @@ def _round(
     hope = hope / tl.exp(alpha * tl.log(tl.maximum(limit, 1).to(tl.float32)))
     stopped = stopped | (bar >= hope) | (now + 1 >= limit)
     tl.store(done + source, stopped.to(tl.uint8))
+    tl.store(number + source, now + 1)
+    tl.store(early + own, (j >= 0) & (now + 1 < tl.load(least + source)), here)
 
     # Each beam now sees the slots of its parent.
     if BEAMS > 1:
@@ -101,7 +116,7 @@ def _round(
 
 def select_and_follow(
     best: tuple[Tensor, Tensor, Tensor],
-    running: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor],
+    running: tuple[Tensor, ...],
     written: tuple[Tensor, Tensor, Tensor],
     newest: Tensor,
     timeline: FixedTimeline,
@@ -113,19 +128,22 @@ def select_and_follow(
 ) -> None:
     """Select the best candidates, store them, update `done`, and reorder the visible slots.
 
-    best: for each beam, its best logits and their tokens, both (rows, width), and the normaliser
-    (rows, 1).
-    running: scores, lengths and finished, each (sources, beams); done and most, both (sources,);
-    the number of the round, a scalar, which is not incremented.
+    best: for each beam, the candidates' logits and tokens, both (rows, width), and the parts of the
+    normaliser (rows, parts).
+    running: scores, lengths and finished, each (sources, beams); done, least and most, each
+    (sources,); the number of the round, for each source, which is incremented; early, (rows,),
+    which is updated for the next round.
     written: tokens, parents and log-probabilities, each (steps, sources, beams).
     """
-    scores, lengths, finished, done, most, number = running
+    scores, lengths, finished, done, least, most, number, early = running
     steps, sources, beams = written[0].shape
     width = best[0].shape[1]
     _round[(sources,)](
-        *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), most, number,
-        newest, *written, timeline.seen.view(torch.uint8), timeline.counts, timeline.cursor,
+        *best, scores, lengths, finished.view(torch.uint8), done.view(torch.uint8), least, most,
+        number, early.view(torch.uint8), newest, *written, timeline.seen.view(torch.uint8),
+        timeline.counts, timeline.cursor,
         sources, steps, timeline.slots, eos, pad, alpha,
-        BEAMS=beams, WIDTH=width, PLACES=triton.next_power_of_2(beams),
+        BEAMS=beams, WIDTH=width, PARTS=best[2].shape[1], PLACES=triton.next_power_of_2(beams),
         CANDIDATES=triton.next_power_of_2(beams * width), BEST=wanted, BLOCK=128, num_warps=1,
+        **overlapped_if_few(newest),
     )  # fmt: skip

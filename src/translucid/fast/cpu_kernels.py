@@ -22,14 +22,23 @@ from torch import Tensor, nn
 
 from translucid.core.errors import InputError
 from translucid.fast import plain_kernels
-from translucid.fast.plain_kernels import feedforward, linear, rotate_newest, top_and_normaliser
+from translucid.fast.plain_kernels import (
+    FEW,
+    advance_one,
+    embed,
+    feedforward,
+    linear,
+    rotate_newest,
+    top_and_normaliser,
+)
 from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 __all__ = [
-    "CompiledRows", "Path", "add_norm", "attend_newest", "attention_job", "available",
-    "feedforward", "float_rows", "function", "int8_rows", "linear", "norm_job", "path", "paths",
-    "reason", "rotate_newest", "top_and_normaliser", "visible", "visible_source",
+    "FEW", "CompiledRows", "Path", "add_norm", "advance_one", "attend_newest", "attention_job",
+    "available", "embed", "feedforward", "float_rows", "function", "int8_rows", "linear",
+    "norm_job", "path", "paths", "reason", "rotate_newest", "top_and_normaliser", "visible",
+    "visible_source",
 ]  # fmt: skip
 
 SOURCE = pathlib.Path(__file__).with_suffix(".c")

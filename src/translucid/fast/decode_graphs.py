@@ -91,7 +91,7 @@ class Graphs:
         r, timeline = self.rounds, self.rounds.timeline
         mine = [r.tokens, r.parents, r.token_log_probs, r.scores, r.lengths, r.finished]
         its = [timeline.seen, timeline.positions, timeline.counts, timeline.cursor]
-        return [*mine, r.newest, r.number, r.done, *its]
+        return [*mine, r.newest, r.number, r.early, r.done, *its]
 
 
 class DecodeGraphs(threading.local):

@@ -10,7 +10,6 @@ available, else `fast.plain_kernels`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +31,7 @@ from translucid.parts.embedding import LanguageHead
 from translucid.parts.feedforward import FeedForward
 from translucid.parts.lora import AdaptedLinear
 from translucid.parts.norms import NoNorm, Residual
-from translucid.parts.positions import Sinusoidal
+from translucid.parts.positions import Learned, Sinusoidal
 
 ALIGNED = 64  # columns; on a GPU a product over an odd number of them is several times slower
 D_HEADS = (16, 32, 64, 128)  # head sizes that the GPU kernels support
@@ -47,6 +46,11 @@ class Now:
     source_seen: Tensor | None
     index: Tensor | int  # slots of the newest tokens (beams,); on a CPU, only the first slot
     turn: tuple[Tensor, Tensor] | None  # cosines and sines of rotary positions
+    # For few rows on a GPU, the kernel of a sub-layer's first linear layer also applies the norm
+    # before it, and stores the result in `kept`; that of the last one adds the residual.
+    norm: nn.Module | None = None
+    kept: Tensor | None = None
+    residual: Tensor | None = None
 
 
 Branch = Callable[[Now, Tensor], Tensor]
@@ -111,21 +115,21 @@ class DecodeStep:
         """Add new tokens (rows, 1) to the state and return their logits (rows, 1, vocab)."""
         timeline = state.timeline
         assert timeline is not None
-        positions = timeline.counts.clone()  # (sources, beams)
-        x = F.embedding(tokens.view(-1, state.beams), self.table)
-        if self.factor != 1.0:
-            x = x * self.factor
-        x = self._add_positions(x, positions, timeline).view(tokens.shape[0], -1)
+        add_norm = self.kernels.add_norm
+        positions, index = self.kernels.advance_one(timeline)
+        x = self.kernels.embed(
+            tokens, self.table, self.factor, positions, *self._encodings(timeline, tokens.device)
+        )
         if self.decoder.embedding_norm is not None:
-            x = self.kernels.add_norm(x, None, self.decoder.embedding_norm, keep_sum=False)
-        index = timeline.advance_one()
+            x = add_norm(x, None, self.decoder.embedding_norm, keep_sum=False)
         state.length += 1
         now = self._now(state, index, positions, like=x)
-        add_norm = self.kernels.add_norm
         if self.at_once is not None:
             h = self.at_once(x, state, now.seen, timeline.taken - state.beams)
         elif self.parallel:
             h = self._side_by_side(now, x)
+        elif x.shape[0] <= self.kernels.FEW:
+            return self._few_rows(now, x)[:, None]
         elif self.pre:
             h = add_norm(x, None, self.branches[0][1], keep_sum=True)
             for (branch, _), norm in zip(self.branches, self.following, strict=True):
@@ -145,6 +149,23 @@ class DecodeStep:
             logits += self.head.linear.bias
         return logits[:, None]
 
+    def _few_rows(self, now: Now, x: Tensor) -> Tensor:
+        """The logits for few rows on a GPU, by kernels that each do as much as possible."""
+        add_norm = self.kernels.add_norm
+        norm: nn.Module | None = None  # still to be applied to x
+        for branch, own in self.branches:
+            now.norm, now.kept, now.residual = own if self.pre else norm, None, x
+            if not self.pre and norm is not None:
+                now.kept = now.residual = torch.empty_like(x)
+            x, norm = branch(now, x), own
+        if self.pre or (norm is not None and self.last is not None):
+            if not self.pre:
+                x = add_norm(x, None, norm, keep_sum=False)
+            norm = self.last
+        if self.head.scale != 1:
+            x, norm = add_norm(x, None, norm, keep_sum=False) * self.head.scale, None
+        return self.kernels.linear(self.head.linear, x, norm=norm)
+
     def _side_by_side(self, now: Now, x: Tensor) -> Tensor:
         """Apply layers with a parallel residual to x, which is changed in place; return the output
         after the final norm."""
@@ -157,20 +178,27 @@ class DecodeStep:
             x.add_(alone(now, start))
         return add_norm(x, None, self.decoder.final_norm, keep_sum=True)
 
-    def _add_positions(self, x: Tensor, positions: Tensor, timeline: Timeline) -> Tensor:
-        """Add positions; sinusoids are computed once, for the whole capacity."""
+    def _encodings(self, timeline: Timeline, device: torch.device) -> tuple[Tensor | None, int]:
+        """The table of the position encodings, and the index of the first position. Sinusoids are
+        computed once, for the whole capacity."""
         scheme = self.decoder.positions
+        if isinstance(scheme, Learned):
+            return scheme.table, scheme.first
         if not isinstance(scheme, Sinusoidal):
-            return scheme.add(x, positions)
+            return None, 0
         if self.sinusoids.shape[0] < timeline.capacity:
-            every = torch.arange(timeline.capacity, device=x.device)
-            self.sinusoids = scheme.encode(every).to(x.dtype)
-        return x + F.embedding(positions, self.sinusoids)
+            every = torch.arange(timeline.capacity, device=device)
+            self.sinusoids = scheme.encode(every).to(self.table.dtype)
+        return self.sinusoids, 0
 
     def _turn(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Cosines and sines for rotary positions, in float64: (rows, pairs)."""
+        """Cosines and sines for rotary positions, in float64 or, on a GPU, in float32: (rows,
+        pairs)."""
         angles = self.decoder.positions.angles(positions.reshape(-1, 1))
-        return None if angles is None else (angles.squeeze(1).cos(), angles.squeeze(1).sin())
+        if angles is None:
+            return None
+        turns = angles.squeeze(1).cos(), angles.squeeze(1).sin()
+        return (turns[0].float(), turns[1].float()) if positions.is_cuda else turns
 
     def _now(self, state: DecoderState, index: Tensor, positions: Tensor, like: Tensor) -> Now:
         timeline, encoder_output, kernels = state.timeline, state.encoder_output, self.kernels
@@ -189,7 +217,7 @@ class DecodeStep:
             state,
             seen,
             self.source_seen,
-            index if like.is_cuda or index.dim() == 2 else timeline.taken - state.beams,
+            timeline.taken - state.beams if _on_cpu(kernels) and index.dim() == 1 else index,
             self._turn(positions),
         )
 
@@ -219,7 +247,7 @@ def _kernels(device: torch.device, dtype: torch.dtype, biased: bool) -> ModuleTy
 
 
 def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
-    qkv_of, output_of = _matmul(kernels, part.qkv), _matmul(kernels, part.output)
+    qkv_of, output_of = _first(kernels, part.qkv), _last(kernels, part.output)
     scale = _scale(part)
     turned = part.heads + part.kv_heads
     norms = [
@@ -232,7 +260,7 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
     def run(now: Now, h: Tensor) -> Tensor:
         cache = now.state.layers[number]
         assert isinstance(cache, KVCache)
-        qkv = qkv_of(h)
+        qkv = qkv_of(now, h)
         if norms:
             plain_kernels.normalise_newest(qkv, norms)
         if now.turn is not None:
@@ -242,29 +270,32 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
             q, cache.keys, cache.values, beams=now.state.beams, scale=scale, seen=now.seen,
             new=(k, v, now.index),
         )  # fmt: skip
-        return output_of(mixed)
+        return output_of(now, mixed)
 
     return run
 
 
 def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
-    query_of, output_of = _matmul(kernels, part.query), _matmul(kernels, part.output)
+    query_of, output_of = _first(kernels, part.query), _last(kernels, part.output)
     scale = _scale(part)
 
     def run(now: Now, h: Tensor) -> Tensor:
         assert now.state.encoder_output is not None
         keys, values = now.state.encoder_output.projected[number]
         mixed = kernels.attend_newest(
-            query_of(h), keys, values, beams=now.state.beams, scale=scale, seen=now.source_seen
-        )
-        return output_of(mixed)
+            query_of(now, h), keys, values, beams=now.state.beams, scale=scale,
+            seen=now.source_seen,
+        )  # fmt: skip
+        return output_of(now, mixed)
 
     return run
 
 
 def _alone(kernels: Any, part: nn.Module) -> Branch:
     if not _on_cpu(kernels) or not isinstance(part, FeedForward):
-        return lambda now, h: kernels.feedforward(part, h)
+        return lambda now, h: kernels.feedforward(
+            part, h, norm=now.norm, kept=now.kept, residual=now.residual
+        )
     expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
     if isinstance(expand, cpu_kernels.CompiledRows) and activation is torch.relu:
         both = expand.with_relu()
@@ -272,10 +303,21 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
     return lambda now, h: output(activation(expand(h)))
 
 
-def _matmul(kernels: Any, layer: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The matrix multiplication of a linear layer as a function of rows. On a GPU it is
-    Translucid's kernel, on a CPU a function without the overhead of calling a module."""
-    return of_rows(layer) if _on_cpu(kernels) else partial(kernels.linear, layer)
+def _first(kernels: Any, layer: nn.Module) -> Branch:
+    """The first linear layer of a sub-layer, as a function of rows. On a GPU it is Translucid's
+    kernel, on a CPU a function without the overhead of calling a module."""
+    if _on_cpu(kernels):
+        rows = of_rows(layer)
+        return lambda now, h: rows(h)
+    return lambda now, h: kernels.linear(layer, h, norm=now.norm, kept=now.kept)
+
+
+def _last(kernels: Any, layer: nn.Module) -> Branch:
+    """The last linear layer of a sub-layer; see `_first`."""
+    if _on_cpu(kernels):
+        rows = of_rows(layer)
+        return lambda now, h: rows(h)
+    return lambda now, h: kernels.linear(layer, h, residual=now.residual)
 
 
 def _on_cpu(kernels: Any) -> bool:

@@ -104,7 +104,9 @@ class Rounds:
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
         self.newest = torch.zeros(rows[0] * rows[1], 1, dtype=torch.long, device=device)
-        self.number = torch.zeros((), dtype=torch.long, device=device)  # number of the round
+        # The number of the round, and whether it is too early for an end token.
+        self.number = torch.zeros(shape.sources, dtype=torch.long, device=device)
+        self.early = torch.zeros(rows[0] * rows[1], dtype=torch.bool, device=device)
         self.done = torch.zeros(shape.sources, dtype=torch.bool, device=device)
         never, ends = shape.settings.never, shape.settings.ends
         self.never = torch.tensor(never, device=device) if never else None
@@ -153,13 +155,17 @@ class Rounds:
         last = self.inputs.prefix[:, -1]
         self.newest.copy_(last.repeat_interleave(self.settings.beams)[:, None])
         self.done.copy_(self.inputs.most <= 0)
+        self._update_early()
+
+    def _update_early(self) -> None:
+        early = self.number < self.inputs.least
+        self.early.copy_(early.repeat_interleave(self.settings.beams))
 
     def round(self) -> None:
         """Generate one token per beam, without synchronising the GPU."""
         beams, eos = self.settings.beams, self.settings.eos
         stepper = self.model if self.lean is None else self.lean
         logits = stepper.step(self.newest, self.state)[:, -1]  # (rows, vocab)
-        early = (self.number < self.inputs.least).repeat_interleave(beams)  # no eos yet
         allowed = logits
         if self.ends is not None:
             likeliest = logits.index_select(1, self.ends).amax(dim=1, keepdim=True)
@@ -167,14 +173,17 @@ class Rounds:
             allowed[:, eos : eos + 1] = likeliest
         if self.never is not None:
             allowed = allowed.index_fill(1, self.never, -torch.inf)
-        best = self.kernels.top_and_normaliser(allowed, min(beams, logits.shape[1]), eos, early)
+        best = self.kernels.top_and_normaliser(
+            allowed, min(beams, logits.shape[1]), eos, self.early
+        )
         if allowed is not logits:  # excluded tokens count in the sum, as in the plain search
             best = *best[:2], logits.float().logsumexp(dim=-1, keepdim=True)
         if self.lean is not None:
             self._select_by_kernel(best)
         else:
             self._select(*best)
-        self.number += 1
+            self.number += 1
+            self._update_early()
 
     def _select_by_kernel(self, best: tuple[Tensor, Tensor, Tensor]) -> None:
         """Do what `_select` does, by one GPU kernel."""
@@ -183,15 +192,15 @@ class Rounds:
         settings = self.settings
         select_and_follow(
             best,
-            (self.scores, self.lengths, self.finished, self.done, self.inputs.most, self.number),
+            (
+                self.scores, self.lengths, self.finished, self.done, self.inputs.least,
+                self.inputs.most, self.number, self.early,
+            ),
             (self.tokens, self.parents, self.token_log_probs),
             self.newest,
             self.timeline,
-            eos=settings.eos,
-            pad=settings.pad,
-            wanted=settings.n_best,
-            alpha=settings.alpha,
-        )
+            eos=settings.eos, pad=settings.pad, wanted=settings.n_best, alpha=settings.alpha,
+        )  # fmt: skip
 
     def _select(self, best: Tensor, tokens: Tensor, normaliser: Tensor) -> None:
         """Select the best candidates, store them, update `done`, and reorder the state."""
@@ -201,7 +210,7 @@ class Rounds:
         scores, parents, tokens, token_log_probs = self.plain.choose(
             self.scores, live, token_log_probs, tokens.unflatten(0, (-1, beams)), pad=settings.pad
         )
-        at = self.number.clamp(max=self.shape.steps - 1)[None]
+        at = self.number[:1].clamp(max=self.shape.steps - 1)
         self.tokens.index_copy_(0, at, tokens[None])
         self.parents.index_copy_(0, at, parents[None])
         self.token_log_probs.index_copy_(0, at, token_log_probs[None])

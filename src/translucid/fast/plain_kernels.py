@@ -11,6 +11,8 @@ from translucid.parts.activations import ACTIVATIONS, ActivationName
 from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
+FEW = 0  # number of rows up to which linear layers apply norms and residuals
+
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
     """The slots that each beam sees, as a bias (0 or -inf): (sources, 1, beams, slots); None: all
@@ -79,15 +81,71 @@ def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: boo
     return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
 
 
-def linear(layer: nn.Module, x: Tensor, activation: str = "identity") -> Tensor:
-    """A linear layer followed by an activation: activation(W x + b)."""
-    y = layer(x)
-    return y if activation == "identity" else ACTIVATIONS[cast(ActivationName, activation)](y)
+def linear(
+    layer: nn.Module,
+    x: Tensor,
+    activation: str = "identity",
+    *,
+    norm: nn.Module | None = None,
+    kept: Tensor | None = None,
+    residual: Tensor | None = None,
+    gated: bool = False,
+) -> Tensor:
+    """activation(W norm(x) + b) + residual. `kept` receives norm(x). gated: the first half of the
+    outputs, with the activation, multiplies the second half."""
+    y, factor = layer(_normed(x, norm, kept)), None
+    if gated:
+        y, factor = y.chunk(2, dim=-1)
+    if activation != "identity":
+        y = ACTIVATIONS[cast(ActivationName, activation)](y)
+    if factor is not None:
+        y = y * factor
+    return y if residual is None else y + residual
 
 
-def feedforward(part: nn.Module, h: Tensor) -> Tensor:
-    """Apply a feed-forward layer to h."""
-    return part(h)
+def feedforward(
+    part: nn.Module,
+    h: Tensor,
+    *,
+    norm: nn.Module | None = None,
+    kept: Tensor | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """part(norm(h)) + residual for a feed-forward layer. `kept` receives norm(h)."""
+    y = part(_normed(h, norm, kept))
+    return y if residual is None else y + residual
+
+
+def _normed(x: Tensor, norm: nn.Module | None, kept: Tensor | None) -> Tensor:
+    if norm is None:
+        return x
+    x = add_norm(x, None, norm, keep_sum=False)
+    return x if kept is None else kept.copy_(x)
+
+
+def embed(
+    tokens: Tensor,
+    table: Tensor,
+    factor: float,
+    positions: Tensor,
+    encodings: Tensor | None,
+    first: int = 0,
+) -> Tensor:
+    """table[tokens] * factor + encodings[positions + first], for one token per row: (rows,
+    width)."""
+    x = F.embedding(tokens.flatten(), table)
+    if factor != 1.0:
+        x = x * factor
+    if encodings is None:
+        return x
+    places = positions.flatten()
+    return x + F.embedding(places + first if first else places, encodings)
+
+
+def advance_one(timeline: Timeline) -> tuple[Tensor, Tensor]:
+    """Reserve a slot for one token per row. Returns the positions of these tokens (sources, beams)
+    and their slots."""
+    return timeline.counts.clone(), timeline.advance_one()
 
 
 def normalise_newest(x: Tensor, norms: Sequence[tuple[int, RMSNorm]]) -> None:
