@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -163,3 +164,28 @@ def test_excluded_tokens_and_several_end_tokens(name: str, how: GenerationConfig
         same(
             find(on_gpu, prefixes, moved, how, eos=EOS, pad=PAD, graphs=graphs, **options), expected
         )
+
+
+@pytest.mark.parametrize("task", ["translate", "generate"])
+def test_served_texts_are_the_librarys(task: str) -> None:
+    """Requests in one batch, which has no graphs for beam searches."""
+    from translucid.model import load
+    from translucid.serving import Engine, Failed, Finished, Job, Limits
+
+    model = load(f"demo:{task}", "cuda")
+    prompts = ["The dog", "She has not seen the small bird.", "This old man", "The cat sleeps."]
+    options = {"max_length": 12, "beam_size": 3}
+    ends: dict[str, Any] = {prompt: Future() for prompt in prompts}
+
+    def hear(prompt: str, event: Any) -> None:
+        if isinstance(event, Finished | Failed):
+            ends[prompt].set_result(event)
+
+    engine = Engine(model, Limits())
+    for prompt in prompts:
+        engine.submit(Job(prompt, generation=options), partial(hear, prompt))
+    for prompt, own in zip(prompts, model.decode(prompts, **options), strict=True):
+        served = ends[prompt].result(300).decoded
+        assert served.texts[0].text == own.texts[0].text
+        assert served.texts[0].score == pytest.approx(own.texts[0].score, abs=1e-4)
+    assert engine.close(timeout=300)

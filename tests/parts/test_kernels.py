@@ -231,8 +231,9 @@ def test_feedforward(
 def test_embedding(dtype: torch.dtype, encoded: bool) -> None:
     from translucid.fast import kernels
 
-    tokens = torch.tensor([[3], [0], [8]], device=DEVICE)
-    positions = torch.tensor([[5], [1], [0]], device=DEVICE)
+    texts = torch.tensor([[[7, 3], [7, 0]], [[7, 8], [7, 1]]], device=DEVICE)
+    tokens = texts[..., -1].view(-1, 1)  # with gaps between them, as in a beam search
+    positions = torch.tensor([[5, 1], [0, 2]], device=DEVICE).T.contiguous().T
     table, encodings = drawn(9, 24, dtype=dtype), drawn(8, 24, dtype=dtype) if encoded else None
     given = tokens, table, 1.5, positions, encodings, 2
     close(kernels.embed(*given), plain_kernels.embed(*given))

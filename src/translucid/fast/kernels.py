@@ -610,8 +610,8 @@ def embed(
     """table[tokens] * factor + encodings[positions + first], for one token per row: (rows,
     width)."""
     out = torch.empty(tokens.numel(), table.shape[1], dtype=table.dtype, device=table.device)
-    _embed[(tokens.numel(),)](
-        tokens, table, positions, table if encodings is None else encodings, out, table.shape[1],
+    _embed[(tokens.numel(),)](  # the newest tokens may be the last of each text: with gaps
+        tokens.contiguous(), table, positions.contiguous(), table if encodings is None else encodings, out, table.shape[1],
         factor, first, ENCODED=encodings is not None, BLOCK=triton.next_power_of_2(table.shape[1]),
         OVERLAPS=overlapped(table.device)["OVERLAPS"],
     )  # fmt: skip
