@@ -44,6 +44,7 @@ NOT_KEYS = {
     "model.safetensors", "model.bin", "model.gguf", "model.embed_tokens", "model.shared",
     "model.encoder", "model.js", "data.pkl", "tokenizer.json",
     "tokenizer.model", "tokenizer.bin", "tokenizer.ggml",
+    "data.batching", "data.readers", "data.records",  # modules
 }  # fmt: skip
 # That every command has, or another program.
 OTHER_OPTIONS = {"help", "nproc-per-node", "directory"}

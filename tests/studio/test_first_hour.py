@@ -25,7 +25,8 @@ STRANGE = "The zebra does not like the xylophone."
 LONG = " ".join(["The old dog does not like the small cat ."] * 3)
 # What can be pressed in the bars lies in the window, and nothing lies on it.
 CROWDED = """() => {
-    const all = [...document.querySelectorAll('#bar :is(a, button, select), #sentence .edit')]
+    const pressed = '#bar :is(a, button:not(.skip), select), #sentence .edit';
+    const all = [...document.querySelectorAll(pressed)]
         .filter(el => el.getClientRects().length).map(el => [el, el.getBoundingClientRect()]);
     const outside = all.filter(([, r]) => r.left < -1 || r.right > innerWidth + 1 || r.width < 8);
     const covered = all.filter(([el, r]) => all.some(([other, o]) => el !== other

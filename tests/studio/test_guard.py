@@ -226,7 +226,7 @@ def test_security_headers_are_sent_once(studio: Served, path: str) -> None:
     assert "unsafe" not in policy
     assert "*" not in policy
     inside = re.findall(r"<(script|style)>(.*?)</", answer.body.decode(), re.S)
-    assert len(inside) == 5 * (answer.header("content-type")[0].startswith("text/html"))
+    assert len(inside) == 6 * (answer.header("content-type")[0].startswith("text/html"))
     for kind, text in inside:  # only the page's own texts are allowed in it
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert re.search(f"{kind}-src 'self'[^;]* 'sha256-{re.escape(digest)}'", policy)

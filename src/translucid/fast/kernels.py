@@ -611,8 +611,9 @@ def embed(
     width)."""
     out = torch.empty(tokens.numel(), table.shape[1], dtype=table.dtype, device=table.device)
     _embed[(tokens.numel(),)](  # the newest tokens may be the last of each text: with gaps
-        tokens.contiguous(), table, positions.contiguous(), table if encodings is None else encodings, out, table.shape[1],
-        factor, first, ENCODED=encodings is not None, BLOCK=triton.next_power_of_2(table.shape[1]),
+        tokens.contiguous(), table, positions.contiguous(),
+        table if encodings is None else encodings, out, table.shape[1], factor, first,
+        ENCODED=encodings is not None, BLOCK=triton.next_power_of_2(table.shape[1]),
         OVERLAPS=overlapped(table.device)["OVERLAPS"],
     )  # fmt: skip
     return out
