@@ -280,7 +280,8 @@ def test_refused_requests_get_their_own_tag_and_shape(
 def test_connections_wait_for_their_turn_and_more_are_refused(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests that nobody has read yet have places, but a client that sends nothing has none."""
+    """A request has a place in the queue before it is read. A connection without a request does
+    not take a place."""
     load, body = server.server.load, b'{"text": "A dog sleeps."}'
     monkeypatch.setattr(connections, "AT_ONCE", 0)  # no request is read
     monkeypatch.setattr(load, "most", 3)

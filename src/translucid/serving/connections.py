@@ -235,8 +235,9 @@ class Leaving:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's server, which accepts connections itself: all at once, but in each turn of the
-    event loop it reads only a few new requests, so that the others go on."""
+    """uvicorn's server with its own accept loop. It accepts all connections at once, but in each
+    turn of the event loop it reads only a few new requests, so that accepted ones are not delayed.
+    """
 
     def __init__(self, config: uvicorn.Config, refusals: Refusals) -> None:
         super().__init__(config)
