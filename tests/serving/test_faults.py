@@ -507,6 +507,17 @@ def test_a_request_with_more_texts_than_the_queue_holds_is_answered(server: Runn
     assert got == shipped("translate").translate(texts[:3]) * 60
 
 
+def test_a_request_with_many_texts_does_not_hold_up_others(server: Running) -> None:
+    engine = server.models["generate"].engine
+    many = {"model": "generate", "prompt": ["The"] * 60, "max_tokens": 60, "ignore_eos": True}
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get, "/v1/completions", many)
+        until(lambda: engine.stats()["waiting"] > 30)
+        server.get("/v1/completions", many | {"prompt": "The", "max_tokens": 2})
+        assert engine.stats()["waiting"] > 0
+        assert len(answer.result(120)["choices"]) == 60
+
+
 # ---- clients that leave ----
 
 

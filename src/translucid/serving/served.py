@@ -85,7 +85,7 @@ class Served:
         mailbox = self._mailbox()
         queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         tickets: dict[int, Ticket] = {}
-        over = False
+        client, over = object(), False
 
         def submit(number: int) -> None:
             early: list[Event] = []
@@ -97,7 +97,7 @@ class Served:
                         mailbox.put(queue.put_nowait, (number, one))
                     early.clear()
 
-            tickets[number] = ticket = self.engine.submit(jobs[number], receive)
+            tickets[number] = ticket = self.engine.submit(jobs[number], receive, client)
             if prompt_tokens is not None and isinstance(ticket.work, Request):
                 prompt_tokens[number] = ticket.work.prompt_tokens
             if over:  # the client left while the text was tokenized
