@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 from bench import serve_faults
 from tests.serving.running import EVERYONE, Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
@@ -21,12 +23,15 @@ from tests.studio.serving import model as untrained
 from translucid.core.errors import ConfigError, InputError
 from translucid.model import Model
 from translucid.serving import Limits, access, connections
+from translucid.serving import served as serving_models
 from translucid.serving import server as serving
 from translucid.serving.access import Rules
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.completions import CompletionBody, legacy_logprobs
 from translucid.serving.job import TokenChoice
 from translucid.serving.markup import split
+from translucid.serving.running import TopTokens
+from translucid.serving.served import CANDIDATE_BYTES
 
 MANY = 900_000
 WORK = 20.0  # seconds of the processor; splitting takes less than one
@@ -494,6 +499,48 @@ def test_a_client_that_reads_slowly_gets_its_answer(monkeypatch: pytest.MonkeyPa
             if time.monotonic() < began + 6:  # longer than UNREAD
                 time.sleep(0.1)
     assert len(json.loads(received.partition(b"\r\n\r\n")[2])["choices"]) == 8
+
+
+# ---- memory for log-probabilities ----
+
+
+def test_a_reported_candidate_needs_few_bytes() -> None:
+    tokenizer, log_probs = shipped("generate").output_tokenizer, torch.randn(200).log_softmax(0)
+    TopTokens(tokenizer, log_probs, 100)
+    tracemalloc.start()
+    kept = [TopTokens(tokenizer, log_probs, 100) for _ in range(50)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 50 * 100 * CANDIDATE_BYTES
+    assert [one[0] for one in kept[0]] == log_probs.topk(100).indices.tolist()
+    assert kept[0][:2] == [kept[0][0], kept[0][1]]
+
+
+def test_log_probabilities_that_need_too_much_memory_are_refused(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone with status 400, beside others with status 429 until those have ended."""
+    monkeypatch.setattr(serving_models, "REPORTED", 10_000_000)
+    long = {"model": "generate", "prompt": "The", "max_tokens": 4000, "logprobs": 50,
+            "ignore_eos": True, "stream": True}  # fmt: skip
+    status, content, _ = server.send("/v1/completions", long | {"n": 2})
+    assert (status, content["error"]["param"]) == (400, "logprobs")
+    assert "12.8 MB" in content["error"]["message"]
+    status, content, _ = server.send(
+        "/v1/completions",
+        long | {"prompt": [[5] * 4000] * 2, "max_tokens": 1, "echo": True, "stream": False},
+    )
+    assert (status, content["error"]["param"]) == (400, "logprobs")
+    body = json.dumps(long).encode()
+    with connected(server, f"Content-Length: {len(body)}", body=body) as connection:
+        assert connection.recv(9) == b"HTTP/1.1 "
+        status, content, headers = server.send("/v1/completions", long)
+        assert (status, content["error"]["code"]) == (429, "queue_full")
+        assert int(headers["retry-after"]) >= 1
+        plain = {"model": "generate", "prompt": "The", "max_tokens": 4000, "n": 2}
+        assert len(server.get("/v1/completions", plain)["choices"]) == 2
+    until(lambda: server.models["generate"]._reported.bytes == 0)
+    assert server.get("/v1/completions", long | {"stream": False, "max_tokens": 3})["choices"]
 
 
 # ---- more texts than the queue has places for ----
