@@ -1,5 +1,6 @@
 """Faults of clients: they are refused with a reason, and other requests do not wait for them."""
 
+import argparse
 import asyncio
 import json
 import math
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from bench import serve_faults
+from bench import serve, serve_faults
 from tests.serving.running import EVERYONE, Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
@@ -434,6 +435,26 @@ def test_sigterm_under_load_loses_no_accepted_request() -> None:
     assert counted["accepted"] >= 24
     assert (counted["lost"], counted["wrong"], counted["early_without_answer"]) == (0, 0, 0)
     assert counted["clean_exits"] == 1
+
+
+# ---- the load of bench/serve.py, in a small number ----
+
+
+@pytest.mark.parametrize("name", ["translate", "generate"])
+def test_every_request_of_a_closed_and_an_open_loop_is_answered(name: str) -> None:
+    with running([served(name, shipped(name))]) as server:
+        engine = server.models[name].engine
+        given = argparse.Namespace(seconds=1.0, tokens=5)
+        closed = serve.load(server.port, 3, name == "translate", given)
+        finished = engine.stats()["finished"]
+        assert finished >= 3
+        opened = serve.open_loop(server.port, 20.0, name == "translate", given)
+        assert engine.stats()["finished"] - finished == opened["sent"] > 5
+        for row in (closed, opened):
+            assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
+            assert row["tokens_per_s"] > 0
+            if name == "generate":
+                assert 0 < row["first_p50_ms"] < row["p50_ms"]
 
 
 # ---- clients that send or read slowly ----
