@@ -307,6 +307,33 @@ def test_connections_wait_for_their_turn_and_more_are_refused(
     until(lambda: (load.entering, load.requests) == (0, 0))
 
 
+def _send(client: socket.socket, size: int) -> None:
+    for _ in range(size // 1000):
+        client.sendall(b" " * 1000)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_connections_without_an_answer_are_closed_when_the_server_stops(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were refused and still send, and those whose request has not been read."""
+    monkeypatch.setattr(connections, "LEAVE", 1000.0)
+    monkeypatch.setattr(connections, "AT_ONCE", 0)
+    with ExitStack() as stack:
+        with running([served("classify", shipped("classify"))]) as server:
+            load = server.server.load
+            monkeypatch.setattr(load, "most", 0 if refused else 1)
+            asked = connected(server, "Content-Length: 1000000", path="/classify")
+            client = stack.enter_context(asked)
+            if refused:
+                assert answer(client).startswith(b"HTTP/1.1 429 ")
+            else:
+                until(lambda: load.entering == 1)
+        assert server.http is not None  # holds the connections, which would close by themselves
+        with pytest.raises(ConnectionError):
+            _send(client, 100_000)
+
+
 def test_a_refused_client_may_send_its_whole_body(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
