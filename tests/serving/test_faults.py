@@ -209,6 +209,15 @@ def test_a_whole_number_may_have_a_decimal_point(server: Running) -> None:
     assert server.send("/v1/completions", asked | {"max_tokens": 3.5})[0] == 400
 
 
+def test_a_penalty_by_which_numbers_would_overflow_is_refused(server: Running) -> None:
+    for path, model in (("/translate", "translate"), ("/v1/completions", "generate")):
+        text = {"text": "The dog sleeps."} if model == "translate" else {"prompt": "The"}
+        for penalty, status in ((2e-311, 400), (0.01, 200), (100, 200)):
+            body = text | {"model": model, "repetition_penalty": penalty}
+            got, content, _ = server.send(path, body)
+            assert got == status, content
+
+
 # ---- models whose numbers overflow ----
 
 
