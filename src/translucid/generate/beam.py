@@ -157,11 +157,11 @@ def largest_by_parts(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The same, faster on a CPU, where maxima are found many times faster than with topk. The
     dimension is split into parts: the largest values are in those with the largest maxima."""
     size = values.shape[-1]
-    each = math.isqrt(size)
-    whole = size // each * each
-    maxima = values[..., :whole].unflatten(-1, (-1, each)).amax(dim=-1)
+    width = math.isqrt(size)
+    whole = size // width * width
+    maxima = values[..., :whole].unflatten(-1, (-1, width)).amax(dim=-1)
     parts = maxima.topk(count).indices
-    index = (parts[..., None] * each + torch.arange(each)).flatten(-2)
+    index = (parts[..., None] * width + torch.arange(width)).flatten(-2)
     rest = torch.arange(whole, size).expand(*index.shape[:-1], -1)
     index = torch.cat([index, rest], dim=-1)
     best, place = values.gather(-1, index).topk(count)

@@ -29,18 +29,18 @@ class Use:
 
     def __init__(self) -> None:
         self.rows = self.cache_tokens = 0
-        self._by_beams: dict[int, tuple[int, int]] = {}  # rows and longest text
+        self._by_beams: dict[int, tuple[int, int]] = {}  # rows and length
 
     def after(self, request: Request) -> tuple[int, int]:
         """Rows and cache tokens with one more request."""
-        rows, longest = self._by_beams.get(request.beams, (0, 0))
-        own = (rows + request.rows) * max(longest, request.length)
-        return self.rows + request.rows, self.cache_tokens - rows * longest + own
+        rows, length = self._by_beams.get(request.beams, (0, 0))
+        own = (rows + request.rows) * max(length, request.length)
+        return self.rows + request.rows, self.cache_tokens - rows * length + own
 
     def add(self, request: Request) -> None:
-        rows, longest = self._by_beams.get(request.beams, (0, 0))
+        rows, length = self._by_beams.get(request.beams, (0, 0))
         self.rows, self.cache_tokens = self.after(request)
-        self._by_beams[request.beams] = rows + request.rows, max(longest, request.length)
+        self._by_beams[request.beams] = rows + request.rows, max(length, request.length)
 
 
 class Room:
@@ -77,7 +77,7 @@ class Admission:
         self.limits = limits
         self._blocked: Ticket | None = None  # the first that does not fit
         self._turn = 0  # in which it will fit
-        self._beside = Room(limits)  # in that turn
+        self._later = Room(limits)  # in that turn, with it
 
     def choose(
         self, waiting: Sequence[Ticket], active: Sequence[Ticket], turn: int
@@ -128,15 +128,15 @@ class Admission:
 
         ended = bisect_left(range(len(ending)), True, key=fits)
         self._blocked, self._turn = ticket, ending[ended - 1].last_turn
-        self._beside = Room(self.limits, [*map(_request, ending[ended:]), request])
+        self._later = Room(self.limits, [*map(_request, ending[ended:]), request])
 
     def _passes(self, request: Request, turn: int) -> bool:
         """Whether a request cannot delay the one that is blocked."""
         if turn + request.steps <= self._turn:
             return True
-        if not self._beside.fits(request):
+        if not self._later.fits(request):
             return False
-        self._beside.add(request)
+        self._later.add(request)
         return True
 
 
