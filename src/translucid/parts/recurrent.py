@@ -7,7 +7,7 @@ trace. Both give the same numbers and gradients.
 Shapes: x (batch, length, inputs); hidden and cell (batch, hidden) within a step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -28,6 +28,7 @@ from translucid.parts.recurrent_cells import (
     STEPS,
     SUMS,
     CellName,
+    Packed,
     Step,
     Weights,
     run_layer,
@@ -70,6 +71,8 @@ class Recurrent(nn.Module):
         )  # fmt: skip
         self.between = make_dropout(dropout, locked=locked)
         self.locked, self.weight_dropout = locked, weight_dropout
+        self.packed: dict[tuple[int, str], Packed] = {}  # for decoding: see `pack`
+        self.always_packed = False
 
     def forward(
         self,
@@ -92,7 +95,9 @@ class Recurrent(nn.Module):
             for way in self.directions
         )
         weights = self._thinned()
-        if looked_at:
+        if self.packed and (self.always_packed or x.shape[1] == 1):
+            output, after = self._unroll(x, mask, state, self.packed, trace)
+        elif looked_at:
             output, after = self._unroll(x, mask, state, weights, trace)
         else:
             output, after = self._fuse(x, mask, state, weights)
@@ -113,6 +118,16 @@ class Recurrent(nn.Module):
         names = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
+
+    def pack(self, kind: Callable[[nn.Linear], nn.Module], *, exact: bool) -> None:
+        """Use packed copies of the weights: for single tokens if they are `exact`, since torch's
+        kernel is faster for whole texts; else always, so that all lengths have the same result."""
+        self.always_packed = not exact
+        for layer in range(self.layers):
+            for way in self.directions:
+                w, u, b, b_hidden = self.weights(layer, way)
+                packed = kind(_linear(w, b)), kind(_linear(u, b_hidden))
+                self.packed[layer, way] = (*packed, None, None)
 
     def kind(self) -> str:
         """The name of this stack's cells in trace points, such as lstm."""
@@ -143,7 +158,12 @@ class Recurrent(nn.Module):
     # ---- step by step, with every gate in the trace ----
 
     def _unroll(
-        self, x: Tensor, mask: Tensor | None, state: RecurrentState, weights: Stack, trace: NoTrace
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState,
+        weights: Mapping[tuple[int, str], Weights | Packed],
+        trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         hiddens: list[Tensor] = []
         cells: list[Tensor] = []
@@ -164,7 +184,13 @@ class Recurrent(nn.Module):
         return x, RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
 
     def _run(
-        self, x: Tensor, mask: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        now: Step,
+        way: str,
+        weights: Weights | Packed,
+        scope: NoTrace,
     ) -> tuple[Tensor, Step]:
         """Run one layer in one direction, step by step."""
         step = STEPS[self.cell]
@@ -343,6 +369,12 @@ class InitialState(Protocol):
     ) -> Terms | None:
         """The hidden or cell state (`point`) from which a layer starts; None means zeros."""
         ...
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return linear
 
 
 def _layer(at: Scope) -> int:
