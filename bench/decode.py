@@ -1,4 +1,4 @@
-"""Compare the speed of text generation in Translucid, transformers and ctranslate2.
+"""Compare the speed of text generation, and of tagging, in Translucid and other libraries.
 
     python bench/decode.py --where cpu --rounds 5 --out cpu.json [--only "int8 batch 32"]
     python bench/decode.py --table docs/explanation/speed.md cpu.json gpu.json
@@ -6,7 +6,9 @@
 All tools run models of the same sizes on the same sources, with the same beams and numbers of
 tokens. In every round, each of them runs once, so that other load on the machine affects all alike;
 the best round of each counts. Each workload has a target: a multiple of another tool's speed, or a
-number of tokens of the best translations per second. Needs the packages of the extra `bench`.
+number of tokens of the best translations per second. If `--out` names the file of an earlier run,
+its other workloads are kept, so a table can be measured in parts. Needs the packages of the extra
+`bench`, and onnx and onnxruntime.
 
 On a busy machine, run it on one processor (`taskset -c 0 python bench/decode.py ...`): then the
 processor time is measured, without that of other processes.
@@ -51,6 +53,43 @@ def races(where: str) -> list[Race]:
 
 
 def cpu_races() -> list[Race]:
+    return translations() + recurrent_races() + tagging_races()
+
+
+def recurrent_races() -> list[Race]:
+    """Language models with two layers of 512, and an encoder-decoder with attention."""
+    kinds = [(kind, "write") for kind in ("lstm", "gru", "rnn")] + [("lstm", "translate")]
+    return [
+        Race(
+            Workload(
+                task=task, cell=cell, precision=precision, device="cpu", batch=batch, beams=1,
+                given=24, tokens=32, vocab=8_000, d_model=512, layers=2, heads=1, d_ff=1,
+            ),
+            {"onnxruntime": 1.0} | ({"torch.nn": 1.0} if precision == "float32" else {}),
+        )
+        for cell, task in kinds
+        for precision in ("float32", "int8")
+        for batch in (1, 32)
+    ]  # fmt: skip
+
+
+def tagging_races() -> list[Race]:
+    """An encoder of the translation model's size reads texts of 24 tokens."""
+    peers = {"transformers": 1.0, "onnxruntime": 1.0, "torch.nn": 1.0}
+    return [
+        Race(
+            Workload(
+                task="tag", precision=precision, device="cpu", batch=batch, beams=1, given=24,
+                tokens=24, vocab=8_000, d_model=512, layers=6, heads=8, d_ff=2048,
+            ),
+            peers if precision == "float32" else {"onnxruntime": 1.0},
+        )
+        for precision in ("float32", "int8")
+        for batch in (1, 32)
+    ]  # fmt: skip
+
+
+def translations() -> list[Race]:
     found = []
     for precision in ("float32", "int8"):
         for batch in (1, 32):
@@ -60,9 +99,9 @@ def cpu_races() -> list[Race]:
                     given=24, tokens=32, vocab=8_000, d_model=512, layers=6, heads=8, d_ff=2048,
                 )  # fmt: skip
                 if precision == "float32":
-                    times = {"transformers": 2.0, "ctranslate2": 1.0 if batch == 1 else 1.05}
+                    times = {"transformers": 2.0, "ctranslate2": 1.0}
                 else:
-                    times = {"ctranslate2": 1.0 if batch == 1 else 0.7}
+                    times = {"ctranslate2": 1.0}
                 found.append(Race(work, times))
     return found
 
@@ -120,8 +159,9 @@ def line_up(work: Workload) -> tuple[dict[str, Run], dict[str, str]]:
     runs, cannot = {}, {}
     for name, make in CONTESTANTS.items():
         try:
-            run = make(work)
-            found = run()
+            with torch.inference_mode():
+                run = make(work)
+                found = run()
         except CannotYet as error:
             cannot[name] = str(error)
             continue
@@ -136,7 +176,8 @@ def clocked(run: Run, work: Workload) -> float:
     now = time.process_time if alone else time.perf_counter
     settle(work)
     began = now()
-    run()
+    with torch.inference_mode():
+        run()
     settle(work)
     return now() - began
 
@@ -166,17 +207,33 @@ def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, 
     later one fails."""
     if where == "cpu":
         torch.set_num_threads(THREADS)
+    names = [race.work.name for race in races(where)]
     chosen = [race for race in races(where) if only in race.work.name]
     result = {"where": where, "when": date.today().isoformat(), "rounds": rounds} | machine(where)
-    result["races"] = []
+    result["races"] = kept(out, result)
     for race in chosen:
-        result["races"].append(measure(race, rounds))
+        measured = measure(race, rounds)
+        result["races"] = [old for old in result["races"] if old["name"] != race.work.name]
+        result["races"].append(measured)
+        result["races"].sort(key=lambda one: names.index(one["name"]))
         write(out, result)
     long = translation(64, 8, tokens=512)
     if where == "gpu" and only in long.name:
         result["memory"] = measure_memory(long)
         write(out, result)
     return result
+
+
+def kept(out: Path | None, result: dict[str, Any]) -> list[Any]:
+    """The workloads of an earlier run with the same versions on the same machine."""
+    if out is None or not out.exists():
+        return []
+    earlier = json.loads(out.read_text("utf-8"))
+    other = [key for key, value in result.items() if earlier[key] != value and key != "when"]
+    if other:
+        sys.exit(f"{out} was measured with another {', '.join(other)}; choose another file")
+    races: list[Any] = earlier["races"]
+    return races
 
 
 def write(out: Path | None, result: dict[str, Any]) -> None:
@@ -187,7 +244,7 @@ def write(out: Path | None, result: dict[str, Any]) -> None:
 def machine(where: str) -> dict[str, Any]:
     device = torch.cuda.get_device_name() if where == "gpu" else processor()
     packages = {}
-    for name in ("torch", "transformers", "ctranslate2"):
+    for name in ("torch", "transformers", "ctranslate2", "onnxruntime"):
         try:
             packages[name] = version(name)
         except PackageNotFoundError:

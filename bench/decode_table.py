@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 START, END = "<!-- on a {where}, by bench/decode.py -->", "<!-- end of what was measured -->"
-NAMES = ("ours", "transformers", "ctranslate2")
+NAMES = ("ours", "transformers", "ctranslate2", "onnxruntime", "torch.nn")
 
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:

@@ -1,11 +1,11 @@
 """A network prepared for decoding: the same in float32, near it in int8, and it says how near."""
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from tests.parts.test_packed import needs_int8
+from tests.parts.test_packed import has_int8, needs_int8
 
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
@@ -166,6 +166,31 @@ def test_the_table_is_looked_up_in_float32() -> None:
     assert torch.equal(
         prepared.decoder.embedding.table.weight, network.decoder.embedding.table.weight
     )
+
+
+HEADS: dict[str, dict[str, Any]] = {
+    "classify": {"outputs": 3}, "tag": {"outputs": 3}, "embed": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("make", [TransformerConfig, RecurrentConfig])
+def test_networks_that_only_read(head: Any, make: Any) -> None:
+    """Every linear layer of an encoder is packed, in both precisions."""
+    torch.manual_seed(3)
+    network = build(make(shape="encoder", head=head, vocab=VOCAB, d_model=32, **HEADS[head])).eval()
+    count = sum(isinstance(part, torch.nn.Linear) for part in network.modules())
+    with torch.no_grad():
+        exact = network(SOURCE, MASK)
+        for kind, layer in (("float32", PackedLinear), ("int8", Int8Linear)):
+            if kind == "int8" and not has_int8():
+                continue
+            prepared = prepare(network, cast("Any", kind))
+            assert sum(isinstance(part, layer) for part in prepared.modules()) == count
+            found, noise = prepared(SOURCE, MASK), 0.05 * float(exact.std())
+            near = 1e-5 if kind == "float32" else noise
+            torch.testing.assert_close(found, exact, rtol=0, atol=near)
+            assert kind == "float32" or not torch.equal(found, exact)
 
 
 CELLS = ("rnn", "rnn_relu", "lstm", "gru")

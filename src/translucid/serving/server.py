@@ -199,8 +199,9 @@ def _studio(models: Models, number: int) -> Any:
 
 
 def _fast(model: Model, precision: Any) -> Model:
-    """The model as its engine uses it: optimized, if it generates text."""
-    return model.optimized(precision) if model.task.name in ("language", "translate") else model
+    """The model as its engine uses it: optimized if it generates text, or for a given precision."""
+    generates = model.task.name in ("language", "translate")
+    return model.optimized(precision) if generates or precision != "auto" else model
 
 
 def _pair(text: str) -> tuple[str, str]:
