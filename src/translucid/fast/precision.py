@@ -83,7 +83,7 @@ def has_bf16(device: torch.device) -> bool:
 def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Linear]) -> None:
     for part in list(network.modules()):
         if isinstance(part, Recurrent):
-            part.pack(kind, exact=kind is PackedLinear)
+            part.pack(lambda linear: kind(linear).of_rows, exact=kind is PackedLinear)
         for name, child in part.named_children():
             if isinstance(child, nn.Linear):
                 setattr(part, name, kind(child).train(child.training))

@@ -29,6 +29,7 @@ from translucid.parts.recurrent_cells import (
     SUMS,
     CellName,
     Packed,
+    Rows,
     Step,
     Weights,
     run_layer,
@@ -89,6 +90,8 @@ class Recurrent(nn.Module):
         if x.shape[1] == 0:  # torch's kernels need at least one token
             nothing = x.new_zeros(x.shape[0], 0, len(self.directions) * self.hidden)
             return trace("output", nothing), state
+        if self.packed and x.shape[1] == 1 and mask is None and trace is NO_TRACE:
+            return self._one(x[:, 0], state)
         looked_at = any(
             self._scope(trace, layer, way).wants(*INSIDE[self.cell])
             for layer in range(self.layers)
@@ -119,14 +122,14 @@ class Recurrent(nn.Module):
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
 
-    def pack(self, kind: Callable[[nn.Linear], nn.Module], *, exact: bool) -> None:
+    def pack(self, pack: Callable[[nn.Linear], Rows], *, exact: bool) -> None:
         """Use packed copies of the weights: for single tokens if they are `exact`, since torch's
         kernel is faster for whole texts; else always, so that all lengths have the same result."""
         self.always_packed = not exact
         for layer in range(self.layers):
             for way in self.directions:
                 w, u, b, b_hidden = self.weights(layer, way)
-                packed = kind(_linear(w, b)), kind(_linear(u, b_hidden))
+                packed = (pack(_linear(w, b)), pack(_linear(u, b_hidden)))
                 self.packed[layer, way] = (*packed, None, None)
 
     def kind(self) -> str:
@@ -207,6 +210,23 @@ class Recurrent(nn.Module):
                 cell = None if cell is None or now[1] is None else torch.where(here, cell, now[1])
             now = (hidden, cell)
         return torch.stack([outputs[t] for t in range(x.shape[1])], dim=1), now
+
+    def _one(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """`_unroll` for one token with packed weights, in less time. x: (batch, inputs)"""
+        hiddens: list[Tensor] = []
+        cells: list[Tensor] = []
+        for layer in range(self.layers):
+            outputs = []
+            for way in self.directions:
+                row = len(hiddens)
+                start = (state.hidden[row], None if state.cell is None else state.cell[row])
+                hidden, cell = STEPS[self.cell](x, start, self.packed[layer, way], NO_TRACE)
+                outputs.append(hidden)
+                hiddens.append(hidden)
+                cells += [] if cell is None else [cell]
+            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+        after = RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
+        return x[:, None], after
 
     # ---- torch's kernel ----
 
