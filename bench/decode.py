@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 from decode_table import missed, write_table
-from peers import CONTESTANTS, THREADS, CannotYet, Run, Workload, ours
+from peers import CONTESTANTS, THREADS, CannotYet, Cell, Run, Task, Workload, ours
 
 from translucid.fast import cpu_kernels
 
@@ -58,7 +58,9 @@ def cpu_races() -> list[Race]:
 
 def recurrent_races() -> list[Race]:
     """Language models with two layers of 512, and an encoder-decoder with attention."""
-    kinds = [(kind, "write") for kind in ("lstm", "gru", "rnn")] + [("lstm", "translate")]
+    kinds: list[tuple[Cell, Task]] = [
+        ("lstm", "write"), ("gru", "write"), ("rnn", "write"), ("lstm", "translate"),
+    ]  # fmt: skip
     return [
         Race(
             Workload(
@@ -209,7 +211,11 @@ def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, 
         torch.set_num_threads(THREADS)
     names = [race.work.name for race in races(where)]
     chosen = [race for race in races(where) if only in race.work.name]
-    result = {"where": where, "when": date.today().isoformat(), "rounds": rounds} | machine(where)
+    result: dict[str, Any] = {
+        "where": where,
+        "when": date.today().isoformat(),
+        "rounds": rounds,
+    } | machine(where)
     result["races"] = kept(out, result)
     for race in chosen:
         measured = measure(race, rounds)
@@ -228,7 +234,7 @@ def kept(out: Path | None, result: dict[str, Any]) -> list[Any]:
     """The workloads of an earlier run with the same versions on the same machine."""
     if out is None or not out.exists():
         return []
-    earlier = json.loads(out.read_text("utf-8"))
+    earlier: dict[str, Any] = json.loads(out.read_text("utf-8"))
     other = [key for key, value in result.items() if earlier[key] != value and key != "when"]
     if other:
         sys.exit(f"{out} was measured with another {', '.join(other)}; choose another file")

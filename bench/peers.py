@@ -26,6 +26,8 @@ from translucid.interop.export.onnx.networks import ENCODER, MODEL, STEP, graphs
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 
 Precision = Literal["float32", "int8", "bf16"]
+Task = Literal["translate", "write", "tag"]
+Cell = Literal["", "rnn", "lstm", "gru"]
 Run = Callable[[], list[list[int]]]  # the tokens of the best hypothesis of each row, or its tags
 
 PAD, EOS, TAGS = 0, 1, 16
@@ -38,7 +40,7 @@ THREADS = len(os.sched_getaffinity(0))
 class Workload:
     """A batch of texts to translate, to continue, or to tag, and the sizes of the model."""
 
-    task: Literal["translate", "write", "tag"]
+    task: Task
     precision: Precision
     device: Literal["cpu", "cuda"]
     batch: int
@@ -50,7 +52,7 @@ class Workload:
     layers: int  # of the encoder, and of the decoder
     heads: int
     d_ff: int
-    cell: Literal["", "rnn", "lstm", "gru"] = ""  # of a recurrent model; none: a Transformer
+    cell: Cell = ""  # of a recurrent model; none: a Transformer
 
     @property
     def name(self) -> str:

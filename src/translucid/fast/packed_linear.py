@@ -6,10 +6,10 @@ once. In int8 a weight is an integer times the scale of its row:
 
     W[n, k] = scale[n] q[n, k],  q from -119 to 119
 
-Two neighbors q[n, 2 k] and q[n, 2 k + 1] of the same sign add up to at most 128, so that AVX2 can
-add their products in 16 bits. Inputs are rounded to 8 bits at every call, sums are exact, and the
-scale is applied last. Packed weights are a copy for decoding: later changes of the original layer
-do not affect them.
+Two neighbors q[n, 2 k] and q[n, 2 k + 1] of the same sign add up to at most 128, so that AVX2
+can multiply and add both in 16 bits. Inputs are rounded to 8 bits at every call, sums are exact,
+and the scale is applied last. Packed weights are a copy for decoding: later changes of the original
+layer do not affect them.
 
 Shapes: x (..., inputs), y (..., outputs).
 """
