@@ -1,6 +1,7 @@
 """A job, checked and turned into token ids, limits and constraints."""
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -150,6 +151,13 @@ class Request:
         """The rows that it occupies in a batch."""
         return self.beams * self.sources
 
+    @cached_property
+    def steps(self) -> int:
+        """The steps that it probably takes at most. Translations are seldom more than twice as long
+        as their sources, although many models allow them hundreds of tokens."""
+        likely = max(self.least, 2 * len(self.source) + 10) if self.source else self.most
+        return min(self.most, likely)
+
     @property
     def length(self) -> int:
         """The tokens that the cache of a row may hold."""
@@ -171,7 +179,7 @@ class Request:
         task = self.generator.task
         return task.source.pad_id if isinstance(task, Translate) else 0
 
-    @property
+    @cached_property
     def source(self) -> list[int]:
         """The tokens of the source; empty for a language model."""
         if self.inputs is None or self.inputs.source is None:
