@@ -141,6 +141,7 @@ def test_the_best_and_the_normaliser(dtype: torch.dtype, rows: int, width: int) 
 
     logits = drawn(rows, 9001 if rows < 700 else 1100).to(dtype)
     logits[:, 7] = 9.0
+    logits[1::2, 7 + 1024 :: 1024] = 8.0  # in the same lane of a block
     never = torch.arange(rows, device=DEVICE) % 2 == 0
     fast = kernels.top_and_normaliser(logits, width, 7, never)
     plain = plain_kernels.top_and_normaliser(logits, width, 7, never)
@@ -246,10 +247,11 @@ def test_linear_in_parts(dtype: torch.dtype, rows: int, inputs: int) -> None:
     close(kernels.linear(layer, x), plain_kernels.linear(layer, x))
 
 
-def test_linear_of_many_outputs() -> None:
+@pytest.mark.parametrize("outputs", [3_100, 8_201])
+def test_linear_of_many_outputs(outputs: int) -> None:
     from translucid.fast import kernels
 
-    layer, x = nn.Linear(24, 8_201).to(DEVICE), drawn(1, 24)
+    layer, x = nn.Linear(24, outputs).to(DEVICE), drawn(1, 24)
     close(kernels.linear(layer, x), plain_kernels.linear(layer, x))
 
 

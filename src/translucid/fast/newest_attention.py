@@ -16,7 +16,7 @@ from translucid.parts.cache import Timeline
 
 # Bytes of the keys that a program of `_attend_row` loads at once, and its number of warps.
 ROW_BLOCK, ROWS_BLOCK = (16384, 4), (4096, 1)
-BEAMS_BLOCK = 32, 1, 3  # keys, warps and stages of `_attend`
+BEAMS_BLOCK = 32, 1, 2  # keys, warps and stages of `_attend`
 
 
 def visible(timeline: Timeline, like: Tensor) -> Tensor | None:
