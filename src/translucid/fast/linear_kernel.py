@@ -3,6 +3,7 @@
 The plain counterparts are in `plain_kernels`. This module needs Triton.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -199,6 +200,7 @@ def _tiles(
 
 WIDEST = 8192  # inputs of a linear layer whose kernel also applies a norm
 SOME = 256  # number of rows up to which `_tiles` is faster than cuBLAS and separate kernels
+MOST_WEIGHTS = 2**22  # of a layer for `_tiles`; larger ones were not measured
 KNOWN: tuple[ActivationName, ...] = (
     "relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared"
 )  # fmt: skip
@@ -258,7 +260,8 @@ def linear(
 def tiled(layer: nn.Module, x: Tensor) -> bool:
     """Whether `_tiles` computes this layer. float32 is left to cuBLAS, which is exact."""
     return (
-        FEW < x.shape[0] <= SOME and x.dtype is not torch.float32 and type(layer) is nn.Linear
+        type(layer) is nn.Linear and layer.weight.numel() <= MOST_WEIGHTS
+        and FEW < x.shape[0] <= SOME and x.dtype is not torch.float32
     )  # fmt: skip
 
 
@@ -268,6 +271,8 @@ def _linear_tiles(
     x, (rows, inputs) = x.contiguous(), x.shape
     columns = layer.out_features // (2 if gated else 1)
     tile = tile_of(rows, columns, inputs, split=split)
+    loaded = (tile.rows + tile.columns * (2 if gated else 1)) * tile.block * x.element_size()
+    room = _shared_memory(x.device) - 8192
     programs = triton.cdiv(columns, tile.columns), triton.cdiv(rows, tile.rows)
     extent = triton.cdiv(triton.cdiv(inputs, tile.parts), tile.block) * tile.block
     parts = triton.cdiv(inputs, extent)
@@ -280,9 +285,20 @@ def _linear_tiles(
         extent, HAS_BIAS=layer.bias is not None, ACTIVATION=activation, GATED=gated,
         EVEN=inputs % tile.block == 0, ROWS=tile.rows, COLUMNS=tile.columns,
         BLOCK=tile.block, LINES=triton.next_power_of_2(triton.cdiv(extent, 64)),
-        num_warps=tile.warps, num_stages=tile.stages, **overlapped(x.device),
+        num_warps=tile.warps, num_stages=max(1, min(tile.stages, room // loaded)),
+        **overlapped(x.device),
     )  # fmt: skip
     return out
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """The bytes that a program can keep close to the tensor cores: 227 kB on an H200, 99 kB on many
+    smaller GPUs."""
+    if device.type != "cuda":
+        return 2**18
+    properties = torch.cuda.get_device_properties(device)
+    return int(getattr(properties, "shared_memory_per_block_optin", 49152))  # without it: ROCm
 
 
 class Tile(NamedTuple):
@@ -293,7 +309,7 @@ class Tile(NamedTuple):
     block: int  # inputs that it loads at once
     parts: int = 1  # into which the inputs are split
     warps: int = 4
-    stages: int = 4
+    stages: int = 4  # blocks in flight; fewer if they need too much memory
 
 
 def tile_of(rows: int, columns: int, inputs: int, *, split: bool) -> Tile:
