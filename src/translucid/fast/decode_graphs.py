@@ -29,6 +29,7 @@ from translucid.models.autoregressive import AutoregressiveModel, GenerationInpu
 from translucid.models.transformer import TransformerDecoder
 
 LOOK = 8  # rounds between two checks whether the search is done
+AHEAD = 2  # rounds that are launched before the result of a check is awaited
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
@@ -62,6 +63,10 @@ class Graphs:
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.done = torch.zeros((), dtype=torch.bool, pin_memory=self.rounds.on_gpu)
+        self.checked = torch.cuda.Event() if self.rounds.on_gpu else None
+
     def begin(self, inputs: SearchInputs) -> None:
         self.rounds.inputs.take(inputs)
         if self.rounds.lean is not None:
@@ -77,6 +82,19 @@ class Graphs:
             part = -(-timeline.slots // (PARTS * 8)) * 8
             timeline.read = min(timeline.slots, -(-needed // part) * part)
         self._replay(f"read {timeline.read}", self.rounds.round)
+
+    def check(self) -> None:
+        """Start to copy to the CPU whether all searches are done. The GPU does not wait for this,
+        and gets further rounds meanwhile."""
+        self.done.copy_(self.rounds.done.all(), non_blocking=True)
+        if self.checked is not None:
+            self.checked.record()
+
+    def is_done(self) -> bool:
+        """The result of the last check."""
+        if self.checked is not None:
+            self.checked.synchronize()
+        return bool(self.done)
 
     def _replay(self, name: str, act: Callable[[], None]) -> None:
         if not self.rounds.on_gpu:
@@ -153,7 +171,9 @@ class DecodeGraphs(threading.local):
             while number < limit:
                 graphs.round(number)
                 number += 1
-                if number % LOOK == 0 and bool(graphs.rounds.done.all()):
+                if number % LOOK == 0:
+                    graphs.check()
+                if number > LOOK and number % LOOK == AHEAD and graphs.is_done():
                     break
             return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
