@@ -37,9 +37,12 @@ KEPT = 16  # shapes whose graphs and caches are kept
 ON_THE_GPU = threading.Lock()
 
 
-def capture(act: Callable[[], None], moving: Sequence[Tensor]) -> torch.cuda.CUDAGraph:
+def capture(
+    act: Callable[[], None], moving: Sequence[Tensor], stream: "torch.cuda.Stream | None" = None
+) -> torch.cuda.CUDAGraph:
     """Capture a graph. A first run on a side stream loads kernels; the tensors that it changed,
-    `moving`, then get their values back."""
+    `moving`, then get their values back. stream: of a graph that runs beside others, so that they
+    do not share workspaces."""
     kept = [part.clone() for part in moving]
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -49,7 +52,7 @@ def capture(act: Callable[[], None], moving: Sequence[Tensor]) -> torch.cuda.CUD
     for part, before in zip(moving, kept, strict=True):
         part.copy_(before)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         act()
     return graph
 

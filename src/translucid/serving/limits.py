@@ -29,12 +29,12 @@ class Room:
         self.sources: dict[int, int] = {}  # by number of beams
         self.max_length: dict[int, int] = {}
         for request in admitted:
-            self._add(request, self.sources, self.max_length)
+            _add(request, self.sources, self.max_length)
 
     def take(self, request: Request) -> bool:
         """Admit a request, if the limits allow it."""
         sources, max_length = dict(self.sources), dict(self.max_length)
-        self._add(request, sources, max_length)
+        _add(request, sources, max_length)
         before = self.sources, self.max_length
         self.sources, self.max_length = sources, max_length
         if self.rows <= self.limits.rows and self.cache_tokens <= self.limits.cache_tokens:
@@ -50,7 +50,9 @@ class Room:
     def cache_tokens(self) -> int:
         return sum(beams * count * self.max_length[beams] for beams, count in self.sources.items())
 
-    def _add(self, request: Request, sources: dict[int, int], max_length: dict[int, int]) -> None:
-        beams = request.beams
-        sources[beams] = sources.get(beams, 0) + request.sources
-        max_length[beams] = max(max_length.get(beams, 0), request.length)
+
+def _add(request: Request, sources: dict[int, int], max_length: dict[int, int]) -> None:
+    beams, count, length = request.room
+    sources[beams] = sources.get(beams, 0) + count
+    if length > max_length.get(beams, 0):
+        max_length[beams] = length

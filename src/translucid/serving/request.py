@@ -1,6 +1,7 @@
 """A job, checked and turned into token ids, limits and constraints."""
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,7 @@ from translucid.generate.constraints import Constraint
 from translucid.generate.decode import limits
 from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
+from translucid.models.autoregressive import GenerationInputs
 from translucid.serving.job import Job
 from translucid.serving.tracing import with_edit
 from translucid.tasks.generator import Generator, check_stop
@@ -39,9 +41,12 @@ class Request:
         self.model = with_edit(network, job.edit) if job.edit else generator.model
         self.config = self._config()
         self.item = self._item()
-        # On the CPU: the values are needed here, and waiting for a GPU takes long.
-        batch = generator.task.collate([self.item])
-        (self.prefix,), self.inputs = prefixes_and_sources(batch)
+        self.inputs: GenerationInputs | None = None
+        if isinstance(generator.task, Language):
+            self.prefix = list(self.item.ids)
+        else:  # on the CPU: the values are needed here, and waiting for a GPU takes long
+            batch = generator.task.collate([self.item])
+            (self.prefix,), self.inputs = prefixes_and_sources(batch)
         self.empty = generator.is_empty(self.item)  # its translation is empty
         self._check_room()
         least, most = limits(
@@ -154,6 +159,11 @@ class Request:
     def length(self) -> int:
         """The tokens that the cache of a row may hold."""
         return len(self.prefix) + self.most
+
+    @cached_property
+    def room(self) -> tuple[int, int, int]:
+        """What it needs in a batch: beams, sources, and the length of their caches."""
+        return self.beams, self.sources, self.length
 
     @property
     def prompt_tokens(self) -> int:

@@ -28,6 +28,7 @@ from translucid.serving.ticket import Questions, Ticket, internal
 from translucid.serving.tracing import RequestedTrace, edited_model, trace_of_text
 
 PATIENCE = 3  # steps for which few requests wait for others before they join many
+FIXED_PATIENCE = 0
 
 COUNTS = (
     "accepted", "refused", "finished", "failed", "cancelled", "deadline", "prompt_tokens",
@@ -117,6 +118,8 @@ class Scheduler:
     def take(self, waiting: deque[Ticket]) -> list[Ticket]:
         """Remove requests from the queue: those that were cancelled, all questions, and as many
         others as the limits allow, in the order in which they came."""
+        if not waiting:
+            return []
         room = Room(self.limits, [one.request for one in self._active])
         taken: list[Ticket] = []
         left: deque[Ticket] = deque()
@@ -203,11 +206,14 @@ class Scheduler:
         return True
 
     def _worth_waiting(self) -> bool:
-        """Whether requests wait for others: joining the batch copies its caches, so few do not join
-        many at once, but after at most `PATIENCE` steps."""
+        """Whether requests wait for others: joining an ordinary batch copies its caches, so few do
+        not join many at once, but after at most `PATIENCE` steps."""
+        patience = PATIENCE
+        if self._fixes and self._admitted[0].request.simple:
+            patience = FIXED_PATIENCE
         waiting = sum(one.request.rows for one in self._admitted)
         running = sum(batch.rows for batch in self._batches.values())
-        if waiting * 8 >= running or self._waited >= PATIENCE:
+        if waiting * 8 >= running or self._waited >= patience:
             self._waited = 0
             return False
         self._waited += 1
