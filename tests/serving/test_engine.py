@@ -35,6 +35,7 @@ from translucid.serving import (
     TooLate,
     fixed_batch,
 )  # fmt: skip
+from translucid.serving.search_batch import SearchBatch
 
 SMALL = Limits(rows=12, prompt_chunk=6)
 SOURCES = (
@@ -277,6 +278,37 @@ def test_rows_at_fixed_addresses_give_the_same_answers(room: int | None) -> None
             assert len(pieces) <= job.n
             for one in pieces:
                 assert own.texts[one.sample].text.endswith(one.text)
+
+
+@pytest.mark.parametrize("name", ["translate", "generate"])
+def test_searches_by_graphs_give_the_same_answers(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engines search as on a GPU, here without graphs. Some jobs need the ordinary batch beside
+    it."""
+    own = model(name)
+    dice = random.Random(name)
+    settings: list[dict[str, Any]] = [
+        {"generation": {"beam_size": 1}}, {"generation": {"beam_size": 3}, "n": 2},
+        {"generation": {"beam_size": 4, "alpha": 0.0}}, {"generation": {"no_repeat_ngram": 1}},
+        {"generation": {}, "sampling": SamplingConfig()},
+        {"generation": {"beam_size": 2}, "forbid": ["."]},
+    ]  # fmt: skip
+    prompts = SOURCES if name == "translate" else PROMPTS
+    jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(50)]
+    expected = [from_the_library(own, job) for job in jobs]
+    monkeypatch.setattr(SearchBatch, "fits", staticmethod(lambda generator: True))
+    with serving(name) as engine:
+        client = Client(engine, jobs, cancels=range(3, 50, 9))
+        finished = client.wait()
+        assert engine._scheduler._search is not None
+        assert not engine._scheduler._search.sources
+    for number, one in enumerate(expected):
+        assert [isinstance(event, Finished) for event in client.events[number]].count(True) == 1
+        if "cancelled" not in finished[number].reasons:
+            same(finished[number].decoded, one)
+            reasons = ["stop" if text.finished else "length" for text in one.texts]
+            assert list(finished[number].reasons) == reasons
 
 
 def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:

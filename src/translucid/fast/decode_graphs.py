@@ -34,7 +34,7 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
 # One search at a time, because a capture takes the workspaces of cuBLAS away from matrix
 # multiplications that run at the same time.
-ON_THE_GPU = threading.Lock()
+ON_THE_GPU = threading.RLock()
 
 
 def capture(
@@ -97,6 +97,32 @@ class Graphs:
         return [*mine, r.newest, r.number, r.early, r.done, *its]
 
 
+@dataclass
+class GraphSearch:
+    """A search that has begun."""
+
+    graphs: Graphs
+    sources: int
+    limit: int  # rounds
+    number: int = 0  # rounds so far
+
+    @torch.no_grad()
+    def advance(self) -> list[bool]:
+        """Run a few rounds; return which sources are done."""
+        with ON_THE_GPU:
+            for _ in range(min(LOOK, self.limit - self.number)):
+                self.graphs.round(self.number)
+                self.number += 1
+            done: list[bool] = self.graphs.rounds.done[: self.sources].tolist()
+            return done if self.number < self.limit else [True] * self.sources
+
+    def sequences(self) -> Sequences:
+        """The texts so far."""
+        with ON_THE_GPU:
+            parts = self.graphs.rounds.sequences(self.number)
+            return Sequences(*(part[: self.sources] for part in parts))
+
+
 class DecodeGraphs(threading.local):
     """Runs searches of a model on a GPU, and keeps the CUDA graphs of recurring shapes.
 
@@ -122,7 +148,7 @@ class DecodeGraphs(threading.local):
         )
 
     @torch.no_grad()
-    def search(
+    def begin(
         self,
         model: Model,
         prefix: Tensor,
@@ -131,9 +157,9 @@ class DecodeGraphs(threading.local):
         most: Tensor,
         settings: SearchSettings,
         plain: PlainRound,
-    ) -> Sequences:
-        """Search with the model that was given to `fits`. prefix: (sources, length), left-padded
-        with -1."""
+    ) -> "GraphSearch":
+        """Begin a search with the model that was given to `look_at` or `fits`, after the end of the
+        one before. prefix: (sources, length), left-padded with -1."""
         assert self.network is not None
         assert self.network.parts[0] is model
         with ON_THE_GPU:
@@ -152,13 +178,7 @@ class DecodeGraphs(threading.local):
             self.graphs.move_to_end(shape)
             graphs = self.graphs[shape]
             graphs.begin(filled_inputs)
-            number = 0
-            while number < limit:
-                graphs.round(number)
-                number += 1
-                if number % LOOK == 0 and bool(graphs.rounds.done.all()):
-                    break
-            return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
+            return GraphSearch(graphs, count, limit)
 
     def look_at(self, model: Model) -> Snapshot:
         """Return a snapshot of the model. If it is not the model of the stored graphs, or has been

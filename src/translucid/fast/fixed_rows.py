@@ -89,7 +89,7 @@ class Prefixes:
     rows: Tensor  # part of the inputs: (texts,)
     tokens: Tensor  # part of the inputs: left-padded with -1, (texts, length)
     past: Past | None = None
-    joined: "torch.cuda.Event | None" = None  # after which the tensors may change
+    free: "torch.cuda.Event | None" = None  # after which the tensors may change
 
 
 class FixedRows:
@@ -153,6 +153,7 @@ class FixedRows:
             size = (shape[0], 1 + shape[1])
             inputs = torch.empty(size, dtype=torch.long, device=self.model.device)
             self.prefixes[shape] = Prefixes(inputs, inputs[:, 0], inputs[:, 1:])
+            self._release(self.prefixes[shape])  # steps may still use the memory of `inputs`
         held = self.prefixes[shape]
         values = [
             [row, *[-1] * (shape[1] - len(prefix)), *prefix]
@@ -175,9 +176,13 @@ class FixedRows:
             held.inputs.copy_(staged(given, self.model.device), non_blocking=True)
             self._replay(("read", shape), read, [], self.aside)
         self._replay(("join", shape), join, [self.newest, self._timeline.counts])
+        self._release(held)
+
+    def _release(self, held: "Prefixes") -> None:
+        """Let the tensors change after all that the GPU was given before."""
         if self.aside is not None:
-            held.joined = torch.cuda.Event()
-            held.joined.record()
+            held.free = torch.cuda.Event()
+            held.free.record()
 
     @contextmanager
     def _beside(self, held: "Prefixes") -> Iterator[None]:
@@ -187,8 +192,8 @@ class FixedRows:
             yield
             return
         with torch.cuda.stream(self.aside):
-            if held.joined is not None:
-                self.aside.wait_event(held.joined)
+            if held.free is not None:
+                self.aside.wait_event(held.free)
             yield
         torch.cuda.current_stream().wait_stream(self.aside)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
-from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.decode_graphs import ON_THE_GPU, DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, SearchSettings
 from translucid.fast.stepper import stepper
 from translucid.generate import constraints
@@ -77,12 +77,8 @@ def find(
     graphs: CUDA graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
-    looks_back = (
-        extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
-        or config.constraints(0) or config.forced_end_ids or config.renormalise
-        or config.early_stopping is not None
-    )  # fmt: skip
-    if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
+    capturable = not extra and watch is None and has_captured_search(config)
+    if graphs is not None and capturable and graphs.fits(model, trace):
         return captured(
             graphs, model, prefixes, inputs, (least, most), config,
             eos=eos, pad=pad, never=tuple(never), ends=tuple(ends),
@@ -109,30 +105,60 @@ def find(
     )  # fmt: skip
 
 
-def captured(
-    graphs: DecodeGraphs,
-    model: Any,
-    prefixes: Sequence[Sequence[int]],
-    inputs: GenerationInputs | None,
-    limits: tuple[Tensor, Tensor],
-    config: GenerationConfig,
-    *,
-    eos: int,
-    pad: int,
-    never: tuple[int, ...] = (),
-    ends: tuple[int, ...] = (),
-) -> list[list[Hypothesis]]:
-    """Search with CUDA graphs. The search must have no constraint that depends on earlier
+def has_captured_search(config: GenerationConfig) -> bool:
+    """Whether CUDA graphs can search with these settings, which then do not depend on earlier
     tokens."""
-    tensors = graphs.search(
-        model,
-        as_rows(prefixes, model.device),
-        inputs or GenerationInputs(len(prefixes)),
-        *limits,
-        SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
-        PlainRound(choose, _settled),
-    )
-    return harvest(Beams(*tensors), config)
+    return not (
+        config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
+        or config.constraints(0) or config.forced_end_ids or config.renormalise
+        or config.early_stopping is not None
+    )  # fmt: skip
+
+
+class CapturedSearch:
+    """A search by CUDA graphs, a few rounds at a time. It must have no constraint that depends on
+    earlier tokens."""
+
+    def __init__(
+        self,
+        graphs: DecodeGraphs,
+        model: Any,
+        prefixes: Sequence[Sequence[int]],
+        inputs: GenerationInputs | None,
+        limits: tuple[Tensor, Tensor],
+        config: GenerationConfig,
+        *,
+        eos: int,
+        pad: int,
+        never: tuple[int, ...] = (),
+        ends: tuple[int, ...] = (),
+    ) -> None:
+        self.config = config
+        self.search = graphs.begin(
+            model,
+            as_rows(prefixes, model.device),
+            inputs or GenerationInputs(len(prefixes)),
+            *limits,
+            SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
+            PlainRound(choose, _settled),
+        )
+
+    def advance(self) -> list[bool]:
+        """Run a few rounds; return which sources are done."""
+        return self.search.advance()
+
+    def found(self) -> list[list[Hypothesis]]:
+        """The best texts of each source so far, best first."""
+        return harvest(Beams(*self.search.sequences()), self.config)
+
+
+def captured(*inputs: Any, **ids: Any) -> list[list[Hypothesis]]:
+    """Do a whole `CapturedSearch`, with the same arguments."""
+    with ON_THE_GPU:
+        search = CapturedSearch(*inputs, **ids)
+        while not all(search.advance()):
+            pass
+        return search.found()
 
 
 def _settled(

@@ -12,7 +12,7 @@ from translucid.core.trace import Trace
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
-from translucid.generate.decode import limits
+from translucid.generate.decode import has_captured_search, limits
 from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
 from translucid.models.autoregressive import GenerationInputs
@@ -148,6 +148,16 @@ class Request:
             job.edit or job.top_logprobs or job.logit_bias or self.penalised
             or self.named_constraints or config.constraints(len(self.prefix))
             or config.forced_end_ids
+        )  # fmt: skip
+
+    @property
+    def searchable(self) -> bool:
+        """Whether it is a search without constraints that look at earlier tokens or change single
+        scores, and whose rounds need not be seen."""
+        job, config = self.job, self.config
+        return job.sampling is None and has_captured_search(config) and not (
+            job.edit or job.tree or job.logit_bias or self.penalised or job.ignore_eos
+            or self.named_constraints
         )  # fmt: skip
 
     @property
