@@ -157,16 +157,19 @@ class DecodeGraphs(threading.local):
         most: Tensor,
         settings: SearchSettings,
         plain: PlainRound,
+        *,
+        room: tuple[int, int] = (1, 1),
     ) -> "GraphSearch":
         """Begin a search with the model that was given to `look_at` or `fits`, after the end of the
-        one before. prefix: (sources, length), left-padded with -1."""
+        one before. prefix: (sources, length), left-padded with -1. room: sources and steps for
+        which the graphs must have room at least."""
         assert self.network is not None
         assert self.network.parts[0] is model
         with ON_THE_GPU:
             count, limit = prefix.shape[0], int(most.max())
-            rows = next((size for size in ROWS if size >= count), count)
+            rows = next((size for size in ROWS if size >= max(count, room[0])), count)
             filled_inputs = filled(prefix, inputs, least, most, rows)
-            steps = -(-limit // 16) * 16
+            steps = -(-max(limit, room[1]) // 16) * 16
             if model.max_length is not None:
                 steps = min(steps, model.max_length - prefix.shape[1])
             length = 0 if filled_inputs.ids is None else filled_inputs.ids.shape[1]

@@ -3,7 +3,6 @@
 The plain counterpart is the greedy part of `generate.row_draw`. This module needs Triton.
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor

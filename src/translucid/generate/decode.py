@@ -1,5 +1,6 @@
 """Generate text from prefixes: read them, then search or sample token by token."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,16 +133,28 @@ class CapturedSearch:
         pad: int,
         never: tuple[int, ...] = (),
         ends: tuple[int, ...] = (),
+        few_shapes: bool = False,
     ) -> None:
+        """few_shapes: pad the inputs to few shapes, since graphs are captured for each one."""
         self.config = config
+        prefix, inputs = as_rows(prefixes, model.device), inputs or GenerationInputs(len(prefixes))
+        room = (1, 1)
+        if few_shapes:
+            most = int(limits[1].max())
+            prefix = _widened(prefix, -1, (model.max_length or math.inf) - most)
+            if inputs.source is not None:
+                mask = torch.ones_like(inputs.source) if inputs.mask is None else inputs.mask
+                inputs = GenerationInputs.of(
+                    _widened(inputs.source, pad, math.inf), _widened(mask.bool(), False, math.inf)
+                )
+            bits = (len(prefix) - 1).bit_length()
+            room = (1 << (bits + bits % 2), 1 << (most - 1).bit_length())
         self.search = graphs.begin(
-            model,
-            as_rows(prefixes, model.device),
-            inputs or GenerationInputs(len(prefixes)),
-            *limits,
+            model, prefix, inputs, *limits,
             SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
             PlainRound(choose, _settled),
-        )
+            room=room,
+        )  # fmt: skip
 
     def advance(self) -> list[bool]:
         """Run a few rounds; return which sources are done."""
@@ -150,6 +163,14 @@ class CapturedSearch:
     def found(self) -> list[list[Hypothesis]]:
         """The best texts of each source so far, best first."""
         return harvest(Beams(*self.search.sequences()), self.config)
+
+
+def _widened(part: Tensor, pad: int, most: float) -> Tensor:
+    """Pad (rows, length) to a length that is a power of two, but at most `most`: a prefix (-1) on
+    the left, a source on the right."""
+    length = part.shape[1]
+    more = int(max(min(1 << (length - 1).bit_length(), most) - length, 0))
+    return F.pad(part, (more, 0) if pad == -1 else (0, more), value=pad)
 
 
 def captured(*inputs: Any, **ids: Any) -> list[list[Hypothesis]]:

@@ -29,8 +29,6 @@ from translucid.serving.ticket import Questions, Ticket, internal
 from translucid.serving.tracing import RequestedTrace, edited_model, trace_of_text
 
 PATIENCE = 3  # steps for which few requests wait for others before they join many
-FIXED_PATIENCE = 0
-
 COUNTS = (
     "accepted", "refused", "finished", "failed", "cancelled", "deadline", "prompt_tokens",
     "generated_tokens", "steps", "step_rows", "read_seconds", "step_seconds", "answer_seconds",
@@ -205,15 +203,14 @@ class Scheduler:
         return True
 
     def _worth_waiting(self) -> bool:
-        """Whether requests wait for others: joining an ordinary batch copies its caches, so few do
-        not join many at once, but after at most `PATIENCE` steps."""
-        request = self._admitted[0].request
-        if self._searches and request.searchable:
+        """Whether requests wait for others: joining an ordinary batch copies its caches, and on a
+        GPU, reading one prompt takes as long as reading several. So few do not join many at once,
+        but after at most `PATIENCE` steps."""
+        if self._searches and self._admitted[0].request.searchable:
             return False
-        patience = FIXED_PATIENCE if self._fixes and request.simple else PATIENCE
         waiting = sum(one.request.rows for one in self._admitted)
         running = sum(batch.rows for batch in self._batches.values())
-        if waiting * 8 >= running or self._waited >= patience:
+        if waiting * 8 >= running or self._waited >= PATIENCE:
             self._waited = 0
             return False
         self._waited += 1

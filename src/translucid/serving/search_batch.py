@@ -9,6 +9,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from translucid.generate.decode import CapturedSearch
+from translucid.models.base import DecoderModel, EncoderDecoderModel
 from translucid.serving.job import Reason
 from translucid.serving.reading import sources_of
 from translucid.serving.request import Request
@@ -76,12 +77,8 @@ class SearchBatch:
 
     def forget(self, running: Sequence[Running]) -> None:
         """Remove requests that have failed."""
-        self.waiting = {
-            one: kind for one, kind in self.waiting.items() if one not in running
-        }
-        self.current = {
-            place: one for place, one in self.current.items() if one not in running
-        }
+        self.waiting = {one: kind for one, kind in self.waiting.items() if one not in running}
+        self.current = {place: one for place, one in self.current.items() if one not in running}
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
@@ -95,15 +92,17 @@ class SearchBatch:
         for one in chosen:
             del self.waiting[one]
         self.current = dict(enumerate(chosen))
-        requests, model = [one.request for one in chosen], self.generator.model
+        requests, model = [one.request for one in chosen], self.generator.network
         least, most = (
             torch.tensor(part, device=model.device)
             for part in zip(*((one.least, one.most) for one in requests), strict=True)
         )
+        assert isinstance(model, DecoderModel | EncoderDecoderModel)
         self.generator.graphs.look_at(model)
         self.search = CapturedSearch(
             self.generator.graphs, model, [one.prefix for one in requests], sources_of(requests),
-            (least, most), requests[0].config, **search_ids(self.generator.tokenizer, model),
+            (least, most), requests[0].config, few_shapes=True,
+            **search_ids(self.generator.tokenizer, model),
         )  # fmt: skip
 
 
