@@ -368,7 +368,9 @@ class Handlers:
         questions = saved_session.everything(ask, text, self.library.prefetch)
         if models:
             questions = chain(saved_session.outlines(ask), questions)
-        recorded = saved_session.recording(self.library, ask, questions, budget)
+        recorded = saved_session.recording(
+            self.library, ask, questions, budget, with_terms=not models
+        )
         return saved_session.page(recorded | ({"models": models} if models else {}), address)
 
     def recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:

@@ -40,10 +40,16 @@ Prefetch = Callable[[str, Sequence[str]], None]  # takes a run and the switches 
 
 
 def recording(
-    library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
+    library: Library,
+    ask: Ask,
+    questions: Iterable[Question],
+    budget: int = BUDGET,
+    *,
+    with_terms: bool = True,
 ) -> dict[str, Any]:
     """Record the answers to these requests, then all tensors of their runs and the terms of some
-    numbers, up to the budget. The saved page reports anything that was not recorded."""
+    numbers, up to the budget. The saved page reports anything that was not recorded. with_terms:
+    False if the page computes all terms itself."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
@@ -69,7 +75,7 @@ def recording(
         if used + kept_run.bytes * 4 // 3 <= budget:
             points[key] = base64.b64encode(_whole(kept_run)).decode()
             used += len(points[key])
-            for address in carried(kept_run) if kept_run.whole else ():
+            for address in carried(kept_run) if with_terms and kept_run.whole else ():
                 keep(_of({"run": key}, "terms", address=address))
     return {"answers": [[*asked, *answer] for asked, answer in answers.items()], "points": points}
 

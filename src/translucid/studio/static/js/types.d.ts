@@ -1579,6 +1579,25 @@ interface OpenedLocally {
   about: Model;
   output: string; // the point with the outputs
   points: Map<string, Point>; // the facts of each point; their shapes are those of another run
+  catalogue: Catalogue;
+  symbols: SymbolsOfParts;
+}
+// The symbols of the names in the terms of each part, as MathML.
+type SymbolsOfParts = Record<string, Record<string, string>>;
+// An expression whose numbers are computed: terms.js.
+interface LocalNumber {
+  name: string;
+  value: number;
+  kind: string;
+  address: string;
+}
+type Term = LocalNumber | { rest: number; value: number } | { operation: string; arguments: Term[] };
+type LocalComputation = import('./local/computation.js').Computation;
+type LocalPart = import('./local/part.js').Part;
+// Many terms of one kind: their values, and the expression of each.
+interface Terms {
+  values: number[];
+  at(i: number): Term;
 }
 // The output that patching measures; missing keys are chosen automatically.
 interface Measure {
@@ -1597,6 +1616,7 @@ interface LocalSite {
 interface LocalFacts {
   output: string;
   points: Point[];
+  symbols: SymbolsOfParts;
 }
 // answers/start.json, by studio/site.py
 interface SiteStart {

@@ -7,7 +7,8 @@ import { decode } from './generate.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { draws } from './sample.js';
-import { heads, tensors, terms } from './tables.js';
+import { heads, tensors } from './tables.js';
+import { MOST, TOP, terms } from './terms.js';
 import { asOpened, inputHelp, knownWords } from './words.js';
 
 const KEPT = 12; // runs in memory
@@ -90,7 +91,7 @@ const OF_RUN = {
   steps: stepsOf,
   decode: decodeOf,
   draws: drawsOf,
-  terms,
+  terms: (run, given) => terms(run, given.get('address') ?? '', whole(given, 'top', 1, MOST, TOP)),
   contributions: (run, given) => contributions(run, placeOf(given, 'position'), placeOf(given, 'output')),
   lens: (run, given) => lens(run, placeOf(given, 'position')),
   effect: (run, given) => effect(run, given.getAll('off')),
@@ -163,15 +164,18 @@ export function once(act) {
     return found;
   };
 }
-// A model with its description, which is among the recorded answers.
-/** @type {(answers: SavedAnswer[], models: Record<string, LocalFacts>, m: string, load: () => Promise<LocalModel>) =>
+// A model with its description and the catalogue, which are among the recorded answers.
+/** @type {(site: Pick<SiteStart, 'answers' | 'models'>, m: string, load: () => Promise<LocalModel>) =>
  *  Promise<OpenedLocally>} */
-export async function opened(answers, models, m, load) {
+export async function opened({ answers, models }, m, load) {
   const found = models[m];
   if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
-  const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/model/${m}`));
+  const [about, catalogue] = [`model/${m}`, 'catalogue'].map(what => {
+    const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/${what}`));
+    return JSON.parse(text);
+  });
   const points = new Map(found.points.map(point => [point.at, point]));
-  return { about: JSON.parse(text), output: found.output, points, model: await load() };
+  return { ...found, about, catalogue, points, model: await load() };
 }
 /** @type {(body: string) => Question} */
 function questionOf(body) {
