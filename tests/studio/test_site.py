@@ -231,11 +231,16 @@ TYPED = ("", "The do", "Th", "the DOG zorp sleeps .", "Teh dgo sleps!", "aðŸ‘©â€
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_help_with_typing_equals_the_servers(both: Both, name: str) -> None:
-    texts = [*TYPED, *TEXTS[name]]
-    carets = [(text, caret) for text in texts for caret in {0, 5, 6, len(text), 10**4}]
-    queries = [urlencode({"text": text, "caret": caret}) for text, caret in carets]
-    both.compare([], *(f"/api/model/{KEYS[name]}/words?{query}" for query in queries))
+def test_known_and_unknown_words_equal_the_servers(both: Both, name: str) -> None:
+    m = KEYS[name]
+    both.compare([], f"/api/model/{m}/words")
+    asked = ("POST", f"/api/model/{m}/unknown", json.dumps({"texts": [*TYPED, *TEXTS[name]]}))
+    (one,), two = both.here(asked), there(both.server, *asked)
+    assert one.json == two.json
+    assert name in ("regress", "perceptron") or any(one.json)
+    for texts in ([], ["x" * 20_001]):
+        asked = ("POST", f"/api/model/{m}/unknown", json.dumps({"texts": texts}))
+        assert both.here(asked)[0].status == there(both.server, *asked).status == 422
 
 
 WRONG = [

@@ -11,7 +11,7 @@ from typing import Any
 from translucid.core.catalogue import entry
 from translucid.core.errors import InputError
 from translucid.parts.computation import written
-from translucid.studio.input_words import known_words
+from translucid.studio.input_words import known_texts
 from translucid.studio.library import Library
 from translucid.studio.page_bundle import STATIC, BundleError
 from translucid.studio.page_model import PageModel, examples
@@ -71,7 +71,7 @@ def embedded(library: Library, model: PageModel) -> dict[str, Any]:
             name: content.decode() if name.endswith(".json") else base64.b64encode(content).decode()
             for name, content in files(model).items()
         },
-        "texts": known_words(model).texts,
+        "texts": known_texts(model),
     }
 
 

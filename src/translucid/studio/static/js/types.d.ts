@@ -359,6 +359,8 @@ interface Verdict {
 }
 
 // ---- typing, surveys, the plane: input_words.py, surveys.py, plane.py
+// The places of each text that a model reads as <unk>: from, to in UTF-16 units.
+type UnknownPlaces = (texts: string[]) => Promise<number[][][]>;
 interface InputHelp {
   begun: string;
   completions: string[];
@@ -1554,6 +1556,11 @@ interface WordPlace {
   word: string;
   from: number; // in UTF-16 units
   to: number;
+}
+// The texts of a model's data without unknown words, or its vocabulary if there are none.
+interface ModelWords {
+  texts: string[];
+  vocabulary: string[];
 }
 // The words of a model's texts, the most frequent first, and the pairs of words that follow each other.
 interface KnownWords {

@@ -3,13 +3,14 @@
 import { compare, effect, steps, stepsAlong } from './answers.js';
 import { contributions, lens } from './credit.js';
 import { ripple } from './difference.js';
+import { asOpened } from './example.js';
 import { decode } from './generate.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { draws } from './sample.js';
 import { heads, tensors } from './tables.js';
 import { MOST, TOP, terms } from './terms.js';
-import { asOpened, inputHelp, knownWords } from './words.js';
+import { unknownPlaces, vocabulary } from './vocabulary.js';
 
 const KEPT = 12; // runs in memory
 const INSTALLED = 'this needs the installed program: translucid explore';
@@ -182,6 +183,14 @@ function questionOf(body) {
   const { off, ...given } = JSON.parse(body);
   return off?.length ? { ...given, off: [...new Set(off)].sort() } : given;
 }
+/** @type {(body: string) => string[]} */
+function textsIn(body) {
+  const { texts } = JSON.parse(body);
+  if (!texts?.length) throw new Error('texts: expected a list of texts');
+  const longest = Math.max(...texts.map((/** @type {string} */ text) => text.length));
+  if (longest > MOST_CHARACTERS) throw new Error(`texts: ${longest} characters; the limit is ${MOST_CHARACTERS}`);
+  return texts;
+}
 // The runs among recorded answers, by their keys.
 /** @type {(answers: SavedAnswer[]) => Map<string, Question>} */
 export const runsIn = answers =>
@@ -212,14 +221,6 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
     const question = asked.get(key ?? '');
     if (!question) throw new Error(`run '${key}' has expired; request it again`);
     return runOf(question);
-  }
-  /** @type {Map<string, KnownWords>} by model */
-  const words = new Map();
-  /** @type {(m: string) => Promise<KnownWords>} */
-  async function wordsOf(m) {
-    const found = words.get(m) ?? knownWords((await open(m)).model, await textsOf(m));
-    words.set(m, found);
-    return found;
   }
   /** @type {(m: string, number: number) => Promise<object>} */
   async function anotherText(m, number) {
@@ -252,14 +253,15 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
       const [clean, corrupted] = await Promise.all(['clean', 'corrupted'].map(name => keptRun(given.get(name))));
       return json(PATCHING[patching](clean, corrupted, given));
     }
-    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words)$/.exec(at) ?? [];
+    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words|unknown)$/.exec(at) ?? [];
     if (ofModel === 'text') return json(await anotherText(m, whole(given, 'number', 0, 10 ** 9, 0)));
     if (ofModel === 'words') {
-      const text = given.get('text') ?? '';
-      if (text.length > MOST_CHARACTERS)
-        throw new Error(`text: ${text.length} characters; the studio's limit is ${MOST_CHARACTERS}`);
-      const caret = whole(given, 'caret', 0, 2 * MOST_CHARACTERS, 0);
-      return json(inputHelp((await open(m)).model, await wordsOf(m), text, caret));
+      const texts = await textsOf(m);
+      return json({ texts, vocabulary: texts.length ? [] : vocabulary((await open(m)).model) });
+    }
+    if (ofModel === 'unknown') {
+      const { model } = await open(m);
+      return json(textsIn(body).map(text => unknownPlaces(model, text)));
     }
     const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
     if (!key) return null;
