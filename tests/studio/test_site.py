@@ -164,6 +164,23 @@ def test_contributions_and_the_lens_equal_the_servers(both: Both, name: str) -> 
     )
 
 
+@pytest.mark.parametrize("name", KEYS)
+def test_saliency_equals_the_servers(both: Both, name: str) -> None:
+    for given in ({"text": TEXTS[name][0]}, {"text": TEXTS[name][1]}):
+        if name.startswith("translate"):
+            given["target"] = "Der Hund zorp ."
+        run = both.run(name, **given)
+        paths = [f"/api/runs/{{0}}/saliency?position={position}" for position in (0, 1, 2, 4, 99)]
+        found = list(both.ask([run], *paths))
+        for path, one, two in found:
+            if one.status == 200:
+                compare(one.json, two.json, path)
+        assert any(one.status == 200 for _, one, _ in found) == (name != "perceptron")
+    off = both.run(name, TEXTS[name][0], off=OFF[name])
+    ((_, one, _),) = both.ask([off], "/api/runs/{0}/saliency?position=0")
+    assert one.status == (422 if OFF[name] or name == "perceptron" else 200)
+
+
 PAIRS = {
     "translate": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
     "translate-lstm": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
@@ -274,7 +291,7 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
         assert one.status == there(both.server, "POST", "/api/runs", asked).status == 422
 
 
-LACKING = ["saliency?position=0", "check/attention/1"]
+LACKING = ["check/attention/1"]
 
 
 def test_what_the_page_cannot_compute_is_named(both: Both) -> None:

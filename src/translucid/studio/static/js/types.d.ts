@@ -1599,6 +1599,11 @@ interface LocalNumber {
   address: string;
 }
 type Term = LocalNumber | { rest: number; value: number } | { operation: string; arguments: Term[] };
+// An operation of a forward pass, with its gradient: saliency.js.
+interface RecordedOperation {
+  y: Values;
+  back(dy: Float64Array, gradientOf: (x: Tensor) => Float64Array): void;
+}
 type LocalComputation = import('./local/computation.js').Computation;
 type LocalPart = import('./local/part.js').Part;
 // Many terms of one kind: their values, and the expression of each.

@@ -142,10 +142,10 @@ function labelHead(weights, config, width) {
 
 // ---- models
 
-/** @type {(x: number[], inputs: number) => Tensor} */
+/** @type {(x: number[] | Float32Array, inputs: number) => Tensor} */
 function numbers(x, inputs) {
   if (x.length !== inputs) throw new Error(`got ${x.length} numbers, but this model takes ${inputs}`);
-  return new Tensor([1, inputs], Float32Array.from(x));
+  return new Tensor([1, inputs], x instanceof Float32Array ? x : Float32Array.from(x));
 }
 /** @type {(weights: ModelWeights, config: ModelConfig) => Network} */
 function perceptron(weights, { inputs }) {

@@ -7,6 +7,7 @@ import { asOpened } from './example.js';
 import { decode } from './generate.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
+import { saliency } from './saliency.js';
 import { draws } from './sample.js';
 import { heads, tensors } from './tables.js';
 import { MOST, TOP, terms } from './terms.js';
@@ -95,6 +96,7 @@ const OF_RUN = {
   terms: (run, given) => terms(run, given.get('address') ?? '', whole(given, 'top', 1, MOST, TOP)),
   contributions: (run, given) => contributions(run, placeOf(given, 'position'), placeOf(given, 'output')),
   lens: (run, given) => lens(run, placeOf(given, 'position')),
+  saliency: (run, given) => saliency(run, placeOf(given, 'position')),
   effect: (run, given) => effect(run, given.getAll('off')),
 };
 /** @type {Record<string, (run: LocalRun, given: URLSearchParams) => Bytes | Promise<ArrayBuffer>>} */
@@ -122,7 +124,6 @@ const PATCHING = {
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
-  saliency: 'Saliency',
   check: 'A check of your task',
   unit: 'A survey of a unit',
   labels: 'Labels of units',
