@@ -97,6 +97,8 @@ def test_terms_equal_the_servers(both: Both, name: str) -> None:
 def test_more_terms_of_a_long_sum_are_shown_on_request(both: Both) -> None:
     run = both.run("translate", TEXTS["translate"][0])
     asked = [f"head.logits[0, 1, 7]&top={top}" for top in (1, 8, 63, 64)]
+    mixed = "encoder.layers.0.self_attention.mixed[0, 0, 0, 0]"  # one term for each token
+    asked += [f"{mixed}&top={top}" for top in range(1, len(run[0]["tokens"]["source"]) + 2)]
     paths = [f"/api/runs/{{0}}/terms?address={each}" for each in asked]
     for path, one, two in both.ask([run], *paths):
         same(one.json["expression"], two.json["expression"], path)

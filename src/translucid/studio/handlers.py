@@ -371,12 +371,11 @@ class Handlers:
         `browser_models.embedded` returns them."""
         self.surveys = Surveys(SAVED)
         ask = cache(saved_session.to_the_end(self.recorded))
-        questions = saved_session.everything(ask, text, self.library.prefetch)
+        computes = bool(models)
+        questions = saved_session.everything(ask, text, self.library.prefetch, computes=computes)
         if models:
             questions = chain(saved_session.outlines(ask), questions)
-        recorded = saved_session.recording(
-            self.library, ask, questions, budget, with_terms=not models
-        )
+        recorded = saved_session.recording(self.library, ask, questions, budget, computes=computes)
         return saved_session.page(recorded | ({"models": models} if models else {}), address)
 
     def recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:

@@ -15,8 +15,9 @@ export function shown(value) {
   const [, sign, size] = /** @type {RegExpExecArray} */ (/^([+-])(\d+)$/.exec(power));
   return `${Number(digits)}e${sign}${size.padStart(2, '0')}`;
 }
-/** @type {(value: number) => { value: number | null; text: string }} */
-const plain = value => ({ value: Number.isFinite(value) ? value : null, text: shown(value) });
+// In JSON, a value that is not finite becomes null.
+/** @type {(value: number) => { value: number; text: string }} */
+const plain = value => ({ value, text: shown(value) });
 /** @type {(run: LocalRun, term: Term) => Expression} */
 function answered(run, term) {
   if ('operation' in term)
@@ -75,7 +76,7 @@ export function terms(run, address, top = TOP) {
     meaning,
     formula: run.point(name).formula ?? formula,
     symbols: Object.fromEntries(leaves(term).map(each => [each.name, symbols[each.name]])),
-    remainder: worked === number.value ? 0 : plain(number.value - worked).value,
+    remainder: worked === number.value ? 0 : number.value - worked,
     python: `trace["${name}"]${places}`,
     expression: answered(run, term),
   };
