@@ -402,9 +402,9 @@ def _texts(asked: Any) -> list[str]:
             raise InputError("the request must be an object with texts, a list of strings")
     if len(texts) > input_words.READ:
         raise InputError(f"texts: {len(texts):,} texts; the limit is {input_words.READ}")
-    longest = max(map(len, texts))
-    if longest > MAX_CHARACTERS:
-        raise InputError(f"texts: {longest:,} characters; the limit is {MAX_CHARACTERS:,}")
+    characters = max(map(len, texts))
+    if characters > MAX_CHARACTERS:
+        raise InputError(f"texts: {characters:,} characters; the limit is {MAX_CHARACTERS:,}")
     return texts
 
 
