@@ -9,7 +9,7 @@ export const MOST = 64; // terms that can be requested
 // A number with six significant digits, as Python's format g.
 /** @type {(value: number) => string} */
 export function shown(value) {
-  if (!Number.isFinite(value)) return value < 0 ? '-inf' : 'inf';
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
   const [digits, power] = value.toExponential(5).split('e');
   if (Number(power) >= -4 && Number(power) < 6) return String(Number(value.toPrecision(6)));
   const [, sign, size] = /** @type {RegExpExecArray} */ (/^([+-])(\d+)$/.exec(power));
