@@ -23,7 +23,7 @@ from tests.shuffled import SEED
 
 DEARER = frozenset({"slow", "thorough"})
 BROWSER = "running"  # the fixture that starts one
-SHARE = 3
+SHARE = 4
 LATER = pytest.StashKey[int]()  # number of undrawn cases
 LEFT_OUT = {
     "not slow and not thorough": DEARER,

@@ -72,7 +72,7 @@ def test_some_now_and_the_rest_later(pytester: pytest.Pytester) -> None:
     assert {"test_few[1]", "test_page"} <= later
 
 
-def test_ci_draws_half_of_the_slow_cases(pytester: pytest.Pytester) -> None:
+def test_ci_draws_some_of_the_slow_cases(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MANY)
     ci = names(pytester, CI)
     assert names(pytester, f"({CI})") == ci  # whether or not the others are created
