@@ -83,6 +83,8 @@ def test_ci_draws_some_of_the_slow_cases(pytester: pytest.Pytester) -> None:
         assert len(of_test & ci) == -(-len(of_test) // SHARE)
     one, other = ({n for n in range(5) if f"test_{t}[{n}]" in ci} for t in ("slow_1", "slow_2"))
     assert one == other, "tests of a file share their fixtures"
+    printed = pytester.runpytest_inprocess(*OPTIONS, "-m", CI).stdout
+    printed.fnmatch_lines(f"slow cases that this seed does not draw: {len(later - ci)}")
 
 
 def test_every_seed_draws_other_cases_and_every_case_is_drawn(
