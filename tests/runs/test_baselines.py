@@ -198,7 +198,7 @@ def test_a_run_is_compared_with_the_model_that_could_have_been_fitted(tmp_path: 
     assert itself["baseline"]["name"] == "the training mean"
 
 
-GOOD = ["training.device=cpu", "training.steps=300", "training.learning_rate=0.02"]
+GOOD = ["training.device=cpu", "training.steps=60", "training.learning_rate=0.1"]
 
 
 def test_a_baseline_that_is_beaten_is_kept_only_on_request(tmp_path: Path) -> None:
@@ -322,11 +322,11 @@ def test_a_worse_baseline_leaves_the_network_as_the_best(tmp_path: Path) -> None
 def test_more_steps_continue_from_the_network(tmp_path: Path) -> None:
     """As in a run in which best/ was never replaced; then the better one is chosen again."""
     files = write(tmp_path, parabola)
-    few = ["training.device=cpu", "training.steps=4", "training.learning_rate=0.02"]
+    few = ["training.device=cpu", "training.steps=4", "training.learning_rate=0.05"]
     trained(tmp_path, "free", *files, *few)
     trained(tmp_path, "named", *files, *few, "model.kind=mlp")
     assert (tmp_path / "free/network").exists()
-    for steps, wins in ((8, False), (300, True)):
+    for steps, wins in ((8, False), (100, True)):
         for out in ("free", "named"):
             more = run("resume", out, f"training.steps={steps}", "--allow-changes", cwd=tmp_path)
             assert more.returncode == 0, more.stderr
