@@ -15,8 +15,10 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import app, doctor, parser
+from translucid.cli import Program, app, doctor, parser
 from translucid.cli.shared.parsing import OTHER_COMMANDS
+from translucid.cli.shared.plugins import SHIPPED
+from translucid.cli.shared.plugins import load as load_plugin
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "translucid"]
@@ -54,6 +56,37 @@ def test_help() -> None:
     assert answer.stdout.startswith("Usage: translucid ")
     assert "doctor" in answer.stdout
     assert answer.stderr == ""
+
+
+def test_help_lists_each_command_by_the_first_line_of_its_own_help() -> None:
+    listed = {one.name: one.help for panel in Program.panels.values() for one in panel}
+    group = parser(app)
+    assert {*group.commands} == {*listed}
+    for name, line in listed.items():
+        command = load_plugin(name) if name in SHIPPED else group.commands[name]
+        assert command.get_short_help_str(200) == line
+        assert f"  {name} " in in_process.run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "files"),
+    [
+        ("--help", set()),
+        ("--version", set()),
+        ("translat", set()),
+        ("doctor --help", {"doctor"}),
+        ("tag --help", {"predict"}),
+        ("tokenizer --help", {"tokenizer"}),
+    ],
+)
+def test_only_the_file_of_the_typed_command_is_imported(typed: str, files: set[str]) -> None:
+    code = (
+        "import sys\nfrom translucid.cli import main\n"
+        f"try: main({typed.split()})\nexcept SystemExit: pass\n"
+        "print('imported', *(n for n in sys.modules if n.count('.') == 2 and '.cli.' in n))\n"
+    )
+    last = run(sys.executable, "-c", code).stdout.splitlines()[-1]
+    assert {*last.split()[1:]} - {"translucid.cli.shared"} == {f"translucid.cli.{f}" for f in files}
 
 
 def test_version() -> None:
