@@ -15,7 +15,7 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import Program, app, doctor, parser
+from translucid.cli import WAITING, Program, app, doctor, parser
 from translucid.cli.shared.parsing import OTHER_COMMANDS
 from translucid.cli.shared.plugins import SHIPPED
 from translucid.cli.shared.plugins import load as load_plugin
@@ -317,6 +317,42 @@ def test_closed_output_pipe_is_not_an_error(lines: int) -> None:
         assert process.stderr
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "passive None"),
+        ({"OMP_WAIT_POLICY": "active"}, "active None"),
+        ({"GOMP_SPINCOUNT": "5"}, "None 5"),
+    ],
+)
+def test_threads_sleep_while_they_wait_unless_the_user_chose(
+    given: dict[str, str], found: str
+) -> None:
+    code = (
+        "import os, sys, translucid.cli as cli\n"
+        "@cli.app.command()\n"
+        "def show():\n"
+        "    print(*map(os.environ.get, ['OMP_WAIT_POLICY', 'GOMP_SPINCOUNT']))\n"
+        "    print('torch' in sys.modules)\n"
+        "sys.argv = ['translucid', 'show']\n"
+        "cli.program()"
+    )
+    empty = {name: os.environ[name] for name in os.environ if name not in WAITING}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=empty | given, check=True
+    )
+    assert done.stdout == f"{found}\nFalse\n"
+
+
+def test_the_library_does_not_change_how_threads_wait() -> None:
+    code = "import os, translucid; translucid.Model; print('OMP_WAIT_POLICY' in os.environ)"
+    empty = {name: os.environ[name] for name in os.environ if name not in WAITING}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=empty, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 # --- doctor

@@ -156,11 +156,24 @@ def program() -> NoReturn:
             os._exit(code)
 
     atexit.register(leave)
+    let_threads_sleep()
     try:
         main(began=time.monotonic() - process_age())
     except SystemExit as end:
         code = end.code
         raise
+
+
+# How OpenMP's threads wait for each other, by its own name and by those of its implementations.
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
+
+def let_threads_sleep() -> None:
+    """Let the threads of OpenMP sleep while they wait, unless the user has chosen how they wait. By
+    default they keep a core busy, which slows torch ten times if other programs need the core.
+    torch reads this when it is imported."""
+    if not any(name in os.environ for name in WAITING):
+        os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 def process_age() -> float:
