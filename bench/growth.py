@@ -64,7 +64,7 @@ def model(task: str, device: str, *, vocab: int = 1000, layers: int = 2, d_model
     from translucid.tasks.model_folder import Bundle
 
     torch.manual_seed(0)
-    words = Tokenizer.train("space", [" ".join(f"w{n}" for n in range(vocab))] * 2)
+    words = Tokenizer.train("space", [f"w{n}" for n in range(vocab)] * 2)
     shape = "decoder" if task == "language" else "encoder-decoder"
     config = TransformerConfig(
         shape=shape, head="language", vocab=len(words), d_model=d_model, heads=4, layers=layers,

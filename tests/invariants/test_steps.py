@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -19,8 +20,11 @@ from tests.invariants.cases import (
     writers,
 )
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from translucid.models import Network
+from translucid.models import Network, TransformerConfig, build
+from translucid.models.autoregressive import GenerationInputs
 
 LENGTH = 6
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -82,3 +86,30 @@ def test_ragged_prompts(name: str, side: str) -> None:
         expected = whole(model, alone)[0]
         close(torch.cat(heard, dim=1)[row][mask[row]], expected[:-2])
         close(torch.cat(after, dim=1)[row], expected[-2:])
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the largest number of values that an operation returned."""
+
+    values = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        sizes = [part.numel() for part in tree_leaves(result) if isinstance(part, Tensor)]
+        self.values = max(self.values, *sizes, 0)
+        return result
+
+
+@pytest.mark.parametrize("length", [100, 400])
+def test_a_prompt_is_read_without_a_table_of_its_pairs_of_tokens(length: int) -> None:
+    model = build(
+        TransformerConfig(
+            shape="decoder", head="language", vocab=5, d_model=4, heads=1, layers=1, d_ff=4,
+            dropout=0.0, positions="rotary",
+        )
+    ).eval()  # fmt: skip
+    ids = torch.randint(0, 5, (1, length))
+    with Largest() as largest:
+        state = model.start(GenerationInputs(1), length + 1)
+        model.step(ids, state)
+    assert largest.values < 30 * length
