@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from translucid.generate import decode
 from translucid.models import Network, TransformerConfig, build
-from translucid.models.autoregressive import GenerationInputs
 
 LENGTH = 6
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -100,16 +100,26 @@ class Largest(TorchDispatchMode):
         return result
 
 
+@pytest.mark.invariant("step by step = whole sequence")
+@writers
+def test_reading_without_logits_leaves_the_same_state(name: str) -> None:
+    model = model_of(name)
+    text = random_text(model, length=LENGTH)
+    first, last = text.ids.split([LENGTH - 1, 1], dim=1)
+    state = begin(model, text)
+    masks = (None, None) if text.mask is None else text.mask.split([LENGTH - 1, 1], dim=1)
+    assert model.read(first, state, masks[0]) is None
+    close(model.step(last, state, masks[1]), whole(model, text)[:, -1:])
+
+
 @pytest.mark.parametrize("length", [100, 400])
-def test_a_prompt_is_read_without_a_table_of_its_pairs_of_tokens(length: int) -> None:
+def test_reading_a_prompt_needs_neither_its_pairs_of_tokens_nor_its_logits(length: int) -> None:
     model = build(
         TransformerConfig(
-            shape="decoder", head="language", vocab=5, d_model=4, heads=1, layers=1, d_ff=4,
+            shape="decoder", head="language", vocab=400, d_model=4, heads=1, layers=1, d_ff=4,
             dropout=0.0, positions="rotary",
         )
     ).eval()  # fmt: skip
-    ids = torch.randint(0, 5, (1, length))
     with Largest() as largest:
-        state = model.start(GenerationInputs(1), length + 1)
-        model.step(ids, state)
+        decode.begin(model, [[1] * length], None, steps=1)
     assert largest.values < 30 * length
