@@ -425,6 +425,24 @@ def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.Monk
     assert "linear model (120 of 160 examples)" in printed
 
 
+def test_a_quick_fit_goes_from_the_trial_to_all_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline, "TRIAL", 20)
+    monkeypatch.setattr(baseline, "GROWTH", 3)
+    fit, clock, sizes = baseline.fit, [0.0], list[int]()
+
+    def quick(network: Any, task: Any, items: Any, seed: int) -> float:
+        sizes.append(len(items))
+        clock[0] += 0.05 * len(items)  # all 160 take 8 of the 60 s
+        return fit(network, task, items, seed)
+
+    monkeypatch.setattr(baseline, "fit", quick)
+    monkeypatch.setattr(baseline.time, "thread_time", lambda: clock[0])
+    trained(tmp_path, "x", *write(tmp_path, plane), *SHORT, "model.hidden=[4]")
+    assert sizes == [20, 160]
+
+
 def test_a_baseline_that_cannot_be_fitted_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
