@@ -1,5 +1,6 @@
 """A served answer = the library's answer, whatever else is in the batch."""
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,13 +10,16 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
+import torch
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.fast import cpu_kernels
+from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.fixed_rows import FixedRows
-from translucid.generate import SamplingConfig
+from translucid.generate import GenerationConfig, SamplingConfig
+from translucid.generate.decode import CapturedSearch
 from translucid.generate.decoded import Decoded
 from translucid.generate.word_constraints import WordConstraints
 from translucid.model import Model, load
@@ -37,6 +41,7 @@ from translucid.serving import (
 )  # fmt: skip
 from translucid.serving.admission import Admission
 from translucid.serving.request import Request
+from translucid.serving.search_batch import SearchBatch
 
 SMALL = Limits(rows=12, prompt_chunk=6)
 SOURCES = (
@@ -279,6 +284,119 @@ def test_rows_at_fixed_addresses_give_the_same_answers(room: int | None) -> None
             assert len(pieces) <= job.n
             for one in pieces:
                 assert own.texts[one.sample].text.endswith(one.text)
+
+
+@pytest.mark.usefixtures("fixed_rows")
+@pytest.mark.parametrize(("pause", "sizes"), [(0.0, [4, 4, 4, 2]), (math.inf, [4, 10])])
+def test_tokens_are_sent_together_until_the_next_piece_is_due(
+    pause: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixed_batch, "PAUSE", pause)
+    job = Job(
+        "She has not", sampling=SamplingConfig(), generation={"max_length": 14, "min_length": 13},
+        pieces="tokens",
+    )  # fmt: skip
+    with serving("generate") as engine:
+        client = Client(engine, [job])
+        client.wait()
+    pieces = [one for one in client.events[0] if isinstance(one, Piece) and one.tokens]
+    assert [len(one.tokens) for one in pieces] == sizes
+    check_pieces(job, client.events[0], from_the_library(model("generate"), job))
+
+
+@pytest.mark.usefixtures("fixed_rows")
+def test_the_row_of_a_text_that_ended_is_free() -> None:
+    """Although its tokens are only collected."""
+    job = Job("The old dog", sampling=SamplingConfig(temperature=0), pieces="text",
+              generation={"max_length": 400})  # fmt: skip
+    with serving("generate") as engine:
+        finished = engine.answer(job)
+        assert finished.generated_tokens < 40
+        assert engine.stats()["steps"] <= finished.generated_tokens / fixed_batch.STEPS + 3
+
+
+@pytest.mark.usefixtures("fixed_rows")
+def test_a_cancelled_text_contains_what_was_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text whose tokens are only collected is cancelled when another one has three pieces."""
+    monkeypatch.setattr(fixed_batch, "PAUSE", 0.0)
+    long = {"max_length": 50, "min_length": 49}
+    silent = Job("The ", sampling=SamplingConfig(), generation=long, pieces="text")
+    events: list[Event] = []
+    done = Flag()
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Finished):
+            done.set()
+
+    def count(event: Event) -> None:
+        heard.append(event)
+        if len(heard) == 3:
+            ticket.cancel()
+
+    heard: list[Event] = []
+    with serving("generate") as engine:
+        ticket = engine.submit(silent, hear)
+        engine.submit(replace(silent, pieces="tokens"), count)
+        assert done.wait(WAIT)
+    assert isinstance(events[-1], Finished)
+    assert list(events[-1].reasons) == ["cancelled"]
+    (text,) = events[-1].decoded.texts
+    (whole,) = from_the_library(model("generate"), silent).texts
+    assert 8 <= len(text.tokens) < 50
+    assert text.tokens == whole.tokens[: len(text.tokens)]
+    assert events[-1].generated_tokens == len(text.token_log_probs) == len(text.tokens)
+
+
+def test_searches_of_many_sizes_share_graphs() -> None:
+    generator = model("generate").text_generator
+    graphs, config = DecodeGraphs(), GenerationConfig(beam_size=2)
+    graphs.look_at(generator.network)
+    dice = random.Random(1)
+    for _ in range(30):
+        prefixes = [[2, *dice.choices(range(5, 50), k=dice.randrange(3, 8))]
+                    for _ in range(dice.randrange(5, 17))]  # fmt: skip
+        limits = (
+            torch.full((len(prefixes),), 0),
+            torch.full((len(prefixes),), dice.randrange(1, 17)),
+        )
+        ids = {"eos": generator.tokenizer.eos_id, "pad": generator.tokenizer.pad_id}
+        with torch.inference_mode():
+            CapturedSearch(
+                graphs, generator.network, prefixes, None, limits, config, few_shapes=True, **ids
+            )
+    assert len(graphs.graphs) <= 2
+
+
+@pytest.mark.parametrize("name", ["translate", "generate"])
+def test_searches_by_graphs_give_the_same_answers(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engines search as on a GPU, here without graphs. Some jobs need the ordinary batch beside
+    it."""
+    own = model(name)
+    dice = random.Random(name)
+    settings: list[dict[str, Any]] = [
+        {"generation": {"beam_size": 1}}, {"generation": {"beam_size": 3}, "n": 2},
+        {"generation": {"beam_size": 4, "alpha": 0.0}}, {"generation": {"no_repeat_ngram": 1}},
+        {"generation": {}, "sampling": SamplingConfig()},
+        {"generation": {"beam_size": 2}, "forbid": ["."]},
+    ]  # fmt: skip
+    prompts = SOURCES if name == "translate" else PROMPTS
+    jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(50)]
+    expected = [from_the_library(own, job) for job in jobs]
+    monkeypatch.setattr(SearchBatch, "fits", staticmethod(lambda generator: True))
+    with serving(name) as engine:
+        client = Client(engine, jobs, cancels=range(3, 50, 9))
+        finished = client.wait()
+        assert engine._scheduler._search is not None
+        assert not engine._scheduler._search.sources
+    for number, one in enumerate(expected):
+        assert [isinstance(event, Finished) for event in client.events[number]].count(True) == 1
+        if "cancelled" not in finished[number].reasons:
+            same(finished[number].decoded, one)
+            reasons = ["stop" if text.finished else "length" for text in one.texts]
+            assert list(finished[number].reasons) == reasons
 
 
 def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:

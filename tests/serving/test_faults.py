@@ -22,6 +22,7 @@ from tests.serving.running import EVERYONE, Running, running, served, shipped, u
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import ConfigError, InputError
+from translucid.fast.packed_linear import PackedLinear
 from translucid.model import Model
 from translucid.serving import Limits, access, connections
 from translucid.serving import served as serving_models
@@ -250,6 +251,18 @@ def test_a_diverged_model_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
     with pytest.raises(InputError, match="not finite"):
         serving.open_models([], "cpu", "float32", Limits(), [], print)
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_a_given_precision_is_also_that_of_labels(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = untrained("classify-transformer")
+    monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
+    (served,) = serving.open_models([], "cpu", precision, Limits(), [], print).values()
+    served.engine.close()
+    layers = {type(part) for part in served.engine.model.network.modules()}
+    assert (PackedLinear in layers) is (precision == "float32")
 
 
 def test_an_impossible_token_has_the_log_probability_of_the_openai_api() -> None:

@@ -24,11 +24,11 @@ from translucid.serving.limits import Limits
 from translucid.serving.reading import Reading, ReadPrompts
 from translucid.serving.request import Request
 from translucid.serving.running import Running
+from translucid.serving.search_batch import SearchBatch
 from translucid.serving.ticket import Questions, Ticket, internal
 from translucid.serving.tracing import RequestedTrace, edited_model, trace_of_text
 
 PATIENCE = 3  # steps for which few requests wait for others before they join many
-
 COUNTS = (
     "accepted", "refused", "finished", "failed", "cancelled", "deadline", "prompt_tokens",
     "generated_tokens", "steps", "step_rows", "read_seconds", "step_seconds", "answer_seconds",
@@ -47,8 +47,10 @@ class Scheduler:
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
         self._waited = 0  # steps for which admitted requests have waited for others
-        self._batches: dict[Hashable, Batch | FixedBatch] = {}  # by `_together`
+        self._batches: dict[Hashable, Batch | FixedBatch | SearchBatch] = {}  # by `_together`
         generates = model.task.name in ("translate", "language")
+        self._searches = generates and SearchBatch.fits(model.text_generator)
+        self._search: SearchBatch | None = None
         self._fixes = generates and FixedBatch.fits(model.text_generator.model)
         self._fixed: FixedBatch | None = None  # kept, with its graphs
         on_gpu = generates and model.text_generator.model.device.type == "cuda"
@@ -119,6 +121,8 @@ class Scheduler:
     def take(self, waiting: deque[Ticket]) -> list[Ticket]:
         """Remove requests from the queue: those that were cancelled, all questions, and as many
         others as the limits allow."""
+        if not waiting:
+            return []
         taken: list[Ticket] = []
         left: list[Ticket] = []
         for ticket in waiting:
@@ -189,20 +193,19 @@ class Scheduler:
                 self._reading = None
 
     def _read_by_graph(self, group: Sequence[Running]) -> bool:
-        """Whether a graph has read these prompts, and their requests have joined the batch."""
-        request = group[0].request
-        if not (self._fixes and request.simple):
-            return False
-        batch = self._batch(request)
-        assert isinstance(batch, FixedBatch)
-        if not batch.read(group):
+        """Whether graphs read these prompts, so that their requests have joined the batch."""
+        batch = self._batch(group[0].request)
+        if isinstance(batch, Batch) or not batch.read(group):
             return False
         self._batches[self._together(group[0])] = batch
         return True
 
     def _worth_waiting(self) -> bool:
-        """Whether requests wait for others: joining the batch copies its caches, so few do not join
-        many at once, but after at most `PATIENCE` steps."""
+        """Whether requests wait for others: joining an ordinary batch copies its caches, and on a
+        GPU, reading one prompt takes as long as reading several. So few do not join many at once,
+        but after at most `PATIENCE` steps."""
+        if self._searches and self._admitted[0].request.searchable:
+            return False
         waiting = sum(one.request.rows for one in self._admitted)
         running = sum(batch.rows for batch in self._batches.values())
         if waiting * 8 >= running or self._waited >= PATIENCE:
@@ -236,13 +239,22 @@ class Scheduler:
         request, key = running[0].request, self._together(running[0])
         if key not in self._batches:
             self._batches[key] = self._batch(request)
-        self._batches[key].join(state, running)
+        batch = self._batches[key]
+        assert not isinstance(batch, SearchBatch)
+        batch.join(state, running)
 
     def _together(self, one: Running) -> Hashable:
         """Equal for requests whose rows take their steps together."""
-        return one.request.together, self._fixes and one.request.simple
+        request = one.request
+        if self._searches and request.searchable:
+            return SearchBatch
+        return request.together, self._fixes and request.simple
 
-    def _batch(self, request: Request) -> Batch | FixedBatch:
+    def _batch(self, request: Request) -> Batch | FixedBatch | SearchBatch:
+        if self._searches and request.searchable:
+            if self._search is None:
+                self._search = SearchBatch(request.generator)
+            return self._search
         if not (self._fixes and request.simple):
             return Batch(request.model, request.beams)
         if self._fixed is None:
@@ -311,8 +323,9 @@ class Scheduler:
         except Exception as error:
             failed.append(internal(error))
         for problem in failed:
-            if self._fixed is not None:
-                self._fixed.forget(running)
+            for batch in (self._fixed, self._search):
+                if batch is not None:
+                    batch.forget(running)
             for one in running:
                 if not one.ticket.done:
                     one.ticket.send(Failed(problem))
