@@ -134,6 +134,19 @@ def test_allow_trace_is_printed_and_works() -> None:
         refused.value.close()
 
 
+@pytest.mark.slow
+def test_the_studio_is_on_the_same_port() -> None:
+    with command("demo:translate", "--studio") as (process, printed):
+        assert process.stdout is not None
+        studio = process.stdout.readline().removeprefix("studio: ").strip()
+        assert studio.startswith(printed["address"])
+        with urllib.request.urlopen(studio, timeout=120) as page:
+            assert b"<html" in page.read()
+        with urllib.request.urlopen(f"{printed['address']}/v1/models/demo:translate") as answer:
+            assert json.load(answer)["id"] == "demo:translate"
+        assert asked(printed["address"], "/translate", {"text": "A dog sleeps."})["results"]
+
+
 def _status(address: str, path: str, body: Any = None) -> tuple[int, str]:
     """Status and Retry-After of an answer."""
     raw = None if body is None else json.dumps(body).encode()

@@ -39,6 +39,8 @@ from translucid.serving import (
     TooLate,
     fixed_batch,
 )  # fmt: skip
+from translucid.serving.admission import Admission
+from translucid.serving.request import Request
 from translucid.serving.search_batch import SearchBatch
 
 SMALL = Limits(rows=12, prompt_chunk=6)
@@ -617,23 +619,114 @@ def test_a_deadline_ends_a_text() -> None:
     assert finished.generated_tokens < 4000
 
 
-def test_small_requests_do_not_overtake_a_large_one() -> None:
+# ---- which of the waiting requests come next ----
+
+
+def sampled(length: int, n: int = 1) -> Job:
+    return Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
+               generation={"max_length": length})  # fmt: skip
+
+
+def test_requests_pass_a_large_one_only_if_they_cannot_delay_it() -> None:
     order: list[str] = []
     done = Flag()
 
     def hear(name: str, event: Event) -> None:
+        if name == "one" and isinstance(event, Piece) and not order:
+            order.append("began")
+            for other, n, length in (("all", 4, 9), ("long", 1, 40), ("small", 1, 2)):
+                engine.submit(sampled(length, n), partial(hear, other))
         if isinstance(event, Finished):
             order.append(name)
-            if len(order) == 4:
+            if len(order) == 5:
                 done.set()
 
     with serving("generate", Limits(rows=4)) as engine:
-        for name, n, length in (("one", 1, 30), ("all", 4, 9), ("small", 1, 2), ("last", 1, 3)):
-            job = Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
-                      generation={"max_length": length})  # fmt: skip
-            engine.submit(job, partial(hear, name))
+        engine.submit(sampled(30), partial(hear, "one"))
         assert done.wait(WAIT)
-    assert order == ["one", "all", "small", "last"]
+    assert order == ["began", "small", "one", "all", "long"]
+
+
+def test_a_large_request_is_answered_although_small_ones_never_end() -> None:
+    small = [0]
+    done = Flag()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Finished):
+            if small[0] == 12:
+                engine.submit(sampled(5, n=8), large)
+            if small[0] < 200 and not done.is_set():
+                ask()
+
+    def ask() -> None:
+        small[0] += 1
+        engine.submit(sampled(5 + small[0] % 16), hear)
+
+    def large(event: Event) -> None:
+        if isinstance(event, Finished):
+            done.set()
+
+    with serving("generate", Limits(rows=8)) as engine:
+        for _ in range(12):
+            ask()
+        assert done.wait(WAIT)
+        assert small[0] < 60
+        assert engine.close(timeout=WAIT)
+
+
+def test_a_short_text_does_not_wait_until_long_ones_end() -> None:
+    """Clients with several long texts each fill the batch and the queue."""
+    steps: list[float] = []
+    done = Flag()
+
+    def hear_long(event: Event) -> None:
+        if isinstance(event, Piece) and not steps:
+            steps.append(engine.stats()["steps"])
+            engine.submit(sampled(8), hear_short)
+
+    def hear_short(event: Event) -> None:
+        if isinstance(event, Finished):
+            steps.append(engine.stats()["steps"])
+            done.set()
+
+    with serving("generate", Limits(rows=16, queue=100)) as engine:
+        tickets = [engine.submit(sampled(600), hear_long, client % 6) for client in range(48)]
+        assert done.wait(WAIT)
+        assert engine.stats()["waiting"] == 48 - 14
+        for ticket in tickets:
+            ticket.cancel()
+    assert steps[1] - steps[0] < 16
+
+
+def test_a_client_with_many_texts_does_not_hold_up_another_one() -> None:
+    waiting: list[float] = []
+    done = Flag()
+
+    def hear_many(event: Event) -> None:
+        if isinstance(event, Piece) and not waiting:
+            waiting.append(engine.stats()["waiting"])
+            engine.submit(sampled(8), hear_one, "other")
+
+    def hear_one(event: Event) -> None:
+        if isinstance(event, Finished):
+            waiting.append(engine.stats()["waiting"])
+            done.set()
+
+    with serving("generate", Limits(rows=4)) as engine:
+        tickets = [engine.submit(sampled(9 + i % 4), hear_many, "many") for i in range(40)]
+        assert done.wait(WAIT)
+        for ticket in tickets:
+            ticket.cancel()
+    assert waiting[0] - waiting[1] <= 8
+
+
+def test_free_rows_are_shared_among_clients() -> None:
+    request = Request(sampled(9), model("generate").text_generator)
+    waiting = [Ticket(request, print, None, client) for client in "aaaab"]
+    chosen = Admission(Limits(rows=4)).choose(waiting, [], 1)
+    assert [ticket.client for ticket in chosen] == ["a", "b", "a", "a"]
+    first, *others = waiting
+    assert Admission(Limits(rows=2)).choose(others, [first], 1) == [waiting[-1]]
 
 
 def test_close_finishes_what_was_accepted() -> None:
@@ -662,7 +755,7 @@ def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "scheduler.Room"]
+    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "admission.Room"]
 )
 def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
     where: str, monkeypatch: pytest.MonkeyPatch

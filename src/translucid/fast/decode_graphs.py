@@ -29,6 +29,7 @@ from translucid.models.autoregressive import AutoregressiveModel, GenerationInpu
 from translucid.models.transformer import TransformerDecoder
 
 LOOK = 8  # rounds between two checks whether the search is done
+AHEAD = 2  # rounds that are launched before the result of a check is awaited
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
@@ -65,6 +66,11 @@ class Graphs:
     rounds: Rounds
     held: dict[str, torch.cuda.CUDAGraph] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        on_gpu, count = self.rounds.on_gpu, len(self.rounds.done)
+        self.done = torch.zeros(count, dtype=torch.bool, pin_memory=on_gpu)
+        self.checked = torch.cuda.Event() if self.rounds.on_gpu else None
+
     def begin(self, inputs: SearchInputs) -> None:
         self.rounds.inputs.take(inputs)
         if self.rounds.lean is not None:
@@ -80,6 +86,18 @@ class Graphs:
             part = -(-timeline.slots // (PARTS * 8)) * 8
             timeline.read = min(timeline.slots, -(-needed // part) * part)
         self._replay(f"read {timeline.read}", self.rounds.round)
+
+    def check(self) -> None:
+        """Start to copy to the CPU which sources are done. The GPU does not wait for this, and gets
+        further rounds meanwhile."""
+        self.done.copy_(self.rounds.done, non_blocking=True)
+        if self.checked is not None:
+            self.checked.record()
+
+    def last_check(self) -> list[bool]:
+        if self.checked is not None:
+            self.checked.synchronize()
+        return self.done.tolist()
 
     def _replay(self, name: str, act: Callable[[], None]) -> None:
         if not self.rounds.on_gpu:
@@ -108,13 +126,17 @@ class GraphSearch:
 
     @torch.no_grad()
     def advance(self) -> list[bool]:
-        """Run a few rounds; return which sources are done."""
+        """Run a few rounds; return which sources were done `AHEAD` rounds before the last."""
         with ON_THE_GPU:
-            for _ in range(min(LOOK, self.limit - self.number)):
+            last = min(self.number + LOOK, self.limit)
+            while self.number < last:
                 self.graphs.round(self.number)
                 self.number += 1
-            done: list[bool] = self.graphs.rounds.done[: self.sources].tolist()
-            return done if self.number < self.limit else [True] * self.sources
+                if self.number == last - AHEAD:
+                    self.graphs.check()
+            if self.number == self.limit:
+                return [True] * self.sources
+            return self.graphs.last_check()[: self.sources]
 
     def sequences(self) -> Sequences:
         """The texts so far."""

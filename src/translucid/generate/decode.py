@@ -42,7 +42,8 @@ def begin(
     if length > 1:
         past = prefix[:, :-1]
         mask = past >= 0
-        model.step(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
+        read = getattr(model, "read", model.step)  # a model of other code may have no `read`
+        read(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
     return state, prefix
 
 

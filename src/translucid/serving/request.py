@@ -124,11 +124,11 @@ class Request:
                 f"{room:,}, including one to generate; shorten the prompt"
             )
 
-    @property
+    @cached_property
     def beams(self) -> int:
         return 1 if self.job.sampling is not None else self.config.beam_size
 
-    @property
+    @cached_property
     def sources(self) -> int:
         """The rows of the state before it is split into beams: one for each sample."""
         return self.job.n if self.job.sampling is not None else 1
@@ -160,20 +160,22 @@ class Request:
             or self.named_constraints
         )  # fmt: skip
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """The rows that it occupies in a batch."""
         return self.beams * self.sources
 
-    @property
+    @cached_property
+    def steps(self) -> int:
+        """The steps that it probably takes at most. Translations are seldom more than twice as long
+        as their sources, although many models allow them hundreds of tokens."""
+        likely = max(self.least, 2 * len(self.source) + 10) if self.source else self.most
+        return min(self.most, likely)
+
+    @cached_property
     def length(self) -> int:
         """The tokens that the cache of a row may hold."""
         return len(self.prefix) + self.most
-
-    @cached_property
-    def room(self) -> tuple[int, int, int]:
-        """What it needs in a batch: beams, sources, and the length of their caches."""
-        return self.beams, self.sources, self.length
 
     @property
     def prompt_tokens(self) -> int:
@@ -191,7 +193,7 @@ class Request:
         task = self.generator.task
         return task.source.pad_id if isinstance(task, Translate) else 0
 
-    @property
+    @cached_property
     def source(self) -> list[int]:
         """The tokens of the source; empty for a language model."""
         if self.inputs is None or self.inputs.source is None:

@@ -1,8 +1,7 @@
 """The scheduler: the work of an engine's thread, turn by turn.
 
-In each turn, it answers all questions that wait, admits requests as long as the limits allow it, in
-the order in which they came, reads a limited number of prompt tokens, and takes one step of all
-texts.
+In each turn, it answers all questions that wait, admits requests as long as the limits allow it,
+reads a limited number of prompt tokens, and takes one step of all texts.
 """
 
 import time
@@ -17,10 +16,11 @@ from translucid.core.errors import TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.model.model import Model
 from translucid.models.base import evaluating
+from translucid.serving.admission import Admission, Room
 from translucid.serving.batch import Batch
 from translucid.serving.fixed_batch import FixedBatch
 from translucid.serving.job import Answered, Event, Failed, Finished, TooLate
-from translucid.serving.limits import Limits, Room
+from translucid.serving.limits import Limits
 from translucid.serving.reading import Reading, ReadPrompts
 from translucid.serving.request import Request
 from translucid.serving.running import Running
@@ -43,6 +43,7 @@ class Scheduler:
         self.counts = dict.fromkeys(COUNTS, 0.0)
         self.ends: deque[float] = deque(maxlen=64)  # when the last requests ended
         self._admitted: deque[Running] = deque()  # prompts to be read next
+        self._admission, self._turns = Admission(limits), 0
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
         self._waited = 0  # steps for which admitted requests have waited for others
@@ -64,7 +65,7 @@ class Scheduler:
     def stats(self) -> dict[str, float]:
         """The counts, and what is running now."""
         active = [one.request for one in [*self._active] if not one.ticket.done]
-        used = Room(self.limits, active)
+        used = Room(self.limits, active).used
         return {
             **self.counts,
             "reused_prompts": self._prompts.reused,
@@ -91,6 +92,7 @@ class Scheduler:
 
     def turn(self, taken: Sequence[Ticket]) -> None:
         """Answer questions, admit requests, read prompts, and take a step of all texts."""
+        self._turns += 1
         with self._timed("answer_seconds"):
             self._answer_all(taken)
         self._admit(taken)
@@ -118,25 +120,21 @@ class Scheduler:
 
     def take(self, waiting: deque[Ticket]) -> list[Ticket]:
         """Remove requests from the queue: those that were cancelled, all questions, and as many
-        others as the limits allow, in the order in which they came."""
+        others as the limits allow."""
         if not waiting:
             return []
-        room = Room(self.limits, [one.request for one in self._active])
         taken: list[Ticket] = []
-        left: deque[Ticket] = deque()
+        left: list[Ticket] = []
         for ticket in waiting:
-            work = ticket.work
-            if (
-                isinstance(work, Questions)
-                or ticket.cancelled
-                or ticket.late
-                or (not left and room.take(work))
-            ):
-                taken.append(ticket)
-            else:
-                left.append(ticket)
-        waiting.clear()
-        waiting.extend(left)
+            at_once = isinstance(ticket.work, Questions) or ticket.cancelled or ticket.late
+            (taken if at_once else left).append(ticket)
+        if left:
+            active = [one.ticket for one in self._active]
+            taken += self._admission.choose(left, active, self._turns)
+        if taken:
+            gone = {*taken}
+            waiting.clear()
+            waiting.extend(ticket for ticket in left if ticket not in gone)
         return taken
 
     def _admit(self, tickets: Sequence[Ticket]) -> None:

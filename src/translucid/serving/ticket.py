@@ -44,9 +44,16 @@ class Ticket:
     """A request that was accepted."""
 
     def __init__(
-        self, work: "Request | Questions", on_event: OnEvent, deadline: float | None
+        self,
+        work: "Request | Questions",
+        on_event: OnEvent,
+        deadline: float | None,
+        client: Hashable = None,
     ) -> None:
+        """client: equal for requests of the same client; default: it has no others."""
         self.work, self.on_event = work, on_event
+        self.client = self if client is None else client
+        self.last_turn = 0  # of the engine, in which its texts end at the latest; when admitted
         self.on_end: Callable[[Event], None] = lambda event: None  # of the engine
         self.submitted = time.monotonic()
         self.deadline = None if deadline is None else self.submitted + deadline
