@@ -160,7 +160,7 @@ class FixedRows:
             for row, prefix in zip(rows, prefixes, strict=True)
         ]
         spare = [len(self.newest) - 1, *[-1] * (shape[1] - 1), 0]
-        given = torch.tensor(values + [spare] * (shape[0] - len(rows)))
+        padded = torch.tensor(values + [spare] * (shape[0] - len(rows)))
 
         def read() -> None:
             tokens = held.tokens[:, :-1]
@@ -172,8 +172,8 @@ class FixedRows:
             assert held.past is not None
             self._join(held.rows, held.past, held.tokens[:, -1])
 
-        with self._beside(held):
-            held.inputs.copy_(staged(given, self.model.device), non_blocking=True)
+        with self._on_side_stream(held):
+            held.inputs.copy_(staged(padded, self.model.device), non_blocking=True)
             self._replay(("read", shape), read, [], self.aside)
         self._replay(("join", shape), join, [self.newest, self._timeline.counts])
         self._release(held)
@@ -185,7 +185,7 @@ class FixedRows:
             held.free.record()
 
     @contextmanager
-    def _beside(self, held: "Prefixes") -> Iterator[None]:
+    def _on_side_stream(self, held: "Prefixes") -> Iterator[None]:
         """Let the GPU do this beside what it was given before, but after the tensors are free. What
         follows the block waits for it."""
         if self.aside is None:

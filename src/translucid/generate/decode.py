@@ -161,7 +161,7 @@ class CapturedSearch:
         """Run a few rounds; return which sources are done."""
         return self.search.advance()
 
-    def found(self) -> list[list[Hypothesis]]:
+    def hypotheses(self) -> list[list[Hypothesis]]:
         """The best texts of each source so far, best first."""
         return harvest(Beams(*self.search.sequences()), self.config)
 
@@ -180,7 +180,7 @@ def captured(*inputs: Any, **ids: Any) -> list[list[Hypothesis]]:
         search = CapturedSearch(*inputs, **ids)
         while not all(search.advance()):
             pass
-        return search.found()
+        return search.hypotheses()
 
 
 def _settled(

@@ -114,6 +114,9 @@ class Scheduler:
         for ticket in {*taken, *self.tickets}:
             if not ticket.done:
                 ticket.send(Failed(problem))
+        for batch in (self._fixed, self._search):  # which later requests use, too
+            if batch is not None:
+                batch.forget(self._active)
         self._admitted.clear()
         self._active, self._reading = [], None
         self._batches.clear()

@@ -56,11 +56,11 @@ class SearchBatch:
         assert self.search is not None
         count, done = self.rows, self.search.advance()
         if any(done[place] for place in self.current):
-            found = self.search.found()
+            hypotheses = self.search.hypotheses()
             for place, one in [*self.current.items()]:
                 if done[place]:
                     del self.current[place]
-                    one.finish_search(found[place])
+                    one.finish_search(hypotheses[place])
         self._forget_if_over()
         return count
 
@@ -72,7 +72,7 @@ class SearchBatch:
         for place, one in [*self.current.items()]:
             if one is running and self.search is not None:
                 del self.current[place]
-                one.finish_search(self.search.found()[place], reason)
+                one.finish_search(self.search.hypotheses()[place], reason)
         self._forget_if_over()
 
     def forget(self, running: Sequence[Running]) -> None:
