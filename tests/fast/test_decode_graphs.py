@@ -14,7 +14,7 @@ import torch
 from tests.invariants.cases import randomised, transformer
 from torch import nn
 
-from translucid.fast.decode_graphs import AHEAD, LOOK, DecodeGraphs
+from translucid.fast.decode_graphs import LOOK, OVERRUN, DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import captured, limits
 from translucid.models import GenerationInputs
@@ -53,7 +53,7 @@ def test_a_search_stops_soon_after_its_texts_have_ended() -> None:
     all_words = tuple(token for token in range(MODEL.config.vocab) if token != 1)
     captured(graphs, MODEL, PREFIXES, INPUTS, bounds, how, eos=1, pad=0, ends=all_words)
     (only,) = graphs.graphs.values()
-    assert int(only.rounds.number.max()) == LOOK + AHEAD
+    assert int(only.rounds.number.max()) == LOOK + OVERRUN
 
 
 def new_weight(model: Any) -> None:

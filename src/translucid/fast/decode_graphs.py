@@ -29,7 +29,7 @@ from translucid.models.autoregressive import AutoregressiveModel, GenerationInpu
 from translucid.models.transformer import TransformerDecoder
 
 LOOK = 8  # rounds between two checks whether the search is done
-AHEAD = 2  # rounds that are launched before the result of a check is awaited
+OVERRUN = 2  # rounds that are launched before the result of a check is awaited
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
@@ -173,7 +173,7 @@ class DecodeGraphs(threading.local):
                 number += 1
                 if number % LOOK == 0:
                     graphs.check()
-                if number > LOOK and number % LOOK == AHEAD and graphs.is_done():
+                if number > LOOK and number % LOOK == OVERRUN and graphs.is_done():
                     break
             return Sequences(*(part[:count] for part in graphs.rounds.sequences(number)))
 
