@@ -29,7 +29,7 @@ from translucid.models.autoregressive import AutoregressiveModel, GenerationInpu
 from translucid.models.transformer import TransformerDecoder
 
 LOOK = 8  # rounds between two checks whether the search is done
-AHEAD = 2  # rounds that are launched before the result of a check is awaited
+OVERRUN = 2  # rounds that are launched before the result of a check is awaited
 PARTS = 4  # graphs that read a quarter, a half, three quarters or all of the slots
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = 16  # shapes whose graphs and caches are kept
@@ -126,13 +126,13 @@ class GraphSearch:
 
     @torch.no_grad()
     def advance(self) -> list[bool]:
-        """Run a few rounds; return which sources were done `AHEAD` rounds before the last."""
+        """Run a few rounds; return which sources were done `OVERRUN` rounds before the last."""
         with ON_THE_GPU:
             last = min(self.number + LOOK, self.limit)
             while self.number < last:
                 self.graphs.round(self.number)
                 self.number += 1
-                if self.number == last - AHEAD:
+                if self.number == last - OVERRUN:
                     self.graphs.check()
             if self.number == self.limit:
                 return [True] * self.sources
