@@ -166,6 +166,8 @@ def run(
     to = standard_error if log else None
     app = make_app(server, rules, to, other)
     options = OPTIONS | {"timeout_graceful_shutdown": max(1, round(drain))}
+    if not studio:  # only the studio needs WebSockets, and the package for them
+        options["ws"] = "none"
     allow_connections()
     sys.setswitchinterval(SWITCH)
     gc.collect()
