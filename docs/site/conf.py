@@ -18,6 +18,7 @@ extensions = [
     "repository_links",
     "studio_links",
     "studio_look",
+    "worked_solutions",
 ]
 root_doc = "docs/README"
 include_patterns = ["*.md", "docs/**", "tests/invariants/README.md"]
