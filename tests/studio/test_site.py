@@ -425,46 +425,6 @@ def same_pattern(page: Page, text: str, head: int) -> int:
     return len(numbers)
 
 
-def test_a_number_of_a_typed_sentence_opens_to_the_bottom(own_page: Page, published: str) -> None:
-    text = "The old woman sees the small cat."
-    trace = demo("translate").trace(text)
-    own_page.inner.goto(published)
-    drawn(own_page)
-    walk(own_page, f"#/flow?text={text}&at=encoder.layers.0.feedforward.output&i=2,5")
-    card = own_page.inner.locator("#studio .terms")
-    for _ in range(60):
-        card.locator(".strong td.n").wait_for()
-        assert card.locator(".missing").count() == 0
-        address = card.locator(".copies button").first.get_attribute("title") or ""
-        shown = float(card.locator(".strong td.n").inner_text().replace("−", "-"))
-        assert shown == pytest.approx(trace.terms(address).value, rel=1e-4, abs=1e-4), address
-        deep = card.locator(".number.deep")
-        below = deep if deep.count() else card.locator(".number")
-        if not below.count():
-            break
-        to = below.first.get_attribute("data-to")
-        below.first.click()
-        own_page.wait(f"to => {ROOT}.querySelector('.terms .copies button')?.title === to", to)
-    assert address.startswith("encoder.embedding.table.weight")
-
-
-@pytest.mark.slow
-def test_every_lesson_opens_with_its_numbers(own_page: Page, published: str, built: Path) -> None:
-    own_page.inner.goto(published)
-    drawn(own_page)
-    start = json.loads((built / "answers" / "start.json").read_text("utf-8"))
-    answers = {path: text for _, path, _, _, _, text in start["answers"]}
-    own = [lesson for lesson in json.loads(answers["/api/lessons"]) if lesson.get("m")]
-    assert len(own) >= 8
-    for lesson in own:
-        for place in range(1, lesson["steps"] + 1):
-            where = f"lesson={lesson['id']}.{place}&m={lesson['m']}&text={lesson['text']}"
-            walk(own_page, f"#/lesson?{where}")
-            says = own_page.inner.locator("#studio #lesson .says").inner_text()
-            assert says, (lesson["id"], place)
-            assert "installed program" not in says, (lesson["id"], place)
-
-
 @pytest.mark.slow
 def test_a_saved_file_with_its_model_answers_other_texts(
     own_page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

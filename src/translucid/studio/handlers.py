@@ -396,10 +396,12 @@ def _parsed(body: bytes) -> Any:
 def _texts(asked: Any) -> list[str]:
     """Check the body of POST /api/model/M/unknown."""
     match asked:
-        case {"texts": [str(), *_] as texts} if all(isinstance(text, str) for text in texts):
+        case {"texts": [str(), *_] as texts, **more} if not more and all(
+            isinstance(text, str) for text in texts
+        ):
             pass
         case _:
-            raise InputError("the request must be an object with texts, a list of strings")
+            raise InputError("the request must be an object with texts only, a list of strings")
     if len(texts) > input_words.READ:
         raise InputError(f"texts: {len(texts):,} texts; the limit is {input_words.READ}")
     characters = max(map(len, texts))
