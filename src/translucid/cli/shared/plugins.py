@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -80,13 +80,13 @@ class _OnUse(UserDict[str, Any]):
 class CommandsAndPlugins(Commands):
     """The commands of the program, then those of plugins."""
 
-    panels: Mapping[str, Sequence[Listed]] = {}  # the commands by panel of `--help`
+    panels: ClassVar[Mapping[str, Sequence[Listed]]] = {}  # the commands by panel of `--help`
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         own = {one.name: one for panel in self.panels.values() for one in panel}
         shipped = {n: Plugin(name=n, help=one.help) for n, one in own.items() if n in SHIPPED}
-        self.commands = _OnUse(own | shipped | dict(self.commands))  # type: ignore[assignment]
+        self.commands = _OnUse(own | shipped | dict(self.commands))
         self._rows = {
             one.name: TyperCommand(one.name, help=one.help, rich_help_panel=panel)
             for panel, some in self.panels.items()
