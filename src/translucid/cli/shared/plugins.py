@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.parsing import Command, Commands
 from translucid.core.errors import ConfigError
 
@@ -59,8 +60,6 @@ class Listed(NamedTuple):
         if isinstance(made, typer.Typer):
             outer.add_typer(made, name=self.name)
         else:
-            from translucid.cli.shared.arguments import with_code
-
             outer.command(self.name, cls=Command)(with_code(made) if self.takes_code else made)
             outer.callback()(lambda: None)  # otherwise typer would make no group of it
         return outer
