@@ -157,6 +157,7 @@ def train_tokenizer(size: int, device: str) -> Work:
 
 
 ATTENTION = "attention compares each token with all before it"
+CACHE = "the tokens of a line outgrow the processor's cache"
 AXES = [
     Axis("score one text", "tokens", score, powers(64, 32_768), ATTENTION),
     Axis("read a prompt", "tokens", read_prompt, powers(64, 32_768), ATTENTION),
@@ -168,7 +169,7 @@ AXES = [
     Axis("translate with layers", "layers", layers, powers(1, 32)),
     Axis("translate lines", "lines", lines, powers(16, 4096)),
     Axis("classify lines", "lines", labels, powers(64, 16_384)),
-    Axis("tokenize one line", "words", encode, powers(256, 65_536)),
+    Axis("tokenize one line", "words", encode, powers(256, 65_536), CACHE),
     Axis("train a tokenizer", "lines", train_tokenizer, powers(256, 65_536)),
 ]
 
@@ -226,8 +227,8 @@ def _memory(device: str, *, peak: bool = False) -> int:
 
 def exponent(sizes: list[float], values: list[float]) -> float:
     """The slope of log(value) over log(size), for the larger half of the sizes."""
-    half = len(sizes) // 2
-    pairs = [(math.log(s), math.log(v)) for s, v in zip(sizes, values, strict=True) if v > 0][half:]
+    pairs = [(math.log(s), math.log(v)) for s, v in zip(sizes, values, strict=True) if v > 0]
+    pairs = pairs[len(pairs) // 2 :]
     if len(pairs) < 2:
         return math.nan
     x, y = np.array(pairs).T

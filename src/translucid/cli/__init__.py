@@ -37,7 +37,7 @@ atexit.register(gc.freeze)  # else the last garbage collection visits every obje
 class Program(CommandsAndPlugins):
     """All commands. A test compares each line with the help of the command itself."""
 
-    panels: ClassVar = {
+    panels: ClassVar[dict[str, list[Listed]]] = {
         "Learn": [
             Listed("demo", "Train a small model, try it, and explain an answer."),
             Listed("learn", "Read the course, from one neuron to a translator."),

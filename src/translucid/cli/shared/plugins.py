@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from translucid.cli.shared.arguments import with_code
 from translucid.cli.shared.parsing import Command, Commands
 from translucid.core.errors import ConfigError
 
@@ -59,8 +60,6 @@ class Listed(NamedTuple):
         if isinstance(made, typer.Typer):
             outer.add_typer(made, name=self.name)
         else:
-            from translucid.cli.shared.arguments import with_code
-
             outer.command(self.name, cls=Command)(with_code(made) if self.takes_code else made)
             outer.callback()(lambda: None)  # otherwise typer would make no group of it
         return outer
@@ -80,13 +79,13 @@ class _OnUse(UserDict[str, Any]):
 class CommandsAndPlugins(Commands):
     """The commands of the program, then those of plugins."""
 
-    panels: Mapping[str, Sequence[Listed]] = {}  # the commands by panel of `--help`
+    panels: ClassVar[Mapping[str, Sequence[Listed]]] = {}  # the commands by panel of `--help`
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         own = {one.name: one for panel in self.panels.values() for one in panel}
         shipped = {n: Plugin(name=n, help=one.help) for n, one in own.items() if n in SHIPPED}
-        self.commands = _OnUse(own | shipped | dict(self.commands))  # type: ignore[assignment]
+        self.commands = _OnUse(own | shipped | dict(self.commands))
         self._rows = {
             one.name: TyperCommand(one.name, help=one.help, rich_help_panel=panel)
             for panel, some in self.panels.items()
