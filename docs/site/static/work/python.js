@@ -946,12 +946,10 @@ class Match {
 }
 class Pattern {
   constructor(text, flags) {
-    const source = text
-      .replaceAll('(?P<', '(?<')
-      .replaceAll('\\Z', '$')
-      .replace(/\(\?P=(\w+)\)/g, '\\k<$1>');
+    // \w is any letter, as in Python
+    const source = text.replace(/\[\\w/g, '[\\p{L}\\p{N}_').replaceAll('\\w', '[\\p{L}\\p{N}_]');
     this.source = source;
-    this.flags = flags;
+    this.flags = source === text ? flags : `${flags}u`;
   }
   regex = (flags, source = this.source) => new RegExp(source, this.flags + flags);
   one = found => (found ? new Match(found) : null);
