@@ -296,6 +296,7 @@ def test_a_typed_matrix_is_solved_at_every_keystroke(address: str, own_page: Pag
         own_page.text("#work-command")
         == 'translucid work attention --x "1 0; 0 2; 1 1/2" --identity'
     )
+    own_page.inner.check("#work-as-formulas")
     assert own_page.inner.evaluate("document.querySelectorAll('#work-formulas math').length") > 5
     assert solved(own_page, "", own_page.inner.evaluate("location.href")) == run(*words).stdout
 

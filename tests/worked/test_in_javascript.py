@@ -275,12 +275,12 @@ def test_the_page_prints_what_the_command_prints(name: str, program: Path) -> No
     compared = errors = 0
     for (_, values), text in zip(cases, texts, strict=True):
         wanted = in_python(name, values)
-        if NOISE.search(wanted) or NOISE.search(text):
+        if text != wanted and (NOISE.search(wanted) or NOISE.search(text)):
             continue
         assert text == wanted, values
         compared += 1
         errors += wanted.startswith("error: ")
-    assert compared > 0.6 * len(cases)
+    assert compared > 0.8 * len(cases)
     assert errors < 0.3 * len(cases)
 
 

@@ -101,7 +101,7 @@ export class Exception extends Error {
   __init__(...args) {
     const [values] = parsed(args);
     this.args = tuple(values);
-    this.message = values.length ? str(values[0]) : '';
+    if (!Object.hasOwn(this, 'message')) this.message = values.length ? str(values[0]) : '';
   }
 }
 class Raised extends Exception {
@@ -575,7 +575,7 @@ function numberText(value) {
 }
 export function str(value) {
   if (typeof value === 'string') return value;
-  if (value instanceof Error) return value.__str__ ? method(value, '__str__') : value.message;
+  if (value instanceof Error) return value.__str__ ? method(value, '__str__') : str(value.args?.[0] ?? value.message);
   return value?.__str__ ? method(value, '__str__') : repr(value);
 }
 const UNPRINTABLE = /[\p{Cc}\xa0\xad]/gu;
