@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Bytecode is kept whatever the environment says: what many processes import is compiled once.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-# Which tests: all but those marked slow or thorough; `make test MARKED="not thorough"` is CI's.
+# Which tests: all but those marked slow or thorough; tests/some_cases.py explains CI's choice.
 MARKED := not slow and not thorough
 # AGAIN=yes, CI's: a few tests that failed beside others are run once more, alone.
 AGAIN  :=

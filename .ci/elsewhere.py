@@ -37,6 +37,7 @@ def main(some: int = SOME) -> int:
         print(f"{len(chosen)} of {len(files)} test files in {folder}, {SEED}={seed}", flush=True)
         pytest = [sys.executable, "-m", "pytest", "-q", "-n", str(os.cpu_count()), *chosen]
         plain = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "OMP_NUM_THREADS": "1", SEED: seed}
+        plain["PYTHONDONTWRITEBYTECODE"] = ""  # compile the copied files once, not in each process
         given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         there = {"cwd": folder, "env": given | plain, "check": False}
         code = subprocess.run(pytest, **there).returncode

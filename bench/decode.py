@@ -1,4 +1,4 @@
-"""Compare the speed of text generation in Translucid, transformers and ctranslate2.
+"""Compare the speed of text generation, and of tagging, in Translucid and other libraries.
 
     python bench/decode.py --where cpu --rounds 5 --out cpu.json [--only "int8 batch 32"]
     python bench/decode.py --table docs/explanation/speed.md cpu.json gpu.json
@@ -6,7 +6,9 @@
 All tools run models of the same sizes on the same sources, with the same beams and numbers of
 tokens. In every round, each of them runs once, so that other load on the machine affects all alike;
 the best round of each counts. Each workload has a target: a multiple of another tool's speed, or a
-number of tokens of the best translations per second. Needs the packages of the extra `bench`.
+number of tokens of the best translations per second. If `--out` names the file of an earlier run,
+its other workloads are kept, so a table can be measured in parts. Needs the packages of the extra
+`bench`, and onnx and onnxruntime.
 
 On a busy machine, run it on one processor (`taskset -c 0 python bench/decode.py ...`): then the
 processor time is measured, without that of other processes.
@@ -26,7 +28,7 @@ from typing import Any
 
 import torch
 from decode_table import missed, write_table
-from peers import CONTESTANTS, THREADS, CannotYet, Run, Workload, ours
+from peers import CONTESTANTS, THREADS, CannotYet, Cell, Run, Task, Workload, ours
 
 from translucid.fast import cpu_kernels
 
@@ -47,10 +49,47 @@ class Race:
 
 
 def races(where: str) -> list[Race]:
-    return cpu_races() if where == "cpu" else gpu_races()
+    if where == "cpu-others":
+        return recurrent_races() + tagging_races()
+    return translations() if where == "cpu" else gpu_races()
 
 
-def cpu_races() -> list[Race]:
+def recurrent_races() -> list[Race]:
+    """Language models with two layers of 512, and an encoder-decoder with attention."""
+    kinds: list[tuple[Cell, Task]] = [
+        ("lstm", "write"), ("gru", "write"), ("rnn", "write"), ("lstm", "translate"),
+    ]  # fmt: skip
+    return [
+        Race(
+            Workload(
+                task=task, cell=cell, precision=precision, device="cpu", batch=batch, beams=1,
+                given=24, tokens=32, vocab=8_000, d_model=512, layers=2, heads=1, d_ff=1,
+            ),
+            {"onnxruntime": 1.0} | ({"torch.nn": 1.0} if precision == "float32" else {}),
+        )
+        for cell, task in kinds
+        for precision in ("float32", "int8")
+        for batch in (1, 32)
+    ]  # fmt: skip
+
+
+def tagging_races() -> list[Race]:
+    """An encoder of the translation model's size reads texts of 24 tokens."""
+    peers = {"transformers": 1.0, "onnxruntime": 1.0, "torch.nn": 1.0}
+    return [
+        Race(
+            Workload(
+                task="tag", precision=precision, device="cpu", batch=batch, beams=1, given=24,
+                tokens=24, vocab=8_000, d_model=512, layers=6, heads=8, d_ff=2048,
+            ),
+            peers if precision == "float32" else {"onnxruntime": 1.0},
+        )
+        for precision in ("float32", "int8")
+        for batch in (1, 32)
+    ]  # fmt: skip
+
+
+def translations() -> list[Race]:
     found = []
     for precision in ("float32", "int8"):
         for batch in (1, 32):
@@ -60,9 +99,9 @@ def cpu_races() -> list[Race]:
                     given=24, tokens=32, vocab=8_000, d_model=512, layers=6, heads=8, d_ff=2048,
                 )  # fmt: skip
                 if precision == "float32":
-                    times = {"transformers": 2.0, "ctranslate2": 1.0 if batch == 1 else 1.05}
+                    times = {"transformers": 2.0, "ctranslate2": 1.0}
                 else:
-                    times = {"ctranslate2": 1.0 if batch == 1 else 0.7}
+                    times = {"ctranslate2": 1.0}
                 found.append(Race(work, times))
     return found
 
@@ -120,8 +159,9 @@ def line_up(work: Workload) -> tuple[dict[str, Run], dict[str, str]]:
     runs, cannot = {}, {}
     for name, make in CONTESTANTS.items():
         try:
-            run = make(work)
-            found = run()
+            with torch.inference_mode():
+                run = make(work)
+                found = run()
         except CannotYet as error:
             cannot[name] = str(error)
             continue
@@ -136,7 +176,8 @@ def clocked(run: Run, work: Workload) -> float:
     now = time.process_time if alone else time.perf_counter
     settle(work)
     began = now()
-    run()
+    with torch.inference_mode():
+        run()
     settle(work)
     return now() - began
 
@@ -164,19 +205,39 @@ def measure_memory(work: Workload) -> dict[str, Any]:
 def measured(where: str, rounds: int, only: str, out: Path | None) -> dict[str, Any]:
     """Measure all workloads. The results so far are written to `out` after each one, in case a
     later one fails."""
-    if where == "cpu":
+    if where != "gpu":
         torch.set_num_threads(THREADS)
+    names = [race.work.name for race in races(where)]
     chosen = [race for race in races(where) if only in race.work.name]
-    result = {"where": where, "when": date.today().isoformat(), "rounds": rounds} | machine(where)
-    result["races"] = []
+    result: dict[str, Any] = {
+        "where": where,
+        "when": date.today().isoformat(),
+        "rounds": rounds,
+    } | machine(where)
+    result["races"] = kept(out, result)
     for race in chosen:
-        result["races"].append(measure(race, rounds))
+        measured = measure(race, rounds)
+        result["races"] = [old for old in result["races"] if old["name"] != race.work.name]
+        result["races"].append(measured)
+        result["races"].sort(key=lambda one: names.index(one["name"]))
         write(out, result)
     long = translation(64, 8, tokens=512)
     if where == "gpu" and only in long.name:
         result["memory"] = measure_memory(long)
         write(out, result)
     return result
+
+
+def kept(out: Path | None, result: dict[str, Any]) -> list[Any]:
+    """The workloads of an earlier run with the same versions on the same machine."""
+    if out is None or not out.exists():
+        return []
+    earlier: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    other = [key for key, value in result.items() if earlier[key] != value and key != "when"]
+    if other:
+        sys.exit(f"{out} was measured with another {', '.join(other)}; choose another file")
+    races: list[Any] = earlier["races"]
+    return races
 
 
 def write(out: Path | None, result: dict[str, Any]) -> None:
@@ -187,13 +248,13 @@ def write(out: Path | None, result: dict[str, Any]) -> None:
 def machine(where: str) -> dict[str, Any]:
     device = torch.cuda.get_device_name() if where == "gpu" else processor()
     packages = {}
-    for name in ("torch", "transformers", "ctranslate2"):
+    for name in ("torch", "transformers", "ctranslate2", "onnxruntime"):
         try:
             packages[name] = version(name)
         except PackageNotFoundError:
             packages[name] = "none"
     found = {"device": device, "threads": THREADS, "packages": packages}
-    if where == "cpu":
+    if where != "gpu":
         found["kernels"] = cpu_kernels.path().name if cpu_kernels.available() else "torch"
         found["variables"] = {name: os.environ[name] for name in VARIABLES if name in os.environ}
     return found
@@ -210,14 +271,15 @@ def processor() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="with --table: what --out wrote")
-    parser.add_argument("--where", choices=["cpu", "gpu"])
+    where = "cpu and gpu: Transformers that generate; cpu-others: recurrent networks and encoders"
+    parser.add_argument("--where", choices=["cpu", "cpu-others", "gpu"], help=where)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="workloads whose name has this in it")
     parser.add_argument("--out", type=Path, help="a JSON file to write")
     parser.add_argument("--table", type=Path, help="the page whose table to write")
     options = parser.parse_args()
     if not options.where and not options.files:
-        parser.error("give --where cpu or gpu, or --table with files")
+        parser.error("give --where, or --table with files")
     results = [json.loads(file.read_text("utf-8")) for file in options.files]
     if options.where:
         results.append(measured(options.where, options.rounds, options.only, options.out))

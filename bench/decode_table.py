@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 START, END = "<!-- on a {where}, by bench/decode.py -->", "<!-- end of what was measured -->"
-NAMES = ("ours", "transformers", "ctranslate2")
+NAMES = ("ours", "transformers", "ctranslate2", "onnxruntime", "torch.nn")
 
 
 def write_table(page: Path, results: list[dict[str, Any]]) -> None:
@@ -26,9 +26,10 @@ def write_table(page: Path, results: list[dict[str, Any]]) -> None:
 def place(result: dict[str, Any]) -> str:
     """The name of a machine's table on the page. There is one table each for x86 and ARM
     processors, for every instruction set of the kernels, and for one thread and several."""
-    if result["where"] != "cpu":
-        return str(result["where"])
+    if result["where"] == "gpu":
+        return "gpu"
     cpu = "cpu" if result["device"] == "aarch64" else "cpu of x86"
+    cpu = f"other models, {cpu}" if result["where"] == "cpu-others" else cpu
     threads = f" and {result['threads']} threads" if result["threads"] > 1 else ""
     return f"{cpu} with {result['kernels']} kernels{threads}"
 
@@ -36,14 +37,14 @@ def place(result: dict[str, Any]) -> str:
 def heading(result: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {v}" for name, v in result["packages"].items() if v != "none")
     threads = ""
-    if result["where"] == "cpu":
+    if result["where"] != "gpu":
         one = result["threads"] == 1
         threads = ", 1 thread, processor time" if one else f", {result['threads']} threads"
         variables = result.get("variables", {})  # older results do not contain them
         limits = "".join(f", {name}={value}" for name, value in variables.items())
         threads += f", {result['kernels']} kernels{limits}"
     loads = [race["load"] for race in result["races"]]
-    load = f", load {min(loads)} to {max(loads)}" if loads and result["where"] == "cpu" else ""
+    load = f", load {min(loads)} to {max(loads)}" if loads and result["where"] != "gpu" else ""
     return (
         f"**{result['device']}**{threads}, {packages}; best of {result['rounds']} rounds, "
         f"{result['when']}{load}. Tokens per second:"

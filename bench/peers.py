@@ -1,4 +1,4 @@
-"""The tools that decode.py compares: Translucid, transformers, ctranslate2.
+"""The tools that decode.py compares: Translucid, transformers, ctranslate2, onnxruntime, torch.nn.
 
 Each is set up for a workload and returns a function without arguments that runs it once: every row
 gets exactly the requested number of tokens, because the end token is forbidden. All have random
@@ -8,23 +8,29 @@ weights of the same sizes, which do not affect the speed.
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.precision import prepare
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
-from translucid.models import GenerationInputs, TransformerConfig, build
+from translucid.interop.export.onnx.networks import ENCODER, MODEL, STEP, graphs_of
+from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
 
 Precision = Literal["float32", "int8", "bf16"]
-Run = Callable[[], list[list[int]]]  # the tokens of the best hypothesis of each row
+Task = Literal["translate", "write", "tag"]
+Cell = Literal["", "rnn", "lstm", "gru"]
+Run = Callable[[], list[list[int]]]  # the tokens of the best hypothesis of each row, or its tags
 
-PAD, EOS = 0, 1
+PAD, EOS, TAGS = 0, 1, 16
 WORDS = 2  # ids from here on are words
 # The number of processors that this process may use.
 THREADS = len(os.sched_getaffinity(0))
@@ -32,9 +38,9 @@ THREADS = len(os.sched_getaffinity(0))
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A batch of texts to translate or to continue, and the sizes of the model."""
+    """A batch of texts to translate, to continue, or to tag, and the sizes of the model."""
 
-    task: Literal["translate", "write"]
+    task: Task
     precision: Precision
     device: Literal["cpu", "cuda"]
     batch: int
@@ -46,11 +52,14 @@ class Workload:
     layers: int  # of the encoder, and of the decoder
     heads: int
     d_ff: int
+    cell: Cell = ""  # of a recurrent model; none: a Transformer
 
     @property
     def name(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"
-        return f"{self.task} {self.precision} batch {self.batch} {search} {self.tokens} tokens"
+        parts = [self.task, self.cell, self.precision, f"batch {self.batch}"]
+        parts += [] if self.task == "tag" else [search]
+        return " ".join(part for part in [*parts, f"{self.tokens} tokens"] if part)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -78,31 +87,41 @@ class CannotYet(Exception):
 
 
 @cache
-def ours_model(
-    task: str, vocab: int, d_model: int, layers: int, heads: int, d_ff: int, device: str
-) -> Any:
+def ours_model(work: Workload) -> Any:
     torch.manual_seed(0)
-    config = TransformerConfig(
-        shape="encoder-decoder" if task == "translate" else "decoder",
-        head="language",
-        vocab=vocab,
-        d_model=d_model,
-        layers=layers,
-        heads=heads,
-        d_ff=d_ff,
-        activation="relu" if task == "translate" else "gelu",
-        placement="post" if task == "translate" else "pre",
-        positions="sinusoidal" if task == "translate" else "learned",
-        max_length=1024,
-    )
-    return build(config).to(device).eval()
+    shapes = {"translate": "encoder-decoder", "write": "decoder", "tag": "encoder"}
+    sizes: dict[str, Any] = {
+        "shape": shapes[work.task], "head": "tag" if work.task == "tag" else "language",
+        "vocab": work.vocab, "d_model": work.d_model, "layers": work.layers,
+        "outputs": TAGS if work.task == "tag" else None,
+    }  # fmt: skip
+    if work.cell:
+        config: Any = RecurrentConfig(cell=work.cell, hidden=work.d_model, **sizes)
+    else:
+        config = TransformerConfig(
+            heads=work.heads,
+            d_ff=work.d_ff,
+            activation="gelu" if work.task == "write" else "relu",
+            placement="pre" if work.task == "write" else "post",
+            positions="sinusoidal" if work.task == "translate" else "learned",
+            max_length=1024,
+            **sizes,
+        )
+    return build(config).to(work.device).eval()
+
+
+def model_of(work: Workload) -> Any:
+    """Workloads that differ only in texts and precision share a model."""
+    return ours_model(replace(work, precision="float32", batch=1, beams=1, given=1, tokens=1))
 
 
 def ours(work: Workload) -> Run:
     """Translucid's public function, which counts the end token as a token."""
     precision = "bfloat16" if work.precision == "bf16" else work.precision
-    model = prepare(ours_model(*_sizes(work), work.device), precision)
+    model = prepare(model_of(work), precision)
     texts = work.texts().to(work.device)
+    if work.task == "tag":
+        return lambda: tags(model(texts))
     how = GenerationConfig(beam_size=work.beams, min_length=work.tokens - 1, max_length=work.tokens)
     sources, prefixes = None, texts.tolist()
     if work.task == "translate":
@@ -114,6 +133,10 @@ def ours(work: Workload) -> Run:
         return [[*texts[0].tokens, *[EOS] * texts[0].finished] for texts in found]
 
     return run
+
+
+def tags(logits: Tensor) -> list[list[int]]:
+    return logits.argmax(dim=-1).tolist()
 
 
 def _sizes(work: Workload) -> tuple[str, int, int, int, int, int]:
@@ -155,10 +178,28 @@ def gpt2(
     return GPT2LMHeadModel(config).to(device, dtype).eval()
 
 
+@cache
+def bert(vocab: int, d_model: int, layers: int, heads: int, d_ff: int) -> Any:
+    from transformers import BertConfig, BertForTokenClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=vocab, hidden_size=d_model, num_hidden_layers=layers, intermediate_size=d_ff,
+        num_attention_heads=heads, max_position_embeddings=1024, hidden_act="relu",
+        num_labels=TAGS,
+    )  # fmt: skip
+    return BertForTokenClassification(config).eval()
+
+
 def transformers(work: Workload) -> Run:
+    if work.cell:
+        raise CannotYet("transformers has no recurrent models")
     if work.precision == "int8":
         raise CannotYet("transformers has no int8 of its own for a CPU")
     task, *sizes = _sizes(work)
+    if task == "tag":
+        tagger, given = bert(*sizes), work.texts()
+        return lambda: tags(tagger(given).logits)
     model = (marian if task == "translate" else gpt2)(*sizes, work.dtype, work.device)
     texts = work.texts().to(work.device)
 
@@ -212,7 +253,7 @@ def converted(
 
 
 def ctranslate2(work: Workload) -> Run:
-    if work.task != "translate" or work.device != "cpu":
+    if work.task != "translate" or work.device != "cpu" or work.cell:
         raise CannotYet("raced on the CPU, where its float32 and int8 are the measure")
     translator = converted(*_sizes(work)[1:], work.precision)
     texts = [[str(i) for i in row] for row in work.texts().tolist()]
@@ -230,8 +271,134 @@ def ctranslate2(work: Workload) -> Run:
     return run
 
 
+# onnxruntime, which runs the graphs that Translucid exports. A loop in Python feeds them.
+
+
+@cache
+def onnx_sessions(work: Workload) -> dict[str, Any]:
+    """The sessions by name of the graph. int8: onnxruntime's dynamic quantization."""
+    import onnx
+    from onnxruntime import InferenceSession, SessionOptions
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    options, sessions = SessionOptions(), {}
+    options.intra_op_num_threads, options.log_severity_level = THREADS, 3
+    held: Any = SimpleNamespace(network=model_of(work))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, graph in graphs_of(held, traced=False, length=1024).items():
+            file, small = Path(folder, f"{name}.onnx"), Path(folder, f"{name}.int8.onnx")
+            onnx.save_model(graph, str(file))
+            if work.precision == "int8":
+                quantize_dynamic(str(file), str(small), weight_type=QuantType.QInt8)
+                file = small
+            sessions[name] = InferenceSession(str(file), options)
+    return sessions
+
+
+def onnxruntime(work: Workload) -> Run:
+    if work.device != "cpu" or work.beams > 1:
+        raise CannotYet("its graphs are run on the CPU, by a greedy loop")
+    sessions = onnx_sessions(replace(work, batch=1, given=1, tokens=1))
+    texts = work.texts().numpy()
+    seen = np.ones(texts.shape, dtype=bool)
+    if work.task == "tag":
+        given = {"ids": texts, "mask": seen}
+        return lambda: sessions[MODEL].run(["logits"], given)[0].argmax(-1).tolist()
+    step = sessions[STEP]
+    names = [output.name for output in step.get_outputs()]
+
+    def run() -> list[list[int]]:
+        state, newest = _empty_state(step, work.batch), texts
+        if work.task == "translate":
+            outputs = [output.name for output in sessions[ENCODER].get_outputs()]
+            values = sessions[ENCODER].run(outputs, {"ids": texts, "mask": seen})
+            state = dict(zip(outputs, values, strict=True))
+            newest = np.full((work.batch, 1), EOS)
+        length, found = 0, []
+        for _ in range(work.tokens):
+            length += newest.shape[1]
+            mask = np.ones((work.batch, length), dtype=bool)
+            values = step.run(names, {"ids": newest, "mask": mask, **state})
+            now = dict(zip(names, values, strict=True))
+            state |= {name.replace("new", "past"): now[name] for name in names if "new_" in name}
+            logits = now["logits"][:, -1]
+            logits[:, EOS] = -np.inf
+            newest = logits.argmax(-1)[:, None]
+            found.append(newest)
+        return np.concatenate(found, axis=1).tolist()
+
+    return run
+
+
+def _empty_state(step: Any, batch: int) -> dict[str, Any]:
+    """The state of a decoder that has read nothing."""
+    sizes = {"batch": batch, "past": 0}
+    return {
+        put.name: np.zeros([sizes.get(size, size) for size in put.shape], dtype=np.float32)
+        for put in step.get_inputs()
+        if put.name.startswith("past_")
+    }
+
+
+# torch.nn
+
+
+class TorchTagger(nn.Module):
+    def __init__(self, work: Workload) -> None:
+        super().__init__()
+        self.table = nn.Embedding(work.vocab, work.d_model)
+        self.positions = nn.Embedding(1024, work.d_model)
+        layer = nn.TransformerEncoderLayer(
+            work.d_model, work.heads, work.d_ff, batch_first=True, activation="relu"
+        )
+        self.encoder = nn.TransformerEncoder(layer, work.layers)
+        self.head = nn.Linear(work.d_model, TAGS)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids) + self.positions(torch.arange(ids.shape[1]))
+        return self.head(self.encoder(x))
+
+
+class TorchWriter(nn.Module):
+    def __init__(self, work: Workload) -> None:
+        super().__init__()
+        kind = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[work.cell]
+        self.table = nn.Embedding(work.vocab, work.d_model)
+        self.stack = kind(work.d_model, work.d_model, work.layers, batch_first=True)
+        self.head = nn.Linear(work.d_model, work.vocab)
+
+    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        x, state = self.stack(self.table(ids), state)
+        return self.head(x[:, -1]), state
+
+
+def torch_nn(work: Workload) -> Run:
+    if work.precision != "float32" or (work.task != "tag" and not (work.cell and work.beams == 1)):
+        raise CannotYet("torch.nn has no search and no caches; it tags and writes by an RNN")
+    texts = work.texts()
+    if work.task == "tag":
+        tagger = TorchTagger(work).eval()
+        return lambda: tags(tagger(texts))
+    if work.task != "write":
+        raise CannotYet("torch.nn has no encoder-decoder with attention")
+    writer = TorchWriter(work).eval()
+
+    def run() -> list[list[int]]:
+        newest, state, found = texts, None, []
+        for _ in range(work.tokens):
+            logits, state = writer(newest, state)
+            logits[:, EOS] = -torch.inf
+            newest = logits.argmax(dim=-1, keepdim=True)
+            found.append(newest)
+        return torch.cat(found, dim=1).tolist()
+
+    return run
+
+
 CONTESTANTS: dict[str, Callable[[Workload], Run]] = {
     "ours": ours,
     "transformers": transformers,
     "ctranslate2": ctranslate2,
+    "onnxruntime": onnxruntime,
+    "torch.nn": torch_nn,
 }

@@ -1,10 +1,13 @@
 """Measure the server: requests and tokens per second, and latency, with 1, 8 and 64 clients.
 
     python bench/serve.py demo:translate
-    python bench/serve.py demo:generate --clients 1 8 64 --seconds 20 --out serve.json
+    python bench/serve.py demo:generate --clients 1 8 64 --rates 10 20 --seconds 20 --out serve.json
 
-Each client sends its next request when the last is answered (closed loop). The same requests are
-answered by the library before, one at a time, in this process: `ratio` compares with that.
+In a closed loop, each client sends its next request when the last is answered. In an open loop,
+requests arrive at random times, at a given mean rate (a Poisson process), whether or not earlier
+ones have been answered; their times count from when they were due. Texts of language models are
+streamed, and `first` is the time to their first token. The same requests are answered by the
+library before, one at a time, in this process: `ratio` compares with that.
 
     python bench/serve.py demo:translate --trace '*.cross_attention.pattern'
 
@@ -16,14 +19,16 @@ changes nothing (the first point is multiplied by 1).
 import argparse
 import http.client
 import json
+import random
 import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +41,14 @@ SENTENCES = (
 )  # fmt: skip
 PROMPTS = ("The", "The old dog", "She has", "This man", "A cat", "Peter wants")
 TURNS = 4
+MOST_OPEN = 1000  # requests at the same time in an open loop
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--rates", type=float, nargs="*", default=[], help="open loop, requests/s")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--tokens", type=int, default=64, help="language models: tokens per text")
     parser.add_argument("--trace", metavar="POINT", help="measure what a trace of it costs")
@@ -60,6 +67,8 @@ def main() -> None:
                 continue
             rows.append({"clients": count} | load(port, count, translates, given))
             rows[-1]["ratio"] = round(rows[-1]["requests_per_s"] / library["requests_per_s"], 2)
+        for rate in given.rates:
+            rows.append({"rate": rate} | open_loop(port, rate, translates, given))
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()))
     if given.out:
@@ -121,55 +130,117 @@ def alone(model: Any, translates: bool, tokens: int, seconds: float) -> dict[str
     return summary(times, 0, time.perf_counter() - began)
 
 
+class Asking:
+    """Sends requests, and keeps their times."""
+
+    def __init__(self, port: int, translates: bool, tokens: int, more: Any = None) -> None:
+        """tokens: of each text of a language model. more: further fields of each request."""
+        self.port, self.translates = port, translates
+        self.path = "/translate" if translates else "/v1/completions"
+        self.fields: dict[str, Any] = {} if translates else {"max_tokens": tokens}
+        if not (translates or more):
+            usage = {"include_usage": True}
+            self.fields |= {"stream": True, "stream_options": usage}
+        self.fields |= more or {}
+        self.times: list[float] = []
+        self.first: list[float] = []  # times to the first token of streamed texts
+        self.tokens = 0
+        self._lock = threading.Lock()
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+
+    def ask(self, connection: http.client.HTTPConnection, number: int, due: float) -> None:
+        """Send one request. due: when its time begins."""
+        body: dict[str, Any] = {"text": SENTENCES[number % len(SENTENCES)]}
+        if not self.translates:
+            body = {"prompt": PROMPTS[number % len(PROMPTS)], "seed": number}
+        raw = json.dumps(body | self.fields)
+        connection.request("POST", self.path, raw, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        head = answer.readline() if "stream" in self.fields else b""
+        first = time.perf_counter() - due
+        content = head + answer.read()
+        assert answer.status == 200, content
+        if "stream" in self.fields:
+            last, end = content.decode().split("\n\n")[-3:-1]
+            assert end == "data: [DONE]"
+            values = json.loads(last.removeprefix("data: "))
+        else:
+            values = json.loads(content)
+        made = (
+            sum(len(one["texts"][0]["pieces"]) for one in values["results"])
+            if self.translates
+            else values["usage"]["completion_tokens"]
+        )
+        with self._lock:
+            self.times.append(time.perf_counter() - due)
+            self.tokens += made
+            if head:
+                self.first.append(first)
+
+    def summary(self, seconds: float) -> dict[str, Any]:
+        return summary(self.times, self.tokens, seconds, self.first)
+
+
 def load(
     port: int, clients: int, translates: bool, given: Any, more: Any = None, seconds: float = 0
 ) -> dict[str, Any]:
-    """Send requests for some time. more: further fields of each."""
-    times: list[float] = []
-    made = [0]
-    lock = threading.Lock()
-    until = time.perf_counter() + (seconds or given.seconds)
+    """A closed loop for some time. more: further fields of each request."""
+    asking = Asking(port, translates, given.tokens, more)
+    began = time.perf_counter()
+    until = began + (seconds or given.seconds)
 
     def client(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-        while (at := time.perf_counter()) < until:
-            body: dict[str, Any] = {"text": SENTENCES[number % len(SENTENCES)]}
-            if not translates:
-                body = {
-                    "prompt": PROMPTS[number % len(PROMPTS)], "max_tokens": given.tokens,
-                    "seed": number,
-                }  # fmt: skip
-            path = "/translate" if translates else "/v1/completions"
-            body |= more or {}
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            content = json.loads(answer.read())
-            assert answer.status == 200, content
-            count = (
-                sum(len(one["texts"][0]["pieces"]) for one in content["results"])
-                if translates
-                else content["usage"]["completion_tokens"]
-            )
-            with lock:
-                times.append(time.perf_counter() - at)
-                made[0] += count
-            number += clients
-        connection.close()
+        with closing(asking.connect()) as connection:
+            while (at := time.perf_counter()) < until:
+                asking.ask(connection, number, at)
+                number += clients
 
-    threads = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return summary(times, made[0], time.perf_counter() - began)
+    with ThreadPoolExecutor(clients) as threads:
+        for working in [threads.submit(client, number) for number in range(clients)]:
+            working.result()
+    return asking.summary(time.perf_counter() - began)
 
 
-def summary(times: list[float], tokens: int, seconds: float) -> dict[str, Any]:
-    cuts = statistics.quantiles(times, n=100) if len(times) > 1 else [times[0]] * 99
-    shown = {f"p{p}_ms": round(1000 * cuts[p - 1], 1) for p in (50, 95, 99)}
+def open_loop(port: int, rate: float, translates: bool, given: Any) -> dict[str, Any]:
+    """Requests at random times. `late`: the longest time from when one was due until it was sent,
+    because this program was busy."""
+    asking, dice = Asking(port, translates, given.tokens), random.Random(0)
+    late = [0.0]
+    began = due = time.perf_counter()
+
+    def send(number: int, due: float) -> None:
+        late[0] = max(late[0], time.perf_counter() - due)
+        with closing(asking.connect()) as connection:
+            asking.ask(connection, number, due)
+
+    with ThreadPoolExecutor(MOST_OPEN) as threads:
+        working = []
+        while (due := due + dice.expovariate(rate)) - began < given.seconds:
+            time.sleep(max(0.0, due - time.perf_counter()))
+            working.append(threads.submit(send, len(working), due))
+        for one in working:
+            one.result()
+    sent = {"sent": len(working), "late_ms": round(1000 * late[0], 1)}
+    return sent | asking.summary(time.perf_counter() - began)
+
+
+def summary(
+    times: list[float], tokens: int, seconds: float, first: Sequence[float] = ()
+) -> dict[str, Any]:
     speed = {"tokens_per_s": round(tokens / seconds)} if tokens else {}
-    return {"requests_per_s": round(len(times) / seconds, 2)} | speed | shown
+    early = {f"first_p{p}_ms": cut for p, cut in cuts(first).items() if p < 99}
+    shown = {f"p{p}_ms": cut for p, cut in cuts(times).items()}
+    return {"requests_per_s": round(len(times) / seconds, 2)} | speed | early | shown
+
+
+def cuts(times: Sequence[float]) -> dict[int, float]:
+    """Percentiles in milliseconds."""
+    if not times:
+        return {}
+    found = statistics.quantiles(times, n=100) if len(times) > 1 else [times[0]] * 99
+    return {p: round(1000 * found[p - 1], 1) for p in (50, 95, 99)}
 
 
 if __name__ == "__main__":

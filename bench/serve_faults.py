@@ -537,7 +537,7 @@ async def slow(server: Server, count: int, seconds: float, known: Sequence[Quest
     staying = asyncio.create_task(stays.until(lambda: over))
     await asyncio.sleep(min(5.0, seconds / 4))
     alone, stays.seconds = stays.summary(), []
-    files, memory = server.files(), server.memory()
+    files, memory = server.files(), [server.memory()]
     counts: Counter[str] = Counter()
     asked = {"model": MODELS[1], "prompt": ["The"] * 8, "max_tokens": 4000, "ignore_eos": True,
              "logprobs": 50, "stream": True}  # fmt: skip
@@ -560,6 +560,7 @@ async def slow(server: Server, count: int, seconds: float, known: Sequence[Quest
             await loop.sock_sendall(held, start)
             while time.monotonic() < began + seconds:
                 await asyncio.sleep(1)
+                memory.append(server.memory())
                 if kind == "does not read":
                     if held.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                         raise ConnectionResetError
@@ -569,6 +570,9 @@ async def slow(server: Server, count: int, seconds: float, known: Sequence[Quest
                     if received:
                         break
                 await loop.sock_sendall(held, b"x")
+            if kind == "does not read":
+                with suppress(BlockingIOError):
+                    received = held.recv(4096)
             status = received.partition(b"\r\n")[0][9:12].decode()
             counts[f"{kind}: {status or 'still connected'}"] += 1
         except OSError:
@@ -587,7 +591,8 @@ async def slow(server: Server, count: int, seconds: float, known: Sequence[Quest
         "slow_clients": each * len(kinds), "seconds": seconds, "client_alone": alone,
         "client_beside_slow_ones": beside, "afterwards": await idle(server),
         "files_before": files, "files_after": server.files(),
-        "memory_before_mb": round(memory), "memory_after_mb": round(server.memory()),
+        "memory_before_mb": round(memory[0]), "memory_most_mb": round(max(memory)),
+        "memory_after_mb": round(server.memory()),
     }  # fmt: skip
 
 

@@ -22,8 +22,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-from peers import gpt2
 from serve import server
 
 VOCAB, D_MODEL, LAYERS, HEADS, D_FF = 50_257, 768, 12, 12, 3072
@@ -47,6 +45,8 @@ def main() -> None:
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         if given.out:
+            import torch
+
             about = {"machine": machine(given.device), "torch": torch.__version__,
                      "transformers": version("transformers"), "given": given.given,
                      "tokens": given.tokens, "seconds": given.seconds, "rows": rows}  # fmt: skip
@@ -76,11 +76,15 @@ def main() -> None:
 
 
 def machine(device: str) -> str:
+    import torch  # not above: the clients' processes start faster without it
+
     return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 def write(folder: Path, device: str) -> None:
     """The model, with a tokenizer of bytes and pairs of bytes."""
+    import torch
+    from peers import gpt2
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     sizes = (VOCAB, D_MODEL, LAYERS, HEADS, D_FF) if device == "cuda" else SMALL
@@ -151,6 +155,7 @@ def batch(folder: Path, given: Any, clients: int) -> float:
 
 def peer(folder: Path, given: Any, clients: int) -> float:
     """Tokens per second of transformers' continuous batching, two texts per client."""
+    import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
     dtype = torch.bfloat16 if given.device == "cuda" else torch.float32

@@ -23,7 +23,7 @@ os.environ["TRANSLUCID_VERIFY"] = "off"
 # Plugins are listed here because the main process of xdist loads no other conftest.py.
 pytest_plugins = [
     "tests.invariants.summary", "tests.own_code", "tests.tiny.once", "tests.tiny.toyland",
-    "tests.first", "tests.some_cases", "tests.shuffled",
+    "tests.first", "tests.shuffled", "tests.some_cases",
 ]  # fmt: skip
 
 

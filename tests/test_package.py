@@ -2,17 +2,24 @@
 
 import json
 import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
-from tests.in_process import run
+from tests.in_process import Answer, run
+from tests.test_docs import TRIED, blocks, check_commands, requests_of_the_readme
 
 import translucid as tl
 from translucid.fast import cpu_kernels
@@ -84,9 +91,14 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binaries
 
 
+def without_checkout() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
+
 def answer(words: list[str | Path], folder: Path) -> str:
-    clean = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(words, cwd=folder, env=clean, capture_output=True, timeout=600)
+    done = subprocess.run(
+        words, cwd=folder, env=without_checkout(), capture_output=True, timeout=1200
+    )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
     return done.stdout.decode("utf-8")
 
@@ -138,6 +150,54 @@ def test_an_installed_wheel_explains_and_lists_what_the_checkout_does(
     for words in (["explain", "demo:translate", "The dog sleeps."], ["learn"], ["lab", "list"]):
         shown = answer([environment / "translucid", *words], tmp_path)
         assert shown == run(*words, cwd=tmp_path).stdout
+
+
+@pytest.mark.thorough
+def test_the_readme_works_with_an_installed_wheel(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From top to bottom, in an empty folder; its demo and its training take a few steps only."""
+    pytest.importorskip("openai", reason="the openai client is not installed")
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONUTF8": "1"}.items():
+        monkeypatch.setenv(name, value)
+    python, translucid = environment / "python", environment / "translucid"
+
+    def installed(*words: str, cwd: Path) -> Answer:
+        return Answer(0, answer([translucid, *words], cwd), "")
+
+    few = ("--set=training.steps=3", "--set=data.toyland=300", "--set=model.d_model=16")
+    assert "explanation in" in installed("demo", *few, cwd=tmp_path).stdout
+    page = tmp_path / "page.txt"
+    page.write_text("\n".join(blocks(ROOT / "README.md", "python")), "utf-8")
+    answer([python, "-m", "doctest", "-o", "ELLIPSIS", page.name], tmp_path)
+    for command in TRIED:
+        if "hf:" not in command:  # those download a model
+            assert installed(*shlex.split(command), cwd=tmp_path).stdout.strip()
+    check_commands(ROOT / "README.md", tmp_path, installed)
+    path, sent, program = requests_of_the_readme()
+    (expected,) = tl.load(tmp_path / "runs/demo").translate([json.loads(sent)["text"]])
+    with started(r"serving on (\S+)", [translucid, "serve", "runs/demo"], tmp_path) as address:
+        asked = Request(address + path, sent.encode(), {"Content-Type": "application/json"})
+        assert json.load(urlopen(asked))["results"][0]["texts"][0]["text"] == expected
+        program = program.replace("http://127.0.0.1:8000", address)
+        assert answer([python, "-c", program], tmp_path) == f"{expected}\n"
+    explore = [translucid, "explore", "runs/mine", "--no-browser"]
+    with started(r"studio: (\S+)", explore, tmp_path) as address:
+        assert b"<html" in urlopen(address).read()
+
+
+@contextmanager
+def started(pattern: str, words: list[str | Path], folder: Path) -> Iterator[str]:
+    """Start a server, and return the address that it prints."""
+    with subprocess.Popen(
+        [*words, "--port", "0"], cwd=folder, env=without_checkout(), text=True,
+        stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            yield next(found[1] for line in process.stdout if (found := re.match(pattern, line)))
+        finally:
+            process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.slow

@@ -15,8 +15,10 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import app, doctor, parser
+from translucid.cli import WAITING, Program, app, doctor, parser
 from translucid.cli.shared.parsing import OTHER_COMMANDS
+from translucid.cli.shared.plugins import SHIPPED
+from translucid.cli.shared.plugins import load as load_plugin
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "translucid"]
@@ -54,6 +56,37 @@ def test_help() -> None:
     assert answer.stdout.startswith("Usage: translucid ")
     assert "doctor" in answer.stdout
     assert answer.stderr == ""
+
+
+def test_help_lists_each_command_by_the_first_line_of_its_own_help() -> None:
+    listed = {one.name: one.help for panel in Program.panels.values() for one in panel}
+    group = parser(app)
+    assert {*group.commands} == {*listed}
+    for name, line in listed.items():
+        command = load_plugin(name) if name in SHIPPED else group.commands[name]
+        assert command.get_short_help_str(200) == line
+        assert f"  {name} " in in_process.run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "files"),
+    [
+        ("--help", set()),
+        ("--version", set()),
+        ("translat", set()),
+        ("doctor --help", {"doctor"}),
+        ("tag --help", {"predict"}),
+        ("tokenizer --help", {"tokenizer"}),
+    ],
+)
+def test_only_the_file_of_the_typed_command_is_imported(typed: str, files: set[str]) -> None:
+    code = (
+        "import sys\nfrom translucid.cli import main\n"
+        f"try: main({typed.split()})\nexcept SystemExit: pass\n"
+        "print('imported', *(n for n in sys.modules if n.count('.') == 2 and '.cli.' in n))\n"
+    )
+    last = run(sys.executable, "-c", code).stdout.splitlines()[-1]
+    assert {*last.split()[1:]} - {"translucid.cli.shared"} == {f"translucid.cli.{f}" for f in files}
 
 
 def test_version() -> None:
@@ -284,6 +317,42 @@ def test_closed_output_pipe_is_not_an_error(lines: int) -> None:
         assert process.stderr
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "passive None"),
+        ({"OMP_WAIT_POLICY": "active"}, "active None"),
+        ({"GOMP_SPINCOUNT": "5"}, "None 5"),
+    ],
+)
+def test_threads_sleep_while_they_wait_unless_the_user_chose(
+    given: dict[str, str], found: str
+) -> None:
+    code = (
+        "import os, sys, translucid.cli as cli\n"
+        "@cli.app.command()\n"
+        "def show():\n"
+        "    print(*map(os.environ.get, ['OMP_WAIT_POLICY', 'GOMP_SPINCOUNT']))\n"
+        "    print('torch' in sys.modules)\n"
+        "sys.argv = ['translucid', 'show']\n"
+        "cli.program()"
+    )
+    empty = {name: os.environ[name] for name in os.environ if name not in WAITING}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=empty | given, check=True
+    )
+    assert done.stdout == f"{found}\nFalse\n"
+
+
+def test_the_library_does_not_change_how_threads_wait() -> None:
+    code = "import os, translucid; translucid.Model; print('OMP_WAIT_POLICY' in os.environ)"
+    empty = {name: os.environ[name] for name in os.environ if name not in WAITING}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=empty, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 # --- doctor

@@ -10,9 +10,11 @@ import pytest
 import torch
 from tests.invariants.cases import randomised, transformer
 
-from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.decode_graphs import DecodeGraphs, capture
 from translucid.generate.beam_search import GenerationConfig, Hypothesis
 from translucid.generate.decode import find
+from translucid.generate.row_draw import KINDS, Kind, RowDraw
+from translucid.generate.sampling import SamplingConfig
 from translucid.models import GenerationInputs, ModelConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -166,9 +168,32 @@ def test_excluded_tokens_and_several_end_tokens(name: str, how: GenerationConfig
         )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "vocab", "ends"), [(64, 50257, (7, 9)), (3, 50257, ()),
+                                                     (20, 600, (7,))])  # fmt: skip
+def test_tokens_drawn_in_a_graph(kind: Kind, rows: int, vocab: int, ends: tuple[int, ...]) -> None:
+    """The GPU's kernel for greedy search, and draws in a graph, give what plain torch gives."""
+    plain, drawn = (
+        RowDraw(torch.zeros(rows + 1, 1, dtype=torch.long, device="cuda"), vocab, 1,
+                eos=2, ends=ends, never=(3,))
+        for _ in range(2)
+    )  # fmt: skip
+    plain.on_gpu = False
+    logits = 3 * torch.randn(rows, vocab, device="cuda").bfloat16()
+    logits[:, 2] = 20  # the end, for which it is too early in every second row
+    logits[-1] = -torch.inf  # no token is allowed
+    for one in (plain, drawn):
+        one.settings[:rows, 4] = torch.arange(rows, device="cuda") % 2
+    plain.round(logits, 0, kind)
+    capture(lambda: drawn.round(logits, 0, kind), [drawn.taken]).replay()
+    assert torch.equal(drawn.newest, plain.newest)
+    assert torch.equal(drawn.taken, plain.taken)
+    torch.testing.assert_close(drawn.written[:, :, :-2], plain.written[:, :, :-2])
+
+
 @pytest.mark.parametrize("task", ["translate", "generate"])
 def test_served_texts_are_the_librarys(task: str) -> None:
-    """Requests in one batch, which has no graphs for beam searches."""
+    """Beam searches, which graphs run for several requests."""
     from translucid.model import load
     from translucid.serving import Engine, Failed, Finished, Job, Limits
 
@@ -188,4 +213,31 @@ def test_served_texts_are_the_librarys(task: str) -> None:
         served = ends[prompt].result(300).decoded
         assert served.texts[0].text == own.texts[0].text
         assert served.texts[0].score == pytest.approx(own.texts[0].score, abs=1e-4)
+    assert engine.close(timeout=300)
+
+
+@pytest.mark.parametrize("sampling", [SamplingConfig(temperature=0), SamplingConfig(top_k=5)])
+def test_served_samples_are_the_librarys(sampling: SamplingConfig) -> None:
+    """Texts take over the rows of others, while prompts are read beside the steps."""
+    from translucid.model import load
+    from translucid.serving import Engine, Failed, Finished, Job, Limits
+
+    model = load("demo:generate", "cuda")
+    prompts = [text[:end] for text in ("The old dog does not like the small cat",) * 2
+               for end in range(3, 40, 2)]  # fmt: skip
+    ends: list[Any] = [Future() for _ in prompts]
+
+    def hear(number: int, event: Any) -> None:
+        if isinstance(event, Finished | Failed):
+            ends[number].set_result(event)
+
+    engine = Engine(model, Limits(rows=4))
+    for number, prompt in enumerate(prompts):
+        job = Job(prompt, sampling=sampling, seed=3, generation={"max_length": 10 + number})
+        engine.submit(job, partial(hear, number))
+    for number, prompt in enumerate(prompts):
+        served = ends[number].result(300).decoded.texts[0]
+        own = model.decode([prompt], sampling=sampling, seed=3, max_length=10 + number)[0].texts[0]
+        assert served.text == own.text
+        assert served.token_log_probs == pytest.approx(own.token_log_probs, abs=1e-4)
     assert engine.close(timeout=300)

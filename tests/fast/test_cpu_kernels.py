@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason=cpu_kernels.reason())
 PATHS = cpu_kernels.paths()
 PARAMS = [pytest.param(path, id=name) for name, path in PATHS.items()]
+once = pytest.mark.parametrize("path", PARAMS[:1], indirect=True)
 AVX_VNNI = pytest.param(None, id="avx-vnni-of-avx512", marks=pytest.mark.slow)  # `avx_vnni` below
 
 
@@ -74,11 +75,22 @@ def whole(low: int, high: int, *shape: int) -> Tensor:
 # Matrix multiplication
 
 
+def int8_weights(outputs: int, inputs: int) -> Tensor:
+    """Weights from -119 to 119, in which neighbors of the same sign are at most 128 together. The
+    first rows contain the largest values."""
+    q = whole(-119, 119, outputs, inputs)
+    q[0], q[outputs // 2], q[-1] = 119, -64, 64
+    first = q[:, : inputs - 1 : 2]
+    low, high = first.clamp(max=0), first.clamp(min=0)
+    q[:, 1::2] = torch.maximum(torch.minimum(q[:, 1::2], 128 - high), -128 - low)
+    return q
+
+
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 64), (33, 7), (80, 130), (1, 1), (512, 65)])
 def test_whole_numbers_are_multiplied_exactly(inputs: int, outputs: int) -> None:
     """8 bits: inputs from -128 to 127 and weights from -119 to 119 lose nothing; each row by its
     own scale, a row of zeros too."""
-    q, scales, bias = whole(-119, 119, outputs, inputs), torch.rand(outputs), torch.randn(outputs)
+    q, scales, bias = int8_weights(outputs, inputs), torch.rand(outputs), torch.randn(outputs)
     layer = cpu_kernels.int8_rows(q, scales, bias)
     for rows in (*range(1, 14), 96, 97, 200):
         x = whole(-128, 127, rows, inputs)
@@ -104,7 +116,7 @@ def test_float32(inputs: int, outputs: int, bias: bool) -> None:
 
 
 def layers() -> list[cpu_kernels.CompiledRows]:
-    q, weight, bias = whole(-119, 119, 200, 96), torch.randn(200, 96), torch.randn(200)
+    q, weight, bias = int8_weights(200, 96), torch.randn(200, 96), torch.randn(200)
     return [cpu_kernels.int8_rows(q, torch.rand(200), bias), cpu_kernels.float_rows(weight, bias)]
 
 
@@ -145,9 +157,18 @@ def test_other_inputs_are_refused() -> None:
                 layer(x)
 
 
+@once
+@pytest.mark.parametrize("pair", [(120, 0), (65, 64), (-64, -65), (10, 119)])
+def test_weights_whose_products_could_overflow_are_refused(pair: tuple[int, int]) -> None:
+    q = torch.zeros(3, 5)
+    q[1, 2:4] = torch.tensor(pair)
+    with pytest.raises(ValueError, match="overflow"):
+        cpu_kernels.int8_rows(q, torch.ones(3), torch.zeros(3))
+
+
 def test_int8_inputs_of_a_symmetric_range() -> None:
     """Both ends are rounded away from zero, to 256 steps; there are 255."""
-    q = whole(-119, 119, 64, 64)
+    q = int8_weights(64, 64)
     x = 1.03125 * torch.linspace(-1, 1, 64)[None]  # with 1, the quotient is below 127.5
     found = cpu_kernels.int8_rows(q, torch.ones(64), torch.zeros(64))(x)
     step = 2 * 1.03125 / 255
@@ -158,8 +179,7 @@ def test_int8_is_bitwise_equal_on_all_paths(
     path: cpu_kernels.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The largest inputs and weights too: no sum of two or four products may overflow."""
-    q, scales, bias = whole(-119, 119, 130, 80), torch.rand(130), torch.randn(130)
-    q[0], q[1] = 119, -119
+    q, scales, bias = int8_weights(130, 80), torch.rand(130), torch.randn(130)
     fastest = next(iter(cpu_kernels.paths().values()))
     found = cpu_kernels.int8_rows(q, scales, bias)
     monkeypatch.setattr(cpu_kernels, "path", lambda: fastest)
@@ -297,7 +317,6 @@ def test_other_layers_are_called_one_by_one(options: dict[str, Any]) -> None:
 
 # The choice of a path
 
-once = pytest.mark.parametrize("path", PARAMS[:1], indirect=True)
 PATH, REASON = (function.__wrapped__ for function in (cpu_kernels.path, cpu_kernels.reason))
 
 
@@ -381,8 +400,8 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_arm(emulator: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """8-bit results are bitwise equal to those of this processor."""
     inputs, outputs = 83, 130
-    q, scales, bias = whole(-119, 119, outputs, inputs), torch.rand(outputs), torch.randn(outputs)
-    q[0], q[1], weight = 119, -119, torch.randn(outputs, inputs)
+    q, scales, bias = int8_weights(outputs, inputs), torch.rand(outputs), torch.randn(outputs)
+    weight = torch.randn(outputs, inputs)
     mine = cpu_kernels.int8_rows(q, scales, bias).with_relu()
     monkeypatch.setattr(cpu_kernels, "path", lambda: cpu_kernels.Path(name.encode(), 16, 4))
     int8, float32 = cpu_kernels.int8_rows(q, scales, bias), cpu_kernels.float_rows(weight, bias)

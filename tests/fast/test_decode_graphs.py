@@ -14,7 +14,7 @@ import torch
 from tests.invariants.cases import randomised, transformer
 from torch import nn
 
-from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.decode_graphs import LOOK, DecodeGraphs
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import captured, limits
 from translucid.models import GenerationInputs
@@ -44,6 +44,16 @@ def test_the_same_model_finds_its_graphs_again() -> None:
         model.head.linear.weight.mul_(1.5)
     search(graphs, model)
     assert held(graphs) == before
+
+
+def test_a_search_stops_soon_after_its_texts_have_ended() -> None:
+    graphs, how = DecodeGraphs(), GenerationConfig(beam_size=2, max_length=40)
+    graphs.look_at(MODEL)
+    bounds = limits(MODEL, PREFIXES, INPUTS, how)
+    all_words = tuple(token for token in range(MODEL.config.vocab) if token != 1)
+    captured(graphs, MODEL, PREFIXES, INPUTS, bounds, how, eos=1, pad=0, ends=all_words)
+    (only,) = graphs.graphs.values()
+    assert int(only.rounds.number.max()) == LOOK
 
 
 def new_weight(model: Any) -> None:

@@ -1,20 +1,21 @@
 """A network prepared for decoding: the same in float32, near it in int8, and it says how near."""
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from tests.parts.test_packed import needs_int8
+from tests.parts.test_packed import has_int8, needs_int8
 
 from translucid.core.errors import InputError
 from translucid.core.trace import Trace
-from translucid.fast import precision
+from translucid.fast import cpu_kernels, precision
 from translucid.fast.packed_linear import Int8Linear, PackedLinear
 from translucid.fast.precision import difference, prepare
 from translucid.generate.beam_search import GenerationConfig
 from translucid.generate.decode import find
 from translucid.models import GenerationInputs, RecurrentConfig, TransformerConfig, build
+from translucid.models.mlp import MLPConfig
 
 EOS, PAD, VOCAB = 1, 0, 23
 SOURCE = torch.randint(2, VOCAB, (3, 6), generator=torch.Generator().manual_seed(0))
@@ -167,14 +168,49 @@ def test_the_table_is_looked_up_in_float32() -> None:
     )
 
 
-def recurrent() -> Any:
-    config = RecurrentConfig(shape="decoder", head="language", vocab=VOCAB, d_model=8, hidden=8)
-    return build(config).eval()
+HEADS: dict[str, dict[str, Any]] = {
+    "classify": {"outputs": 3}, "tag": {"outputs": 3}, "embed": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("make", [TransformerConfig, RecurrentConfig])
+def test_networks_that_only_read(head: Any, make: Any) -> None:
+    """Every linear layer of an encoder is packed, in both precisions."""
+    torch.manual_seed(3)
+    network = build(make(shape="encoder", head=head, vocab=VOCAB, d_model=32, **HEADS[head])).eval()
+    count = sum(isinstance(part, torch.nn.Linear) for part in network.modules())
+    with torch.no_grad():
+        exact = network(SOURCE, MASK)
+        for kind, layer in (("float32", PackedLinear), ("int8", Int8Linear)):
+            if kind == "int8" and not has_int8():
+                continue
+            prepared = prepare(network, cast("Any", kind))
+            assert sum(isinstance(part, layer) for part in prepared.modules()) == count
+            found, noise = prepared(SOURCE, MASK), 0.05 * float(exact.std())
+            near = 1e-5 if kind == "float32" else noise
+            torch.testing.assert_close(found, exact, rtol=0, atol=near)
+            assert kind == "float32" or not torch.equal(found, exact)
+
+
+CELLS = ("rnn", "rnn_relu", "lstm", "gru")
+cells = pytest.mark.parametrize("cell", CELLS)
+
+
+@cache
+def recurrent(cell: Any) -> Any:
+    """An encoder that reads in both directions, and a decoder with attention."""
+    torch.manual_seed(2)
+    config = RecurrentConfig(
+        shape="encoder-decoder", head="language", vocab=VOCAB, d_model=12, hidden=16, layers=2,
+        cell=cell, bidirectional=True, tied=False,
+    )  # fmt: skip
+    return sharper(build(config).eval())
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="int8 works only with Transformers; use float32"):
-        prepare(recurrent(), "int8")
+    with pytest.raises(InputError, match="int8 works only with Transformers and recurrent"):
+        prepare(build(MLPConfig(inputs=3, outputs=1)), "int8")
     with pytest.raises(InputError, match="pass the original"):
         prepare(prepare(language_model()))
     with pytest.raises(
@@ -192,7 +228,34 @@ def test_bf16_on_a_processor_that_has_it(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {parameter.dtype for parameter in prepared.parameters()} == {torch.bfloat16}
 
 
-def test_a_recurrent_network_in_float32() -> None:
-    network, ids = recurrent(), torch.tensor([[EOS, 3, 4]])
+@cells
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_recurrent_network_in_float32_writes_the_same(cell: str, beams: int) -> None:
+    network = recurrent(cell)
+    prepared = prepare(network, "float32")
+    assert prepared.decoder.recurrent.packed
+    for mine, its in zip(written(prepared, beams), written(network, beams), strict=True):
+        assert [text.tokens for text in mine] == [text.tokens for text in its]
+        scores = [[text.log_probability for text in texts] for texts in (mine, its)]
+        torch.testing.assert_close(*map(torch.tensor, scores), rtol=1e-5, atol=1e-5)
+
+
+@needs_int8
+@cells
+def test_a_recurrent_network_in_int8(cell: str) -> None:
+    """Near float32, but not float32; token by token and as whole texts, traced and untraced, with
+    and without padding, it gives the same."""
+    network, ids = recurrent(cell), torch.tensor([[EOS, 3, 4], [EOS, 5, 6]])
+    prepared = prepare(network, "int8")
+    source, mask = SOURCE[1:], MASK[1:]
     with torch.no_grad():
-        torch.testing.assert_close(prepare(network)(ids), network(ids), rtol=1e-5, atol=1e-5)
+        exact, found = network(source, ids, mask), prepared(source, ids, mask)
+        assert 0 < (found - exact).abs().mean() < 0.03 * exact.std()
+        traced = prepared(source, ids, mask, trace=Trace())
+        alone = prepared(source[:1, :4], ids[:1])
+        state = prepared.start(GenerationInputs.of(source, mask), 3)
+        steps = [prepared.step(ids[:, at : at + 1], state) for at in range(3)]
+    near = {"rtol": 1e-4, "atol": 1e-4 if cpu_kernels.available() else 0.1}
+    torch.testing.assert_close(traced, found, **near)
+    torch.testing.assert_close(alone, found[:1], **near)
+    torch.testing.assert_close(torch.cat(steps, dim=1), found, **near)

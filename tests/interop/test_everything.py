@@ -21,6 +21,7 @@ from torch import Tensor, nn
 import translucid as tl
 from translucid.core.catalogue import describe
 from translucid.core.trace import Trace
+from translucid.fast.cpu_kernels import largest_pairs
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.precision import prepare
 from translucid.generate.sampling import SamplingConfig
@@ -346,10 +347,10 @@ def test_trains_by_hand_and_is_saved_bit_for_bit(foreign: Foreign, tmp_path: Pat
 
 def rounding(linear: nn.Linear, x: Tensor) -> float:
     """How far W x in 8 bits lies from W x, as a root mean square: a number that is rounded is off
-    by a step / √12. The largest weight of an output has 119 steps; the inputs of a call at most
-    one of 127 between their extremes."""
+    by a step / √12. A step of the weights is at most 1/119 of the largest pair of an output; the
+    inputs of a call have at least 127 steps between their extremes."""
     weights, values = linear.weight.double(), x.double()
-    steps = weights.abs().amax(dim=1) / 119
+    steps = largest_pairs(weights).maximum(weights.abs().amax(dim=1)) / 119
     step = (values.amax().clamp(min=0) - values.amin().clamp(max=0)) / 127
     of_weights = steps**2 * (values**2).sum(-1, keepdim=True)
     return float(((of_weights + step**2 * (weights**2).sum(dim=1)) / 12).mean().sqrt())

@@ -8,7 +8,14 @@ from tests.invariants.cases import close
 from torch import Tensor
 
 from translucid.models import TransformerConfig, build
-from translucid.parts.positions import Alibi, Learned, Rotary, Sinusoidal, rotate
+from translucid.parts.positions import (
+    Alibi,
+    Learned,
+    Rotary,
+    Sinusoidal,
+    fits_complex,
+    rotate,
+)
 
 pytestmark = pytest.mark.invariant("relative positions see distance alone")
 D_HEAD, HEADS, FAR = 6, 4, 17
@@ -34,10 +41,21 @@ def test_rotary_scores() -> None:
 
 
 def test_rotary_is_a_complex_product() -> None:
-    """The pair (2i, 2i+1) is one complex number; turning it by θ is multiplying by e^{iθ}."""
+    """The pair (2i, 2i+1) is one complex number; turning it by θ is multiplying by e^{iθ}. Both
+    implementations give the same result and gradients, also of values that are not adjacent."""
     q, angles = drawn(2, HEADS, 4, D_HEAD), Rotary(D_HEAD).angles(PLACES)
     turned = torch.view_as_complex(q.unflatten(-1, (-1, 2))) * torch.exp(1j * angles)[:, None]
-    close(rotate(q, angles), torch.view_as_real(turned).flatten(-2))
+    expected = torch.view_as_real(turned).flatten(-2)
+    apart = torch.stack([q, drawn(*q.shape)], dim=-1)[..., 0]  # not adjacent: only as pairs
+    assert [fits_complex(x.unflatten(-1, (-1, 2))) for x in (q, apart)] == [True, False]
+    for x in (q, apart):
+        close(rotate(x, angles), expected)
+    weight, gradients = drawn(*q.shape), []
+    for x in (q, apart):
+        x = x.detach().requires_grad_()
+        (rotate(x, angles) * weight).sum().backward()
+        gradients.append(x.grad)
+    close(*gradients)
     assert angles[0, 1, 1].item() == pytest.approx(10000 ** (-2 / D_HEAD), abs=1e-15)
 
 

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -19,8 +20,11 @@ from tests.invariants.cases import (
     writers,
 )
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from translucid.models import Network
+from translucid.generate import decode
+from translucid.models import Network, TransformerConfig, build
 
 LENGTH = 6
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -82,3 +86,40 @@ def test_ragged_prompts(name: str, side: str) -> None:
         expected = whole(model, alone)[0]
         close(torch.cat(heard, dim=1)[row][mask[row]], expected[:-2])
         close(torch.cat(after, dim=1)[row], expected[-2:])
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the largest number of values that an operation returned."""
+
+    values = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        sizes = [part.numel() for part in tree_leaves(result) if isinstance(part, Tensor)]
+        self.values = max(self.values, *sizes, 0)
+        return result
+
+
+@pytest.mark.invariant("step by step = whole sequence")
+@writers
+def test_reading_without_logits_leaves_the_same_state(name: str) -> None:
+    model = model_of(name)
+    text = random_text(model, length=LENGTH)
+    first, last = text.ids.split([LENGTH - 1, 1], dim=1)
+    state = begin(model, text)
+    masks = (None, None) if text.mask is None else text.mask.split([LENGTH - 1, 1], dim=1)
+    assert model.read(first, state, masks[0]) is None
+    close(model.step(last, state, masks[1]), whole(model, text)[:, -1:])
+
+
+@pytest.mark.parametrize("length", [100, 400])
+def test_reading_a_prompt_needs_neither_its_pairs_of_tokens_nor_its_logits(length: int) -> None:
+    model = build(
+        TransformerConfig(
+            shape="decoder", head="language", vocab=400, d_model=4, heads=1, layers=1, d_ff=4,
+            dropout=0.0, positions="rotary",
+        )
+    ).eval()  # fmt: skip
+    with Largest() as largest:
+        decode.begin(model, [[1] * length], None, steps=1)
+    assert largest.values < 30 * length

@@ -44,12 +44,12 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def close(actual: Tensor, expected: Tensor) -> None:
-    tolerance = 2e-5 if actual.dtype is torch.float32 else 3e-2
+    tolerance = {torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}[actual.dtype]
     torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
 
 
 @dtypes
-@pytest.mark.parametrize(("sources", "beams"), [(3, 3), (1, 1), (1, 2), (2, 1), (1, 4)])
+@pytest.mark.parametrize(("sources", "beams"), [(3, 3), (1, 1), (1, 2), (6, 1), (1, 4)])
 @pytest.mark.parametrize(("heads", "kv_heads", "d_head"), [(4, 4, 16), (4, 2, 32), (2, 1, 64)])
 @pytest.mark.parametrize("taken", [0, 17, 700])
 def test_attention_over_a_cache(
@@ -119,14 +119,29 @@ def test_sum_and_norm(
 
 
 @dtypes
-@pytest.mark.parametrize("rows", [1, 4, 6])
-@pytest.mark.parametrize("width", [1, 3, 4, 8])
+@pytest.mark.parametrize("parts", [2, 3])
+def test_sum_of_parts_and_norm(dtype: torch.dtype, parts: int) -> None:
+    from translucid.fast import kernels
+
+    norm, branch = norm_of("layer", 24, dtype), drawn(parts, 5, 24)
+    assert norm is not None
+    x = drawn(5, 24, dtype=dtype)
+    mine = x.clone()
+    fast = kernels.add_norm(mine, branch, norm, keep_sum=True)
+    close(fast, plain_kernels.add_norm(x, branch, norm, keep_sum=True))
+    close(mine, x)
+
+
+@dtypes
+@pytest.mark.parametrize("rows", [1, 6, 700])
+@pytest.mark.parametrize("width", [1, 3, 8])
 def test_the_best_and_the_normaliser(dtype: torch.dtype, rows: int, width: int) -> None:
     """The best are among the candidates, and the parts add up to the normaliser."""
     from translucid.fast import kernels
 
-    logits = drawn(rows, 9001).to(dtype)
+    logits = drawn(rows, 9001 if rows < 700 else 1100).to(dtype)
     logits[:, 7] = 9.0
+    logits[1::2, 7 + 1024 :: 1024] = 8.0  # in the same lane of a block
     never = torch.arange(rows, device=DEVICE) % 2 == 0
     fast = kernels.top_and_normaliser(logits, width, 7, never)
     plain = plain_kernels.top_and_normaliser(logits, width, 7, never)
@@ -198,10 +213,45 @@ def test_linear_with_norm_and_residual(
         close(mine, its)
 
 
-def test_linear_of_many_outputs() -> None:
+# On tensor cores. The interpreter has no bfloat16.
+HALF = pytest.mark.parametrize("dtype", [torch.bfloat16 if GPU else torch.float16], ids=str)
+MORE_ROWS = pytest.mark.parametrize("rows", [5, 20, 70])
+
+
+@HALF
+@MORE_ROWS
+@pytest.mark.parametrize("inputs", [70, 256])
+@pytest.mark.parametrize("activation", ["identity", "gelu"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_linear_with_more_rows(
+    dtype: torch.dtype, rows: int, inputs: int, activation: str, bias: bool, gated: bool
+) -> None:
     from translucid.fast import kernels
 
-    layer, x = nn.Linear(24, 8_201).to(DEVICE), drawn(1, 24)
+    layer = nn.Linear(inputs, 34, bias=bias).to(DEVICE, dtype)
+    x, options = drawn(rows, inputs, dtype=dtype), {"activation": activation, "gated": gated}
+    close(kernels.linear(layer, x, **options), plain_kernels.linear(layer, x, **options))
+
+
+@HALF
+@MORE_ROWS
+@pytest.mark.parametrize("inputs", [1030, 2048])
+def test_linear_in_parts(dtype: torch.dtype, rows: int, inputs: int) -> None:
+    from translucid.fast import kernels
+
+    layer, x = nn.Linear(inputs, 35).to(DEVICE, dtype), drawn(rows, inputs, dtype=dtype)
+    parts = kernels.linear(layer, x, split=True)
+    assert parts.dim() == 3
+    close(parts.sum(dim=0).to(dtype), plain_kernels.linear(layer, x))
+    close(kernels.linear(layer, x), plain_kernels.linear(layer, x))
+
+
+@pytest.mark.parametrize("outputs", [3_100, 8_201])
+def test_linear_of_many_outputs(outputs: int) -> None:
+    from translucid.fast import kernels
+
+    layer, x = nn.Linear(24, outputs).to(DEVICE), drawn(1, 24)
     close(kernels.linear(layer, x), plain_kernels.linear(layer, x))
 
 

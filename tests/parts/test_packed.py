@@ -106,7 +106,12 @@ def test_float32_has_gradients() -> None:
 def by_hand(linear: nn.Linear, x: Tensor, *, levels: int, per_row: bool) -> Tensor:
     """Weights rounded to whole numbers, inputs to `levels` steps over their range; in float64."""
     weight = linear.weight.detach().double()
-    scale = weight.abs().amax(dim=1, keepdim=True) / LARGEST
+    pairs = torch.zeros(len(weight), dtype=weight.dtype)  # of neighbors with the same sign
+    for k in range(0, weight.shape[1] - 1, 2):
+        both = weight[:, k : k + 2]
+        same = both.sign().prod(dim=1) > 0
+        pairs = pairs.maximum(both.sum(dim=1).abs() * same)
+    scale = (weight.abs().amax(dim=1) / LARGEST).maximum(pairs / 127)[:, None]
     whole = torch.where(scale > 0, weight / scale, 0.0).round()
     x = x.double()
     low, high = (
@@ -143,7 +148,7 @@ def test_int8(
     usual = x.norm() * linear.weight.detach().norm(dim=1) / inputs**0.5 + 1e-5  # (outputs,)
     assert ((found - hand).norm(dim=0) <= 0.01 * usual).all()
     # With 7 bits instead of 8, steps are twice as large.
-    assert ((found - exact).norm(dim=0) <= 0.04 * 255 / levels * usual).all()
+    assert ((found - exact).norm(dim=0) <= 0.05 * 255 / levels * usual).all()
 
 
 def test_the_product_of_4_bits_is_found_where_it_is() -> None:
@@ -159,7 +164,9 @@ def test_int8_adds_no_noise_of_its_own(way: str) -> None:
     half = 64 if way == "torch" and packed.int8_engine()[1] else 128  # 7 bits where sums overflow
     with torch.no_grad():
         linear.weight.copy_(torch.randint(-LARGEST, LARGEST + 1, (48, 64), generator=dice))
+        linear.weight[:, 1::2] *= -linear.weight[:, ::2].sign() * linear.weight[:, 1::2].sign()
         linear.weight[:, 0] = LARGEST
+        linear.weight[:, 1] = -1
         for rows in (1, FEW, FEW + 1, 40):
             x = torch.randint(1 - half, half, (rows, 64), generator=dice).float()
             x[:, 1], x[:, 2] = -half, half - 1

@@ -198,7 +198,7 @@ def test_a_run_is_compared_with_the_model_that_could_have_been_fitted(tmp_path: 
     assert itself["baseline"]["name"] == "the training mean"
 
 
-GOOD = ["training.device=cpu", "training.steps=300", "training.learning_rate=0.02"]
+GOOD = ["training.device=cpu", "training.steps=60", "training.learning_rate=0.1"]
 
 
 def test_a_baseline_that_is_beaten_is_kept_only_on_request(tmp_path: Path) -> None:
@@ -322,11 +322,11 @@ def test_a_worse_baseline_leaves_the_network_as_the_best(tmp_path: Path) -> None
 def test_more_steps_continue_from_the_network(tmp_path: Path) -> None:
     """As in a run in which best/ was never replaced; then the better one is chosen again."""
     files = write(tmp_path, parabola)
-    few = ["training.device=cpu", "training.steps=4", "training.learning_rate=0.02"]
+    few = ["training.device=cpu", "training.steps=4", "training.learning_rate=0.05"]
     trained(tmp_path, "free", *files, *few)
     trained(tmp_path, "named", *files, *few, "model.kind=mlp")
     assert (tmp_path / "free/network").exists()
-    for steps, wins in ((8, False), (300, True)):
+    for steps, wins in ((8, False), (100, True)):
         for out in ("free", "named"):
             more = run("resume", out, f"training.steps={steps}", "--allow-changes", cwd=tmp_path)
             assert more.returncode == 0, more.stderr
@@ -423,6 +423,24 @@ def test_a_slow_fit_uses_fewer_examples(tmp_path: Path, monkeypatch: pytest.Monk
     assert sizes == [20, 60, 120]
     assert "baseline: fitting a linear model to 120 examples, about 36" in printed
     assert "linear model (120 of 160 examples)" in printed
+
+
+def test_a_quick_fit_goes_from_the_trial_to_all_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline, "TRIAL", 20)
+    monkeypatch.setattr(baseline, "GROWTH", 3)
+    fit, clock, sizes = baseline.fit, [0.0], list[int]()
+
+    def quick(network: Any, task: Any, items: Any, seed: int) -> float:
+        sizes.append(len(items))
+        clock[0] += 0.05 * len(items)  # all 160 take 8 of the 60 s
+        return fit(network, task, items, seed)
+
+    monkeypatch.setattr(baseline, "fit", quick)
+    monkeypatch.setattr(baseline.time, "thread_time", lambda: clock[0])
+    trained(tmp_path, "x", *write(tmp_path, plane), *SHORT, "model.hidden=[4]")
+    assert sizes == [20, 160]
 
 
 def test_a_baseline_that_cannot_be_fitted_is_reported(

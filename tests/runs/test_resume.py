@@ -73,13 +73,15 @@ def stop_and_resume(chosen: Recipe, out: Path, stops: list[int]) -> None:
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "translate transformer, average": ("translate", "transformer", {"ema": 0.9}),
-    "classify lstm, three batches a step": ("classify", "lstm", {"accumulate": 3}),
+    "classify lstm, three batches a step, baseline": (
+        "classify", "lstm", {"accumulate": 3, "baseline": True}),
     "language gru, best three, mean": (
         "language", "gru", {"keep_best": 3, "average_best": True, "evaluate_every": 2}),
     "classify transformer, sgd, patience, clipped values": (
         "classify", "transformer",
         {"optimizer": "sgd", "patience": 2, "evaluate_every": 3, "clip_value": 0.01}),
-    "tag rnn, written aside": ("tag", "rnn", {"save_in_background": True, "save_every": 2}),
+    "tag rnn, written aside, baseline": (
+        "tag", "rnn", {"save_in_background": True, "save_every": 2, "baseline": True}),
     "tag gru, characters, hidden words": ("tag", "spelling", {}),
     "classify, three members, average": ("classify", "ensemble", {"ema": 0.9}),
     "regress mlp, lines of progress over three steps": (

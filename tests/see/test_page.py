@@ -17,7 +17,8 @@ import translucid as tl
 
 PAGE = Path(__file__).parents[2] / "docs/guides/figures.md"
 FIGURES = PAGE.parents[1] / "images/figures"
-SMALL = ["training.steps=8", "data.toyland=400", "tokenizer.kind=word", "training.device=cpu"]
+SMALL = ["training.steps=8", "data.toyland=400", "tokenizer.kind=word", "training.device=cpu",
+         "training.baseline=false"]  # fmt: skip
 RUNS = {
     "demo": ("toyland-translate-transformer", ["model.d_model=32", "model.heads=4"]),
     "demo-classify": ("toyland-classify-transformer", ["model.d_model=16", "model.heads=2"]),

@@ -45,6 +45,7 @@ class Running:
     models: Models
     server: Server
     log: list[str] = field(default_factory=list)
+    http: HttpServer | None = None
 
     @property
     def address(self) -> str:
@@ -85,6 +86,7 @@ def running(models: Sequence[Served], rules: Rules = EVERYONE, **options: Any) -
         uvicorn.Config(app, **OPTIONS | {"http": ServingProtocol, "log_level": "critical"}),
         Refusals(server.load, server.metrics, one.log.append, by_name),
     )
+    one.http = serving
     thread = threading.Thread(target=lambda: serving.run(sockets=[held]), daemon=True)
     thread.start()
     while not serving.started:

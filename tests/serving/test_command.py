@@ -74,6 +74,16 @@ def asked(address: str, path: str, body: Any) -> Any:
 
 
 @pytest.mark.slow
+def test_without_the_studio_no_package_for_websockets_is_needed(tmp_path: Path) -> None:
+    """It belongs to the extra of the studio."""
+    (tmp_path / "wsproto.py").write_text("raise ImportError('not installed')\n", "utf-8")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with command("demo:generate", PYTHONPATH=paths) as (_, printed):
+        body = {"prompt": "The", "max_tokens": 3}
+        assert asked(printed["address"], "/v1/completions", body)["choices"]
+
+
+@pytest.mark.slow
 def test_the_printed_command_works_and_stopping_finishes_what_was_accepted() -> None:
     with command("demo:translate", "demo:generate") as (process, printed):
         assert "translate, en to de" in printed["models"]
@@ -122,6 +132,19 @@ def test_allow_trace_is_printed_and_works() -> None:
             asked(printed["address"], "/translate", body | {"trace": ["*"]})
         assert refused.value.code == 413
         refused.value.close()
+
+
+@pytest.mark.slow
+def test_the_studio_is_on_the_same_port() -> None:
+    with command("demo:translate", "--studio") as (process, printed):
+        assert process.stdout is not None
+        studio = process.stdout.readline().removeprefix("studio: ").strip()
+        assert studio.startswith(printed["address"])
+        with urllib.request.urlopen(studio, timeout=120) as page:
+            assert b"<html" in page.read()
+        with urllib.request.urlopen(f"{printed['address']}/v1/models/demo:translate") as answer:
+            assert json.load(answer)["id"] == "demo:translate"
+        assert asked(printed["address"], "/translate", {"text": "A dog sleeps."})["results"]
 
 
 def _status(address: str, path: str, body: Any = None) -> tuple[int, str]:

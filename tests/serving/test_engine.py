@@ -1,5 +1,6 @@
 """A served answer = the library's answer, whatever else is in the batch."""
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,13 +10,16 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
+import torch
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import InputError, TranslucidError
 from translucid.fast import cpu_kernels
+from translucid.fast.decode_graphs import DecodeGraphs
 from translucid.fast.decode_step import DecodeStep
 from translucid.fast.fixed_rows import FixedRows
-from translucid.generate import SamplingConfig
+from translucid.generate import GenerationConfig, SamplingConfig
+from translucid.generate.decode import CapturedSearch
 from translucid.generate.decoded import Decoded
 from translucid.generate.word_constraints import WordConstraints
 from translucid.model import Model, load
@@ -35,6 +39,9 @@ from translucid.serving import (
     TooLate,
     fixed_batch,
 )  # fmt: skip
+from translucid.serving.admission import Admission
+from translucid.serving.request import Request
+from translucid.serving.search_batch import SearchBatch
 
 SMALL = Limits(rows=12, prompt_chunk=6)
 SOURCES = (
@@ -279,6 +286,119 @@ def test_rows_at_fixed_addresses_give_the_same_answers(room: int | None) -> None
                 assert own.texts[one.sample].text.endswith(one.text)
 
 
+@pytest.mark.usefixtures("fixed_rows")
+@pytest.mark.parametrize(("pause", "sizes"), [(0.0, [4, 4, 4, 2]), (math.inf, [4, 10])])
+def test_tokens_are_sent_together_until_the_next_piece_is_due(
+    pause: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixed_batch, "PAUSE", pause)
+    job = Job(
+        "She has not", sampling=SamplingConfig(), generation={"max_length": 14, "min_length": 13},
+        pieces="tokens",
+    )  # fmt: skip
+    with serving("generate") as engine:
+        client = Client(engine, [job])
+        client.wait()
+    pieces = [one for one in client.events[0] if isinstance(one, Piece) and one.tokens]
+    assert [len(one.tokens) for one in pieces] == sizes
+    check_pieces(job, client.events[0], from_the_library(model("generate"), job))
+
+
+@pytest.mark.usefixtures("fixed_rows")
+def test_the_row_of_a_text_that_ended_is_free() -> None:
+    """Although its tokens are only collected."""
+    job = Job("The old dog", sampling=SamplingConfig(temperature=0), pieces="text",
+              generation={"max_length": 400})  # fmt: skip
+    with serving("generate") as engine:
+        finished = engine.answer(job)
+        assert finished.generated_tokens < 40
+        assert engine.stats()["steps"] <= finished.generated_tokens / fixed_batch.STEPS + 3
+
+
+@pytest.mark.usefixtures("fixed_rows")
+def test_a_cancelled_text_contains_what_was_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text whose tokens are only collected is cancelled when another one has three pieces."""
+    monkeypatch.setattr(fixed_batch, "PAUSE", 0.0)
+    long = {"max_length": 50, "min_length": 49}
+    silent = Job("The ", sampling=SamplingConfig(), generation=long, pieces="text")
+    events: list[Event] = []
+    done = Flag()
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Finished):
+            done.set()
+
+    def count(event: Event) -> None:
+        heard.append(event)
+        if len(heard) == 3:
+            ticket.cancel()
+
+    heard: list[Event] = []
+    with serving("generate") as engine:
+        ticket = engine.submit(silent, hear)
+        engine.submit(replace(silent, pieces="tokens"), count)
+        assert done.wait(WAIT)
+    assert isinstance(events[-1], Finished)
+    assert list(events[-1].reasons) == ["cancelled"]
+    (text,) = events[-1].decoded.texts
+    (whole,) = from_the_library(model("generate"), silent).texts
+    assert 8 <= len(text.tokens) < 50
+    assert text.tokens == whole.tokens[: len(text.tokens)]
+    assert events[-1].generated_tokens == len(text.token_log_probs) == len(text.tokens)
+
+
+def test_searches_of_many_sizes_share_graphs() -> None:
+    generator = model("generate").text_generator
+    graphs, config = DecodeGraphs(), GenerationConfig(beam_size=2)
+    graphs.look_at(generator.network)
+    dice = random.Random(1)
+    for _ in range(30):
+        prefixes = [[2, *dice.choices(range(5, 50), k=dice.randrange(3, 8))]
+                    for _ in range(dice.randrange(5, 17))]  # fmt: skip
+        limits = (
+            torch.full((len(prefixes),), 0),
+            torch.full((len(prefixes),), dice.randrange(1, 17)),
+        )
+        ids = {"eos": generator.tokenizer.eos_id, "pad": generator.tokenizer.pad_id}
+        with torch.inference_mode():
+            CapturedSearch(
+                graphs, generator.network, prefixes, None, limits, config, few_shapes=True, **ids
+            )
+    assert len(graphs.graphs) <= 2
+
+
+@pytest.mark.parametrize("name", ["translate", "generate"])
+def test_searches_by_graphs_give_the_same_answers(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engines search as on a GPU, here without graphs. Some jobs need the ordinary batch beside
+    it."""
+    own = model(name)
+    dice = random.Random(name)
+    settings: list[dict[str, Any]] = [
+        {"generation": {"beam_size": 1}}, {"generation": {"beam_size": 3}, "n": 2},
+        {"generation": {"beam_size": 4, "alpha": 0.0}}, {"generation": {"no_repeat_ngram": 1}},
+        {"generation": {}, "sampling": SamplingConfig()},
+        {"generation": {"beam_size": 2}, "forbid": ["."]},
+    ]  # fmt: skip
+    prompts = SOURCES if name == "translate" else PROMPTS
+    jobs = [random_job(dice, dice.choice(settings), prompts) for _ in range(50)]
+    expected = [from_the_library(own, job) for job in jobs]
+    monkeypatch.setattr(SearchBatch, "fits", staticmethod(lambda generator: True))
+    with serving(name) as engine:
+        client = Client(engine, jobs, cancels=range(3, 50, 9))
+        finished = client.wait()
+        assert engine._scheduler._search is not None
+        assert not engine._scheduler._search.sources
+    for number, one in enumerate(expected):
+        assert [isinstance(event, Finished) for event in client.events[number]].count(True) == 1
+        if "cancelled" not in finished[number].reasons:
+            same(finished[number].decoded, one)
+            reasons = ["stop" if text.finished else "length" for text in one.texts]
+            assert list(finished[number].reasons) == reasons
+
+
 def check_pieces(job: Job, events: Sequence[Event], own: Decoded) -> None:
     """The pieces, joined, are the texts; their tokens are those of the result."""
     assert isinstance(job.prompt, str)
@@ -499,23 +619,114 @@ def test_a_deadline_ends_a_text() -> None:
     assert finished.generated_tokens < 4000
 
 
-def test_small_requests_do_not_overtake_a_large_one() -> None:
+# ---- which of the waiting requests come next ----
+
+
+def sampled(length: int, n: int = 1) -> Job:
+    return Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
+               generation={"max_length": length})  # fmt: skip
+
+
+def test_requests_pass_a_large_one_only_if_they_cannot_delay_it() -> None:
     order: list[str] = []
     done = Flag()
 
     def hear(name: str, event: Event) -> None:
+        if name == "one" and isinstance(event, Piece) and not order:
+            order.append("began")
+            for other, n, length in (("all", 4, 9), ("long", 1, 40), ("small", 1, 2)):
+                engine.submit(sampled(length, n), partial(hear, other))
         if isinstance(event, Finished):
             order.append(name)
-            if len(order) == 4:
+            if len(order) == 5:
                 done.set()
 
     with serving("generate", Limits(rows=4)) as engine:
-        for name, n, length in (("one", 1, 30), ("all", 4, 9), ("small", 1, 2), ("last", 1, 3)):
-            job = Job("The ", sampling=SamplingConfig(), ignore_eos=True, n=n,
-                      generation={"max_length": length})  # fmt: skip
-            engine.submit(job, partial(hear, name))
+        engine.submit(sampled(30), partial(hear, "one"))
         assert done.wait(WAIT)
-    assert order == ["one", "all", "small", "last"]
+    assert order == ["began", "small", "one", "all", "long"]
+
+
+def test_a_large_request_is_answered_although_small_ones_never_end() -> None:
+    small = [0]
+    done = Flag()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Finished):
+            if small[0] == 12:
+                engine.submit(sampled(5, n=8), large)
+            if small[0] < 200 and not done.is_set():
+                ask()
+
+    def ask() -> None:
+        small[0] += 1
+        engine.submit(sampled(5 + small[0] % 16), hear)
+
+    def large(event: Event) -> None:
+        if isinstance(event, Finished):
+            done.set()
+
+    with serving("generate", Limits(rows=8)) as engine:
+        for _ in range(12):
+            ask()
+        assert done.wait(WAIT)
+        assert small[0] < 60
+        assert engine.close(timeout=WAIT)
+
+
+def test_a_short_text_does_not_wait_until_long_ones_end() -> None:
+    """Clients with several long texts each fill the batch and the queue."""
+    steps: list[float] = []
+    done = Flag()
+
+    def hear_long(event: Event) -> None:
+        if isinstance(event, Piece) and not steps:
+            steps.append(engine.stats()["steps"])
+            engine.submit(sampled(8), hear_short)
+
+    def hear_short(event: Event) -> None:
+        if isinstance(event, Finished):
+            steps.append(engine.stats()["steps"])
+            done.set()
+
+    with serving("generate", Limits(rows=16, queue=100)) as engine:
+        tickets = [engine.submit(sampled(600), hear_long, client % 6) for client in range(48)]
+        assert done.wait(WAIT)
+        assert engine.stats()["waiting"] == 48 - 14
+        for ticket in tickets:
+            ticket.cancel()
+    assert steps[1] - steps[0] < 16
+
+
+def test_a_client_with_many_texts_does_not_hold_up_another_one() -> None:
+    waiting: list[float] = []
+    done = Flag()
+
+    def hear_many(event: Event) -> None:
+        if isinstance(event, Piece) and not waiting:
+            waiting.append(engine.stats()["waiting"])
+            engine.submit(sampled(8), hear_one, "other")
+
+    def hear_one(event: Event) -> None:
+        if isinstance(event, Finished):
+            waiting.append(engine.stats()["waiting"])
+            done.set()
+
+    with serving("generate", Limits(rows=4)) as engine:
+        tickets = [engine.submit(sampled(9 + i % 4), hear_many, "many") for i in range(40)]
+        assert done.wait(WAIT)
+        for ticket in tickets:
+            ticket.cancel()
+    assert waiting[0] - waiting[1] <= 8
+
+
+def test_free_rows_are_shared_among_clients() -> None:
+    request = Request(sampled(9), model("generate").text_generator)
+    waiting = [Ticket(request, print, None, client) for client in "aaaab"]
+    chosen = Admission(Limits(rows=4)).choose(waiting, [], 1)
+    assert [ticket.client for ticket in chosen] == ["a", "b", "a", "a"]
+    first, *others = waiting
+    assert Admission(Limits(rows=2)).choose(others, [first], 1) == [waiting[-1]]
 
 
 def test_close_finishes_what_was_accepted() -> None:
@@ -544,7 +755,7 @@ def test_an_exception_of_one_client_does_not_stop_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "scheduler.Room"]
+    "where", ["batch.Batch.round", "scheduler.Reading", "scheduler.Running", "admission.Room"]
 )
 def test_a_fault_of_the_engine_fails_the_requests_and_no_others(
     where: str, monkeypatch: pytest.MonkeyPatch

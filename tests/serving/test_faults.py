@@ -1,11 +1,13 @@
 """Faults of clients: they are refused with a reason, and other requests do not wait for them."""
 
+import argparse
 import asyncio
 import json
 import math
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,19 +16,24 @@ from functools import partial
 from typing import Any
 
 import pytest
-from bench import serve_faults
+import torch
+from bench import serve, serve_faults
 from tests.serving.running import EVERYONE, Running, running, served, shipped, until
 from tests.studio.serving import model as untrained
 
 from translucid.core.errors import ConfigError, InputError
+from translucid.fast.packed_linear import PackedLinear
 from translucid.model import Model
 from translucid.serving import Limits, access, connections
+from translucid.serving import served as serving_models
 from translucid.serving import server as serving
 from translucid.serving.access import Rules
 from translucid.serving.bodies import ApiError, Body
 from translucid.serving.completions import CompletionBody, legacy_logprobs
 from translucid.serving.job import TokenChoice
 from translucid.serving.markup import split
+from translucid.serving.running import TopTokens
+from translucid.serving.served import CANDIDATE_BYTES
 
 MANY = 900_000
 WORK = 20.0  # seconds of the processor; splitting takes less than one
@@ -203,6 +210,15 @@ def test_a_whole_number_may_have_a_decimal_point(server: Running) -> None:
     assert server.send("/v1/completions", asked | {"max_tokens": 3.5})[0] == 400
 
 
+def test_a_penalty_by_which_numbers_would_overflow_is_refused(server: Running) -> None:
+    for path, model in (("/translate", "translate"), ("/v1/completions", "generate")):
+        text = {"text": "The dog sleeps."} if model == "translate" else {"prompt": "The"}
+        for penalty, status in ((2e-311, 400), (0.01, 200), (100, 200)):
+            body = text | {"model": model, "repetition_penalty": penalty}
+            got, content, _ = server.send(path, body)
+            assert got == status, content
+
+
 # ---- models whose numbers overflow ----
 
 
@@ -235,6 +251,18 @@ def test_a_diverged_model_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
     with pytest.raises(InputError, match="not finite"):
         serving.open_models([], "cpu", "float32", Limits(), [], print)
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_a_given_precision_is_also_that_of_labels(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = untrained("classify-transformer")
+    monkeypatch.setattr(serving, "open_folders", lambda folders, load: {"a": model})
+    (served,) = serving.open_models([], "cpu", precision, Limits(), [], print).values()
+    served.engine.close()
+    layers = {type(part) for part in served.engine.model.network.modules()}
+    assert (PackedLinear in layers) is (precision == "float32")
 
 
 def test_an_impossible_token_has_the_log_probability_of_the_openai_api() -> None:
@@ -299,6 +327,33 @@ def test_connections_wait_for_their_turn_and_more_are_refused(
         for connection in waiting:
             assert answer(connection).startswith(b"HTTP/1.1 200 ")
     until(lambda: (load.entering, load.requests) == (0, 0))
+
+
+def _send(client: socket.socket, size: int) -> None:
+    for _ in range(size // 1000):
+        client.sendall(b" " * 1000)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_connections_without_an_answer_are_closed_when_the_server_stops(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were refused and still send, and those whose request has not been read."""
+    monkeypatch.setattr(connections, "LEAVE", 1000.0)
+    monkeypatch.setattr(connections, "AT_ONCE", 0)
+    with ExitStack() as stack:
+        with running([served("classify", shipped("classify"))]) as server:
+            load = server.server.load
+            monkeypatch.setattr(load, "most", 0 if refused else 1)
+            asked = connected(server, "Content-Length: 1000000", path="/classify")
+            client = stack.enter_context(asked)
+            if refused:
+                assert answer(client).startswith(b"HTTP/1.1 429 ")
+            else:
+                until(lambda: load.entering == 1)
+        assert server.http is not None  # holds the connections, which would close by themselves
+        with pytest.raises(ConnectionError):
+            _send(client, 100_000)
 
 
 def test_a_refused_client_may_send_its_whole_body(
@@ -431,6 +486,26 @@ def test_sigterm_under_load_loses_no_accepted_request() -> None:
     assert counted["clean_exits"] == 1
 
 
+# ---- the load of bench/serve.py, in a small number ----
+
+
+@pytest.mark.parametrize("name", ["translate", "generate"])
+def test_every_request_of_a_closed_and_an_open_loop_is_answered(name: str) -> None:
+    with running([served(name, shipped(name))]) as server:
+        engine = server.models[name].engine
+        given = argparse.Namespace(seconds=1.0, tokens=5)
+        closed = serve.load(server.port, 3, name == "translate", given)
+        finished = engine.stats()["finished"]
+        assert finished >= 3
+        opened = serve.open_loop(server.port, 20.0, name == "translate", given)
+        assert engine.stats()["finished"] - finished == opened["sent"] > 5
+        for row in (closed, opened):
+            assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
+            assert row["tokens_per_s"] > 0
+            if name == "generate":
+                assert 0 < row["first_p50_ms"] < row["p50_ms"]
+
+
 # ---- clients that send or read slowly ----
 
 
@@ -496,6 +571,48 @@ def test_a_client_that_reads_slowly_gets_its_answer(monkeypatch: pytest.MonkeyPa
     assert len(json.loads(received.partition(b"\r\n\r\n")[2])["choices"]) == 8
 
 
+# ---- memory for log-probabilities ----
+
+
+def test_a_reported_candidate_needs_few_bytes() -> None:
+    tokenizer, log_probs = shipped("generate").output_tokenizer, torch.randn(200).log_softmax(0)
+    TopTokens(tokenizer, log_probs, 100)
+    tracemalloc.start()
+    kept = [TopTokens(tokenizer, log_probs, 100) for _ in range(50)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 50 * 100 * CANDIDATE_BYTES
+    assert [one[0] for one in kept[0]] == log_probs.topk(100).indices.tolist()
+    assert kept[0][:2] == [kept[0][0], kept[0][1]]
+
+
+def test_log_probabilities_that_need_too_much_memory_are_refused(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone with status 400, beside others with status 429 until those have ended."""
+    monkeypatch.setattr(serving_models, "REPORTED", 10_000_000)
+    long = {"model": "generate", "prompt": "The", "max_tokens": 4000, "logprobs": 50,
+            "ignore_eos": True, "stream": True}  # fmt: skip
+    status, content, _ = server.send("/v1/completions", long | {"n": 2})
+    assert (status, content["error"]["param"]) == (400, "logprobs")
+    assert "12.8 MB" in content["error"]["message"]
+    status, content, _ = server.send(
+        "/v1/completions",
+        long | {"prompt": [[5] * 4000] * 2, "max_tokens": 1, "echo": True, "stream": False},
+    )
+    assert (status, content["error"]["param"]) == (400, "logprobs")
+    body = json.dumps(long).encode()
+    with connected(server, f"Content-Length: {len(body)}", body=body) as connection:
+        assert connection.recv(9) == b"HTTP/1.1 "
+        status, content, headers = server.send("/v1/completions", long)
+        assert (status, content["error"]["code"]) == (429, "queue_full")
+        assert int(headers["retry-after"]) >= 1
+        plain = {"model": "generate", "prompt": "The", "max_tokens": 4000, "n": 2}
+        assert len(server.get("/v1/completions", plain)["choices"]) == 2
+    until(lambda: server.models["generate"]._reported.bytes == 0)
+    assert server.get("/v1/completions", long | {"stream": False, "max_tokens": 3})["choices"]
+
+
 # ---- more texts than the queue has places for ----
 
 
@@ -505,6 +622,17 @@ def test_a_request_with_more_texts_than_the_queue_holds_is_answered(server: Runn
     assert len(texts) > engine.limits.queue + engine.limits.rows
     got = server.get("/translate", {"q": texts})["translatedText"]
     assert got == shipped("translate").translate(texts[:3]) * 60
+
+
+def test_a_request_with_many_texts_does_not_hold_up_others(server: Running) -> None:
+    engine = server.models["generate"].engine
+    many = {"model": "generate", "prompt": ["The"] * 60, "max_tokens": 60, "ignore_eos": True}
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get, "/v1/completions", many)
+        until(lambda: engine.stats()["waiting"] > 30)
+        server.get("/v1/completions", many | {"prompt": "The", "max_tokens": 2})
+        assert engine.stats()["waiting"] > 0
+        assert len(answer.result(120)["choices"]) == 60
 
 
 # ---- clients that leave ----

@@ -5,14 +5,14 @@ import math
 import re
 import threading
 from collections.abc import Iterator
-from itertools import pairwise
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from tests.studio.browser import Page
 from tests.studio.lesson_sources import sentences
-from tests.studio.serving import Served, model, serving
+from tests.studio.serving import Answer, Served, model, serving
 from tests.tiny.dealt import dealt
 
 import translucid as tl
@@ -20,12 +20,10 @@ from translucid.core.cancellation import CANCELLED, Cancelled
 from translucid.data import shipped_models
 from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import (
-    WORD,
-    KnownWords,
     another_text,
-    input_help,
-    known_words,
+    known_texts,
     unknown_places,
+    vocabulary,
 )
 from translucid.studio.lessons import OPENING, STATIONS, TOURS
 from translucid.studio.library import Library
@@ -58,68 +56,21 @@ def test_unknown_places_are_the_unknown_words_of_the_task(library: Library, name
         assert places == opened.model.task.unknown_in(text), text
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_each_replacement_removes_an_unknown_word(library: Library, name: str) -> None:
-    opened = next(one for one in library.opened.values() if one.name == name)
-    tried = 0
-    for text in TEXTS:
-        units = text.encode("utf-16-le")  # as JavaScript counts
-        for found in input_help(opened, text, 0)["unknown"]:
-            begin, end = 2 * found["from"], 2 * found["to"]
-            assert units[begin:end].decode("utf-16-le").strip() == found["text"]
-            assert found["replacements"]
-            for new in found["replacements"]:
-                other = (units[:begin] + new.encode("utf-16-le") + units[end:]).decode("utf-16-le")
-                before, after = (len(opened.model.task.unknown_in(one)) for one in (text, other))
-                assert after < before, (text, other)
-                tried += 1
-    assert tried > 10
-
-
-def test_words_that_fit_on_both_sides_come_first() -> None:
-    texts = [
-        "a very old man",
-        "a letter .",
-        "a very big egg",
-        "an egg",
-        "a letter",
-        "a very old egg",
-    ]
-    known = KnownWords()
-    for line in texts:
-        known.pairs.update(pairwise([*WORD.findall(line), ""]))
-    assert known.between("a", "") == ["letter", "very", "egg", "man"]
-
-
-def test_completions_are_known_words_that_begin_as_typed(library: Library) -> None:
-    opened = library.opened["a"]
-    found = input_help(opened, "The doct sleeps.", len("The doct"))
-    assert found["begun"] == "doct"
-    assert found["completions"] == ["doctor", "doctors"]
-    for word in found["completions"]:
-        assert opened.model.task.unknown_in(f"The {word} sleeps.") == []
-    assert input_help(opened, "The ", 4)["completions"] == []
-    assert input_help(opened, "😀 doct", 7)["completions"] == ["doctor", "doctors"]
-    assert input_help(library.opened["e"], "1 1", 3) == {
-        "begun": "", "completions": [], "unknown": []
-    }  # fmt: skip
-
-
 def test_words_come_from_the_vocabulary_if_the_data_is_not_at_hand() -> None:
     alone = Library({"small": model("translate-transformer")}).opened["a"]
     alone.model.facts["step"] = 1  # trained, on data that is not here
-    vocabulary = next(iter(alone.model.task.vocabularies.values())).vocab
-    known = known_words(alone)
-    assert known.texts == []
-    assert known.words
-    assert all(word in vocabulary or f"▁{word}" in vocabulary for word in known.words)
+    tokens = next(iter(alone.model.task.vocabularies.values())).vocab
+    assert known_texts(alone) == []
+    words = vocabulary(alone.model.task)
+    assert words
+    assert all(word in tokens or f"▁{word}" in tokens for word in words)
 
 
 def test_another_text_has_no_unknown_words(library: Library) -> None:
     for opened in library.opened.values():
         texts = [another_text(opened, number) for number in range(20)]
         assert len(set(texts)) > 3
-        count = len(known_words(opened).texts)
+        count = len(known_texts(opened))
         assert another_text(opened, count + 3) == texts[3]
         for text in texts if opened.model.task.vocabularies else ():
             assert opened.model.task.unknown_in(text) == []
@@ -148,13 +99,76 @@ def studio() -> Iterator[Served]:
 
 
 def test_the_page_asks_for_words_and_for_another_text(studio: Served) -> None:
-    found = studio.get(f"/api/model/a/words?text={quote('I am happy.')}&caret=11").json
-    assert [each["text"] for each in found["unknown"]] == ["happy"]
+    assert studio.get("/api/model/a/words").json["texts"]
     assert studio.get("/api/model/a/text?number=7").json["text"]
-    assert studio.get(f"/api/model/a/words?text={'a' * 20_001}").status == 422
-    assert studio.get("/api/model/a/words?text=a&caret=-1").status == 422
     assert studio.get("/api/model/a/text?number=x").status == 422
-    assert studio.get("/api/model/z/words?text=a").status == 422
+    assert studio.get("/api/model/z/words").status == 422
+
+    def unknown(**body: Any) -> Answer:
+        return studio.post("/api/model/a/unknown", body)
+
+    assert unknown(texts=["I am happy.", "😀 ?"]).json == [[[4, 10]], [[0, 2]]]
+    for wrong in ({}, {"texts": []}, {"texts": "a"}, {"texts": [1]}, {"texts": ["a"] * 33},
+                  {"texts": ["a" * 20_001]}, {"texts": ["a"], "more": 1}):  # fmt: skip
+        assert unknown(**wrong).status == 422, wrong
+
+
+def helped(page: Page, studio: Served, m: str, text: str, caret: int) -> Any:
+    """What the page offers for a text, with the positions in UTF-16 units."""
+    if not page.inner.url.startswith(studio.address):
+        page.inner.goto(studio.address)
+    return page.inner.evaluate(
+        "async given => (await import('/static/js/api.js')).inputHelp(...given)", [m, text, caret]
+    )
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_replacement_removes_an_unknown_word(
+    leaf: Page, studio: Served, library: Library, name: str
+) -> None:
+    opened = next(one for one in library.opened.values() if one.name == name)
+    m = "abcdefgh"[shipped_models.names().index(name)]
+    tried = 0
+    for text in TEXTS:
+        units = text.encode("utf-16-le")  # as JavaScript counts
+        for found in helped(leaf, studio, m, text, 0)["unknown"]:
+            begin, end = 2 * found["from"], 2 * found["to"]
+            assert units[begin:end].decode("utf-16-le").strip() == found["text"]
+            assert found["replacements"]
+            for new in found["replacements"]:
+                other = (units[:begin] + new.encode("utf-16-le") + units[end:]).decode("utf-16-le")
+                before, after = (len(opened.model.task.unknown_in(one)) for one in (text, other))
+                assert after < before, (text, other)
+                tried += 1
+    assert tried > 10
+
+
+def test_completions_are_known_words_that_begin_as_typed(
+    leaf: Page, studio: Served, library: Library
+) -> None:
+    found = helped(leaf, studio, "a", "The doct sleeps.", len("The doct"))
+    assert found["begun"] == "doct"
+    assert found["completions"] == ["doctor", "doctors"]
+    for word in found["completions"]:
+        assert library.opened["a"].model.task.unknown_in(f"The {word} sleeps.") == []
+    assert helped(leaf, studio, "a", "The ", 4)["completions"] == []
+    assert helped(leaf, studio, "a", "😀 doct", 7)["completions"] == ["doctor", "doctors"]
+    none = {"begun": "", "completions": [], "unknown": []}
+    assert helped(leaf, studio, "h", "1 1", 3) == none
+
+
+def test_similar_words_are_those_of_difflib(leaf: Page, studio: Served, library: Library) -> None:
+    words = vocabulary(library.opened["a"].model.task)
+    tried = ["freind", "songg", "cät", "sleps", "Chlidren", "oldd", "x", "ö" * 40, "beautifull"]
+    expected = [get_close_matches(piece, words, 4, 0.65) for piece in tried]
+    helped(leaf, studio, "a", "The", 0)
+    found = leaf.inner.evaluate(
+        "async ([tried, words]) => { const { alike } = await import('/static/js/words.js');"
+        " return tried.map(piece => alike(piece, words)); }",
+        [tried, words],
+    )
+    assert found == expected
+    assert sum(map(len, expected)) > 9
 
 
 @pytest.mark.parametrize("path", ["/", "/open/an-old-token"])

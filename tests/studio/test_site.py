@@ -1,7 +1,6 @@
 """The site without a server: what its page computes equals what the studio's server answers, and
 the built site opens in a browser."""
 
-import base64
 import json
 import re
 import shutil
@@ -16,123 +15,19 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from tests.in_process import run as run_command
+from tests.studio.both_sides import KEYS, OFF, Both, plain, there
 from tests.studio.browser import Page
 from tests.studio.local_page import Files, ask, demo
 from tests.studio.serving import FAMILIES, LINEAR, Answer, model
 from tests.studio.test_access import RULES, violations
 from tests.studio.test_local_model import TEXTS
 from tests.studio.test_local_text import CLOSE, GENERATORS, compare
-from tests.tiny.once import once
 
 import translucid as tl
 from translucid.core.errors import InputError
-from translucid.data import shipped_models
 from translucid.studio import browser_models, saved_session, site, surveys, terms
 from translucid.studio.handlers import Handlers
-from translucid.studio.library import Library, followed_runs
-from translucid.studio.surveys import Surveys
-
-KEYS = dict(zip((name.removeprefix("demo:") for name in shipped_models.names()), "abcdefgh",
-                strict=True))  # fmt: skip
-OFF = {
-    "translate": ["encoder.layers.0.self_attention.head.2@50", "decoder.masks.causal"],
-    "translate-lstm": ["decoder.alignment", "encoder.recurrent.layers.0.forward"],
-    "generate": ["decoder.layers.1.self_attention.head.1", "decoder.scale", "decoder.positions"],
-    "generate-rnn": [],  # without its only layer, all outputs are equal
-    "tag": ["encoder.recurrent.layers.0.forward.lstm.forget_gate=1"],
-    "classify": ["encoder.recurrent.layers.0.lstm.input_gate=0"],
-    "regress": ["layers.0"],
-    "perceptron": [],
-}
-
-
-def opened() -> Handlers:
-    names = shipped_models.names()
-    library = Library({name: demo(name.removeprefix("demo:")) for name in names})
-    handlers = Handlers(library, followed_runs([shipped_models.find(n) for n in names], names))
-    handlers.surveys = Surveys(2)
-    return handlers
-
-
-@pytest.fixture(scope="module")
-def server() -> Handlers:
-    return opened()
-
-
-@pytest.fixture(scope="module")
-def built() -> Path:
-    return once("site", lambda folder: site.write(opened(), folder))
-
-
-@pytest.fixture
-def here(leaf: Page, local: str, built: Path) -> Iterator[Any]:
-    """Answers of the page to several questions at once."""
-    Files.site = built
-
-    def answers(*questions: tuple[str, str, str]) -> list[Answer]:
-        found = ask(leaf, local, "answered", "", questions)
-        return [
-            Answer(status, [], text.encode() if "json" in kind else base64.b64decode(text))
-            for status, kind, text in found
-        ]
-
-    yield answers
-    Files.site = None
-
-
-def there(server: Handlers, method: str, path: str, body: str = "") -> Answer:
-    reply = server.ask(method, path, body.encode())
-    return Answer(reply.status, [], reply.body)
-
-
-def question(name: str, text: str, **more: Any) -> tuple[str, str, str]:
-    return "POST", "/api/runs", json.dumps({"m": KEYS[name], "text": text, **more})
-
-
-class Both:
-    """The same run on both sides, and the same requests about it."""
-
-    def __init__(self, here: Any, server: Handlers) -> None:
-        self.here, self.server = here, server
-
-    def run(self, name: str, text: str, **more: Any) -> list[dict[str, Any]]:
-        """The run of the page and that of the server."""
-        asked = question(name, text, **more)
-        (one,), two = self.here(asked), there(self.server, *asked)
-        assert (one.status, two.status) == (200, 200), (one.body, two.body)
-        return [one.json, two.json]
-
-    def ask(self, runs: list[list[dict[str, Any]]], *paths: str) -> Iterator[tuple[str, Any, Any]]:
-        """Answers to requests in which {0} is the key of the first run."""
-        keys = [[pair[side]["run"] for pair in runs] for side in (0, 1)]
-        found = self.here(*(("GET", path.format(*keys[0]), "") for path in paths))
-        for path, one in zip(paths, found, strict=True):
-            two = there(self.server, "GET", path.format(*keys[1]))
-            assert one.status == two.status, (path, one.body[:300], two.body[:300])
-            yield path, one, two
-
-    def compare(self, runs: list[list[dict[str, Any]]], *paths: str) -> None:
-        for path, one, two in self.ask(runs, *paths):
-            assert one.status == 200, (path, one.body)
-            compare(plain(one.json), plain(two.json), path)
-
-
-@pytest.fixture
-def both(here: Any, server: Handlers) -> Both:
-    return Both(here, server)
-
-
-def plain(answer: Any) -> Any:
-    """Without what must differ: keys of runs and times; and what the page does not read."""
-    if not isinstance(answer, dict):
-        return answer
-    for key in ("run", "ms", "a", "b"):
-        answer.pop(key, None)
-    if "tree" in answer:
-        kept = ("beam_size", "n_best", "alpha")
-        answer["tree"]["search"] = {key: answer["tree"]["search"][key] for key in kept}
-        answer["tree"]["nodes"][0]["label"] = ""
-    return answer
+from translucid.studio.library import Library
 
 
 def close(one: Answer, two: Answer, path: str) -> None:
@@ -269,6 +164,23 @@ def test_contributions_and_the_lens_equal_the_servers(both: Both, name: str) -> 
     )
 
 
+@pytest.mark.parametrize("name", KEYS)
+def test_saliency_equals_the_servers(both: Both, name: str) -> None:
+    for given in ({"text": TEXTS[name][0]}, {"text": TEXTS[name][1]}):
+        if name.startswith("translate"):
+            given["target"] = "Der Hund zorp ."
+        run = both.run(name, **given)
+        paths = [f"/api/runs/{{0}}/saliency?position={position}" for position in (0, 1, 2, 4, 99)]
+        found = list(both.ask([run], *paths))
+        for path, one, two in found:
+            if one.status == 200:
+                compare(one.json, two.json, path)
+        assert any(one.status == 200 for _, one, _ in found) == (name != "perceptron")
+    off = both.run(name, TEXTS[name][0], off=OFF[name])
+    ((_, one, _),) = both.ask([off], "/api/runs/{0}/saliency?position=0")
+    assert one.status == (422 if OFF[name] or name == "perceptron" else 200)
+
+
 PAIRS = {
     "translate": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
     "translate-lstm": ("The dog sleeps.", "The cat sleeps.", "Der Hund schläft ."),
@@ -336,11 +248,16 @@ TYPED = ("", "The do", "Th", "the DOG zorp sleeps .", "Teh dgo sleps!", "a👩�
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_help_with_typing_equals_the_servers(both: Both, name: str) -> None:
-    texts = [*TYPED, *TEXTS[name]]
-    carets = [(text, caret) for text in texts for caret in {0, 5, 6, len(text), 10**4}]
-    queries = [urlencode({"text": text, "caret": caret}) for text, caret in carets]
-    both.compare([], *(f"/api/model/{KEYS[name]}/words?{query}" for query in queries))
+def test_known_and_unknown_words_equal_the_servers(both: Both, name: str) -> None:
+    m = KEYS[name]
+    both.compare([], f"/api/model/{m}/words")
+    asked = ("POST", f"/api/model/{m}/unknown", json.dumps({"texts": [*TYPED, *TEXTS[name]]}))
+    (one,), two = both.here(asked), there(both.server, *asked)
+    assert one.json == two.json
+    assert name in ("regress", "perceptron") or any(one.json)
+    for texts in ([], ["x" * 20_001]):
+        asked = ("POST", f"/api/model/{m}/unknown", json.dumps({"texts": texts}))
+        assert both.here(asked)[0].status == there(both.server, *asked).status == 422
 
 
 WRONG = [
@@ -374,7 +291,7 @@ def test_what_the_server_refuses_is_refused(both: Both) -> None:
         assert one.status == there(both.server, "POST", "/api/runs", asked).status == 422
 
 
-LACKING = ["saliency?position=0", "check/attention/1"]
+LACKING = ["check/attention/1"]
 
 
 def test_what_the_page_cannot_compute_is_named(both: Both) -> None:
@@ -506,6 +423,46 @@ def same_pattern(page: Page, text: str, head: int) -> int:
     page.inner.keyboard.press("Escape")
     assert numbers == pytest.approx(pattern.flatten().tolist(), abs=6e-4)  # shown rounded
     return len(numbers)
+
+
+def test_a_number_of_a_typed_sentence_opens_to_the_bottom(own_page: Page, published: str) -> None:
+    text = "The old woman sees the small cat."
+    trace = demo("translate").trace(text)
+    own_page.inner.goto(published)
+    drawn(own_page)
+    walk(own_page, f"#/flow?text={text}&at=encoder.layers.0.feedforward.output&i=2,5")
+    card = own_page.inner.locator("#studio .terms")
+    for _ in range(60):
+        card.locator(".strong td.n").wait_for()
+        assert card.locator(".missing").count() == 0
+        address = card.locator(".copies button").first.get_attribute("title") or ""
+        shown = float(card.locator(".strong td.n").inner_text().replace("−", "-"))
+        assert shown == pytest.approx(trace.terms(address).value, rel=1e-4, abs=1e-4), address
+        deep = card.locator(".number.deep")
+        below = deep if deep.count() else card.locator(".number")
+        if not below.count():
+            break
+        to = below.first.get_attribute("data-to")
+        below.first.click()
+        own_page.wait(f"to => {ROOT}.querySelector('.terms .copies button')?.title === to", to)
+    assert address.startswith("encoder.embedding.table.weight")
+
+
+@pytest.mark.slow
+def test_every_lesson_opens_with_its_numbers(own_page: Page, published: str, built: Path) -> None:
+    own_page.inner.goto(published)
+    drawn(own_page)
+    start = json.loads((built / "answers" / "start.json").read_text("utf-8"))
+    answers = {path: text for _, path, _, _, _, text in start["answers"]}
+    own = [lesson for lesson in json.loads(answers["/api/lessons"]) if lesson.get("m")]
+    assert len(own) >= 8
+    for lesson in own:
+        for place in range(1, lesson["steps"] + 1):
+            where = f"lesson={lesson['id']}.{place}&m={lesson['m']}&text={lesson['text']}"
+            walk(own_page, f"#/lesson?{where}")
+            says = own_page.inner.locator("#studio #lesson .says").inner_text()
+            assert says, (lesson["id"], place)
+            assert "installed program" not in says, (lesson["id"], place)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from translucid.runs.run import train_recipe
 from translucid.runs.session import Recording
 
 FEW = ["data.toyland=40", "tokenizer.kind=word", "training.batch_tokens=400"]
-FEW += ["training.learning_rate=0.01", "training.warmup=10"]
+FEW += ["training.learning_rate=0.01", "training.warmup=10", "training.baseline=false"]
 TRANSFORMER = [*FEW, "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=48"]
 RECURRENT = [*FEW, "model.d_model=24", "model.hidden=24"]
 # By the name that the page shows: the recipe, the number of steps, and smaller settings.

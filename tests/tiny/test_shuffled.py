@@ -37,7 +37,9 @@ def test_a_test_that_needs_another_before_it_is_found(
     failed = set()
     for seed in range(8):
         monkeypatch.setenv(SEED, str(seed))
-        outcome = pytester.inline_run("-p", "tests.shuffled", "-p", "no:cacheprovider")
+        outcome = pytester.inline_run(
+            "-p", "tests.shuffled", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"
+        )
         failed.add(len(outcome.listoutcomes()[2]))
         assert seed or failed == {0}
     assert failed == {0, 1}

@@ -1,10 +1,12 @@
-"""Of many cases `make test` runs some, CI the others, and nobody leaves one out.
+"""Of many cases `make test` runs some, CI draws some of the others, and no case is never drawn.
 
 What is left out is not made where `-m` says so in the words of `make test` and CI; with other words
 it is made and deselected: both ways run the same.
 """
 
 import pytest
+from tests.shuffled import SEED
+from tests.some_cases import SHARE, undrawn
 
 pytest_plugins = ["pytester"]
 
@@ -28,8 +30,19 @@ def running(): pass
 @pytest.fixture
 def page(running): pass
 def test_page(page): pass
+@pytest.mark.slow
+def test_slow(): pass
+@pytest.mark.slow
+@pytest.mark.parametrize("n", range(5))
+def test_slow_1(n): pass
+@pytest.mark.slow
+@pytest.mark.parametrize("n", range(5))
+def test_slow_2(n): pass
 """
-OPTIONS = ("-p", "tests.some_cases", "-p", "no:cacheprovider", "-o", "markers=slow\nthorough")
+# Hypothesis would be imported again in each run.
+OPTIONS = ("-p", "tests.some_cases", "-p", "no:cacheprovider", "-p", "no:hypothesispytest",
+           "-o", "markers=slow\nthorough\nundrawn")  # fmt: skip
+CI = "not thorough and not undrawn"
 
 
 def names(pytester: pytest.Pytester, kind: str) -> set[str]:
@@ -46,7 +59,9 @@ def test_some_now_and_the_rest_later(pytester: pytest.Pytester) -> None:
     assert names(pytester, "not (slow or thorough)") == now
     assert names(pytester, "not (thorough)") == ci
     many = {f"test_{cases}[{n}]" for cases in SOME for n in range(cases)}
-    assert now | later == ci == many | {"test_few[0]", "test_few[1]", "test_alone", "test_page"}
+    single = {"test_few[0]", "test_few[1]", "test_alone", "test_page", "test_slow"}
+    both = {f"test_slow_{i}[{n}]" for i in (1, 2) for n in range(5)}
+    assert now | later == ci == many | single | both
     assert not now & later
     grid = {f"test_whole_grid[{n}]" for n in range(3)}
     assert names(pytester, "") - ci == grid | {"test_few[2]", "test_none_now[0]"}
@@ -55,6 +70,36 @@ def test_some_now_and_the_rest_later(pytester: pytest.Pytester) -> None:
         assert some - 1 <= len(run) <= some + 1
     assert {"test_few[0]", "test_alone"} <= now
     assert {"test_few[1]", "test_page"} <= later
+
+
+def test_ci_draws_some_of_the_slow_cases(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MANY)
+    ci = names(pytester, CI)
+    assert names(pytester, f"({CI})") == ci  # whether or not the others are created
+    now, later = (names(pytester, kind) for kind in ("not slow and not thorough", "slow"))
+    assert now | {"test_few[1]", "test_page", "test_slow"} <= ci
+    for test in {name.partition("[")[0] for name in later}:
+        of_test = {name for name in later if name.partition("[")[0] == test}
+        assert len(of_test & ci) == -(-len(of_test) // SHARE)
+    one, other = ({n for n in range(5) if f"test_{t}[{n}]" in ci} for t in ("slow_1", "slow_2"))
+    assert one == other, "tests of a file share their fixtures"
+    printed = pytester.runpytest_inprocess(*OPTIONS, "-m", CI).stdout
+    printed.fnmatch_lines(f"slow cases that this seed does not draw: {len(later - ci)}")
+
+
+def test_every_seed_draws_other_cases_and_every_case_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [f"{model}-{size}" for model in ("rnn", "lstm", "gru") for size in range(4)]
+    left = []
+    for seed in range(1, 40):
+        monkeypatch.setenv(SEED, str(seed))
+        left.append(frozenset(undrawn(cases, "tests/test_it.py")))
+        assert left[-1] == undrawn(cases[::-1], "tests/test_it.py") != undrawn(cases, "tests/b.py")
+        assert len(left[-1]) == len(cases) - len(cases) // SHARE
+    assert len(set(left)) > 30
+    assert not frozenset.intersection(*left)
+    assert undrawn(["one"], "tests/test_it.py") == set()
 
 
 def test_a_case_that_is_named_is_not_lost(pytester: pytest.Pytester) -> None:

@@ -18,43 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 from typer.main import get_command
 
 from translucid._version import __version__
-from translucid.cli import (
-    ablate,
-    check,
-    compare,
-    data,
-    demo,
-    doctor,
-    embed,
-    explain,
-    explore,
-    export,
-    fill,
-    generate,
-    import_model,
-    info,
-    learn,
-    practice,
-    predict,
-    recipe,
-    reproduce,
-    score,
-    serve,
-    tokenizer,
-    train,
-    translate,
-    work,
-)
-from translucid.cli.shared.arguments import with_code
-from translucid.cli.shared.messages import other_command
-from translucid.cli.shared.parsing import Command
-from translucid.cli.shared.plugins import CommandsAndPlugins, shipped
+from translucid.cli.shared.plugins import CommandsAndPlugins, Listed
 from translucid.core.errors import CutText, TranslucidError, WrongTaskError
 from translucid.core.extensions import ChangedCode
 from translucid.core.extensions import explain as explain_error
@@ -63,8 +33,78 @@ from translucid.core.terminal import visible_output
 
 atexit.register(gc.freeze)  # else the last garbage collection visits every object of torch
 
+
+class Program(CommandsAndPlugins):
+    """All commands. A test compares each line with the help of the command itself."""
+
+    panels: ClassVar = {
+        "Learn": [
+            Listed("demo", "Train a small model, try it, and explain an answer."),
+            Listed("learn", "Read the course, from one neuron to a translator."),
+            Listed("practice", "Solve exercises; every answer is checked."),
+            Listed("work", "Solve an exercise step by step, with your numbers.", "work:app"),
+            Listed("lab", "Test textbook claims by experiment."),
+        ],
+        "Prepare": [
+            Listed("new", "Write a recipe with all keys and their meaning.", "recipe:new", True),
+            Listed("check", "Check your data before training.", takes_code=True),
+            Listed("data", "Generate data files to train on.", "data:app"),
+            Listed("tokenizer", "Train or inspect a tokenizer.", "tokenizer:app"),
+            Listed("recipe", "List, show and check recipes.", "recipe:app"),
+        ],
+        "Train": [
+            Listed("train", "Train a model from your files or from a recipe.", takes_code=True),
+            Listed(
+                "resume", "Continue a stopped run from its last checkpoint.", "train:resume", True
+            ),
+            Listed(
+                "evaluate",
+                "Score a model on a file, or a run on its test data.",
+                "train:evaluate",
+                True,
+            ),
+            Listed(
+                "compare",
+                "Score models on the same data and test the differences.",
+                takes_code=True,
+            ),
+            Listed("reproduce", "Reproduce a published result with several seeds."),
+        ],
+        "Predict": [
+            Listed(
+                "translate",
+                "Translate texts, or each line of a file or of standard input.",
+                takes_code=True,
+            ),
+            Listed("classify", "Print the label of each text.", "predict:classify", True),
+            Listed("tag", "Find the labelled spans of each line.", "predict:tag", True),
+            Listed("generate", "Continue a text by sampling or beam search.", takes_code=True),
+            Listed("fill", "Show the most probable tokens at each mask."),
+            Listed("embed", "Embed each text as a vector, or find similar texts."),
+            Listed(
+                "predict", "Predict the output for each line or row, for any task.", takes_code=True
+            ),
+            Listed("score", "Print the log-probability of each text.", takes_code=True),
+            Listed("serve", "Answer requests over HTTP.", takes_code=True),
+        ],
+        "Understand": [
+            Listed("explain", "Explain an answer step by step.", takes_code=True),
+            Listed("explore", "Open models in the studio, a local web page.", takes_code=True),
+            Listed("ablate", "Measure the loss without each part of a model.", takes_code=True),
+            Listed(
+                "info", "Show a model's task, size, parts, vocabulary and scores.", takes_code=True
+            ),
+        ],
+        "Other": [
+            Listed("import", "Import another tool's model.", "import_model:import_model"),
+            Listed("export", "Export a model to another tool.", takes_code=True),
+            Listed("doctor", "Check the installation and the hardware."),
+        ],
+    }
+
+
 app = typer.Typer(
-    cls=CommandsAndPlugins,
+    cls=Program,
     help="Sequence models you can see through.",
     epilog="Example: translucid demo",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -100,57 +140,6 @@ def options(
     pass
 
 
-# The commands by panel of `translucid --help`.
-PANELS: dict[str, list[Any]] = {
-    "Learn": [
-        demo.demo,
-        learn.learn,
-        work.app,
-        practice.practice,
-        shipped("lab", "Test textbook claims by experiment."),
-    ],
-    "Prepare": [
-        data.app,
-        tokenizer.app,
-        recipe.app,
-        with_code(recipe.new),
-        with_code(check.check),
-    ],
-    "Train": [
-        with_code(train.train),
-        with_code(train.resume),
-        with_code(train.evaluate),
-        with_code(compare.compare),
-        reproduce.reproduce,
-    ],
-    "Predict": [
-        with_code(translate.translate),
-        with_code(predict.classify),
-        with_code(predict.tag),
-        with_code(generate.generate),
-        fill.fill,
-        embed.embed,
-        with_code(predict.predict),
-        with_code(score.score),
-        with_code(serve.serve),
-    ],
-    "Understand": [
-        with_code(explain.explain),
-        with_code(explore.explore),
-        with_code(ablate.ablate),
-        with_code(info.info),
-    ],
-    "Other": [import_model.import_model, with_code(export.export), doctor.doctor],
-}
-for _panel, _commands in PANELS.items():
-    for _command in _commands:
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, rich_help_panel=_panel)
-        else:
-            _name = _command.__name__.removesuffix("_model")  # `import` is a keyword of Python
-            app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
-
-
 # Reading the signatures of all commands takes 20 ms; a process may run several commands.
 parser = cache(get_command)
 
@@ -167,11 +156,24 @@ def program() -> NoReturn:
             os._exit(code)
 
     atexit.register(leave)
+    let_threads_sleep()
     try:
         main(began=time.monotonic() - process_age())
     except SystemExit as end:
         code = end.code
         raise
+
+
+# How OpenMP's threads wait for each other, by its own name and by those of its implementations.
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
+
+def let_threads_sleep() -> None:
+    """Let the threads of OpenMP sleep while they wait, unless the user has chosen how they wait. By
+    default they keep a core busy, which slows torch ten times if other programs need the core.
+    torch reads this when it is imported."""
+    if not any(name in os.environ for name in WAITING):
+        os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 def process_age() -> float:
@@ -204,8 +206,10 @@ def _run(arguments: Sequence[str] | None, began: float) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except TranslucidError as error:
-        if train.prints():
+        if os.environ.get("RANK", "0") == "0":  # with torchrun, only the first process prints
             if isinstance(error, WrongTaskError):
+                from translucid.cli.shared.messages import other_command
+
                 _report(other_command(error, arguments, parser(app)), debug)
             else:
                 _report(error, debug)

@@ -146,10 +146,10 @@ def _embed_lines(
         texts = [record.text for record in records]
         return [Answered(line) for line in _written(held, texts, notes, as_json)]
 
-    settings = {"model": digest_of_model(folder), "json": as_json}
+    model = {} if out is None else {"model": digest_of_model(folder)}
     answer_lines(
-        inputs, answer, out=out, settings=settings, chunk=CHUNK, verb="embedded", as_it_comes=True,
-        ray=ray,
+        inputs, answer, out=out, settings=model | {"json": as_json}, chunk=CHUNK,
+        verb="embedded", as_it_comes=True, ray=ray,
     )  # fmt: skip
 
 

@@ -189,14 +189,15 @@ def _answer(
             for row in rows
         ]
 
-    options = {"json": as_json, "probabilities": probabilities}
+    options: dict[str, Any] = {} if out is None else {"model": digest_of_model(folder)}
+    options |= {"json": as_json, "probabilities": probabilities}
     options |= inputs.data.model_dump(exclude_unset=True)
     options |= o.typed(spans=spans, threshold=of_label if threshold is None else threshold)
     prompt(inputs, held)
     with noting(held) as notes:
         answer_lines(
-            inputs, answer, out=out, settings={"model": digest_of_model(folder)} | options,
-            chunk=CHUNK, verb="answered", read=source.rows,
+            inputs, answer, out=out, settings=options, chunk=CHUNK,
+            verb="answered", read=source.rows,
             count=partial(_count, held, inputs, out), as_it_comes=True, ray=ray,
         )  # fmt: skip
 

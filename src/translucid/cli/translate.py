@@ -108,7 +108,8 @@ def translate(
         options |= {"sampling": SamplingConfig(**drawing), "seed": seed}
         settings |= {"sampling": drawing, "seed": seed}
     held.decode([""], **options)  # reports mistakes in the options before reading
-    settings["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
+    if out is not None:
+        settings["models"] = [digest_of_model(folder) for folder in (model, *(ensemble or ()))]
 
     def answer(records: "Sequence[Text]") -> list[Answered]:
         faults = {record.line: _too_long(held, record.text, max_input_length) for record in records}
@@ -141,10 +142,10 @@ def translate(
 
 def _check_lines(inputs: Inputs, folder: Path) -> None:
     """Refuse tables, whose rows would be read as texts."""
-    from translucid.data.predictions import format_for
-
     if inputs.texts or inputs.file == "-":
         return
+    from translucid.data.predictions import format_for
+
     if (kind := format_for(inputs.file, (), rule=inputs.data.rule.lines)) != "text":
         again = shlex.join(["translucid", "predict", o.name_of_model(folder), inputs.file])
         raise InputError(

@@ -8,10 +8,106 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import gdc_wait
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from translucid.fast.fixed_state import FixedTimeline
-from translucid.fast.kernels import overlapped_if_few
+from translucid.fast.overlap import overlapped
+
+PARTS = 64  # of a row, at most
+TOP_PROGRAMS = 2048  # of `_top`, if the rows have enough parts
+MOST_CANDIDATES = 1024  # of a source, from all parts of all beams
+TOP_BLOCK, TOP_WARPS = 1024, 1  # one warp, so that no threads wait for each other
+
+
+@triton.jit
+def _top(
+    logits, never, values, places, normaliser, stride, vocab, readable, end, extent,
+    K: tl.constexpr, KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAPS: tl.constexpr,
+):  # fmt: skip
+    """The best of one part of the vocabulary. Each lane of a block keeps the best value that it has
+    seen, so that one pass finds the best of all, unless two of these were in the same lane. Then a
+    second pass inserts one value after another."""
+    if OVERLAPS:
+        gdc_launch_dependents()
+        gdc_wait()
+    nothing = -float("inf")
+    row = tl.program_id(0).to(tl.int64)
+    part = tl.program_id(1)
+    at = row * tl.num_programs(1) + part
+    without_end = tl.load(never + row) != 0
+    lane = tl.arange(0, BLOCK)
+    first, last = part * extent, tl.minimum((part + 1) * extent, vocab)
+    source = logits + row * stride + lane
+    following = tl.load(source + first, first + lane < readable, nothing)
+    high = nothing
+    total = tl.zeros([BLOCK], tl.float32)
+    top = tl.full([BLOCK], nothing, tl.float32)
+    second = top
+    top_at = tl.zeros([BLOCK], tl.int32)
+    for start in range(first, last, BLOCK):
+        n = start + lane
+        x = tl.where(n < vocab, following.to(tl.float32), nothing)
+        following = tl.load(source + start + BLOCK, n < readable - BLOCK, nothing)
+        higher = tl.maximum(high, tl.max(x, axis=0))
+        total = total * tl.exp(high - higher) + tl.exp(x - higher)
+        high = higher
+        x = tl.where((n == end) & without_end, nothing, x)
+        second = tl.maximum(second, tl.minimum(top, x))
+        top_at = tl.where(x > top, n, top_at)
+        top = tl.maximum(top, x)
+    kept_at = tl.arange(0, KEPT)
+    best = tl.where(kept_at < K, nothing, -nothing)
+    where = tl.zeros([KEPT], tl.int32)
+    value = nothing
+    for rank in tl.static_range(K):
+        value, place = tl.max(top, axis=0), tl.argmax(top, axis=0)
+        best = tl.where(kept_at == rank, value, best)
+        where = tl.where(kept_at == rank, tl.sum(tl.where(lane == place, top_at, 0)), where)
+        top = tl.where(lane == place, nothing, top)
+    if tl.max(second, axis=0) > value:
+        best = tl.where(kept_at < K, nothing, -nothing)
+        for start in range(first, last, BLOCK):
+            n = start + lane
+            x = tl.load(source + start, n < vocab, nothing).to(tl.float32)
+            x = tl.where((n == end) & without_end, nothing, x)
+            value = tl.max(x, axis=0)
+            while value > tl.min(best, axis=0):
+                place = tl.argmax(x, axis=0)
+                taken = kept_at == tl.argmin(best, axis=0)
+                best = tl.where(taken, value, best)
+                where = tl.where(taken, start + place, where)
+                x = tl.where(lane == place, nothing, x)
+                value = tl.max(x, axis=0)
+    tl.store(values + at * K + kept_at, best, kept_at < K)
+    tl.store(places + at * K + kept_at, where.to(tl.int64), kept_at < K)
+    tl.store(normaliser + at, high + tl.log(tl.sum(total, axis=0)))
+
+
+def top_and_normaliser(
+    logits: Tensor, width: int, end: int, never: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For each row, candidates in any order, among them the largest `width` logits (rows,
+    candidates), their indices (rows, candidates), and parts of log Σ exp of all logits (rows,
+    parts), whose log Σ exp it is. Where `never` (rows,) is True, the token `end` is not chosen, but
+    is included in the sum.
+
+    The plain counterpart returns `width` candidates and one part. Here, several programs may share
+    a row, each with its own candidates and its own part."""
+    rows, vocab = logits.shape
+    parts = max(1, min(PARTS, TOP_PROGRAMS // rows, MOST_CANDIDATES // width**2))
+    extent = triton.cdiv(triton.cdiv(vocab, parts), TOP_BLOCK) * TOP_BLOCK
+    parts = triton.cdiv(vocab, extent)
+    values = torch.empty(rows, parts * width, device=logits.device)
+    places = torch.empty(rows, parts * width, dtype=torch.long, device=logits.device)
+    normaliser = torch.empty(rows, parts, device=logits.device)
+    # With a multiple of 16, each load reads several logits; the rows may have unused columns.
+    readable = min(logits.stride(0), triton.cdiv(vocab, 16) * 16)
+    _top[(rows, parts)](
+        logits, never.view(torch.uint8), values, places, normaliser, logits.stride(0), vocab,
+        readable, end, extent, K=width, KEPT=triton.next_power_of_2(width), BLOCK=TOP_BLOCK,
+        num_warps=TOP_WARPS, **overlapped(logits.device),
+    )  # fmt: skip
+    return values, places, normaliser
 
 
 @triton.jit
@@ -145,5 +241,5 @@ def select_and_follow(
         sources, steps, timeline.slots, eos, pad, alpha,
         BEAMS=beams, WIDTH=width, PARTS=best[2].shape[1], PLACES=triton.next_power_of_2(beams),
         CANDIDATES=triton.next_power_of_2(beams * width), BEST=wanted, BLOCK=128, num_warps=1,
-        **overlapped_if_few(newest),
+        **overlapped(newest.device),
     )  # fmt: skip

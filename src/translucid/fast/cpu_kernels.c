@@ -279,9 +279,9 @@ int run_layers(const Operation *all, long count, long rows, long start, long thr
    rows of a block stay in registers. `dot` adds to each sum the products of GROUP inputs, which are
    stored as Byte, less SHIFT. No product or sum of them may overflow:
 
-   - AVX2 adds two products of bytes in 16 bits, at most 32,767, but 2 * 255 * 119 = 60,690. So its
-     bytes are widened: inputs when they are rounded, weights when they are read.
-   - NEON without dot product takes inputs from -128 to 127: 2 * 128 * 119 = 30,464 is below 32,767.
+   - AVX2 adds two products of bytes in 16 bits, at most 32,767. Inputs are at most 255, so two
+     neighboring weights of the same sign may be at most 128 together: 255 * 128 = 32,640.
+   - NEON without dot product takes inputs from -128 to 127: 2 * 128 * 119 = 30,464.
    - VNNI and the dot product of NEON add four products in 32 bits. */
 
 #if PATH == AVX512_VNNI
@@ -326,9 +326,9 @@ static int can_run(void) { /* not every compiler's __builtin_cpu_supports knows 
 #define FAST __attribute__((target("avx2,fma")))
 #define LANES 8
 #define COLUMNS 2
-#define GROUP 2
+#define GROUP 4
 #define SHIFT 0
-#define Byte int16_t
+#define Byte uint8_t
 
 static int can_run(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -417,19 +417,15 @@ INLINE float added_up(V v) {
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-#if PATH == AVX2
-INLINE I weights_at(const int8_t *from) {
-    return (I)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
-}
-INLINE I dot(I sums, I inputs, I weights) {
-    return sums + (I)_mm256_madd_epi16((__m256i)inputs, (__m256i)weights);
-}
-#else
 INLINE I weights_at(const int8_t *from) { return (I)_mm256_loadu_si256((const __m256i *)from); }
 INLINE I dot(I sums, I inputs, I weights) {
+#if PATH == AVX2
+    __m256i pairs = _mm256_maddubs_epi16((__m256i)inputs, (__m256i)weights);
+    return sums + (I)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
     return (I)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)inputs, (__m256i)weights);
-}
 #endif
+}
 
 #else
 

@@ -35,14 +35,16 @@ from translucid.parts.cache import Timeline
 from translucid.parts.norms import LayerNorm, RMSNorm
 
 __all__ = [
-    "FEW", "CompiledRows", "Path", "add_norm", "advance_one", "attend_newest", "attention_job",
-    "available", "embed", "feedforward", "float_rows", "function", "int8_rows", "linear",
-    "norm_job", "path", "paths", "reason", "rotate_newest", "top_and_normaliser", "visible",
-    "visible_source",
+    "FEW", "LARGEST", "PAIR", "CompiledRows", "Path", "add_norm", "advance_one", "attend_newest",
+    "attention_job", "available", "embed", "feedforward", "float_rows", "function", "int8_rows",
+    "largest_pairs", "linear", "norm_job", "path", "paths", "reason", "rotate_newest",
+    "top_and_normaliser", "visible", "visible_source",
 ]  # fmt: skip
 
 SOURCE = pathlib.Path(__file__).with_suffix(".c")
 VARIABLE = "TRANSLUCID_CPU_KERNELS"  # the name of a path, or "torch"
+LARGEST = 119  # largest 8-bit weight: the maximum of 16 * high + low, if both are from -8 to 7
+PAIR = 128  # largest sum of two neighboring weights of the same sign: see the C
 RUN = 16  # the C reads 8-bit inputs filled up to a multiple of this number
 NONE = 0  # a null pointer
 MOST = 9  # a limit on the paths in the C, which end in a null pointer
@@ -200,11 +202,20 @@ def int8_rows(q: Tensor, scales: Tensor, bias: Tensor) -> CompiledRows:
     """Prepare a linear layer W = scales * q for multiplication in 8 bits; x is rounded to 8 bits
     row by row."""
     outputs, inputs = q.shape
+    if (q.abs() > LARGEST).any() or (largest_pairs(q) > PAIR).any():
+        raise ValueError(f"8-bit weights above {LARGEST}, or pairs above {PAIR}, would overflow")
     filled = _filled(q.to(torch.int8), -inputs % RUN)
     groups = filled.view(-1, path().outputs, filled.shape[1] // path().group, path().group)
     sums = filled.sum(dim=1, dtype=torch.int32)
     parts = (groups.transpose(1, 2).contiguous(), _filled(bias), _filled(scales), sums)
     return CompiledRows(path(), parts, inputs, outputs)
+
+
+def largest_pairs(weight: Tensor) -> Tensor:
+    """For each output, the largest absolute sum of two neighboring weights, of which those with
+    the other sign count as 0."""
+    pairs = F.pad(weight, (0, weight.shape[1] % 2)).unflatten(1, (-1, 2))
+    return torch.maximum(pairs.clamp(min=0).sum(2), -pairs.clamp(max=0).sum(2)).amax(1)
 
 
 def _filled(values: Tensor, inputs: int | None = None) -> Tensor:

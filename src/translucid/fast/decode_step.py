@@ -247,7 +247,8 @@ def _kernels(device: torch.device, dtype: torch.dtype, biased: bool) -> ModuleTy
 
 
 def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
-    qkv_of, output_of = _first(kernels, part.qkv), _last(kernels, part.output)
+    qkv_of = _linear(kernels, part.qkv, last=False)
+    output_of = _linear(kernels, part.output, last=True)
     scale = _scale(part)
     turned = part.heads + part.kv_heads
     norms = [
@@ -276,7 +277,8 @@ def _self(kernels: Any, part: SelfAttention, number: int) -> Branch:
 
 
 def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
-    query_of, output_of = _first(kernels, part.query), _last(kernels, part.output)
+    query_of = _linear(kernels, part.query, last=False)
+    output_of = _linear(kernels, part.output, last=True)
     scale = _scale(part)
 
     def run(now: Now, h: Tensor) -> Tensor:
@@ -294,7 +296,7 @@ def _cross(kernels: Any, part: CrossAttention, number: int) -> Branch:
 def _alone(kernels: Any, part: nn.Module) -> Branch:
     if not _on_cpu(kernels) or not isinstance(part, FeedForward):
         return lambda now, h: kernels.feedforward(
-            part, h, norm=now.norm, kept=now.kept, residual=now.residual
+            part, h, norm=now.norm, kept=now.kept, residual=now.residual, split=True
         )
     expand, output, activation = of_rows(part.expand), of_rows(part.output), part.activation
     if isinstance(expand, cpu_kernels.CompiledRows) and activation is torch.relu:
@@ -303,21 +305,15 @@ def _alone(kernels: Any, part: nn.Module) -> Branch:
     return lambda now, h: output(activation(expand(h)))
 
 
-def _first(kernels: Any, layer: nn.Module) -> Branch:
-    """The first linear layer of a sub-layer, as a function of rows. On a GPU it is Translucid's
-    kernel, on a CPU a function without the overhead of calling a module."""
+def _linear(kernels: Any, layer: nn.Module, *, last: bool) -> Branch:
+    """The first or the last linear layer of a sub-layer, as a function of rows. On a GPU it is
+    Translucid's kernel, on a CPU a function without the overhead of calling a module."""
     if _on_cpu(kernels):
         rows = of_rows(layer)
         return lambda now, h: rows(h)
+    if last:  # its output, or the parts of it, go to `add_norm`
+        return lambda now, h: kernels.linear(layer, h, residual=now.residual, split=True)
     return lambda now, h: kernels.linear(layer, h, norm=now.norm, kept=now.kept)
-
-
-def _last(kernels: Any, layer: nn.Module) -> Branch:
-    """The last linear layer of a sub-layer; see `_first`."""
-    if _on_cpu(kernels):
-        rows = of_rows(layer)
-        return lambda now, h: rows(h)
-    return lambda now, h: kernels.linear(layer, h, residual=now.residual)
 
 
 def _on_cpu(kernels: Any) -> bool:

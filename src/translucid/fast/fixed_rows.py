@@ -5,12 +5,13 @@ time, without copying the others. A row without a text takes steps too, but noth
 plain counterpart is a state of `parts.cache`, which texts join and leave with `join` and `select`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.core.device import staged
@@ -57,6 +58,40 @@ class RowTimeline(Timeline):
         return view
 
 
+@dataclass
+class Past:
+    """What a model has read of some texts, without padding. caches: (keys and values of all layers,
+    texts, heads, slots, d_head). counts: tokens of each text, (texts, 1)."""
+
+    caches: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of(cls, state: DecoderState) -> "Past":
+        """state: with one beam."""
+        timeline = state.timeline
+        assert timeline is not None
+        assert timeline.beams == 1
+        parts = (part for layer in _caches(state) for part in (layer.keys, layer.values))
+        caches = torch.stack([part[:, :, : timeline.taken] for part in parts])
+        if not timeline.full:  # move padding to the end, where no row sees it
+            used = timeline.seen[:, 0, : timeline.taken]
+            kept = used.to(torch.int8).sort(dim=1, descending=True, stable=True).indices
+            caches = caches.gather(3, kept[None, :, None, :, None].expand_as(caches))
+        return cls(caches, timeline.counts)
+
+
+@dataclass
+class Prefixes:
+    """The tensors with which graphs read prefixes of one shape."""
+
+    inputs: Tensor
+    rows: Tensor  # part of the inputs: (texts,)
+    tokens: Tensor  # part of the inputs: left-padded with -1, (texts, length)
+    past: Past | None = None
+    free: "torch.cuda.Event | None" = None  # after which the tensors may change
+
+
 class FixedRows:
     """Rows of a decoder-only Transformer. newest: the tokens that it reads next, (rows, 1)."""
 
@@ -64,8 +99,9 @@ class FixedRows:
         self.model, self.lean = model, DecodeStep(model)
         rows += 1  # a spare one, for texts that fill up a group
         self.newest = torch.zeros(rows, 1, dtype=torch.long, device=model.device)
-        self.inputs: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self.prefixes: dict[tuple[int, int], Prefixes] = {}  # by shape
         self.graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        self.aside = torch.cuda.Stream() if model.device.type == "cuda" else None
         self.state = self._state(rows, slots)
 
     @staticmethod
@@ -88,59 +124,78 @@ class FixedRows:
         """Provide at least this many slots for each row."""
         if slots <= self.slots:
             return
-        old = self.state
+        if self.aside is not None:  # no graph may be running
+            torch.cuda.synchronize()
+        caches, timeline = self.caches, self._timeline
         self.graphs.clear()
+        self.prefixes.clear()
         self.state = self._state(len(self.newest), slots)
-        for mine, its in zip(_caches(self.state), _caches(old), strict=True):
-            mine.keys[:, :, : its.keys.shape[2]] = its.keys
-            mine.values[:, :, : its.keys.shape[2]] = its.values
-        assert old.timeline is not None
-        self._timeline.counts.copy_(old.timeline.counts)
+        self.caches[:, :, :, : caches.shape[3]] = caches
+        self._timeline.counts.copy_(timeline.counts)
 
     def join(self, rows: Tensor, state: DecoderState, newest: Tensor) -> None:
         """Let texts take over rows, each of which may be named once. state: after all their tokens
         but the newest, with one beam. newest: (texts,)."""
-        timeline = state.timeline
-        assert timeline is not None
-        assert timeline.beams == 1
-        used = timeline.seen[:, 0, : timeline.taken]
-        if not timeline.full:  # move padding to the end, where no row sees it
-            kept = used.to(torch.int8).sort(dim=1, descending=True, stable=True).indices
-        for mine, its in zip(_caches(self.state), _caches(state), strict=True):
-            for own, other in ((mine.keys, its.keys), (mine.values, its.values)):
-                part = other[:, :, : timeline.taken]
-                if not timeline.full:
-                    part = part.gather(2, kept[:, None, :, None].expand_as(part))
-                own[rows, :, : timeline.taken] = part
-        self._timeline.counts[rows] = timeline.counts
-        self.newest[rows] = newest[:, None]
+        self._join(rows, Past.of(state), newest)
 
-    def read(self, rows: Sequence[int], prefix: Tensor) -> None:
-        """Let texts take over rows, after the model has read their prefixes but the last tokens.
-        prefix: (texts, length), on the CPU, left-padded with -1."""
-        texts, length = prefix.shape
-        columns = power_of_two(length, LEAST_LENGTH)
-        shape = (power_of_two(texts), min(columns, self.model.max_length or columns))
-        device = self.model.device
-        if shape not in self.inputs:
-            self.inputs[shape] = (
-                torch.zeros(shape[0], dtype=torch.long, device=device),
-                torch.zeros(shape, dtype=torch.long, device=device),
-            )
-        at, inputs = self.inputs[shape]
-        spare = [len(self.newest) - 1] * (shape[0] - texts)
-        padded = F.pad(prefix, (shape[1] - length, 0, 0, shape[0] - texts), value=-1)
-        padded[texts:, -1] = 0
-        for part, values in ((at, torch.tensor([*rows, *spare])), (inputs, padded)):
-            part.copy_(staged(values, device), non_blocking=True)
+    def _join(self, rows: Tensor, past: "Past", newest: Tensor) -> None:
+        length = past.caches.shape[3]
+        self.caches[:, :, :, :length].index_copy_(1, rows, past.caches)
+        self._timeline.counts.index_copy_(0, rows, past.counts)
+        self.newest.index_copy_(0, rows, newest[:, None])
 
-        def act() -> None:
-            past = inputs[:, :-1]
-            state = self.model.start(GenerationInputs(shape[0]), past.shape[1])
-            self.model.step(past.clamp(min=0), state, past >= 0)
-            self.join(at, state, inputs[:, -1])
+    def read(self, rows: Sequence[int], prefixes: Sequence[Sequence[int]]) -> None:
+        """Let texts take over rows, after the model has read their prefixes but the last tokens. On
+        a GPU, they are read beside the steps that are still running."""
+        columns = power_of_two(max(map(len, prefixes)), LEAST_LENGTH)
+        shape = (power_of_two(len(rows)), min(columns, self.model.max_length or columns))
+        if shape not in self.prefixes:
+            size = (shape[0], 1 + shape[1])
+            inputs = torch.empty(size, dtype=torch.long, device=self.model.device)
+            self.prefixes[shape] = Prefixes(inputs, inputs[:, 0], inputs[:, 1:])
+            self._release(self.prefixes[shape])  # steps may still use the memory of `inputs`
+        held = self.prefixes[shape]
+        values = [
+            [row, *[-1] * (shape[1] - len(prefix)), *prefix]
+            for row, prefix in zip(rows, prefixes, strict=True)
+        ]
+        spare = [len(self.newest) - 1, *[-1] * (shape[1] - 1), 0]
+        given = torch.tensor(values + [spare] * (shape[0] - len(rows)))
 
-        self._replay(("read", shape), act, [self.newest, self._timeline.counts])
+        def read() -> None:
+            tokens = held.tokens[:, :-1]
+            state = self.model.start(GenerationInputs(shape[0]), tokens.shape[1])
+            self.model.step(tokens.clamp(min=0), state, tokens >= 0)
+            held.past = Past.of(state)
+
+        def join() -> None:
+            assert held.past is not None
+            self._join(held.rows, held.past, held.tokens[:, -1])
+
+        with self._beside(held):
+            held.inputs.copy_(staged(given, self.model.device), non_blocking=True)
+            self._replay(("read", shape), read, [], self.aside)
+        self._replay(("join", shape), join, [self.newest, self._timeline.counts])
+        self._release(held)
+
+    def _release(self, held: "Prefixes") -> None:
+        """Let the tensors change after all that the GPU was given before."""
+        if self.aside is not None:
+            held.free = torch.cuda.Event()
+            held.free.record()
+
+    @contextmanager
+    def _beside(self, held: "Prefixes") -> Iterator[None]:
+        """Let the GPU do this beside what it was given before, but after the tensors are free. What
+        follows the block waits for it."""
+        if self.aside is None:
+            yield
+            return
+        with torch.cuda.stream(self.aside):
+            if held.free is not None:
+                self.aside.wait_event(held.free)
+            yield
+        torch.cuda.current_stream().wait_stream(self.aside)
 
     def steps(
         self,
@@ -160,15 +215,28 @@ class FixedRows:
 
         self._replay((rows, count, kind), act, [self.newest, self._timeline.counts, *moving])
 
-    def _replay(self, name: Hashable, act: Callable[[], None], moving: Sequence[Tensor]) -> None:
-        if self.model.device.type != "cuda":
+    def _replay(
+        self,
+        name: Hashable,
+        act: Callable[[], None],
+        moving: Sequence[Tensor],
+        stream: "torch.cuda.Stream | None" = None,
+    ) -> None:
+        if self.aside is None:
             return act()
         if name not in self.graphs:
-            self.graphs[name] = capture(act, moving)
+            self.graphs[name] = capture(act, moving, stream)
         self.graphs[name].replay()
 
     def _state(self, rows: int, slots: int) -> DecoderState:
-        state = self.model.decoder.start(rows, slots)
+        """A state whose caches are parts of `caches`, so that one copy changes all layers."""
+        state = self.model.decoder.start(rows, 0)
+        caches = _caches(state)
+        _, heads, _, d_head = caches[0].keys.shape
+        shape = (2 * len(caches), rows, heads, slots, d_head)
+        self.caches = caches[0].keys.new_zeros(shape)
+        for number, layer in enumerate(caches):
+            layer.keys, layer.values = self.caches[2 * number], self.caches[2 * number + 1]
         state.timeline = RowTimeline(rows, slots, self.model.device)
         return state
 

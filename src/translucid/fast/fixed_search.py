@@ -228,22 +228,22 @@ class Rounds:
 
     def sequences(self, rounds: int) -> Sequences:
         """The texts in the beams after this many rounds, collected by following each beam's parents
-        backwards."""
-        tokens, parents, token_log_probs, scores, lengths, finished = (
-            part.cpu()
-            for part in (
-                self.tokens, self.parents, self.token_log_probs, self.scores, self.lengths,
-                self.finished,
-            )
-        )  # fmt: skip
-        places = torch.arange(scores.shape[1]).expand(rounds, *scores.shape).clone()
-        if scores.shape[1] > 1:  # else each beam continues itself
-            for number in range(rounds - 1, 0, -1):
-                torch.gather(parents[number], 1, places[number], out=places[number - 1])
+        backwards, in steps of 1, 2, 4 ... rounds."""
+        sources, beams = self.scores.shape
+        tokens, token_log_probs = self.tokens[:rounds], self.token_log_probs[:rounds]
+        if beams > 1:  # else each beam continues itself
+            places = torch.arange(beams, device=self.device).repeat(rounds, sources, 1)
+            places[:-1] = self.parents[1:rounds]
+            step = 1  # the number of rounds back that `places` leads
+            while step < rounds:
+                places[:-step] = places[:-step].gather(2, places[step:])
+                step *= 2
+            tokens, token_log_probs = (part.gather(2, places) for part in (tokens, token_log_probs))
         tokens, token_log_probs = (
-            part[:rounds].gather(2, places).permute(1, 2, 0) for part in (tokens, token_log_probs)
+            part.permute(1, 2, 0).contiguous().cpu() for part in (tokens, token_log_probs)
         )
-        return Sequences(tokens, token_log_probs, scores, lengths, finished)
+        ends = (part.cpu() for part in (self.scores, self.lengths, self.finished))
+        return Sequences(tokens, token_log_probs, *ends)
 
 
 def filled(

@@ -72,7 +72,9 @@ def attend_newest(
 
 def add_norm(x: Tensor, branch: Tensor | None, norm: nn.Module, *, keep_sum: bool) -> Tensor:
     """Return norm(x + branch). With `keep_sum`, x is changed in place to the sum. x, branch: (rows,
-    width)."""
+    width), or branch: its parts (parts, rows, width)."""
+    if branch is not None and branch.dim() == 3:
+        branch = branch.sum(dim=0).to(x)
     if branch is not None:
         x = x.add_(branch) if keep_sum else x + branch
     if isinstance(norm, LayerNorm):
@@ -90,9 +92,11 @@ def linear(
     kept: Tensor | None = None,
     residual: Tensor | None = None,
     gated: bool = False,
+    split: bool = False,
 ) -> Tensor:
     """activation(W norm(x) + b) + residual. `kept` receives norm(x). gated: the first half of the
-    outputs, with the activation, multiplies the second half."""
+    outputs, with the activation, multiplies the second half. split: allows the result to be parts,
+    which it never is here."""
     y, factor = layer(_normed(x, norm, kept)), None
     if gated:
         y, factor = y.chunk(2, dim=-1)
@@ -110,8 +114,10 @@ def feedforward(
     norm: nn.Module | None = None,
     kept: Tensor | None = None,
     residual: Tensor | None = None,
+    split: bool = False,
 ) -> Tensor:
-    """part(norm(h)) + residual for a feed-forward layer. `kept` receives norm(h)."""
+    """part(norm(h)) + residual for a feed-forward layer. `kept` receives norm(h). split: see
+    `linear`."""
     y = part(_normed(h, norm, kept))
     return y if residual is None else y + residual
 

@@ -20,6 +20,7 @@ from translucid.models.autoregressive import GenerationInputs
 from translucid.models.base import Network
 from translucid.models.transformer import Stack
 from translucid.parts.lora import AdaptedLinear
+from translucid.parts.recurrent import Recurrent
 
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
 N = TypeVar("N", bound=Network)
@@ -60,8 +61,11 @@ def _checked(network: Network, precision: Precision, device: torch.device) -> Pr
             raise InputError(
                 f"int8 works only on CPUs, but the network is on {device}; use bfloat16"
             )
-        if not any(isinstance(part, Stack) for part in network.modules()):
-            raise InputError("int8 works only with Transformers; use float32 for this network")
+        if not any(isinstance(part, Stack | Recurrent) for part in network.modules()):
+            raise InputError(
+                "int8 works only with Transformers and recurrent networks; use float32 for this "
+                "network"
+            )
         if not cpu_kernels.available():
             int8_engine()  # raises if there is none
     return precision
@@ -78,6 +82,8 @@ def has_bf16(device: torch.device) -> bool:
 
 def _replace_linears(network: nn.Module, kind: type[PackedLinear] | type[Int8Linear]) -> None:
     for part in list(network.modules()):
+        if isinstance(part, Recurrent):
+            part.pack(lambda linear: kind(linear).of_rows, exact=kind is PackedLinear)
         for name, child in part.named_children():
             if isinstance(child, nn.Linear):
                 setattr(part, name, kind(child).train(child.training))

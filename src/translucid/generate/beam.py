@@ -6,12 +6,15 @@ whose lengths differ, are compared by log-probability / length^alpha. With beam 
 greedy search; with a beam that holds every prefix, it is exhaustive.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+MANY = 1 << 17  # values from which the best are found faster by parts
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def beam_step(
     live = ~beams.finished if bool(beams.finished.any()) else None
     wanted = log_probs if adjusted is None else adjusted
     width = min(wanted.shape[1:])
-    best = wanted.max(dim=-1, keepdim=True) if width == 1 else wanted.topk(width)
+    best = wanted.max(dim=-1, keepdim=True) if width == 1 else largest(wanted, width)
     chosen = choose(beams.scores, live, *best, pad=pad)
     token_log_probs = chosen.token_log_probs
     if adjusted is not None:
@@ -140,6 +143,29 @@ def beam_step(
         finished=ended,
     )
     return after, chosen.parents
+
+
+def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest values of the last dimension and their indices, largest first."""
+    if values.device.type != "cpu" or values.numel() < MANY or values.shape[-1] < 64 * count:
+        best, index = values.topk(count)
+        return best, index
+    return largest_by_parts(values, count)
+
+
+def largest_by_parts(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The same, faster on a CPU, where maxima are found many times faster than with topk. The
+    dimension is split into parts: the largest values are in those with the largest maxima."""
+    size = values.shape[-1]
+    each = math.isqrt(size)
+    whole = size // each * each
+    maxima = values[..., :whole].unflatten(-1, (-1, each)).amax(dim=-1)
+    parts = maxima.topk(count).indices
+    index = (parts[..., None] * each + torch.arange(each)).flatten(-2)
+    rest = torch.arange(whole, size).expand(*index.shape[:-1], -1)
+    index = torch.cat([index, rest], dim=-1)
+    best, place = values.gather(-1, index).topk(count)
+    return best, index.gather(-1, place)
 
 
 def group_step(

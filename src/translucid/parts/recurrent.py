@@ -7,7 +7,7 @@ trace. Both give the same numbers and gradients.
 Shapes: x (batch, length, inputs); hidden and cell (batch, hidden) within a step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -28,6 +28,8 @@ from translucid.parts.recurrent_cells import (
     STEPS,
     SUMS,
     CellName,
+    Packed,
+    Rows,
     Step,
     Weights,
     run_layer,
@@ -70,6 +72,8 @@ class Recurrent(nn.Module):
         )  # fmt: skip
         self.between = make_dropout(dropout, locked=locked)
         self.locked, self.weight_dropout = locked, weight_dropout
+        self.packed: dict[tuple[int, str], Packed] = {}  # for decoding: see `pack`
+        self.always_packed = False
 
     def forward(
         self,
@@ -86,13 +90,17 @@ class Recurrent(nn.Module):
         if x.shape[1] == 0:  # torch's kernels need at least one token
             nothing = x.new_zeros(x.shape[0], 0, len(self.directions) * self.hidden)
             return trace("output", nothing), state
+        if self.packed and x.shape[1] == 1 and mask is None and trace is NO_TRACE:
+            return self._one(x[:, 0], state)
         looked_at = any(
             self._scope(trace, layer, way).wants(*INSIDE[self.cell])
             for layer in range(self.layers)
             for way in self.directions
         )
         weights = self._thinned()
-        if looked_at:
+        if self.packed and (self.always_packed or x.shape[1] == 1):
+            output, after = self._unroll(x, mask, state, self.packed, trace)
+        elif looked_at:
             output, after = self._unroll(x, mask, state, weights, trace)
         else:
             output, after = self._fuse(x, mask, state, weights)
@@ -113,6 +121,16 @@ class Recurrent(nn.Module):
         names = ("weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_")
         w, u, b, b_hidden = (getattr(self.fused, name + suffix) for name in names)
         return w, u, b, b_hidden
+
+    def pack(self, pack: Callable[[nn.Linear], Rows], *, exact: bool) -> None:
+        """Use packed copies of the weights: for single tokens if they are `exact`, since torch's
+        kernel is faster for whole texts; else always, so that all lengths have the same result."""
+        self.always_packed = not exact
+        for layer in range(self.layers):
+            for way in self.directions:
+                w, u, b, b_hidden = self.weights(layer, way)
+                packed = (pack(_linear(w, b)), pack(_linear(u, b_hidden)))
+                self.packed[layer, way] = (*packed, None, None)
 
     def kind(self) -> str:
         """The name of this stack's cells in trace points, such as lstm."""
@@ -143,7 +161,12 @@ class Recurrent(nn.Module):
     # ---- step by step, with every gate in the trace ----
 
     def _unroll(
-        self, x: Tensor, mask: Tensor | None, state: RecurrentState, weights: Stack, trace: NoTrace
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        state: RecurrentState,
+        weights: Mapping[tuple[int, str], Weights | Packed],
+        trace: NoTrace,
     ) -> tuple[Tensor, RecurrentState]:
         hiddens: list[Tensor] = []
         cells: list[Tensor] = []
@@ -164,7 +187,13 @@ class Recurrent(nn.Module):
         return x, RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
 
     def _run(
-        self, x: Tensor, mask: Tensor | None, now: Step, way: str, weights: Weights, scope: NoTrace
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        now: Step,
+        way: str,
+        weights: Weights | Packed,
+        scope: NoTrace,
     ) -> tuple[Tensor, Step]:
         """Run one layer in one direction, step by step."""
         step = STEPS[self.cell]
@@ -181,6 +210,23 @@ class Recurrent(nn.Module):
                 cell = None if cell is None or now[1] is None else torch.where(here, cell, now[1])
             now = (hidden, cell)
         return torch.stack([outputs[t] for t in range(x.shape[1])], dim=1), now
+
+    def _one(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """`_unroll` for one token with packed weights, in less time. x: (batch, inputs)"""
+        hiddens: list[Tensor] = []
+        cells: list[Tensor] = []
+        for layer in range(self.layers):
+            outputs = []
+            for way in self.directions:
+                row = len(hiddens)
+                start = (state.hidden[row], None if state.cell is None else state.cell[row])
+                hidden, cell = STEPS[self.cell](x, start, self.packed[layer, way], NO_TRACE)
+                outputs.append(hidden)
+                hiddens.append(hidden)
+                cells += [] if cell is None else [cell]
+            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+        after = RecurrentState(torch.stack(hiddens), torch.stack(cells) if cells else None)
+        return x[:, None], after
 
     # ---- torch's kernel ----
 
@@ -343,6 +389,12 @@ class InitialState(Protocol):
     ) -> Terms | None:
         """The hidden or cell state (`point`) from which a layer starts; None means zeros."""
         ...
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return linear
 
 
 def _layer(at: Scope) -> int:

@@ -35,28 +35,32 @@ CELLS: dict[str, CellName] = {
 }  # fmt: skip
 Options = tuple[bool, int, float, bool, bool]  # biases, layers, dropout, training, both directions
 Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # torch's W (blocks * hidden, inputs), U, b and b'
+Rows = Callable[[Tensor], Tensor]
+Packed = tuple[Rows, Rows, None, None]  # W x + b and U h + b', with weights packed for decoding
 Step = tuple[Tensor, Tensor | None]  # hidden and, for an LSTM, cell
 
 
 def rnn_step(
     x: Tensor,
     state: Step,
-    weights: Weights,
+    weights: Weights | Packed,
     trace: NoTrace = NO_TRACE,
     act: Callable[[Tensor], Tensor] = torch.tanh,
 ) -> Step:
     """h' = tanh(W x + U h + b). Elman 1990."""
     w, u, b, b_hidden = weights
-    total = trace("preactivation", F.linear(x, w, b) + F.linear(state[0], u, b_hidden))
+    total = trace("preactivation", _product(x, w, b) + _product(state[0], u, b_hidden))
     return trace("hidden", act(total)), None
 
 
-def rnn_relu_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
+def rnn_relu_step(
+    x: Tensor, state: Step, weights: Weights | Packed, trace: NoTrace = NO_TRACE
+) -> Step:
     """h' = relu(W x + U h + b)."""
     return rnn_step(x, state, weights, trace, torch.relu)
 
 
-def lstm_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
+def lstm_step(x: Tensor, state: Step, weights: Weights | Packed, trace: NoTrace = NO_TRACE) -> Step:
     """f, i, o = σ(W x + U h + b); g = tanh(W x + U h + b); c' = f ⊙ c + i ⊙ g; h' = o ⊙ tanh(c').
 
     Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
@@ -64,7 +68,7 @@ def lstm_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRAC
     hidden, cell = state
     assert cell is not None, "an LSTM needs a cell state"
     w, u, b, b_hidden = weights
-    total = F.linear(x, w, b) + F.linear(hidden, u, b_hidden)  # (batch, 4 * hidden)
+    total = _product(x, w, b) + _product(hidden, u, b_hidden)  # (batch, 4 * hidden)
     input_sum, forget_sum, candidate_sum, output_sum = total.chunk(4, dim=-1)
     forget = trace("forget_gate", torch.sigmoid(trace("forget_sum", forget_sum)))
     write = trace("input_gate", torch.sigmoid(trace("input_sum", input_sum)))
@@ -74,12 +78,12 @@ def lstm_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRAC
     return trace("hidden", show * torch.tanh(cell)), cell
 
 
-def gru_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE) -> Step:
+def gru_step(x: Tensor, state: Step, weights: Weights | Packed, trace: NoTrace = NO_TRACE) -> Step:
     """r, z = σ(W x + U h + b); n = tanh(W x + b + r ⊙ (U h + b')); h' = (1 - z) ⊙ n + z ⊙ h. Cho
     et al. 2014."""
     hidden = state[0]
     w, u, b, b_hidden = weights
-    from_x, from_h = F.linear(x, w, b), F.linear(hidden, u, b_hidden)  # (batch, 3 * hidden)
+    from_x, from_h = _product(x, w, b), _product(hidden, u, b_hidden)  # (batch, 3 * hidden)
     x_reset, x_update, x_candidate = from_x.chunk(3, dim=-1)
     h_reset, h_update, h_candidate = from_h.chunk(3, dim=-1)
     reset = trace("reset_gate", torch.sigmoid(trace("reset_sum", x_reset + h_reset)))
@@ -89,7 +93,11 @@ def gru_step(x: Tensor, state: Step, weights: Weights, trace: NoTrace = NO_TRACE
     return trace("hidden", (1 - update) * candidate + update * hidden), None
 
 
-STEPS: dict[CellName, Callable[[Tensor, Step, Weights, NoTrace], Step]] = {
+def _product(x: Tensor, weight: Tensor | Rows, bias: Tensor | None) -> Tensor:
+    return F.linear(x, weight, bias) if isinstance(weight, Tensor) else weight(x)
+
+
+STEPS: dict[CellName, Callable[[Tensor, Step, Weights | Packed, NoTrace], Step]] = {
     "rnn": rnn_step,
     "rnn_relu": rnn_relu_step,
     "lstm": lstm_step,

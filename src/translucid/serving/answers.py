@@ -70,7 +70,7 @@ class DecodeBody(TextBody):
     max_length: int | None = Field(None, ge=1)
     min_length: int | None = Field(None, ge=0)
     no_repeat_ngram: int | None = Field(None, ge=0)
-    repetition_penalty: float | None = Field(None, gt=0)
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100)
     prefix: str = Field("", description="The beginning of every translation")
     forbid: Texts = Field([], description="Words that must not be generated")
     temperature: float | None = Field(None, ge=0, le=100, description="Sample instead of searching")

@@ -57,7 +57,7 @@ class Sampled(Inspected):
     stream_options: StreamOptions | None = None
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
-    repetition_penalty: float | None = Field(None, gt=0, le=100)
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100)
     logit_bias: dict[str, float] | None = Field(
         None, description="Added to the logits of these token ids"
     )
@@ -296,25 +296,21 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
     jobs = body.jobs(served, most_tokens)
     shell = _shell(served)
     finished: list[Finished] = []
-    texts = [TextSoFar() for _ in range(len(jobs) * body.n)]
-    if body.echo:
-        for number, job in enumerate(jobs):
-            for sample in range(body.n):
-                texts[number * body.n + sample].text = echoed(served, job)
-
+    prompts = [echoed(served, job) if body.echo else "" for job in jobs for _ in range(body.n)]
+    sizes, made = list(map(len, prompts)), [0] * len(prompts)  # characters and tokens so far
     prompt_tokens: dict[int, int] = {}
 
     def chunk(index: int, text: str, logprobs: Any, why: str | None) -> bytes:
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": why}
         read = prompt_tokens.get(index // body.n, 0)
-        usage = body.usage_so_far(read, len(texts[index].tokens))
+        usage = body.usage_so_far(read, made[index])
         return sse(shell | {"choices": [choice]} | usage)
 
     begun = False
     async for number, event in served.events(jobs, prompt_tokens):
         if not begun and body.echo:
-            for index, one in enumerate(texts):
-                yield chunk(index, one.text, None, None)
+            for index, prompt in enumerate(prompts):
+                yield chunk(index, prompt, None, None)
         begun = True
         match event:
             case PromptRead() if body.logprobs is not None:
@@ -324,11 +320,12 @@ async def stream(served: Served, body: CompletionBody, most_tokens: int) -> Asyn
                     yield chunk(number * body.n + sample, "", read, None)
             case Piece():
                 index = number * body.n + event.sample
-                texts[index].add(event)
                 lp: Choice | None = None
                 if body.logprobs is not None and event.tokens:
-                    offsets = texts[index].offsets[-len(event.tokens) :]
+                    offsets = [sizes[index]] * len(event.tokens)
                     lp = legacy_logprobs(event.tokens, offsets, body.logprobs)
+                sizes[index] += len(event.text)
+                made[index] += len(event.tokens)
                 if event.text or lp is not None:
                     yield chunk(index, event.text, lp, None)
             case Finished():

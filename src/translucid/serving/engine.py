@@ -14,7 +14,7 @@ is cancelled.
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from threading import Condition, Thread
 from threading import Event as Flag
 from typing import Any
@@ -52,9 +52,10 @@ class Engine:
         self._thread = Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job, on_event: OnEvent) -> Ticket:
+    def submit(self, job: Job, on_event: OnEvent, client: Hashable = None) -> Ticket:
         """Accept a job of text generation. Its events are PromptRead (with `echo`), Piece (with
-        `sampling`), and last Finished or Failed.
+        `sampling`), and last Finished or Failed. client: equal for jobs of the same client, so that
+        others do not wait for all of them.
 
         Raises InputError if the model cannot do it, and QueueFull if too many requests wait."""
         request = Request(job, self.model.text_generator)
@@ -69,7 +70,7 @@ class Engine:
                 f"the request needs {tokens:,} tokens in the cache, but this engine has "
                 f"{limits.cache_tokens:,}; use a smaller max_length, n or beam_size"
             )
-        return self._accept(Ticket(request, on_event, job.deadline))
+        return self._accept(Ticket(request, on_event, job.deadline, client))
 
     def run(
         self,

@@ -2,10 +2,15 @@
 
 A round is a few steps. While the GPU takes them, the CPU handles the tokens of the round before. So
 a text that ended is noticed one round later. The plain counterpart is `serving.batch`.
+
+A round of 64 rows takes about 3 milliseconds, in which one process also does the server's work. So
+tokens are only collected until there is something to send.
 """
 
+import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,8 +19,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from translucid.core.device import on_device
 from translucid.fast.fixed_rows import FixedRows, power_of_two
-from translucid.generate.decode import as_rows
-from translucid.generate.row_draw import RowDraw
+from translucid.generate.row_draw import KINDS, Kind, RowDraw
+from translucid.generate.sampling import SamplingConfig
 from translucid.models.base import DecoderModel
 from translucid.serving.job import Reason
 from translucid.serving.request import Request
@@ -25,6 +30,7 @@ from translucid.tasks.next_tokens import never_generated
 LEAST_SLOTS = 256
 STEPS = 4  # of a round
 SHORT = 128  # tokens; graphs read prompts up to this length
+PAUSE = 0.02  # seconds between two pieces of a streamed text
 
 
 @dataclass(eq=False)
@@ -34,7 +40,34 @@ class Owner:
     running: Running
     sample: int
     left: int  # tokens that it may still get
+    kind: Kind  # how its tokens are drawn
     ended: bool = False
+    # Collected, but not sent yet.
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    received: int = 0  # tokens
+    due: float = 0.0  # when they are sent, unless the text ends before
+
+    def __post_init__(self) -> None:
+        job = self.running.request.job
+        self.pause = PAUSE if job.pieces == "tokens" and not job.stop else 0.0
+        if job.pieces == "text" and not job.stop:
+            self.due = math.inf
+
+    def receive(self, tokens: list[int], log_probs: list[float], now: float, *, end: bool) -> None:
+        """Collect the tokens of a round, and send what is due. end: whether they contain an end
+        token."""
+        self.tokens += tokens
+        self.log_probs += log_probs
+        self.received += len(tokens)
+        if end or now >= self.due or self.received >= self.running.request.most:
+            self.send(now)
+
+    def send(self, now: float) -> None:
+        """Append what was collected to the text."""
+        self.due = now + self.pause
+        self.ended = self.running.extend(self.sample, self.tokens, self.log_probs)
+        self.tokens, self.log_probs = [], []
 
 
 @dataclass(frozen=True)
@@ -95,7 +128,7 @@ class FixedBatch:
             one.prompt_is_read()
         rows = self._take(running)
         prefixes = [one.request.prefix for one in running for _ in range(one.request.sources)]
-        self.fixed.read(rows, as_rows(prefixes, torch.device("cpu")))
+        self.fixed.read(rows, prefixes)
         return True
 
     def join(self, state: Any, running: Sequence[Running]) -> None:
@@ -118,8 +151,11 @@ class FixedBatch:
         """Remove a request, and send what was generated so far."""
         for owner in self.sources:
             if owner.running is running:
-                owner.ended = True
-                running.end(owner.sample, reason)
+                if owner.tokens:
+                    owner.send(0.0)
+                if not owner.ended:
+                    owner.ended = True
+                    running.end(owner.sample, reason)
         self._remove()
 
     def forget(self, running: Sequence[Running]) -> None:
@@ -130,8 +166,9 @@ class FixedBatch:
 
     def _take(self, running: Sequence[Running]) -> list[int]:
         """Give rows to the texts of requests."""
+        settings = [_sampling(one) for one in running for _ in range(one.request.sources)]
         owners = [
-            Owner(one, sample, one.request.most)
+            Owner(one, sample, one.request.most, RowDraw.kind([_sampling(one)]))
             for one in running for sample in range(one.request.sources)
         ]  # fmt: skip
         free = (row for row in range(self.most_rows) if row not in self.owners)
@@ -139,12 +176,15 @@ class FixedBatch:
         requests = [one.running.request for one in owners]
         self.fixed.grow(self._slots(max(request.length for request in requests)))
         self.draw.reserve(self.fixed.slots)
-        uniforms = [row for one in running for row in one.request.numbers()]
+        uniforms = None
+        if any(by.temperature for by in settings):
+            numbers = [row for one in running for row in one.request.numbers()]
+            uniforms = pad_sequence(numbers, batch_first=True)
         self.draw.join(
             rows,
-            [sampling for one in requests if (sampling := one.job.sampling) is not None],
+            settings,
             [one.most if one.job.ignore_eos else one.least for one in requests],
-            pad_sequence(uniforms, batch_first=True),
+            uniforms,
         )
         self.owners |= dict(zip(rows, owners, strict=True))
         return rows
@@ -157,8 +197,8 @@ class FixedBatch:
 
     def _steps(self) -> Written:
         rows = min(power_of_two(max(self.owners) + 1), self.most_rows)
-        settings = {one.running.request.job.sampling: None for one in self.owners.values()}
-        kind = RowDraw.kind([by for by in settings if by is not None])
+        kinds = {one.kind for one in self.owners.values()}
+        kind = next(one for one in KINDS if one in kinds)
         steps = 1 if all(one.left == 1 for one in self.owners.values()) else STEPS
         self.fixed.steps(
             rows, steps, kind, lambda logits, step: self.draw.round(logits, step, kind),
@@ -182,13 +222,22 @@ class FixedBatch:
         """Append the tokens of a round to their texts, and send the events."""
         if written.arrived is not None:
             written.arrived.synchronize()
-        tokens = written.values[:, 0].T.long().tolist()
-        log_probs = written.values[:, 1].T.tolist()
+        # With NumPy: other threads run Python during each of torch's operations.
+        tokens, log_probs = written.values.numpy().transpose(1, 2, 0)
+        ends = (tokens == self.draw.eos).any(axis=1).tolist()
+        tokens, log_probs = tokens.astype(int).tolist(), log_probs.tolist()
+        now = time.monotonic()
         for row, owner in written.owners.items():
             if not owner.ended:
-                owner.ended = owner.running.extend(owner.sample, tokens[row], log_probs[row])
+                owner.receive(tokens[row], log_probs[row], now, end=ends[row])
         self._remove()
 
     def _remove(self) -> None:
         """Free the rows of texts that have ended."""
         self.owners = {row: one for row, one in self.owners.items() if not one.ended}
+
+
+def _sampling(running: Running) -> SamplingConfig:
+    sampling = running.request.job.sampling
+    assert sampling is not None
+    return sampling

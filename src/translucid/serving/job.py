@@ -48,7 +48,7 @@ class Job:
     edit: Mapping[str, Edit] = field(default_factory=dict)  # changes in every step, as in a Trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TokenChoice:
     """A token with its log-probability, which is the model's own: before temperature, penalties and
     `logit_bias`."""
@@ -68,7 +68,7 @@ class PromptRead:
     tokens: Sequence[TokenChoice]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A new piece of a sampled text. Joined, the pieces of a sample are its text without the
     prompt."""

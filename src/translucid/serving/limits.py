@@ -1,9 +1,6 @@
-"""Limits of an engine, and the room that they leave."""
+"""Limits of an engine."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from translucid.serving.request import Request
 
 
 @dataclass(frozen=True)
@@ -18,39 +15,3 @@ class Limits:
     prompt_chunk: int | None = None
     prompt_bytes: int = 256 * 2**20  # states after prompts that came before, for reuse
     trace_values: int = 1_000_000  # values in the trace of one request
-
-
-class Room:
-    """Rows and cache tokens of the requests that are admitted. All texts with as many beams share a
-    cache that is as long as the longest needs."""
-
-    def __init__(self, limits: Limits, admitted: Sequence[Request]) -> None:
-        self.limits = limits
-        self.sources: dict[int, int] = {}  # by number of beams
-        self.max_length: dict[int, int] = {}
-        for request in admitted:
-            self._add(request, self.sources, self.max_length)
-
-    def take(self, request: Request) -> bool:
-        """Admit a request, if the limits allow it."""
-        sources, max_length = dict(self.sources), dict(self.max_length)
-        self._add(request, sources, max_length)
-        before = self.sources, self.max_length
-        self.sources, self.max_length = sources, max_length
-        if self.rows <= self.limits.rows and self.cache_tokens <= self.limits.cache_tokens:
-            return True
-        self.sources, self.max_length = before
-        return False
-
-    @property
-    def rows(self) -> int:
-        return sum(beams * count for beams, count in self.sources.items())
-
-    @property
-    def cache_tokens(self) -> int:
-        return sum(beams * count * self.max_length[beams] for beams, count in self.sources.items())
-
-    def _add(self, request: Request, sources: dict[int, int], max_length: dict[int, int]) -> None:
-        beams = request.beams
-        sources[beams] = sources.get(beams, 0) + request.sources
-        max_length[beams] = max(max_length.get(beams, 0), request.length)

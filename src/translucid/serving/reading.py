@@ -10,6 +10,7 @@ from translucid.data.batching import pad
 from translucid.generate.decode import as_rows
 from translucid.models.autoregressive import GenerationInputs
 from translucid.parts.cache import DecoderState
+from translucid.serving.request import Request
 from translucid.serving.running import Running
 
 WORTH = 16  # tokens; shorter prompts are not kept
@@ -34,14 +35,7 @@ class Reading:
             self.state.reserve(steps)
             self.done = self.prefix.shape[1] - 1
             return
-        inputs = GenerationInputs(len(requests))
-        if requests[0].inputs is not None:
-            source, mask = pad([request.source for request in requests], requests[0].source_pad)
-            full = bool(mask.all())
-            inputs = GenerationInputs.of(
-                source.to(model.device), None if full else mask.to(model.device)
-            )
-        self.state = model.start(inputs, self.prefix.shape[1] + steps)
+        self.state = model.start(sources_of(requests), self.prefix.shape[1] + steps)
 
     @property
     def tokens(self) -> int:
@@ -72,6 +66,16 @@ class Reading:
             self.state.select(torch.tensor(rows, device=self.prefix.device))
         self.state.expand(self.running[0].request.beams)
         return self.state
+
+
+def sources_of(requests: Sequence[Request]) -> GenerationInputs:
+    """The sources of several requests for one model, padded."""
+    if requests[0].inputs is None:
+        return GenerationInputs(len(requests))
+    device = requests[0].model.device
+    source, mask = pad([request.source for request in requests], requests[0].source_pad)
+    full = bool(mask.all())
+    return GenerationInputs.of(source.to(device), None if full else mask.to(device))
 
 
 class ReadPrompts:

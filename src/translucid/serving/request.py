@@ -1,6 +1,7 @@
 """A job, checked and turned into token ids, limits and constraints."""
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,9 +12,10 @@ from translucid.core.trace import Trace
 from translucid.generate import constraints
 from translucid.generate.beam_search import GenerationConfig, Round
 from translucid.generate.constraints import Constraint
-from translucid.generate.decode import limits
+from translucid.generate.decode import has_captured_search, limits
 from translucid.generate.sampling import uniforms
 from translucid.generate.word_constraints import WordConstraints
+from translucid.models.autoregressive import GenerationInputs
 from translucid.serving.job import Job
 from translucid.serving.tracing import with_edit
 from translucid.tasks.generator import Generator, check_stop
@@ -39,9 +41,12 @@ class Request:
         self.model = with_edit(network, job.edit) if job.edit else generator.model
         self.config = self._config()
         self.item = self._item()
-        # On the CPU: the values are needed here, and waiting for a GPU takes long.
-        batch = generator.task.collate([self.item])
-        (self.prefix,), self.inputs = prefixes_and_sources(batch)
+        self.inputs: GenerationInputs | None = None
+        if isinstance(generator.task, Language):
+            self.prefix = list(self.item.ids)
+        else:  # on the CPU: the values are needed here, and waiting for a GPU takes long
+            batch = generator.task.collate([self.item])
+            (self.prefix,), self.inputs = prefixes_and_sources(batch)
         self.empty = generator.is_empty(self.item)  # its translation is empty
         self._check_room()
         least, most = limits(
@@ -119,11 +124,11 @@ class Request:
                 f"{room:,}, including one to generate; shorten the prompt"
             )
 
-    @property
+    @cached_property
     def beams(self) -> int:
         return 1 if self.job.sampling is not None else self.config.beam_size
 
-    @property
+    @cached_property
     def sources(self) -> int:
         """The rows of the state before it is split into beams: one for each sample."""
         return self.job.n if self.job.sampling is not None else 1
@@ -146,11 +151,28 @@ class Request:
         )  # fmt: skip
 
     @property
+    def searchable(self) -> bool:
+        """Whether it is a search without constraints that look at earlier tokens or change single
+        scores, and whose rounds need not be seen."""
+        job, config = self.job, self.config
+        return job.sampling is None and has_captured_search(config) and not (
+            job.edit or job.tree or job.logit_bias or self.penalised or job.ignore_eos
+            or self.named_constraints
+        )  # fmt: skip
+
+    @cached_property
     def rows(self) -> int:
         """The rows that it occupies in a batch."""
         return self.beams * self.sources
 
-    @property
+    @cached_property
+    def steps(self) -> int:
+        """The steps that it probably takes at most. Translations are seldom more than twice as long
+        as their sources, although many models allow them hundreds of tokens."""
+        likely = max(self.least, 2 * len(self.source) + 10) if self.source else self.most
+        return min(self.most, likely)
+
+    @cached_property
     def length(self) -> int:
         """The tokens that the cache of a row may hold."""
         return len(self.prefix) + self.most
@@ -171,7 +193,7 @@ class Request:
         task = self.generator.task
         return task.source.pad_id if isinstance(task, Translate) else 0
 
-    @property
+    @cached_property
     def source(self) -> list[int]:
         """The tokens of the source; empty for a language model."""
         if self.inputs is None or self.inputs.source is None:

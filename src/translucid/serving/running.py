@@ -1,7 +1,9 @@
 """A request while it is read and generated: collects its tokens, and sends its events."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -159,18 +161,30 @@ class Running:
 
     def _choice(self, token: int, log_prob: float, log_probs: Tensor | None) -> TokenChoice:
         top: Sequence[tuple[int, str, float]] = ()
-        if log_probs is not None:
-            top = top_tokens(self.tokenizer, log_probs, self.request.job.top_logprobs)
+        if log_probs is not None and (count := self.request.job.top_logprobs):
+            top = TopTokens(self.tokenizer, log_probs, count)
         return TokenChoice(token, shown(self.tokenizer, token), log_prob, top)
 
 
-def top_tokens(tokenizer: Tokenizer, log_probs: Tensor, count: int) -> list[tuple[int, str, float]]:
-    """The most probable tokens: id, text and log-probability. log_probs: (vocab,)"""
-    if not count:
-        return []
-    best, ids = log_probs.topk(min(count, len(log_probs)))
-    return [
-        (token, shown(tokenizer, token), value)
-        for token, value in zip(ids.tolist(), best.tolist(), strict=True)
-        if value > -torch.inf
-    ]
+class TopTokens(Sequence[tuple[int, str, float]]):
+    """The most probable tokens at a position: id, text and log-probability. Stored as numbers,
+    which need a tenth of the memory: clients may ask for many and read them slowly."""
+
+    __slots__ = ("_ids", "_log_probs", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, log_probs: Tensor, count: int) -> None:
+        """log_probs: (vocab,)"""
+        best, ids = log_probs.topk(min(count, len(log_probs)))
+        possible = int((best > -torch.inf).sum())
+        self._tokenizer = tokenizer
+        self._ids = array("i", ids[:possible].tolist())
+        self._log_probs = array("f", best[:possible].tolist())
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        token = self._ids[place]
+        return token, shown(self._tokenizer, token), self._log_probs[place]

@@ -1,8 +1,7 @@
 """The scheduler: the work of an engine's thread, turn by turn.
 
-In each turn, it answers all questions that wait, admits requests as long as the limits allow it, in
-the order in which they came, reads a limited number of prompt tokens, and takes one step of all
-texts.
+In each turn, it answers all questions that wait, admits requests as long as the limits allow it,
+reads a limited number of prompt tokens, and takes one step of all texts.
 """
 
 import time
@@ -17,18 +16,19 @@ from translucid.core.errors import TranslucidError
 from translucid.fast.attention_kernels import without_plans
 from translucid.model.model import Model
 from translucid.models.base import evaluating
+from translucid.serving.admission import Admission, Room
 from translucid.serving.batch import Batch
 from translucid.serving.fixed_batch import FixedBatch
 from translucid.serving.job import Answered, Event, Failed, Finished, TooLate
-from translucid.serving.limits import Limits, Room
+from translucid.serving.limits import Limits
 from translucid.serving.reading import Reading, ReadPrompts
 from translucid.serving.request import Request
 from translucid.serving.running import Running
+from translucid.serving.search_batch import SearchBatch
 from translucid.serving.ticket import Questions, Ticket, internal
 from translucid.serving.tracing import RequestedTrace, edited_model, trace_of_text
 
 PATIENCE = 3  # steps for which few requests wait for others before they join many
-
 COUNTS = (
     "accepted", "refused", "finished", "failed", "cancelled", "deadline", "prompt_tokens",
     "generated_tokens", "steps", "step_rows", "read_seconds", "step_seconds", "answer_seconds",
@@ -43,11 +43,14 @@ class Scheduler:
         self.counts = dict.fromkeys(COUNTS, 0.0)
         self.ends: deque[float] = deque(maxlen=64)  # when the last requests ended
         self._admitted: deque[Running] = deque()  # prompts to be read next
+        self._admission, self._turns = Admission(limits), 0
         self._active: list[Running] = []  # all that were admitted and have not ended
         self._reading: Reading | None = None
         self._waited = 0  # steps for which admitted requests have waited for others
-        self._batches: dict[Hashable, Batch | FixedBatch] = {}  # by `_together`
+        self._batches: dict[Hashable, Batch | FixedBatch | SearchBatch] = {}  # by `_together`
         generates = model.task.name in ("translate", "language")
+        self._searches = generates and SearchBatch.fits(model.text_generator)
+        self._search: SearchBatch | None = None
         self._fixes = generates and FixedBatch.fits(model.text_generator.model)
         self._fixed: FixedBatch | None = None  # kept, with its graphs
         on_gpu = generates and model.text_generator.model.device.type == "cuda"
@@ -62,7 +65,7 @@ class Scheduler:
     def stats(self) -> dict[str, float]:
         """The counts, and what is running now."""
         active = [one.request for one in [*self._active] if not one.ticket.done]
-        used = Room(self.limits, active)
+        used = Room(self.limits, active).used
         return {
             **self.counts,
             "reused_prompts": self._prompts.reused,
@@ -89,6 +92,7 @@ class Scheduler:
 
     def turn(self, taken: Sequence[Ticket]) -> None:
         """Answer questions, admit requests, read prompts, and take a step of all texts."""
+        self._turns += 1
         with self._timed("answer_seconds"):
             self._answer_all(taken)
         self._admit(taken)
@@ -116,23 +120,21 @@ class Scheduler:
 
     def take(self, waiting: deque[Ticket]) -> list[Ticket]:
         """Remove requests from the queue: those that were cancelled, all questions, and as many
-        others as the limits allow, in the order in which they came."""
-        room = Room(self.limits, [one.request for one in self._active])
+        others as the limits allow."""
+        if not waiting:
+            return []
         taken: list[Ticket] = []
-        left: deque[Ticket] = deque()
+        left: list[Ticket] = []
         for ticket in waiting:
-            work = ticket.work
-            if (
-                isinstance(work, Questions)
-                or ticket.cancelled
-                or ticket.late
-                or (not left and room.take(work))
-            ):
-                taken.append(ticket)
-            else:
-                left.append(ticket)
-        waiting.clear()
-        waiting.extend(left)
+            at_once = isinstance(ticket.work, Questions) or ticket.cancelled or ticket.late
+            (taken if at_once else left).append(ticket)
+        if left:
+            active = [one.ticket for one in self._active]
+            taken += self._admission.choose(left, active, self._turns)
+        if taken:
+            gone = {*taken}
+            waiting.clear()
+            waiting.extend(ticket for ticket in left if ticket not in gone)
         return taken
 
     def _admit(self, tickets: Sequence[Ticket]) -> None:
@@ -191,20 +193,19 @@ class Scheduler:
                 self._reading = None
 
     def _read_by_graph(self, group: Sequence[Running]) -> bool:
-        """Whether a graph has read these prompts, and their requests have joined the batch."""
-        request = group[0].request
-        if not (self._fixes and request.simple):
-            return False
-        batch = self._batch(request)
-        assert isinstance(batch, FixedBatch)
-        if not batch.read(group):
+        """Whether graphs read these prompts, so that their requests have joined the batch."""
+        batch = self._batch(group[0].request)
+        if isinstance(batch, Batch) or not batch.read(group):
             return False
         self._batches[self._together(group[0])] = batch
         return True
 
     def _worth_waiting(self) -> bool:
-        """Whether requests wait for others: joining the batch copies its caches, so few do not join
-        many at once, but after at most `PATIENCE` steps."""
+        """Whether requests wait for others: joining an ordinary batch copies its caches, and on a
+        GPU, reading one prompt takes as long as reading several. So few do not join many at once,
+        but after at most `PATIENCE` steps."""
+        if self._searches and self._admitted[0].request.searchable:
+            return False
         waiting = sum(one.request.rows for one in self._admitted)
         running = sum(batch.rows for batch in self._batches.values())
         if waiting * 8 >= running or self._waited >= PATIENCE:
@@ -238,13 +239,22 @@ class Scheduler:
         request, key = running[0].request, self._together(running[0])
         if key not in self._batches:
             self._batches[key] = self._batch(request)
-        self._batches[key].join(state, running)
+        batch = self._batches[key]
+        assert not isinstance(batch, SearchBatch)
+        batch.join(state, running)
 
     def _together(self, one: Running) -> Hashable:
         """Equal for requests whose rows take their steps together."""
-        return one.request.together, self._fixes and one.request.simple
+        request = one.request
+        if self._searches and request.searchable:
+            return SearchBatch
+        return request.together, self._fixes and request.simple
 
-    def _batch(self, request: Request) -> Batch | FixedBatch:
+    def _batch(self, request: Request) -> Batch | FixedBatch | SearchBatch:
+        if self._searches and request.searchable:
+            if self._search is None:
+                self._search = SearchBatch(request.generator)
+            return self._search
         if not (self._fixes and request.simple):
             return Batch(request.model, request.beams)
         if self._fixed is None:
@@ -313,8 +323,9 @@ class Scheduler:
         except Exception as error:
             failed.append(internal(error))
         for problem in failed:
-            if self._fixed is not None:
-                self._fixed.forget(running)
+            for batch in (self._fixed, self._search):
+                if batch is not None:
+                    batch.forget(running)
             for one in running:
                 if not one.ticket.done:
                     one.ticket.send(Failed(problem))

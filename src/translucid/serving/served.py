@@ -37,6 +37,8 @@ RETRY = 0.1  # seconds
 SHORT = 1000  # characters or tokens
 TEXT_FIELDS = ("prompt", "messages", "text", "input", "inputs", "q")
 AT_ONCE = 64  # texts of one request that the engine has at the same time
+REPORTED = 512 * 2**20  # bytes of log-probabilities that a model's unfinished answers may need
+TOKEN_BYTES, CANDIDATE_BYTES, JSON_BYTES = 1000, 12, 40  # JSON_BYTES: of a candidate
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Served:
     languages: tuple[str, str] | None = None  # codes of source and target, if known
     template: ChatTemplate | None = None
     created: int = field(default_factory=lambda: int(time.time()))
+    _reported: "Reported" = field(default_factory=lambda: Reported())
     _points: list[str] = field(default_factory=list)  # found by the first request that needs them
     _mailboxes: "WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox]" = field(
         default_factory=WeakKeyDictionary
@@ -85,7 +88,7 @@ class Served:
         mailbox = self._mailbox()
         queue: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         tickets: dict[int, Ticket] = {}
-        over = False
+        client, over = object(), False
 
         def submit(number: int) -> None:
             early: list[Event] = []
@@ -97,13 +100,14 @@ class Served:
                         mailbox.put(queue.put_nowait, (number, one))
                     early.clear()
 
-            tickets[number] = ticket = self.engine.submit(jobs[number], receive)
+            tickets[number] = ticket = self.engine.submit(jobs[number], receive, client)
             if prompt_tokens is not None and isinstance(ticket.work, Request):
                 prompt_tokens[number] = ticket.work.prompt_tokens
             if over:  # the client left while the text was tokenized
                 tickets[number].cancel()
 
         submitted = finished = 0
+        need = self._reported.take(jobs, CANDIDATE_BYTES if at_once else JSON_BYTES)
         try:
             while finished < len(jobs):
                 while submitted < len(jobs) and submitted - finished < AT_ONCE:
@@ -131,6 +135,7 @@ class Served:
                 yield number, event
         finally:
             over = True
+            self._reported.bytes -= need
             for ticket in list(tickets.values()):
                 ticket.cancel()
 
@@ -165,6 +170,43 @@ class Served:
     def _mailbox(self) -> "Mailbox":
         loop = asyncio.get_running_loop()
         return self._mailboxes.setdefault(loop, Mailbox(loop))
+
+
+class Reported:
+    """The memory that unfinished answers may need for the log-probabilities of their tokens. A
+    stream needs it too if its client reads slowly."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def take(self, jobs: Sequence[Job], candidate: int) -> int:
+        """Reserve the bytes that the answers to these jobs may need; return them. candidate: bytes
+        of each of the most probable tokens that are reported."""
+        need = sum(
+            (TOKEN_BYTES + candidate * job.top_logprobs)
+            * (job.n * job.generation["max_length"] + job.echo * _tokens(job.prompt))
+            for job in jobs
+            if job.pieces == "token" and job.sampling is not None
+        )
+        if need > REPORTED:
+            raise ApiError(
+                f"logprobs: the log-probabilities may need {need / 1e6:,.1f} MB, above the limit "
+                f"of {REPORTED / 1e6:,.0f} MB; send fewer prompts, or use a smaller n, max_tokens "
+                "or logprobs", param="logprobs",
+            )  # fmt: skip
+        if self.bytes + need > REPORTED:
+            raise ApiError(
+                f"the log-probabilities of other requests need {self.bytes / 1e6:,.0f} MB, and "
+                f"these {need / 1e6:,.0f}, above the limit of {REPORTED / 1e6:,.0f} MB; try again "
+                "later", 429, "logprobs", "queue_full", 1.0,
+            )  # fmt: skip
+        self.bytes += need
+        return need
+
+
+def _tokens(prompt: str | Sequence[int]) -> int:
+    """The number of tokens of a prompt, before it is tokenized: most have four characters."""
+    return len(prompt) // 4 if isinstance(prompt, str) else len(prompt)
 
 
 def check_finite(event: Event) -> None:

@@ -16,6 +16,7 @@ import uvicorn
 from translucid.core.errors import InputError
 from translucid.core.untrusted_files import read_text
 from translucid.model import Model, load
+from translucid.models.base import EncoderModel
 from translucid.serving.access import Rules, standard_error
 from translucid.serving.app import Server, make_app
 from translucid.serving.connections import CONNECTIONS, HttpServer, Refusals
@@ -165,6 +166,8 @@ def run(
     to = standard_error if log else None
     app = make_app(server, rules, to, other)
     options = OPTIONS | {"timeout_graceful_shutdown": max(1, round(drain))}
+    if not studio:  # only the studio needs WebSockets, and the package for them
+        options["ws"] = "none"
     allow_connections()
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -199,8 +202,11 @@ def _studio(models: Models, number: int) -> Any:
 
 
 def _fast(model: Model, precision: Any) -> Model:
-    """The model as its engine uses it: optimized, if it generates text."""
-    return model.optimized(precision) if model.task.name in ("language", "translate") else model
+    """The model as its engine uses it: optimized if it generates text, or if it is an encoder and
+    a precision is given."""
+    generates = model.task.name in ("language", "translate")
+    reads = isinstance(model.network, EncoderModel) and precision != "auto"
+    return model.optimized(precision) if generates or reads else model
 
 
 def _pair(text: str) -> tuple[str, str]:

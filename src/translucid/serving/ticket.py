@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Event as Flag
 from typing import Any
 
 from translucid.core.errors import TranslucidError
@@ -45,32 +44,31 @@ class Ticket:
     """A request that was accepted."""
 
     def __init__(
-        self, work: "Request | Questions", on_event: OnEvent, deadline: float | None
+        self,
+        work: "Request | Questions",
+        on_event: OnEvent,
+        deadline: float | None,
+        client: Hashable = None,
     ) -> None:
+        """client: equal for requests of the same client; default: it has no others."""
         self.work, self.on_event = work, on_event
+        self.client = self if client is None else client
+        self.last_turn = 0  # of the engine, in which its texts end at the latest; when admitted
         self.on_end: Callable[[Event], None] = lambda event: None  # of the engine
         self.submitted = time.monotonic()
         self.deadline = None if deadline is None else self.submitted + deadline
-        self._cancelled, self._done = Flag(), Flag()
+        self.cancelled = False
+        self.done = False  # whether the last event was delivered
 
     def cancel(self) -> None:
         """End the request. Its rows are free after at most two steps; the last event contains what
         was generated so far, with the reason "cancelled"."""
-        self._cancelled.set()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        self.cancelled = True
 
     @property
     def late(self) -> bool:
         """Whether the deadline is over."""
         return self.deadline is not None and time.monotonic() > self.deadline
-
-    @property
-    def done(self) -> bool:
-        """Whether the last event was delivered."""
-        return self._done.is_set()
 
     def send(self, event: Event) -> None:
         """Deliver an event. For the engine."""
@@ -78,9 +76,9 @@ class Ticket:
             self.on_event(event)
         except Exception:  # the client's code; it must not stop the others
             log.exception("on_event raised an exception; the request is cancelled")
-            self._cancelled.set()
+            self.cancelled = True
         if isinstance(event, Finished | Answered | Failed):
-            self._done.set()
+            self.done = True
             self.on_end(event)
 
 

@@ -5,13 +5,18 @@ import base64
 import json
 import re
 from functools import cache
+from itertools import product
 from typing import Any
 
+from translucid.core.catalogue import entry
 from translucid.core.errors import InputError
-from translucid.studio.input_words import known_words
+from translucid.parts.computation import written
+from translucid.studio.input_words import known_texts
 from translucid.studio.library import Library
 from translucid.studio.page_bundle import STATIC, BundleError
 from translucid.studio.page_model import PageModel, examples
+from translucid.studio.terms import terms
+from translucid.studio.text_runs import Run
 from translucid.tasks.model_folder import CONFIG, WEIGHTS, place
 
 LOCAL = STATIC / "js" / "local"
@@ -36,12 +41,26 @@ def files(model: PageModel) -> dict[str, bytes]:
 
 
 def facts(library: Library, model: PageModel) -> dict[str, Any]:
-    """Facts about the points of a model, which are the same for every text."""
+    """Facts about the points of a model and their terms, which are the same for every text."""
     texts = examples(model)
     if not texts:
         raise InputError(f"{model.name} has no example text, which the browser's models need")
     run = library.run(model.key, texts[0])
-    return {"output": run.output_point, "points": model.points(run.shapes)}
+    return {
+        "output": run.output_point, "points": model.points(run.shapes), "symbols": _symbols(run),
+    }  # fmt: skip
+
+
+def _symbols(run: Run) -> dict[str, dict[str, str]]:
+    """The symbols of the names in the terms of each part, as MathML. The terms at the first and the
+    last index of each axis contain all names."""
+    symbols: dict[str, dict[str, str]] = {}
+    for name, shape in run.shapes.items():
+        part = entry(name).partition(".")[0]
+        known = symbols.setdefault(f"backward.{part}" if ".backward." in name else part, {})
+        for index in product(*({0, size - 1} for size in shape)):
+            known |= terms(run, written(name, index))["symbols"]
+    return symbols
 
 
 def embedded(library: Library, model: PageModel) -> dict[str, Any]:
@@ -52,7 +71,7 @@ def embedded(library: Library, model: PageModel) -> dict[str, Any]:
             name: content.decode() if name.endswith(".json") else base64.b64encode(content).decode()
             for name, content in files(model).items()
         },
-        "texts": known_words(model).texts,
+        "texts": known_texts(model),
     }
 
 

@@ -112,13 +112,19 @@ class Handlers:
         return json_reply(describe_model(self.library.model(m)) | {"trains": m in self.followed})
 
     def words(self, asked: Question) -> Reply:
-        """Help with the text that is being typed."""
-        text = asked.query.text("text", "")
-        caret = whole(asked.query.text("caret", "0"), "caret", 0, 2 * MAX_CHARACTERS)
-        if len(text) > MAX_CHARACTERS:
-            raise InputError(f"text: {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
+        """The texts whose words the page offers while you type, or else the vocabulary."""
         opened = self.library.model(asked.place["m"])
-        return json_reply(input_words.input_help(opened, text, caret))
+        texts = input_words.known_texts(opened)
+        known = [] if texts else input_words.vocabulary(opened.model.task)
+        return json_reply({"texts": texts, "vocabulary": known})
+
+    def unknown(self, asked: Question) -> Reply:
+        """The places of each text that the model reads as <unk>."""
+        task = self.library.model(asked.place["m"]).model.task
+        return json_reply([
+            [input_words.in_units(text, place) for place in input_words.unknown_places(task, text)]
+            for text in _texts(_parsed(asked.body))
+        ])  # fmt: skip
 
     def another_text(self, asked: Question) -> Reply:
         number = whole(asked.query.text("number", "0"), "number", 0, 10**9)
@@ -365,10 +371,11 @@ class Handlers:
         `browser_models.embedded` returns them."""
         self.surveys = Surveys(SAVED)
         ask = cache(saved_session.to_the_end(self.recorded))
-        questions = saved_session.everything(ask, text, self.library.prefetch)
+        computes = bool(models)
+        questions = saved_session.everything(ask, text, self.library.prefetch, computes=computes)
         if models:
             questions = chain(saved_session.outlines(ask), questions)
-        recorded = saved_session.recording(self.library, ask, questions, budget)
+        recorded = saved_session.recording(self.library, ask, questions, budget, computes=computes)
         return saved_session.page(recorded | ({"models": models} if models else {}), address)
 
     def recorded(self, question: saved_session.Question) -> tuple[int, str, bytes]:
@@ -384,6 +391,21 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError("the request is not valid JSON, or is nested too deeply") from error
+
+
+def _texts(asked: Any) -> list[str]:
+    """Check the body of POST /api/model/M/unknown."""
+    match asked:
+        case {"texts": [str(), *_] as texts} if all(isinstance(text, str) for text in texts):
+            pass
+        case _:
+            raise InputError("the request must be an object with texts, a list of strings")
+    if len(texts) > input_words.READ:
+        raise InputError(f"texts: {len(texts):,} texts; the limit is {input_words.READ}")
+    characters = max(map(len, texts))
+    if characters > MAX_CHARACTERS:
+        raise InputError(f"texts: {characters:,} characters; the limit is {MAX_CHARACTERS:,}")
+    return texts
 
 
 def _asked(asked: Any) -> tuple[str, str, str | None, list[str]]:

@@ -40,10 +40,16 @@ Prefetch = Callable[[str, Sequence[str]], None]  # takes a run and the switches 
 
 
 def recording(
-    library: Library, ask: Ask, questions: Iterable[Question], budget: int = BUDGET
+    library: Library,
+    ask: Ask,
+    questions: Iterable[Question],
+    budget: int = BUDGET,
+    *,
+    computes: bool = False,
 ) -> dict[str, Any]:
     """Record the answers to these requests, then all tensors of their runs and the terms of some
-    numbers, up to the budget. The saved page reports anything that was not recorded."""
+    numbers, up to the budget. The saved page reports anything that was not recorded. computes:
+    whether it has the models and computes tensors and terms itself."""
     answers: dict[Question, list[Any]] = {}
     runs: list[str] = []
     used = 0
@@ -64,7 +70,7 @@ def recording(
         if body and asked and not asked.get("off"):  # with parts off, only differences are saved
             runs.append(json.loads(body)["run"])
     points: dict[str, str] = {}
-    for key in dict.fromkeys(runs):
+    for key in dict.fromkeys(() if computes else runs):
         kept_run = library.kept_run(key)
         if used + kept_run.bytes * 4 // 3 <= budget:
             points[key] = base64.b64encode(_whole(kept_run)).decode()
@@ -174,9 +180,11 @@ def besides(ask: Ask, questions: Sequence[Question]) -> Iterator[Question]:
 # ---- all views of one text ----
 
 
-def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Question]:
+def everything(
+    ask: Ask, text: str | None, prefetch: Prefetch, *, computes: bool = False
+) -> Iterator[Question]:
     """Yield all requests that the views make for one text. prefetch: called with a run and the
-    switches that are requested next."""
+    switches that are requested next. computes: leave out what a page with models computes."""
 
     def answer(question: Question) -> Any:
         status, _, body = ask(question)
@@ -201,11 +209,15 @@ def everything(ask: Ask, text: str | None, prefetch: Prefetch) -> Iterator[Quest
         if (run := answer(question)) is not None:
             runs[m] = run
     for m, run in runs.items():
-        yield from _views(run, known[m], answer, prefetch)
+        if computes:
+            yield from _lessons(run["run"], answer)
+        else:
+            yield from _views(run, known[m], answer, prefetch)
     for m, model in known.items():
         if model["trains"]:
             yield from training(m, ask)
-    yield from _pairs(runs, answer)
+    if not computes:
+        yield from _pairs(runs, answer)
     for m in runs:
         yield Question("GET", f"/api/model/{m}/hardest")
 

@@ -15,7 +15,7 @@ from typing import Any
 from translucid.core.errors import InputError
 from translucid.studio import browser_models
 from translucid.studio.handlers import Handlers
-from translucid.studio.input_words import known_words
+from translucid.studio.input_words import known_texts
 from translucid.studio.page_bundle import STATIC, bundle
 from translucid.studio.page_model import PageModel
 from translucid.studio.saved_session import (
@@ -49,7 +49,7 @@ def write(handlers: Handlers, folder: Path) -> int:
             file = folder / "models" / key / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        files[f"texts-{key}"] = known_words(model).texts
+        files[f"texts-{key}"] = known_texts(model)
         files[f"lessons-{key}"] = _lessons(handlers, model)
     start = files.pop(START) | {
         "files": sorted(files),

@@ -6,6 +6,7 @@ continues a prompt.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -496,7 +497,7 @@ class Generator:
     def networks(self) -> list[AutoregressiveNetwork[Any]]:
         return [self.network, *self.others]
 
-    @property
+    @cached_property
     def start_size(self) -> int:
         """The number of special tokens before a text."""
         if isinstance(self.task, Translate):
@@ -540,11 +541,17 @@ class Generator:
             start, ids = self.task.prompt(prompt)
             return [*start, *ids]
         vocab = self.network.vocab
-        for token in prompt:
-            if not 0 <= token < vocab:
-                raise InputError(f"prompt: token {token} is not in the vocabulary of {vocab:,}")
-        start, _ = self.task.prompt("")
+        if prompt and not (min(prompt) >= 0 and max(prompt) < vocab):
+            token = next(one for one in prompt if not 0 <= one < vocab)
+            raise InputError(f"prompt: token {token} is not in the vocabulary of {vocab:,}")
+        start = self._alone
         return [*([] if list(prompt[: len(start)]) == start else start), *prompt]
+
+    @cached_property
+    def _alone(self) -> list[int]:
+        """The special tokens before an empty text."""
+        assert isinstance(self.task, Language)
+        return self.task.prompt("")[0]
 
     def _in_batches(self, items: Sequence[Any], act: Callable[[Batch], Sequence[Any]]) -> list[Any]:
         """Run `act` on batches with a limited number of rows, since short prompts may have long

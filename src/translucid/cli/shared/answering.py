@@ -99,7 +99,7 @@ def _report(out: Path | None, lines: int, failed: int, seconds: float, verb: str
 
 
 def digest_of_model(folder: Path) -> str:
-    """A digest of the model, independent of its path."""
+    """A digest of the model, independent of its path: one of the settings of an output file."""
     from translucid.core.atomic_files import MANIFEST, digest_of
     from translucid.interop.kinds import identify
     from translucid.tasks.model_folder import place

@@ -73,12 +73,16 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. The equivalent here: {line}")
         return super().resolve_command(ctx, args)
 
+    def row(self, ctx: Any, name: str) -> Any:
+        """A command with the help line and the panel that the list of commands shows."""
+        return self.get_command(ctx, name)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = self.list_commands(ctx)
         width = max(map(len, names))
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in names:
-            command: Any = self.get_command(ctx, name)
+            command = self.row(ctx, name)
             help_line = command.get_short_help_str(formatter.width - width - 4)
             rows = panels.setdefault(getattr(command, "rich_help_panel", None) or "Commands", [])
             rows.append((name.ljust(width), help_line))

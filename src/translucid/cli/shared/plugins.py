@@ -1,6 +1,6 @@
-"""Commands of other packages, loaded when they are used.
+"""The commands of the program, each imported when it is used.
 
-A package adds a command with an entry point that names a `typer.Typer`:
+Another package adds a command with an entry point that names a `typer.Typer`:
 
     [project.entry-points."translucid.commands"]
     mine = "my_package.cli:app"
@@ -9,16 +9,18 @@ A package adds a command with an entry point that names a `typer.Typer`:
 """
 
 import sys
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from translucid.cli.shared.parsing import Commands
+from translucid.cli.shared.parsing import Command, Commands
 from translucid.core.errors import ConfigError
 
 GROUP = "translucid.commands"
@@ -41,20 +43,65 @@ class Plugin(TyperGroup):
             return f"cannot be loaded: {type(error).__name__}: {error}"
 
 
+class Listed(NamedTuple):
+    """A command of Translucid as `translucid --help` lists it."""
+
+    name: str
+    help: str  # the first line of its own help
+    place: str = ""  # `file:function`, or `file:app` for a group of commands; default: its name
+    takes_code: bool = False  # whether it has the option --code
+
+    def load(self) -> typer.Typer:
+        """A group that contains only this command."""
+        file, _, attribute = (self.place or f"{self.name}:{self.name}").partition(":")
+        made = getattr(import_module(f"translucid.cli.{file}"), attribute)
+        outer = typer.Typer(rich_markup_mode=None, add_completion=False)
+        if isinstance(made, typer.Typer):
+            outer.add_typer(made, name=self.name)
+        else:
+            from translucid.cli.shared.arguments import with_code
+
+            outer.command(self.name, cls=Command)(with_code(made) if self.takes_code else made)
+            outer.callback()(lambda: None)  # otherwise typer would make no group of it
+        return outer
+
+
+class _OnUse(UserDict[str, Any]):
+    """Commands by name. A listed command is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, Listed):
+            group: Any = get_command(found.load())
+            found = self.data[name] = group.commands[name]
+        return found
+
+
 class CommandsAndPlugins(Commands):
     """The commands of the program, then those of plugins."""
+
+    panels: Mapping[str, Sequence[Listed]] = {}  # the commands by panel of `--help`
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        own = {one.name: one for panel in self.panels.values() for one in panel}
+        shipped = {n: Plugin(name=n, help=one.help) for n, one in own.items() if n in SHIPPED}
+        self.commands = _OnUse(own | shipped | dict(self.commands))  # type: ignore[assignment]
+        self._rows = {
+            one.name: TyperCommand(one.name, help=one.help, rich_help_panel=panel)
+            for panel, some in self.panels.items()
+            for one in some
+        }
+
+    def row(self, ctx: Any, name: str) -> Any:
+        return self._rows.get(name) or super().row(ctx, name)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         own = super().get_command(ctx, cmd_name)
         return own or (Plugin(name=cmd_name) if cmd_name in _installed() else None)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(dict.fromkeys([*super().list_commands(ctx), *sorted(_installed())]))
-
-
-def shipped(name: str, help_line: str) -> typer.Typer:
-    """A plugin of this distribution, listed in help without loading it."""
-    return typer.Typer(name=name, cls=Plugin, help=help_line, rich_markup_mode=None)
+        return list(dict.fromkeys([*self.commands, *sorted(_installed())]))
 
 
 @cache

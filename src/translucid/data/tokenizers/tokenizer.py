@@ -80,6 +80,18 @@ class WordPieces:
 _CHUNK = 4096  # texts passed to the library at once
 
 
+class Shown(dict[int, str]):
+    """The text of each id, which is computed when it is first needed."""
+
+    def __init__(self, pieces: list[bytes], *, word: bool) -> None:
+        self.pieces, self.word = pieces, word
+
+    def __missing__(self, token: int) -> str:
+        text = self.pieces[token].decode("utf-8", errors="backslashreplace")
+        self[token] = text = text.removeprefix(" ") if self.word else text
+        return text
+
+
 class Tokenizer(Roles):
     """Converts text to token ids and back. Created by `Tokenizer.train`, `Tokenizer.load` or
     `Tokenizer.imported`. If source and target have a joint vocabulary, both use the same object."""
@@ -366,9 +378,8 @@ class Tokenizer(Roles):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The text of each id. Bytes that are only a part of a character are shown as escapes, such
         as \\xf0."""
-        pieces, word = self._bytes, self.unit == "word"
-        shown = [pieces[i].decode("utf-8", errors="backslashreplace") for i in self._known(ids)]
-        return [p.removeprefix(" ") for p in shown] if word else shown
+        shown = self._shown
+        return [shown[i] for i in self._known(ids)]
 
     def bytes_of(self, token: int) -> bytes | None:
         """The bytes that a token adds to a decoded text; None for a special token, which adds none.
@@ -378,6 +389,11 @@ class Tokenizer(Roles):
 
     def tokens(self, text: str) -> list[str]:
         return self.pieces(self.encode(text))
+
+    @cached_property
+    def _shown(self) -> "Shown":
+        """The text of each id."""
+        return Shown(self._bytes, word=self.unit == "word")
 
     @cached_property
     def _bytes(self) -> list[bytes]:
@@ -409,11 +425,12 @@ class Tokenizer(Roles):
             return "word"
         return "character" if self.kind in ("char", "bytes") else "subword"
 
-    def _known(self, ids: Iterable[int]) -> Iterator[int]:
-        for i in ids:
-            if not 0 <= i < len(self._pieces):
-                raise InputError(f"there is no token {i}; ids must be 0 to {len(self) - 1}")
-            yield i
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        known = list(ids)
+        if known and not (min(known) >= 0 and max(known) < len(self._pieces)):
+            wrong = next(i for i in known if not 0 <= i < len(self._pieces))
+            raise InputError(f"there is no token {wrong}; ids must be 0 to {len(self) - 1}")
+        return known
 
     # On disk
 

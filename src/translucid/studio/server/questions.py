@@ -20,7 +20,7 @@ QUESTIONS: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run}/effect"): "effect", ("GET", "/api/diff"): "diff",
     ("GET", "/api/model/{m}/hardest"): "hardest", ("GET", "/api/model/{m}/unit"): "unit",
     ("GET", "/api/model/{m}/labels"): "labels", ("GET", "/api/model/{m}/words"): "words",
-    ("GET", "/api/model/{m}/text"): "another_text",
+    ("POST", "/api/model/{m}/unknown"): "unknown", ("GET", "/api/model/{m}/text"): "another_text",
     ("GET", "/api/patching"): "patching", ("GET", "/api/patching/cell"): "patch",
     ("GET", "/api/patching/row"): "causal",
     ("GET", "/api/lessons"): "lessons", ("GET", "/api/lessons/{id}"): "lesson",

@@ -1,5 +1,6 @@
 // All requests to the server. Runs never change, so their answers are cached.
 import { frames } from './frames.js';
+import { inputHelp as helpWith, knownWords } from './words.js';
 
 /** @type {Map<string, Promise<any>>} */
 const kept = new Map(); // address -> promise, the oldest first
@@ -121,9 +122,17 @@ export const models = () => once('/api/models', json);
 /** @type {(m: string) => Promise<Model>} */
 export const model = m => once(`/api/model/${encodeURIComponent(m)}`, json);
 // Help with the text that is being typed, and another text of the model's data. Neither is saved with the session.
-/** @type {(m: string, text: string, caret: number | null) => Promise<InputHelp>} */
-export const inputHelp = async (m, text, caret) =>
-  json(await fetched(`/api/model/${encodeURIComponent(m)}/words?${query({ text, caret })}`));
+/** @type {Map<string, Promise<KnownWords>>} by model */
+const known = new Map();
+/** @type {(m: string, text: string, caret: number) => Promise<InputHelp>} */
+export async function inputHelp(m, text, caret) {
+  const at = `/api/model/${encodeURIComponent(m)}`;
+  const words = known.get(m) ?? fetched(`${at}/words`).then(json).then(knownWords);
+  words.catch(() => known.delete(m));
+  known.set(m, words);
+  const unknown = async (/** @type {string[]} */ texts) => json(await fetched(`${at}/unknown`, posted({ texts })));
+  return helpWith(await words, unknown, text, caret);
+}
 /** @type {(m: string, number: number) => Promise<string>} */
 export const randomText = async (m, number) =>
   (await json(await fetched(`/api/model/${encodeURIComponent(m)}/text?${query({ number })}`))).text;

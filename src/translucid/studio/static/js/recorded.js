@@ -95,10 +95,10 @@ export function recorded({ answers, points }, otherwise = gone) {
       const cut = stepsOf(asked[1], given.get('tokens')).map(all => steps(all, given));
       const some = cut.find(Boolean);
       if (some) return json(some);
-    } else if (asked?.[2] === 'terms') {
+    } else if (asked?.[2] === 'terms' && otherwise === gone) {
       const plain = bare(pointsOf(asked[1]), given.get('address') ?? '', 'are not recorded in this file');
       if (plain) return json(plain);
-    } else if (asked && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
+    } else if (asked?.[2] === 'tensors' && given.getAll('at').every(name => pointsOf(asked[1]).has(name))) {
       return { status: 200, kind: 'application/octet-stream', bytes: await tensors(pointsOf(asked[1]), given) };
     }
     return otherwise(method, path, body);

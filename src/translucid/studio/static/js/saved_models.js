@@ -15,7 +15,7 @@ export function open(el, data) {
   };
   const answered = recorded(data);
   const computed = local({
-    open: once(m => opened(answers, models, m, () => openModel(m, load))),
+    open: once(m => opened(data, m, () => openModel(m, load))),
     lessonsOf: async () => ({}),
     textsOf: async m => models[m]?.texts ?? [],
     outline: async id => JSON.parse(String((await answered('GET', `/api/lessons/${id}`, '')).bytes)),

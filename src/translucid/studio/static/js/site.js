@@ -19,8 +19,7 @@ export function site() {
   /** @type {() => Promise<SiteStart>} */
   const start = () => file('start');
   const open = once(async m => {
-    const { models, answers } = await start();
-    return opened(answers, models, m, () => openModel(`models/${m}`));
+    return opened(await start(), m, () => openModel(`models/${m}`));
   });
   // Files by model; a model may have none.
   /** @type {(kind: string, otherwise: any) => (m: string) => Promise<any>} */

@@ -359,6 +359,8 @@ interface Verdict {
 }
 
 // ---- typing, surveys, the plane: input_words.py, surveys.py, plane.py
+// The places of each text that a model reads as <unk>: from, to in UTF-16 units.
+type UnknownPlaces = (texts: string[]) => Promise<number[][][]>;
 interface InputHelp {
   begun: string;
   completions: string[];
@@ -1555,6 +1557,11 @@ interface WordPlace {
   from: number; // in UTF-16 units
   to: number;
 }
+// The texts of a model's data without unknown words, or its vocabulary if there are none.
+interface ModelWords {
+  texts: string[];
+  vocabulary: string[];
+}
 // The words of a model's texts, the most frequent first, and the pairs of words that follow each other.
 interface KnownWords {
   words: string[];
@@ -1579,6 +1586,30 @@ interface OpenedLocally {
   about: Model;
   output: string; // the point with the outputs
   points: Map<string, Point>; // the facts of each point; their shapes are those of another run
+  catalogue: Catalogue;
+  symbols: SymbolsOfParts;
+}
+// The symbols of the names in the terms of each part, as MathML.
+type SymbolsOfParts = Record<string, Record<string, string>>;
+// An expression whose numbers are computed: terms.js.
+interface LocalNumber {
+  name: string;
+  value: number;
+  kind: string;
+  address: string;
+}
+type Term = LocalNumber | { rest: number; value: number } | { operation: string; arguments: Term[] };
+// An operation of a forward pass, with its gradient: saliency.js.
+interface RecordedOperation {
+  y: Values;
+  back(dy: Float64Array, gradientOf: (x: Tensor) => Float64Array): void;
+}
+type LocalComputation = import('./local/computation.js').Computation;
+type LocalPart = import('./local/part.js').Part;
+// Many terms of one kind: their values, and the expression of each.
+interface Terms {
+  values: number[];
+  at(i: number): Term;
 }
 // The output that patching measures; missing keys are chosen automatically.
 interface Measure {
@@ -1597,6 +1628,7 @@ interface LocalSite {
 interface LocalFacts {
   output: string;
   points: Point[];
+  symbols: SymbolsOfParts;
 }
 // answers/start.json, by studio/site.py
 interface SiteStart {

@@ -1,7 +1,7 @@
 // Attention, as parts/attention.py: each query gets a mean of the values, weighted by how well its key matches the
 // query. With rotary positions, as Rotary in parts/positions.py.
 import { linear, softmax } from './layers.js';
-import { Tensor, columns, joined, map, sideBySide, split, times, timesTransposed, zip } from './tensor.js';
+import { Tensor, columns, joined, map, record, sideBySide, split, times, timesTransposed, zip } from './tensor.js';
 
 // The angle by which each pair of dimensions is rotated: p / base^(2i/d).
 /** @type {(positions: number[], d: number, base: number) => Tensor} */
@@ -25,7 +25,16 @@ function turn(x, angles) {
     y.values[2 * pair] = even * cos - odd * sin;
     y.values[2 * pair + 1] = even * sin + odd * cos;
   }
-  return y;
+  return record(y, (dy, gradientOf) => {
+    const dx = gradientOf(x);
+    const back = new Tensor(
+      angles.shape,
+      angles.values.map(angle => -angle),
+    );
+    turn(new Tensor(x.shape, dy), back).values.forEach((value, i) => {
+      dx[i] += value;
+    });
+  });
 }
 
 // Which keys each query sees: 1 or 0 (1, 1, queries, keys). The last query is at the last key.

@@ -96,3 +96,11 @@ export function unknownIn({ inputs, words }) {
     ? { source: places(inputs.source ?? inputs.ids), target: places(inputs.target) }
     : { source: [], target: places(inputs.ids) };
 }
+// The text that the page opens with; for a language model, without its last third.
+/** @type {(model: LocalModel, text: string) => string} */
+export function asOpened(model, text) {
+  if (model.about.task !== 'language') return text;
+  const letters = [...text];
+  const cut = letters.slice(0, Math.max(1, Math.floor((2 * letters.length) / 3))).join('');
+  return cut.slice(0, Math.max(0, cut.lastIndexOf(' '))) || cut;
+}

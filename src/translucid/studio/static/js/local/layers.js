@@ -1,6 +1,6 @@
 // The layers that act on each position separately: linear, embedding, norm, residual connection, feed-forward. Each
 // function reads a layer's weights and returns its forward pass. Names and formulas as in translucid/parts/*.py.
-import { Tensor, add, map, reduce, timesTransposed, zip } from './tensor.js';
+import { Tensor, add, map, record, reduce, timesTransposed, zip } from './tensor.js';
 
 /** @type {Record<string, (x: number) => number>} */
 export const ACTIVATIONS = {
@@ -57,14 +57,13 @@ export function layerNorm(weights, d, eps) {
     const centred = zip(x, mean, (value, m) => value - m);
     const variance = trace('variance', meanOf(map(centred, value => value * value)));
     const scaled = zip(centred, variance, (value, v) => value / Math.sqrt(v + eps));
-    const { shape, values } = trace('normalised', scaled);
-    return trace(
-      'output',
-      new Tensor(
-        shape,
-        values.map((value, i) => value * gain.values[i % d] + shift.values[i % d]),
-      ),
-    );
+    const normalised = trace('normalised', scaled);
+    const y = normalised.values.map((value, i) => value * gain.values[i % d] + shift.values[i % d]);
+    const output = record(new Tensor(normalised.shape, y), (dy, gradientOf) => {
+      const dx = gradientOf(normalised);
+      for (let i = 0; i < dy.length; i++) dx[i] += dy[i] * gain.values[i % d];
+    });
+    return trace('output', output);
   };
 }
 

@@ -142,10 +142,10 @@ function labelHead(weights, config, width) {
 
 // ---- models
 
-/** @type {(x: number[], inputs: number) => Tensor} */
+/** @type {(x: number[] | Float32Array, inputs: number) => Tensor} */
 function numbers(x, inputs) {
   if (x.length !== inputs) throw new Error(`got ${x.length} numbers, but this model takes ${inputs}`);
-  return new Tensor([1, inputs], Float32Array.from(x));
+  return new Tensor([1, inputs], x instanceof Float32Array ? x : Float32Array.from(x));
 }
 /** @type {(weights: ModelWeights, config: ModelConfig) => Network} */
 function perceptron(weights, { inputs }) {
@@ -249,11 +249,11 @@ export class LocalModel {
     for (const [name, fingerprint] of Object.entries(about.tokenizers ?? {}))
       if (tokenizers[name]?.fingerprint !== fingerprint)
         throw new Error(`the model was not trained with this ${name}; copy the whole model again`);
-    const weights = readWeights(file);
+    this.weights = readWeights(file);
     const build = KINDS[this.config.kind] ?? sequence;
     /** @type {Network} */
-    this.network = build(weights, this.config);
-    weights.check();
+    this.network = build(this.weights, this.config);
+    this.weights.check();
   }
   // All values of one forward pass, by name.
   /** @type {(inputs: ModelInputs, options?: { keep?: string[]; edit?: Record<string, Edit> }) => Trace} */

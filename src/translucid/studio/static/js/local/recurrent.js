@@ -1,7 +1,19 @@
 // Recurrent layers, one step at a time, with every gate in the trace; attention of a recurrent decoder to its source.
 // As parts/recurrent.py, recurrent_cells.py and alignment.py.
 import { ACTIVATIONS, linear, softmax } from './layers.js';
-import { Tensor, add, chunks, joined, map, multiply, position, stacked, times, timesTransposed } from './tensor.js';
+import {
+  Tensor,
+  add,
+  chunks,
+  joined,
+  map,
+  multiply,
+  position,
+  record,
+  stacked,
+  times,
+  timesTransposed,
+} from './tensor.js';
 
 const { sigmoid } = ACTIVATIONS;
 
@@ -93,6 +105,15 @@ export function additiveAlignment(weights, d, dEncoder) {
       for (let i = 0, at = 0; i < asked.rows; i++)
         for (let j = 0; j < matched.values.length; j++, at++)
           sums.values[at] = Math.tanh(asked.values[i * d + (j % d)] + matched.values[j]);
+      record(sums, (dy, gradientOf) => {
+        const [dAsked, dMatched] = [gradientOf(asked), gradientOf(matched)];
+        for (let at = 0; at < dy.length; at++) {
+          const inside = dy[at] * (1 - sums.values[at] ** 2);
+          const j = at % matched.values.length;
+          dAsked[Math.floor(at / matched.values.length) * d + (j % d)] += inside;
+          dMatched[j] += inside;
+        }
+      });
       const scores = trace('scores', new Tensor([1, asked.rows, matched.rows], energy(sums).values));
       const context = trace('context', times(trace('pattern', softmax(scores, trace)), values));
       return trace('output', map(output(joined([context, hidden], -1)), Math.tanh));

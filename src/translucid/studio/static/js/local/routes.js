@@ -3,12 +3,15 @@
 import { compare, effect, steps, stepsAlong } from './answers.js';
 import { contributions, lens } from './credit.js';
 import { ripple } from './difference.js';
+import { asOpened } from './example.js';
 import { decode } from './generate.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
+import { saliency } from './saliency.js';
 import { draws } from './sample.js';
-import { heads, tensors, terms } from './tables.js';
-import { asOpened, inputHelp, knownWords } from './words.js';
+import { heads, tensors } from './tables.js';
+import { MOST, TOP, terms } from './terms.js';
+import { unknownPlaces, vocabulary } from './vocabulary.js';
 
 const KEPT = 12; // runs in memory
 const INSTALLED = 'this needs the installed program: translucid explore';
@@ -90,9 +93,10 @@ const OF_RUN = {
   steps: stepsOf,
   decode: decodeOf,
   draws: drawsOf,
-  terms,
+  terms: (run, given) => terms(run, given.get('address') ?? '', whole(given, 'top', 1, MOST, TOP)),
   contributions: (run, given) => contributions(run, placeOf(given, 'position'), placeOf(given, 'output')),
   lens: (run, given) => lens(run, placeOf(given, 'position')),
+  saliency: (run, given) => saliency(run, placeOf(given, 'position')),
   effect: (run, given) => effect(run, given.getAll('off')),
 };
 /** @type {Record<string, (run: LocalRun, given: URLSearchParams) => Bytes | Promise<ArrayBuffer>>} */
@@ -120,7 +124,6 @@ const PATCHING = {
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
-  saliency: 'Saliency',
   check: 'A check of your task',
   unit: 'A survey of a unit',
   labels: 'Labels of units',
@@ -163,20 +166,31 @@ export function once(act) {
     return found;
   };
 }
-// A model with its description, which is among the recorded answers.
-/** @type {(answers: SavedAnswer[], models: Record<string, LocalFacts>, m: string, load: () => Promise<LocalModel>) =>
+// A model with its description and the catalogue, which are among the recorded answers.
+/** @type {(site: Pick<SiteStart, 'answers' | 'models'>, m: string, load: () => Promise<LocalModel>) =>
  *  Promise<OpenedLocally>} */
-export async function opened(answers, models, m, load) {
+export async function opened({ answers, models }, m, load) {
   const found = models[m];
   if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
-  const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/model/${m}`));
+  const [about, catalogue] = [`model/${m}`, 'catalogue'].map(what => {
+    const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/${what}`));
+    return JSON.parse(text);
+  });
   const points = new Map(found.points.map(point => [point.at, point]));
-  return { about: JSON.parse(text), output: found.output, points, model: await load() };
+  return { ...found, about, catalogue, points, model: await load() };
 }
 /** @type {(body: string) => Question} */
 function questionOf(body) {
   const { off, ...given } = JSON.parse(body);
   return off?.length ? { ...given, off: [...new Set(off)].sort() } : given;
+}
+/** @type {(body: string) => string[]} */
+function textsIn(body) {
+  const { texts } = JSON.parse(body);
+  if (!texts?.length) throw new Error('texts: expected a list of texts');
+  const longest = Math.max(...texts.map((/** @type {string} */ text) => text.length));
+  if (longest > MOST_CHARACTERS) throw new Error(`texts: ${longest} characters; the limit is ${MOST_CHARACTERS}`);
+  return texts;
 }
 // The runs among recorded answers, by their keys.
 /** @type {(answers: SavedAnswer[]) => Map<string, Question>} */
@@ -209,14 +223,6 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
     if (!question) throw new Error(`run '${key}' has expired; request it again`);
     return runOf(question);
   }
-  /** @type {Map<string, KnownWords>} by model */
-  const words = new Map();
-  /** @type {(m: string) => Promise<KnownWords>} */
-  async function wordsOf(m) {
-    const found = words.get(m) ?? knownWords((await open(m)).model, await textsOf(m));
-    words.set(m, found);
-    return found;
-  }
   /** @type {(m: string, number: number) => Promise<object>} */
   async function anotherText(m, number) {
     const texts = await textsOf(m);
@@ -248,14 +254,15 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
       const [clean, corrupted] = await Promise.all(['clean', 'corrupted'].map(name => keptRun(given.get(name))));
       return json(PATCHING[patching](clean, corrupted, given));
     }
-    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words)$/.exec(at) ?? [];
+    const [, m, ofModel] = /^\/api\/model\/(\w+)\/(text|words|unknown)$/.exec(at) ?? [];
     if (ofModel === 'text') return json(await anotherText(m, whole(given, 'number', 0, 10 ** 9, 0)));
     if (ofModel === 'words') {
-      const text = given.get('text') ?? '';
-      if (text.length > MOST_CHARACTERS)
-        throw new Error(`text: ${text.length} characters; the studio's limit is ${MOST_CHARACTERS}`);
-      const caret = whole(given, 'caret', 0, 2 * MOST_CHARACTERS, 0);
-      return json(inputHelp((await open(m)).model, await wordsOf(m), text, caret));
+      const texts = await textsOf(m);
+      return json({ texts, vocabulary: texts.length ? [] : vocabulary((await open(m)).model) });
+    }
+    if (ofModel === 'unknown') {
+      const { model } = await open(m);
+      return json(textsIn(body).map(text => unknownPlaces(model, text)));
     }
     const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
     if (!key) return null;

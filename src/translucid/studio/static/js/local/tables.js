@@ -1,5 +1,5 @@
 // The numbers of a run as frames: tensors, and thumbnails of all heads; as studio/attention_tables.py.
-import { bare, pooled, scaledFrame, tensors as cutTensors } from '../recorded_tensors.js';
+import { pooled, scaledFrame, tensors as cutTensors } from '../recorded_tensors.js';
 
 const MOST_POINTS = 64;
 
@@ -32,14 +32,6 @@ export function tensors(run, given) {
   if (names.length < 1 || names.length > MOST_POINTS)
     throw new Error(`at: expected 1 to ${MOST_POINTS} points, got ${names.length}`);
   return cutTensors(wholeTensors(run, names), given);
-}
-// One number, without its terms.
-/** @type {(run: LocalRun, given: URLSearchParams) => object} */
-export function terms(run, given) {
-  const at = given.get('address') ?? '';
-  const found = bare(wholeTensors(run, [at.replace(/\[.*$/, '')]), at, 'need the installed program');
-  if (!found) throw new Error(`address: '${at}' is not a number of this run`);
-  return found;
 }
 // Thumbnails of the patterns of all heads of one kind of attention, with each head's entropy in bits and its largest
 // weight; layers: null for all.

@@ -17,12 +17,60 @@ export class Tensor {
 /** @type {(shape: number[]) => number} */
 export const sizeOf = shape => shape.reduce((a, b) => a * b, 1);
 
+// ---- gradients: while `recorded` runs, each operation is kept with its gradient; saliency.js follows them back
+/** @type {RecordedOperation[] | null} */
+let tape = null;
+// What `act` returns, and its operations in order.
+/** @type {<T>(act: () => T) => { result: T; operations: RecordedOperation[] }} */
+export function recorded(act) {
+  /** @type {RecordedOperation[]} */
+  const operations = [];
+  tape = operations;
+  try {
+    return { result: act(), operations };
+  } finally {
+    tape = null;
+  }
+}
+// back: adds the gradient to those of the operation's inputs, given the gradient of its result.
+/** @type {(y: Tensor, back: RecordedOperation['back']) => Tensor} */
+export function record(y, back) {
+  tape?.push({ y: y.values, back });
+  return y;
+}
+const STEP = 1e-6;
+// The derivative of a function of one number; 0 where it is constant, also at infinity.
+/** @type {(f: (value: number) => number, at: number) => number} */
+function slope(f, at) {
+  const found = (f(at + STEP) - f(at - STEP)) / (2 * STEP);
+  return Number.isFinite(found) ? found : 0;
+}
+// An operation that only moves values: applied to their indices, it gives the place that each value came from.
+/** @type {(x: Tensor, act: (x: Tensor) => Tensor) => Tensor} */
+function moved(x, act) {
+  const y = act(x);
+  if (!tape) return y;
+  const from = act(
+    new Tensor(
+      x.shape,
+      Float64Array.from(x.values, (_, i) => i),
+    ),
+  ).values;
+  return record(y, (dy, gradientOf) => {
+    const dx = gradientOf(x);
+    for (let i = 0; i < dy.length; i++) dx[from[i]] += dy[i];
+  });
+}
+
 // A function of each value.
 /** @type {(x: Tensor, f: (value: number) => number) => Tensor} */
 export function map(x, f) {
   const y = new Float32Array(x.values.length);
   for (let i = 0; i < y.length; i++) y[i] = f(x.values[i]);
-  return new Tensor(x.shape, y);
+  return record(new Tensor(x.shape, y), (dy, gradientOf) => {
+    const dx = gradientOf(x);
+    for (let i = 0; i < dy.length; i++) dx[i] += dy[i] * slope(f, x.values[i]);
+  });
 }
 // A function of the values of two tensors at the same place. A last axis of y of length 1 is repeated.
 /** @type {(x: Tensor, y: Tensor, f: (a: number, b: number) => number) => Tensor} */
@@ -30,7 +78,15 @@ export function zip(x, y, f) {
   const each = x.values.length / y.values.length; // 1, or the width
   const z = new Float32Array(x.values.length);
   for (let i = 0; i < z.length; i++) z[i] = f(x.values[i], y.values[each === 1 ? i : Math.floor(i / each)]);
-  return new Tensor(x.shape, z);
+  return record(new Tensor(x.shape, z), (dz, gradientOf) => {
+    const [dx, dy] = [gradientOf(x), gradientOf(y)];
+    for (let i = 0; i < dz.length; i++) {
+      const j = Math.floor(i / each);
+      const [a, b] = [x.values[i], y.values[j]];
+      dx[i] += dz[i] * slope(value => f(value, b), a);
+      dy[j] += dz[i] * slope(value => f(a, value), b);
+    }
+  });
 }
 /** @type {(x: Tensor, y: Tensor) => Tensor} */
 export const add = (x, y) => zip(x, y, (a, b) => a + b);
@@ -46,7 +102,11 @@ export function reduce(x, f, first) {
     for (let i = 0; i < x.width; i++) sum = f(sum, x.values[at++]);
     y.values[row] = sum;
   }
-  return y;
+  if (f === Math.max) return y; // the shift of a softmax, which does not change its result
+  return record(y, (dy, gradientOf) => {
+    const dx = gradientOf(x);
+    for (let i = 0; i < dx.length; i++) dx[i] += dy[Math.floor(i / x.width)];
+  });
 }
 // x Wᵀ for each pair of matrices on the leading axes: (..., n, inner) and (..., m, inner) to (..., n, m). The leading
 // axes of W may be missing, then all matrices of x use the same W.
@@ -63,7 +123,19 @@ export function timesTransposed(x, w, bias) {
     row = second + 1;
   }
   if (bias) for (let i = 0; i < y.values.length; i++) y.values[i] += bias.values[i % m];
-  return y;
+  return record(y, (dy, gradientOf) => {
+    const dx = gradientOf(x);
+    const dw = w.shape.length === 2 ? null : gradientOf(w); // other matrices are weights
+    for (let i = 0; i < dy.length; i++) {
+      const row = Math.floor(i / m);
+      const from = row * inner;
+      const to = (Math.floor(row / n) * m + (i % m)) * inner;
+      for (let k = 0; k < inner && dy[i]; k++) {
+        dx[from + k] += dy[i] * w.values[to + k];
+        if (dw) dw[to + k] += dy[i] * x.values[from + k];
+      }
+    }
+  });
 }
 // y[j] = x · row j of w, for two rows of x, which read w once: four rows of w at a time, because an addition waits for
 // the one before it. Rows of w beyond the last repeat it; a single row of x is both rows. `| 0` saves the browser an
@@ -115,7 +187,9 @@ function multiplyRows(x, [first, second], w, inner, y, [to, next], m) {
 export const times = (x, y) => timesTransposed(x, transposed(y, -1, -2));
 
 /** @type {(x: Tensor, a: number, b: number) => Tensor} */
-export function transposed(x, a, b) {
+export const transposed = (x, a, b) => moved(x, given => swapped(given, a, b));
+/** @type {(x: Tensor, a: number, b: number) => Tensor} */
+function swapped(x, a, b) {
   const [from, to] = [a, b].map(axis => (axis < 0 ? axis + x.shape.length : axis)).sort((i, j) => i - j);
   const [outer, first, middle, second, inner] = [
     x.shape.slice(0, from),
@@ -147,12 +221,13 @@ export function sideBySide(x) {
 }
 // Columns from `from` up to, not including, `to`.
 /** @type {(x: Tensor, from: number, to: number) => Tensor} */
-export function columns(x, from, to) {
-  const y = new Tensor([...x.shape.slice(0, -1), to - from]);
-  for (let row = 0; row < x.rows; row++)
-    y.values.set(x.values.subarray(row * x.width + from, row * x.width + to), row * (to - from));
-  return y;
-}
+export const columns = (x, from, to) =>
+  moved(x, ({ shape, values, rows, width }) => {
+    const y = new Tensor([...shape.slice(0, -1), to - from]);
+    for (let row = 0; row < rows; row++)
+      y.values.set(values.subarray(row * width + from, row * width + to), row * (to - from));
+    return y;
+  });
 /** @type {(x: Tensor, count: number) => Tensor[]} */
 export const chunks = (x, count) =>
   Array.from({ length: count }, (_, i) => columns(x, (i * x.width) / count, ((i + 1) * x.width) / count));
@@ -171,11 +246,19 @@ export function joined(parts, axis) {
       y.values.set(x.values.subarray(o * inner[i], (o + 1) * inner[i]), at);
       at += inner[i];
     });
-  return y;
+  return record(y, (dy, gradientOf) => {
+    let from = 0;
+    for (let o = 0; o < outer; o++)
+      parts.forEach((x, i) => {
+        const dx = gradientOf(x);
+        for (let k = o * inner[i]; k < (o + 1) * inner[i]; k++) dx[k] += dy[from++];
+      });
+  });
 }
 // Position t of (1, positions, features), as (1, features).
 /** @type {(x: Tensor, t: number) => Tensor} */
-export const position = (x, t) => new Tensor([1, x.width], x.values.subarray(t * x.width, (t + 1) * x.width));
+export const position = (x, t) =>
+  moved(x, ({ values, width }) => new Tensor([1, width], values.subarray(t * width, (t + 1) * width)));
 // Tensors (1, features), one for each position, as (1, positions, features).
 /** @type {(parts: Tensor[]) => Tensor} */
 export const stacked = parts =>
