@@ -8,65 +8,20 @@ and torch's are in static/work/: `python.js` and `torch.js`.
 import ast
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parents[2] / "src"
+from definitions import Module, Place, Program, names_in
+
 # Names of JavaScript that Python code may use as variables.
-_TAKEN = {
-    "arguments",
-    "await",
-    "break",
-    "case",
-    "catch",
-    "class",
-    "const",
-    "continue",
-    "debugger",
-    "default",
-    "delete",
-    "do",
-    "else",
-    "enum",
-    "eval",
-    "export",
-    "extends",
-    "false",
-    "finally",
-    "for",
-    "function",
-    "if",
-    "implements",
-    "import",
-    "in",
-    "instanceof",
-    "interface",
-    "let",
-    "new",
-    "null",
-    "package",
-    "private",
-    "protected",
-    "public",
-    "return",
-    "static",
-    "super",
-    "switch",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "typeof",
-    "undefined",
-    "var",
-    "void",
-    "while",
-    "with",
-    "yield",
-}
+_TAKEN = frozenset(
+    re.findall(
+        r"\w+",
+        """arguments await break case catch class const continue debugger default delete do else
+        enum eval export extends false finally for function if implements import in instanceof
+        interface let new null package private protected public return static super switch this
+        throw true try typeof undefined var void while with yield""",
+    )
+)
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
     ast.Mod: "mod", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitOr: "or", ast.BitAnd: "and",
@@ -77,8 +32,6 @@ _COMPARED = {
     ast.Is: "is", ast.IsNot: "isNot", ast.In: "isIn", ast.NotIn: "notIn",
 }  # fmt: skip
 _UNARY = {ast.USub: "neg", ast.Not: "not", ast.Invert: "invert", ast.UAdd: "pos"}
-
-
 _KINDS = ("property", "cached_property", "staticmethod", "classmethod")
 
 
@@ -86,253 +39,31 @@ class TranslationError(ValueError):
     """The Python code uses something that the translation does not support."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """A definition of a module, such as translucid.worked.board: Board."""
-
-    module: str
-    name: str
-
-
-@dataclass
-class Module:
-    """A module's definitions and imports by name."""
-
-    name: str
-    tree: ast.Module
-    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    imports: dict[str, tuple[str, str]] = field(default_factory=dict)  # (module, name or "")
+def translated(program: Program) -> str:
+    """The definitions, with short names for the functions that occur often."""
+    text = _definitions(program)
+    used = re.findall(r"\$[pt]\.\w+(?=\()", text)
+    short = {long: f"${_letters(i)}" for i, long in enumerate(dict.fromkeys(used))}
+    text = re.sub(r"\$[pt]\.\w+(?=\()", lambda match: short[match[0]], text)
+    head = ", ".join(f"{name} = {long}" for long, name in short.items())
+    return f"const {head};\n{text}"
 
 
-@cache
-def _file(name: str) -> Path | None:
-    path = SOURCE / name.replace(".", "/")
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
-        if file.is_file():
-            return file
-    return None
-
-
-@cache
-def read(name: str) -> Module:
-    file = _file(name)
-    assert file is not None, name
-    module = Module(name, ast.parse(file.read_text("utf-8")))
-    for node in module.tree.body:
-        match node:
-            case ast.FunctionDef() | ast.ClassDef():
-                module.definitions[node.name] = [node]
-            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    for name in _names(target):
-                        module.definitions.setdefault(name, []).append(node)
-            case ast.Import():
-                for alias in node.names:
-                    known = alias.asname or alias.name.partition(".")[0]
-                    module.imports[known] = (alias.name if alias.asname else known, "")
-            case ast.ImportFrom() if node.module is not None:
-                for alias in node.names:
-                    module.imports[alias.asname or alias.name] = (node.module, alias.name)
-    return module
-
-
-def _names(target: ast.AST) -> Iterator[str]:
-    for node in ast.walk(target):
-        if isinstance(node, ast.Name):
-            yield node.id
-
-
-class Program:
-    """All definitions that some definitions need, as one JavaScript module.
-
-    natives: names of Python that JavaScript defines, by module and name; `module:*` means every
-    name of the module. A definition that is not found is an error.
-    """
-
-    def __init__(self, roots: Iterable[Place], natives: Mapping[str, str], extra: Collection[str]):
-        self.natives = natives
-        self.used: dict[Place, None] = {}
-        self.attributes = set(extra)  # names after a dot: a class keeps only such methods
-        self.classes: list[tuple[Place, ast.ClassDef]] = []
-        self._queue = list(roots)
-        self.count = 0  # of names made up
-        self._seen_methods: set[tuple[Place, str]] = set()
-        self._names: dict[str, list[str]] = {}  # the modules with a definition of each name
-        self._reach()
-
-    def written(self, place: Place) -> str:
-        """The name of a definition in JavaScript, such as matrix$."""
-        modules = self._names.setdefault(place.name, [])
-        if place.module not in modules:
-            modules.append(place.module)
-        return f"{place.name}${modules.index(place.module) or ''}"
-
-    # ---- which definitions are needed ----
-
-    def resolve(self, module: Module, name: str) -> Place | str | None:
-        """Where a global name is defined: a place, the JavaScript for it, or None (a builtin)."""
-        if (native := self._native(module.name, name)) is not None:
-            return native
-        if name in module.definitions:
-            return Place(module.name, name)
-        if name not in module.imports:
-            return None
-        source, original = module.imports[name]
-        if not original:
-            return self._module(source)
-        if (native := self._native(source, original)) is not None:
-            return native
-        if _file(f"{source}.{original}") is not None:
-            return f"module:{source}.{original}"
-        if _file(source) is not None:
-            return self.resolve(read(source), original)
-        return f"$p.unknown({json.dumps(source)}).{original}"
-
-    def _native(self, module: str, name: str) -> str | None:
-        if f"{module}:{name}" in self.natives:
-            return self.natives[f"{module}:{name}"]
-        if f"{module}:*" in self.natives:
-            return f"{self.natives[f'{module}:*']}.{name}"
-        return None
-
-    def _module(self, name: str) -> str:
-        native = self.natives.get(f"{name}:*")
-        if native is None and _file(name) is None:
-            return f"$p.unknown({json.dumps(name)})"
-        return native or f"module:{name}"
-
-    def _reach(self) -> None:
-        while True:
-            while self._queue:
-                place = self._queue.pop()
-                if place in self.used:
-                    continue
-                self.used[place] = None
-                module = read(place.module)
-                for node in module.definitions[place.name]:
-                    if isinstance(node, ast.ClassDef):
-                        self.classes.append((place, node))
-                        for part in [*node.bases, *_class_values(node)]:
-                            self._read(module, part)
-                    else:
-                        self._read(module, node)
-            for place, node in self.classes:
-                for method in _methods(node):
-                    if (place, method.name) not in self._seen_methods and self.keeps(method):
-                        self._seen_methods.add((place, method.name))
-                        self._read(read(place.module), method)
-            if not self._queue:
-                return
-
-    def keeps(self, method: ast.FunctionDef) -> bool:
-        name = method.name
-        return name in self.attributes or (name.startswith("__") and name != "__repr__")
-
-    def _read(self, module: Module, node: ast.AST) -> None:
-        for inner in _without_annotations(node):
-            if isinstance(inner, ast.Attribute):
-                self.attributes.add(inner.attr)
-                dotted = self._dotted(module, inner)
-                if isinstance(dotted, Place):
-                    self._queue.append(dotted)
-            elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
-                found = self.resolve(module, inner.id)
-                if isinstance(found, Place):
-                    self._queue.append(found)
-
-    def _dotted(self, module: Module, node: ast.Attribute) -> Place | str | None:
-        """The meaning of `module.name`."""
-        if not isinstance(node.value, ast.Name) or node.value.id not in module.imports:
-            return None
-        found = self.resolve(module, node.value.id)
-        if not isinstance(found, str) or not found.startswith("module:"):
-            return None
-        source = found.removeprefix("module:")
-        native = self._native(source, node.attr)
-        return native if native is not None else self.resolve(read(source), node.attr)
-
-    # ---- the JavaScript ----
-
-    def text(self) -> str:
-        """The definitions, with short names for the functions that occur often."""
-        text = self._definitions()
-        used = re.findall(r"\$[pt]\.\w+(?=\()", text)
-        short = {long: f"${_letters(i)}" for i, long in enumerate(dict.fromkeys(used))}
-        text = re.sub(r"\$[pt]\.\w+(?=\()", lambda match: short[match[0]], text)
-        head = ", ".join(f"{name} = {long}" for long, name in short.items())
-        return f"const {head};\n{text}"
-
-    def _definitions(self) -> str:
-        order: dict[str, None] = {}
-        for place in self.used:
-            self._order(place.module, order)
-        out: list[str] = []
-        for name in order:
-            module = read(name)
-            done: set[int] = set()
-            for node in module.tree.body:
-                for place in [p for p in self.used if p.module == name]:
-                    if node in module.definitions[place.name] and id(node) not in done:
-                        done.add(id(node))
-                        out.append(_Writer(self, module).top(node))
-        return "\n".join(out)
-
-    def _order(self, name: str, order: dict[str, None]) -> None:
-        """Imported modules first."""
-        if name in order or name in self._visiting:
-            return
-        self._visiting.add(name)
-        for source, original in read(name).imports.values():
-            for inner in (f"{source}.{original}", source):
-                if inner in {place.module for place in self.used}:
-                    self._order(inner, order)
-                elif _file(inner) is not None and inner.startswith("translucid"):
-                    self._order_through(inner, order)
-        order[name] = None
-
-    def _order_through(self, name: str, order: dict[str, None]) -> None:
-        """A module that only passes definitions on."""
-        if name not in self._visiting:
-            self._order(name, order)
-            order.pop(name, None)
-
-    @property
-    def _visiting(self) -> set[str]:
-        return self.__dict__.setdefault("_visited", set())
+def _definitions(program: Program) -> str:
+    out: list[str] = []
+    for module in program.modules():
+        used = [place.name for place in program.used if place.module == module.name]
+        nodes = {id(node) for name in used for node in module.definitions[name]}
+        out += [
+            _Writer(program, module).top(node) for node in module.tree.body if id(node) in nodes
+        ]
+    return "\n".join(out)
 
 
 def _letters(number: int) -> str:
     """0: A, 1: B, ..., 26: AA"""
     first = "" if number < 26 else _letters(number // 26 - 1)
     return first + chr(ord("A") + number % 26)
-
-
-def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef):
-            yield item
-
-
-def _class_values(node: ast.ClassDef) -> Iterator[ast.AST]:
-    for item in node.body:
-        if isinstance(item, ast.AnnAssign | ast.Assign) and item.value is not None:
-            yield item.value
-
-
-def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run: no annotations and no assertions."""
-    if isinstance(node, ast.Assert):
-        return
-    yield node
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "type_comment", "decorator_list"):
-            if name == "decorator_list":
-                for item in value:
-                    yield from _without_annotations(item)
-            continue
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, ast.AST):
-                yield from _without_annotations(item)
 
 
 def _own(name: str) -> str:
@@ -371,7 +102,7 @@ class _Writer:
                 written = self.target(target)
                 if isinstance(target, ast.Name):
                     return f"let {written} = {self.value(node.value)};"
-                names = ", ".join(self.name(n) for n in _names(target))
+                names = ", ".join(self.name(n) for n in names_in(target))
                 return f"let {names}; {self.assign(target, self.value(node.value))}"
             case ast.AugAssign():
                 return self.statement(node)
@@ -755,7 +486,7 @@ class _Writer:
         if isinstance(found, Place) or found is None:
             return None
         if found.startswith("module:"):
-            inner = self.program._dotted(self.module, node)
+            inner = self.program.dotted(self.module, node)
             return self.program.written(inner) if isinstance(inner, Place) else inner
         return f"{found}.{node.attr}"
 
@@ -795,7 +526,7 @@ class _Writer:
         outer = self.fresh("i")
         for i, generator in enumerate(generators):
             values = outer if i == 0 else f"$p.iter({self.value(generator.iter)})"
-            names = list(dict.fromkeys(_names(generator.target)))
+            names = list(dict.fromkeys(names_in(generator.target)))
             self.scopes[-1] |= set(names)
             if (pattern := self.destructured(generator.target)) is not None:
                 opened.append(f"for (const {pattern} of {values}) {{")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from javascript import Place, Program, read
+from definitions import Place, Program, read
+from javascript import translated
 
 import translucid as tl
 from translucid.cli.work import exercise_files, find_exercise, read_arguments
@@ -107,7 +108,7 @@ def script(entry: str) -> str:
     }
     called = ["text", "html", "as_options", "forward"]  # methods that JavaScript calls
     program = Program([*places.values(), *extra.values()], NATIVE, called)
-    text = program.text()
+    text = translated(program)
     listed = ", ".join(f"{name}: {program.written(place)}" for name, place in places.items())
     others = ", ".join(f"{name}: {program.written(place)}" for name, place in extra.items())
     known = json.dumps({name: details(name) for name in places}, ensure_ascii=False)

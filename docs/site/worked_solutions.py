@@ -30,7 +30,7 @@ class WorkLinks(SphinxTransform):
                 uri = f"{relpath(PAGE, dirname(self.env.docname))}.html{address}"
                 link = nodes.reference("", "Solve with your numbers", refuri=uri, internal=True)
                 place = block.parent.index(block) + 1
-                block.parent.insert(place, nodes.paragraph("", "", link, classes=["studio-link"]))
+                block.parent.insert(place, nodes.paragraph("", "", link, classes=["work-link"]))
 
 
 def address_of(command: str) -> str:

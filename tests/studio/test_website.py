@@ -34,11 +34,13 @@ MOST = 1_000_000  # bytes of a page with all that it loads
 LANDING = 3_000_000  # with its model
 REPORT = "docs/lab/index.html"  # one file with all figures of the lab
 STUDIO = "studio/index.html"
+WORK = "docs/work.html"
 KINDS = [
     "index.html",
     REPORT,
     "docs/README.html",
     "docs/course/01-perceptron.html",
+    WORK,
     "docs/reference/api.html",
     "docs/reference/trace.html",
     "examples/own_exercise.py.html",
@@ -128,8 +130,8 @@ def dead_links(site: Path) -> list[str]:
                 target = target.parent / unquote(parts.path)
             if not target.is_file():
                 dead.append(f"{name}: {link}")
-            elif target.resolve() == (site / STUDIO).resolve():
-                continue  # its fragments are addresses of views, not headings
+            elif target.resolve() in ((site / STUDIO).resolve(), (site / WORK).resolve()):
+                continue  # its fragments are addresses of views or exercises, not headings
             elif target.suffix == ".html" and (
                 unquote(parts.fragment) not in read(target.resolve()).ids
             ):
@@ -264,6 +266,61 @@ def test_the_landing_page_opens_the_studio_with_the_typed_sentence(landing: Page
     answered(landing, "The teacher reads.")
     link = landing.inner.evaluate("document.getElementById('studio').href")
     assert opened_by(landing, link) == ("translate", "The teacher reads.")
+
+
+# ---- exercises with the reader's numbers
+
+
+def solved(page: Page, address: str, fragment: str) -> str:
+    """The text of the solution that an address opens."""
+    page.inner.goto("about:blank")
+    page.inner.goto(address + fragment)
+    page.wait("document.getElementById('work-text')?.textContent")
+    return shown_text(page)
+
+
+def shown_text(page: Page) -> str:
+    text: str = page.inner.evaluate("document.getElementById('work-text').textContent")
+    return text
+
+
+def test_a_typed_matrix_is_solved_at_every_keystroke(address: str, own_page: Page) -> None:
+    assert solved(own_page, address, f"{WORK}#attention").startswith("Attention\n")
+    own_page.inner.fill("#work-x", "1 0; 0 2; 1 1/2")
+    words = ("work", "attention", "--x", "1 0; 0 2; 1 1/2", "--identity")
+    assert "identity" not in own_page.text("#work-command")
+    own_page.inner.click("#work-options summary")
+    own_page.inner.check("#work-identity")
+    assert shown_text(own_page) == run(*words).stdout
+    assert (
+        own_page.text("#work-command")
+        == 'translucid work attention --x "1 0; 0 2; 1 1/2" --identity'
+    )
+    own_page.inner.check("#work-as-formulas")
+    assert own_page.inner.evaluate("document.querySelectorAll('#work-formulas math').length") > 5
+    assert solved(own_page, "", own_page.inner.evaluate("location.href")) == run(*words).stdout
+
+
+def test_a_mistake_is_explained(address: str, own_page: Page) -> None:
+    solved(own_page, address, f"{WORK}#softmax?x=1+2")
+    own_page.inner.fill("#work-x", "1 two")
+    printed = run("work", "softmax", "--x", "1 two").stderr
+    assert own_page.text("#work-message") in " ".join(printed.split())
+    assert not own_page.inner.is_visible("#work-text")
+    own_page.inner.fill("#work-x", "1 3")
+    assert shown_text(own_page) == run("work", "softmax", "--x", "1 3").stdout
+
+
+def test_examples_in_the_documentation_open_with_their_numbers(
+    address: str, own_page: Page
+) -> None:
+    own_page.inner.goto(f"{address}docs/get-started/solve-an-exercise.html")
+    links = own_page.inner.evaluate(
+        "() => [...document.querySelectorAll('.work-link a')].map(link => link.href)"
+    )
+    assert len(links) >= 3
+    words = ("work", "attention", "--x", "1 0; 0 1; 1 1", "--identity")
+    assert solved(own_page, "", links[0]) == run(*words).stdout
 
 
 # ---- the landing page

@@ -23,8 +23,8 @@ from translucid.core.spelling import Missing
 
 SITE = str(Path(__file__).parents[2] / "docs/site")
 MANY = 30  # random inputs of each exercise
-# A number of this size is a rounding error, which depends on the order of operations.
-NOISE = re.compile(r"·10⁻¹[2-9]")
+# Numbers below 10⁻¹² may be rounding errors, which depend on the order of operations.
+NOISE = re.compile("·10⁻(¹[²³⁴⁵⁶⁷⁸⁹]|[²³⁴⁵⁶⁷⁸⁹][⁰¹²³⁴⁵⁶⁷⁸⁹])")
 Values = dict[str, Any]
 PROGRAM = """
 const cases = JSON.parse(require('fs').readFileSync(0, 'utf8'));
@@ -97,12 +97,9 @@ def command(name: str, values: Values) -> list[str]:
 
 class Draw(random.Random):
     def number(self) -> str:
-        kinds = (
-            f"{self.randint(-3, 3)}",
-            f"{self.uniform(-2, 2):.1f}",
-            f"{self.uniform(-5, 5):.3f}",
-        )
-        return self.choice([*kinds, "1/3", "1", "0"])
+        """Eighths are exact, so some results lie exactly between two printed numbers."""
+        whole, eighths = f"{self.randint(-3, 3)}", f"{self.randint(-15, 15) / 8}"
+        return self.choice([whole, whole, eighths, f"{self.uniform(-5, 5):.7f}", "1/3", "0"])
 
     def matrix(self, rows: int, columns: int) -> str:
         return "; ".join(" ".join(self.number() for _ in range(columns)) for _ in range(rows))
@@ -253,7 +250,7 @@ def recurrent(draw: Draw, gates: tuple[str, ...] = ("",)) -> Values:
 
 
 def beam(draw: Draw) -> Values:
-    changed = f"I am fine 0.{draw.randint(51, 99)}; I am finally 0.{draw.randint(11, 49)}"
+    changed = f"I am {draw.choice(['fine', 'finally'])} 0.{draw.randint(11, 99)}"
     sizes = draw.some(beam_size=draw.wholes(1, 4), steps=draw.wholes(1, 6))
     return {"p": changed} | sizes | draw.some(alpha="0.6")
 
@@ -278,7 +275,7 @@ def test_the_page_prints_what_the_command_prints(name: str, program: Path) -> No
     compared = errors = 0
     for (_, values), text in zip(cases, texts, strict=True):
         wanted = in_python(name, values)
-        if NOISE.search(wanted):
+        if text != wanted and (NOISE.search(wanted) or NOISE.search(text)):
             continue
         assert text == wanted, values
         compared += 1
@@ -293,7 +290,7 @@ MISTAKES: list[tuple[str, Values]] = [
     ("softmax", {"x": "1 2", "target": "3"}),
     ("softmax", {"x": ";"}),
     ("softmax", {"x": "1 2", "digits": "13"}),
-    ("attention", {"q": "1 0; 0 1"}),
+    ("attention", {"q": "1 0; 0 1", "x": "1"}),
     ("attention", {"q": "1 0", "k": "1 0 0", "v": "1"}),
     ("attention", {"x": "1 0; 0"}),
     ("attention", {"x": "1 0", "wq": "1"}),

@@ -103,7 +103,10 @@ function update() {
   get('work-solution').hidden = Boolean(error);
   if (html) {
     get('work-text').textContent = text;
-    get('work-formulas').innerHTML = html(); // made by the package, which escapes what the user typed
+    const asText = /** @type {HTMLInputElement} */ (get('work-as-text')).checked;
+    get('work-text').hidden = !asText;
+    get('work-formulas').hidden = asText;
+    if (!asText) get('work-formulas').innerHTML = html(); // made by the package, which escapes what the user typed
   }
   get('work-command').textContent = written(command(exercise, values));
   history.replaceState(null, '', addressOf(exercise, values));
@@ -122,11 +125,6 @@ function copies(element, text) {
     }, 2000);
   });
 }
-function showChosen() {
-  const asText = /** @type {HTMLInputElement} */ (get('work-as-text')).checked;
-  get('work-text').hidden = !asText;
-  get('work-formulas').hidden = asText;
-}
 function open() {
   const { name, values } = fromAddress();
   const chosen = name || names[0];
@@ -143,7 +141,7 @@ const button = (/** @type {string} */ id, /** @type {string} */ label) => h('but
 const choice = (/** @type {string} */ id, /** @type {string} */ label, checked = false) => {
   const input = h('input', { type: 'radio', name: 'work-form', id });
   input.checked = checked;
-  input.addEventListener('change', showChosen);
+  input.addEventListener('change', update);
   return h('label', {}, input, label);
 };
 root.replaceChildren(

@@ -101,7 +101,7 @@ export class Exception extends Error {
   __init__(...args) {
     const [values] = parsed(args);
     this.args = tuple(values);
-    this.message = values.length ? str(values[0]) : '';
+    if (!Object.hasOwn(this, 'message')) this.message = values.length ? str(values[0]) : '';
   }
 }
 class Raised extends Exception {
@@ -575,7 +575,7 @@ function numberText(value) {
 }
 export function str(value) {
   if (typeof value === 'string') return value;
-  if (value instanceof Error) return value.__str__ ? method(value, '__str__') : value.message;
+  if (value instanceof Error) return value.__str__ ? method(value, '__str__') : str(value.args?.[0] ?? value.message);
   return value?.__str__ ? method(value, '__str__') : repr(value);
 }
 const UNPRINTABLE = /[\p{Cc}\xa0\xad]/gu;
@@ -946,12 +946,10 @@ class Match {
 }
 class Pattern {
   constructor(text, flags) {
-    const source = text
-      .replaceAll('(?P<', '(?<')
-      .replaceAll('\\Z', '$')
-      .replace(/\(\?P=(\w+)\)/g, '\\k<$1>');
+    // \w is any letter, as in Python
+    const source = text.replace(/\[\\w/g, '[\\p{L}\\p{N}_').replaceAll('\\w', '[\\p{L}\\p{N}_]');
     this.source = source;
-    this.flags = flags;
+    this.flags = source === text ? flags : `${flags}u`;
   }
   regex = (flags, source = this.source) => new RegExp(source, this.flags + flags);
   one = found => (found ? new Match(found) : null);
