@@ -69,11 +69,11 @@ class _OnUse(UserDict[str, Any]):
     """Commands by name. A listed command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        found = super().__getitem__(name)
-        if isinstance(found, Listed):
-            group: Any = get_command(found.load())
-            found = self.data[name] = group.commands[name]
-        return found
+        command = super().__getitem__(name)
+        if isinstance(command, Listed):
+            group: Any = get_command(command.load())
+            command = self.data[name] = group.commands[name]
+        return command
 
 
 class CommandsAndPlugins(Commands):
