@@ -369,7 +369,8 @@ def test_int8_is_that_of_a_model_of_ours(foreign: Foreign) -> None:
     def compare(name: str, x: Tensor, output: Tensor) -> None:
         exact = deepcopy(linears[name]).double()(x.double())
         far_off = (output - exact).square().mean().sqrt()
-        off[name] = float(far_off) / rounding(linears[name], x)
+        # The fewer numbers there are, the farther their mean may lie from what is expected.
+        off[name] = float(far_off) / rounding(linears[name], x) / (1 + 2 / output.numel())
 
     for name, part in small.network.named_modules():
         if name in linears:

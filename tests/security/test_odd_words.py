@@ -27,7 +27,8 @@ STARTS = {
     "generate": ["language"], "predict": ["regress"], "explain": ["classify", "a fine day"],
     "ablate": ["classify", "--data", "a.tsv"], "resume": ["dir"],
 }  # fmt: skip
-SLOW = ("explore", "demo", "reproduce", "lab", "train", "check", "doctor", "data")  # not from words
+# Not from words, or without an end.
+SLOW = ("explore", "serve", "demo", "reproduce", "lab", "train", "check", "doctor", "data")
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

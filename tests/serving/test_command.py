@@ -173,6 +173,8 @@ def _metrics(address: str) -> str:
         (["demo:generate", "--languages", "en-de"], "0 translation models"),
         (["demo:translate", "--languages", "english"], "codes such as en-de"),
         (["demo:generate", "--host", "256.1.1.1"], "cannot listen|--api-key-file"),
+        (["demo:generate", "--cors", "example.org"], "--cors.*https://"),
+        (["demo:generate", "--cors", "https://example.org/page"], "--cors.*without a path"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_served(

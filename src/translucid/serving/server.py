@@ -2,6 +2,7 @@
 
 import gc
 import ipaddress
+import re
 import socket
 import sys
 import tomllib
@@ -33,6 +34,7 @@ SPARE_FILES = 1000
 # and with Python's 5 ms, each would wait that long for the engine's.
 SWITCH = 0.0005
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+", re.ASCII)
 
 
 def is_loopback(host: str) -> bool:
@@ -141,6 +143,12 @@ def languages_of(model: Model) -> tuple[str, str] | None:
 
 def rules_of(host: str, keys: Sequence[str], names: Sequence[str], origins: Sequence[str]) -> Rules:
     """Who may send requests to a server at this address. names: further Host names."""
+    for origin in origins:
+        if origin != "*" and not ORIGIN.fullmatch(origin):
+            raise InputError(
+                f"--cors {origin!r}: must be an origin without a path, such as "
+                "https://example.org, or * for all sites"
+            )
     open_to_all = not is_loopback(host) and not names
     hosts = None if open_to_all else frozenset((*LOOPBACK_NAMES, *map(str.lower, names)))
     return Rules(tuple(keys), hosts, frozenset(origins))

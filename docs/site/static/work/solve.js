@@ -18,7 +18,7 @@ export const command = (exercise, values) => [
     .filter(({ name }) => name in values)
     .flatMap(({ name, option }) => (values[name] === true ? [option] : [option, values[name]])),
 ];
-export const written = words => words.map(quoted).join(' ');
+export const written = words => words.map(word => quoted(word)).join(' ');
 
 /**
  * The solution as text and as a function that returns HTML, or the message of an error in the values.

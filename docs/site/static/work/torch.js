@@ -909,7 +909,8 @@ export class Tensor {
   }
 }
 const ALL = slice(null, null, null);
-Object.assign(Tensor.prototype, { device: 'cpu', is_cuda: false });
+const CPU = { type: 'cpu' };
+Object.assign(Tensor.prototype, { device: CPU, is_cuda: false });
 
 /** Combine two tensors entry by entry; `back` turns the gradient into those of both, which are then summed to size. */
 function combine(a, b, f, dtype, back) {
@@ -1157,7 +1158,7 @@ export const torch = {
   bfloat16: 'bfloat16',
   inf: Number.POSITIVE_INFINITY,
   pi: Math.PI,
-  device: name => name,
+  device: () => CPU,
   Size: B.tuple,
   no_grad: noGrad,
   enable_grad: () => ({ __enter__: () => (recording = true), __exit__: () => false }),

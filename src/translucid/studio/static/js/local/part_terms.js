@@ -1,5 +1,5 @@
-// How each part computes its numbers: the methods `terms` of the parts in translucid/parts and translucid/models that run
-// in the page. tests/studio/test_local_terms.py compares every point with Python.
+// How each part computes its numbers: the methods `terms` of the parts in translucid/parts and translucid/models that
+// run in the page. tests/studio/test_local_terms.py compares every point with Python.
 import { EPSILON } from './layers.js';
 import { apply, concatenated, constant, dot } from './computation.js';
 
