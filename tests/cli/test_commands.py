@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests import in_process
 from tests.forked import TRANSLUCID
 
 from translucid import __version__
-from translucid.cli import WAITING, Program, app, doctor, parser
+from translucid.cli import WAITING, Program, app, doctor, others_run, parser
 from translucid.cli.shared.parsing import OTHER_COMMANDS
 from translucid.cli.shared.plugins import SHIPPED
 from translucid.cli.shared.plugins import load as load_plugin
@@ -320,18 +321,20 @@ def test_closed_output_pipe_is_not_an_error(lines: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("busy", "given", "found"),
     [
-        ({}, "passive None"),
-        ({"OMP_WAIT_POLICY": "active"}, "active None"),
-        ({"GOMP_SPINCOUNT": "5"}, "None 5"),
+        (True, {}, "passive None"),
+        (False, {}, "None None"),
+        (True, {"OMP_WAIT_POLICY": "active"}, "active None"),
+        (True, {"GOMP_SPINCOUNT": "5"}, "None 5"),
     ],
 )
-def test_threads_sleep_while_they_wait_unless_the_user_chose(
-    given: dict[str, str], found: str
+def test_threads_sleep_while_they_wait_on_a_busy_machine_unless_the_user_chose(
+    busy: bool, given: dict[str, str], found: str
 ) -> None:
     code = (
         "import os, sys, translucid.cli as cli\n"
+        f"cli.others_run = lambda: {busy}\n"
         "@cli.app.command()\n"
         "def show():\n"
         "    print(*map(os.environ.get, ['OMP_WAIT_POLICY', 'GOMP_SPINCOUNT']))\n"
@@ -344,6 +347,21 @@ def test_threads_sleep_while_they_wait_unless_the_user_chose(
         [sys.executable, "-c", code], capture_output=True, text=True, env=empty | given, check=True
     )
     assert done.stdout == f"{found}\nFalse\n"
+
+
+@pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="only Linux reports it")
+def test_other_running_programs_are_noticed() -> None:
+    spinning = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(spinning) for _ in range(os.cpu_count() or 1)]
+    try:
+        end = time.monotonic() + 120
+        while not others_run() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert others_run()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_the_library_does_not_change_how_threads_wait() -> None:

@@ -169,11 +169,21 @@ WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 def let_threads_sleep() -> None:
-    """Let the threads of OpenMP sleep while they wait, unless the user has chosen how they wait. By
-    default they keep a core busy, which slows torch ten times if other programs need the core.
-    torch reads this when it is imported."""
-    if not any(name in os.environ for name in WAITING):
+    """If other programs are running, let the threads of OpenMP sleep while they wait, unless the
+    user has chosen how they wait. By default they keep a core busy, which slows torch ten times if
+    others need the core; on an idle machine, it makes training faster by a tenth or more. torch
+    reads this when it is imported."""
+    if not any(name in os.environ for name in WAITING) and others_run():
         os.environ["OMP_WAIT_POLICY"] = "passive"
+
+
+def others_run() -> bool:
+    """Whether other programs are using a quarter of the cores now; false where the system does not
+    report it."""
+    with suppress(OSError, ValueError, IndexError):
+        running, _, _ = Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")
+        return int(running) - 1 >= max(1, (os.cpu_count() or 1) // 4)
+    return False
 
 
 def process_age() -> float:
