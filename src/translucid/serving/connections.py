@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import struct
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -131,13 +132,24 @@ class ServingProtocol(PatientProtocol):
 
     def _await_reading(self) -> None:
         self._stop_reading()
+        self._reading = self.loop.call_later(UNREAD, self._check_reading, self._not_received())
+
+    def _not_received(self) -> int:
+        """The bytes that the client has not received, also those that the operating system holds,
+        which can be megabytes."""
         size = self.transport.get_write_buffer_size()
-        self._reading = self.loop.call_later(UNREAD, self._check_reading, size)
+        with suppress(ImportError, OSError, ValueError):  # Windows has no termios
+            from fcntl import ioctl
+            from termios import TIOCOUTQ
+
+            held = ioctl(self.transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+            size += int.from_bytes(held, sys.byteorder)
+        return size
 
     def _check_reading(self, before: int) -> None:
         """Disconnect a client that does not read its answer, so that its rows become free. The
         connection is reset, since closing it would leave the rest to the operating system."""
-        if before - self.transport.get_write_buffer_size() < LEAST_READ:
+        if before - self._not_received() < LEAST_READ:
             with suppress(OSError):
                 self.transport.get_extra_info("socket").setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
