@@ -20,7 +20,7 @@ from translucid.serving.request import Request
 from translucid.serving.ticket import Ticket
 
 SHORT = 256  # steps
-RESERVED = 8  # short texts can always have one part in so many
+RESERVED = 8  # one eighth of rows and caches is kept for short texts
 
 
 class Use:

@@ -197,8 +197,11 @@ class Scheduler:
 
     def _read_by_graph(self, group: Sequence[Running]) -> bool:
         """Whether graphs read these prompts, so that their requests have joined the batch."""
+        if self._kind(group[0].request) is Batch:  # so that none is made
+            return False
         batch = self._batch(group[0].request)
-        if isinstance(batch, Batch) or not batch.read(group):
+        assert not isinstance(batch, Batch)
+        if not batch.read(group):
             return False
         self._batches[self._together(group[0])] = batch
         return True
@@ -207,7 +210,7 @@ class Scheduler:
         """Whether requests wait for others: joining an ordinary batch copies its caches, and on a
         GPU, reading one prompt takes as long as reading several. So few do not join many at once,
         but after at most `PATIENCE` steps."""
-        if self._searches and self._admitted[0].request.searchable:
+        if self._kind(self._admitted[0].request) is SearchBatch:
             return False
         waiting = sum(one.request.rows for one in self._admitted)
         running = sum(batch.rows for batch in self._batches.values())
@@ -248,21 +251,26 @@ class Scheduler:
 
     def _together(self, one: Running) -> Hashable:
         """Equal for requests whose rows take their steps together."""
-        request = one.request
+        kind = self._kind(one.request)
+        return None if kind is SearchBatch else one.request.together, kind
+
+    def _kind(self, request: Request) -> type[Batch | FixedBatch | SearchBatch]:
+        """The kind of batch that answers a request."""
         if self._searches and request.searchable:
             return SearchBatch
-        return request.together, self._fixes and request.simple
+        return FixedBatch if self._fixes and request.simple else Batch
 
     def _batch(self, request: Request) -> Batch | FixedBatch | SearchBatch:
-        if self._searches and request.searchable:
+        kind = self._kind(request)
+        if kind is SearchBatch:
             if self._search is None:
                 self._search = SearchBatch(request.generator)
             return self._search
-        if not (self._fixes and request.simple):
-            return Batch(request.model, request.beams)
-        if self._fixed is None:
-            self._fixed = FixedBatch(request, self.limits.rows)
-        return self._fixed
+        if kind is FixedBatch:
+            if self._fixed is None:
+                self._fixed = FixedBatch(request, self.limits.rows)
+            return self._fixed
+        return Batch(request.model, request.beams)
 
     def _next_group(self) -> list[Running]:
         """Requests whose prompts are read together: with as many beams and without edits, and in

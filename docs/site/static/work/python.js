@@ -500,7 +500,7 @@ export const del = (object, index) => {
   if (object instanceof Dict) object.remove(index);
   else object.splice(placed(index, object.length), 1);
 };
-/** The values for so many names; `star` is the index of the name that takes the rest. */
+/** The values of an assignment to `count` names; `star` is the index of the name that takes the rest. */
 export function unpack(value, count, star) {
   const values = [...iter(value)];
   if (star < 0)
