@@ -178,9 +178,9 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
         texts = list(texts_of(batches, "target", "target_mask"))
         sources = [
-            row[mask].numpy()
+            row[mask]
             for named, _ in batches
-            for row, mask in zip(named["source"], named["source_mask"], strict=True)
+            for row, mask in zip(named["source"].numpy(), named["source_mask"].numpy(), strict=True)
         ]
         pairs = [(source, text[1:]) for source, text in zip(sources, texts, strict=True)]
         cells = sum(len(source) * len(target) for source, target in pairs)

@@ -68,20 +68,21 @@ def connect() -> bool:
     # Replicas and processes write to Ray's log files, not to the terminal of this command.
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    given = os.environ.get("RAY_ADDRESS")
     try:
-        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), **quiet)
-    except ConnectionError as error:
-        if "RAY_ADDRESS" in os.environ:
+        ray.init(address=given or "auto", **quiet)
+    except (ConnectionError, ValueError) as error:
+        if given:
             raise ConfigError(
-                f"RAY_ADDRESS: cannot connect to this cluster ({error}); check the address, and "
-                "RAY_AUTH_TOKEN if the cluster has tokens"
+                f"RAY_ADDRESS={given}: cannot connect to this cluster ({error}); check the "
+                "address, and RAY_AUTH_TOKEN if the cluster has tokens"
             ) from error
-        _start(quiet)
+        start(quiet)
         return False
     return True
 
 
-def _start(options: dict[str, Any]) -> None:
+def start(options: dict[str, Any]) -> None:
     """Start Ray on this machine. On a busy machine, a start may exceed Ray's own time limit (30
     seconds), so it is tried again."""
     import ray
