@@ -26,7 +26,7 @@ FOLDER = "docs/site/static/work/"
 NATIVE = {
     **{f"{name}:*": f"$p.{name.rpartition('.')[2]}" for name in (
         "contextlib", "copy", "dataclasses", "difflib", "fnmatch", "fractions", "functools",
-        "itertools", "json", "math", "re", "shlex", "textwrap", "typing", "unicodedata",
+        "itertools", "math", "re", "shlex", "textwrap", "typing", "unicodedata",
         "collections.abc",
     )},
     "torch:*": "$t.torch", "torch:Tensor": "$t.Tensor", "torch:nn": "$t.nn", "torch.nn:*": "$t.nn",
