@@ -1,8 +1,8 @@
 // @ts-nocheck: values have Python's dynamic types.
-// The part of torch that the worked solutions use, in plain JavaScript: tensors with reverse-mode differentiation.
+// The part of torch that lessons and worked solutions use, in plain JavaScript: tensors with reverse-mode differentiation.
 //
 // A tensor is always contiguous. Views (view, reshape, flatten, detach, x[i]) share its values; transposes are copies.
-import { Tokenizer as WordTokenizer } from '../../../../src/translucid/studio/static/js/local/tokenizer.js';
+import { Tokenizer as WordTokenizer } from '../local/tokenizer.js';
 import { B, Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, str, tuple } from './python.js';
 
 const STORES = { float64: Float64Array, float32: Float32Array, int64: Float64Array, bool: Uint8Array };
@@ -613,7 +613,7 @@ export class Tensor {
   }
   select(axis, index) {
     const size = this.sizes[axis];
-    const at = Number(index instanceof Tensor ? index.item() : index);
+    const at = Number(index instanceof Tensor ? index.item() : index?.__index__ ? method(index, '__index__') : index);
     const own = at < 0 ? at + size : at;
     if (own < 0 || own >= size)
       raise('IndexError', `index ${at} is out of bounds for dimension ${axis} with size ${size}`);
