@@ -11,35 +11,27 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from definitions import Place, Program, read
-from javascript import translated
-
 import translucid as tl
 from translucid.cli.work import exercise_files, find_exercise, read_arguments
 from translucid.core.errors import TranslucidError
+from translucid.studio.javascript.definitions import Place, Program, read
+from translucid.studio.javascript.translation import NATIVE, translated
 from translucid.studio.page_bundle import graph
 from translucid.worked.solution import numbers
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "docs/site/static/work/"
-# Modules and names of Python for which static/work/ has JavaScript.
-NATIVE = {
-    **{f"{name}:*": f"$p.{name.rpartition('.')[2]}" for name in (
-        "contextlib", "copy", "dataclasses", "difflib", "fnmatch", "fractions", "functools",
-        "itertools", "math", "re", "shlex", "textwrap", "typing", "unicodedata",
-        "collections.abc",
-    )},
-    "torch:*": "$t.torch", "torch:Tensor": "$t.Tensor", "torch:nn": "$t.nn", "torch.nn:*": "$t.nn",
-    "torch.nn.functional:*": "$t.F", "numpy:*": "$t.numpy", "xml.etree.ElementTree:*": "$p.etree",
-    "pydantic:*": "$t.config", "translucid.core.config:*": "$t.config",
+# Names of the package that the exercises use and static/js/python/ has.
+OWN = {
     "translucid.models.base:Network": "$t.nn.Module",
     "translucid.data.tokenizers.tokenizer:Tokenizer": "$t.Tokenizer",
+    "translucid.core.config:*": "$t.config",
     "translucid.core.cancellation:check_cancelled": "$p.nothing",
     "translucid.see.render.frame:escape": "$p.escapeHtml",
     "translucid.see.render.frame:piece": "$p.lines",
     "translucid.see.render.mathml:_in_alphabet": "$p.inAlphabet",
     "translucid.worked.plain:*": "$p.programs",  # they are printed, not run
-}  # fmt: skip
+}
 # Counting parameters builds whole models, and numpy's random numbers are not reproduced.
 LEFT_OUT = {"params", "variance"}
 
@@ -107,7 +99,7 @@ def script(entry: str) -> str:
         "TranslucidError": Place("translucid.core.errors", "TranslucidError"),
     }
     called = ["text", "html", "as_options", "forward"]  # methods that JavaScript calls
-    program = Program([*places.values(), *extra.values()], NATIVE, called)
+    program = Program([*places.values(), *extra.values()], NATIVE | OWN, called)
     text = translated(program)
     listed = ", ".join(f"{name}: {program.written(place)}" for name, place in places.items())
     others = ", ".join(f"{name}: {program.written(place)}" for name, place in extra.items())

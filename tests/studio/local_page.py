@@ -33,7 +33,7 @@ class Files(SimpleHTTPRequestHandler):
             return str(HERE / "local_models.js")
         if path.startswith("/own/"):
             return str(self.own / path.removeprefix("/own/"))
-        if self.site is not None and path.startswith(("/answers/", "/models/")):
+        if self.site is not None and path.startswith(("/answers/", "/models/", "/lessons.js")):
             return str(self.site / path.removeprefix("/"))
         return super().translate_path(path)
 

@@ -11,10 +11,11 @@ from typing import Any
 from translucid.core.catalogue import entry
 from translucid.core.errors import InputError
 from translucid.parts.computation import written
+from translucid.studio import plane
 from translucid.studio.input_words import known_texts
 from translucid.studio.library import Library
 from translucid.studio.page_bundle import STATIC, BundleError
-from translucid.studio.page_model import PageModel, examples
+from translucid.studio.page_model import PageModel, describe_model, examples
 from translucid.studio.terms import terms
 from translucid.studio.text_runs import Run
 from translucid.tasks.model_folder import CONFIG, WEIGHTS, place
@@ -46,8 +47,10 @@ def facts(library: Library, model: PageModel) -> dict[str, Any]:
     if not texts:
         raise InputError(f"{model.name} has no example text, which the browser's models need")
     run = library.run(model.key, texts[0])
+    trained = describe_model(model).get("plane")
     return {
         "output": run.output_point, "points": model.points(run.shapes), "symbols": _symbols(run),
+        **({"plane": plane.start(trained["kind"])} if trained else {}),
     }  # fmt: skip
 
 

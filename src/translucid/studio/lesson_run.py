@@ -11,7 +11,6 @@ from urllib.parse import parse_qs
 from torch import Tensor
 
 from translucid.core.errors import InputError
-from translucid.models.mlp import Perceptron
 from translucid.see.embeddings import neighbours
 from translucid.see.gradients import gradients
 from translucid.studio import plane
@@ -83,9 +82,12 @@ class LessonRun:
         of, place = operator.index(target), operator.index(row)
         if (point.name, of) not in self._gradients:
             model, example = self.run.opened.model, self.run.example
-            kept = gradients(
-                model.network, model.task, example, of=of, keep=[point.name], budget_bytes=None
-            )
+            try:
+                kept = gradients(
+                    model.network, model.task, example, of=of, keep=[point.name], budget_bytes=None
+                )
+            except InputError:
+                raise SentenceLacks("the sentence ends there, so it has no next word") from None
             self._gradients[point.name, of] = kept[point.name][0]
         rows = self._gradients[point.name, of]
         if place >= len(rows):
@@ -99,7 +101,8 @@ class LessonRun:
         weight = dict(self.run.opened.model.network.state_dict()).get(name)
         if weight is None:
             raise Lacks(f"this model has no weight {name}")
-        if len(places) != weight.dim() or any(map(int.__ge__, places, weight.shape)):
+        outside = [at for at, size in zip(places, weight.shape, strict=False) if at >= size]
+        if len(places) != weight.dim() or outside:
             raise Lacks(f"weight {name} has shape {tuple(weight.shape)}; index {places} is invalid")
         return RunNumber(float(weight[places]), f"weight {name}", places)
 
@@ -201,7 +204,7 @@ class LessonRun:
         """The 2-D training that the Train view shows, after some steps."""
         if self.problem is None:
             raise Lacks("this model has no training on 2-D points to show")
-        kind = "perceptron" if isinstance(self.run.opened.model.network, Perceptron) else "mlp"
+        kind = "perceptron" if self.config("kind") == "perceptron" else "mlp"
         now = plane.answer(kind, problem or self.problem, min(step, plane.STEPS), seed)
         loss = RunNumber(now["loss"], "training loss") if "loss" in now else None
         return TrainingStep(step, now["mistakes"], loss)

@@ -128,6 +128,20 @@ def training(kind: Kind, problem: str, seed: int) -> Training:
     return Training(kind, problem, seed)
 
 
+def start(kind: Kind) -> dict[str, Any]:
+    """The points by problem and the initial weights by seed, for pages that train without a
+    server."""
+    return {
+        "kind": kind, "steps": STEPS, "seed": SEED,
+        "points": {problem: [list(row.values()) for row in points(problem)]
+                   for problem in PROBLEMS},
+        "weights": [
+            {name: value.tolist() for name, value in training(kind, "xor", seed).weights[0].items()}
+            for seed in range(SEEDS)
+        ],
+    }  # fmt: skip
+
+
 def answer(kind: str, problem: str, step: int, seed: int = SEED) -> dict[str, Any]:
     """The state of training after `step` steps, for the page."""
     if kind not in KINDS:

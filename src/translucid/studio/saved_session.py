@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from translucid.core.catalogue import describe
 from translucid.core.errors import InputError
 from translucid.studio.answers import MOST_LIKELY
+from translucid.studio.javascript import lesson_script
 from translucid.studio.library import PREFETCHED, Library
 from translucid.studio.page_bundle import bundle
 from translucid.studio.tensors import TensorSlice, frame, unpacked
@@ -109,9 +110,11 @@ def _whole(run: Run) -> bytes:
 def page(recorded: dict[str, Any], address: str) -> bytes:
     """The HTML file. Data is embedded as JSON without `<`, and the content security policy allows
     only this page's script."""
-    script = bundle("saved_models.js" if "models" in recorded else "recorded.js") + (
+    computes = "models" in recorded
+    lessons = _lesson_script() if computes else ""
+    script = bundle("saved_models.js" if computes else "recorded.js") + (
         "studio.open(document.getElementById('studio'),"
-        " JSON.parse(document.getElementById('recorded').textContent));\n"
+        f" JSON.parse(document.getElementById('recorded').textContent){lessons});\n"
     )
     data = json.dumps(recorded | {"address": address}, ensure_ascii=True, separators=(",", ":"))
     data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -121,6 +124,12 @@ def page(recorded: dict[str, Any], address: str) -> bytes:
         f'<script type="application/json" id="recorded">{data}</script>\n'
         f'<script type="module">{script}</script>\n',
     ).encode()
+
+
+def _lesson_script() -> str:
+    """The lessons as an argument: a function that runs their script when it is called."""
+    text = lesson_script.script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return f", () => {{\n{text}return lessons;\n}}"
 
 
 def document(title: str, policy: str, scripts: str, head: str = "") -> str:

@@ -16,6 +16,7 @@ from translucid.core.errors import InputError
 from translucid.studio import browser_models
 from translucid.studio.handlers import Handlers
 from translucid.studio.input_words import known_texts
+from translucid.studio.javascript import lesson_script
 from translucid.studio.page_bundle import STATIC, bundle
 from translucid.studio.page_model import PageModel
 from translucid.studio.saved_session import (
@@ -40,7 +41,12 @@ def write(handlers: Handlers, folder: Path) -> int:
     (folder / "answers").mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(_index(), "utf-8")
     (folder / "studio.js").write_text(
-        bundle("site.js") + "studio.open(document.getElementById('studio'));\n", "utf-8"
+        bundle("site.js")
+        + "studio.open(document.getElementById('studio'), () => import('./lessons.js'));\n",
+        "utf-8",
+    )
+    (folder / "lessons.js").write_text(
+        lesson_script.script() + "export const { onRun, check } = lessons;\n", "utf-8"
     )
     shutil.copyfile(STATIC / "mark.svg", folder / "mark.svg")
     files = _recorded(handlers)
@@ -50,13 +56,8 @@ def write(handlers: Handlers, folder: Path) -> int:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         files[f"texts-{key}"] = known_texts(model)
-        files[f"lessons-{key}"] = _lessons(handlers, model)
-    start = files.pop(START) | {
-        "files": sorted(files),
-        "models": {
-            key: browser_models.facts(handlers.library, model) for key, model in opened.items()
-        },
-    }
+        files[f"facts-{key}"] = browser_models.facts(handlers.library, model)
+    start = files.pop(START) | {"files": sorted(files), "models": list(opened)}
     for name, content in {START: start, **files}.items():
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         (folder / "answers" / f"{name}.json").write_text(text, "utf-8")
@@ -110,26 +111,3 @@ def _questions(handlers: Handlers) -> Iterator[Question]:
 def _inputs(model: PageModel) -> int | None:
     """The number of inputs of a model that reads numbers."""
     return getattr(model.model.network.config, "inputs", None)
-
-
-def _texts(handlers: Handlers, model: PageModel) -> list[str]:
-    """The texts with which the page opens this model: its examples, and those of its lessons."""
-    described = json.loads(handlers.ask("GET", f"/api/model/{model.key}").body)
-    listed = json.loads(handlers.ask("GET", "/api/lessons").body)
-    own = [lesson["text"] for lesson in listed if lesson.get("m") == model.key and lesson["text"]]
-    return list(dict.fromkeys([*described["examples"], *own]))
-
-
-def _lessons(handlers: Handlers, model: PageModel) -> dict[str, dict[str, Any]]:
-    """All lessons, filled with the numbers of these texts: by text and lesson."""
-    listed = json.loads(handlers.ask("GET", "/api/lessons").body)
-    runs = {text: handlers.library.run(model.key, text) for text in _texts(handlers, model)}
-    return {
-        text: {
-            lesson["id"]: json.loads(
-                handlers.ask("GET", f"/api/runs/{run.key}/lesson/{lesson['id']}").body
-            )
-            for lesson in listed
-        }
-        for text, run in runs.items()
-    }

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from translucid.core.errors import InputError
 from translucid.studio.lesson import Answer, Verdict, right, wrong
 from translucid.worked.solution.numbers import decimal_point, many, vector
@@ -38,40 +36,48 @@ def _numbers(answer: Answer, typed: str) -> Verdict:
     wanted = _values(answer.right)
     decimals = many(answer.decimals, "decimal") if answer.decimals else "no decimals"
     asked = f"one number with {decimals}"
-    if wanted.size > 1:
-        asked = f"{many(wanted.size)} with {decimals} each, separated by spaces"
+    if len(wanted) > 1:
+        asked = f"{many(len(wanted))} with {decimals} each, separated by spaces"
     if not typed.strip():
         return wrong(f"Type {asked}.")
     try:
         if len(typed) > MAX_ANSWER:
             raise InputError(f"your answer has {len(typed):,} characters")
-        entered = vector(decimal_point(typed) if wanted.size == 1 else typed, "answer").numpy()
+        text = decimal_point(typed) if len(wanted) == 1 else typed
+        entered = vector(text, "answer").tolist()
     except InputError as error:
         return wrong(f"Type {asked}: {error}.")
-    if entered.shape != wanted.shape:
-        return wrong(f"Type {asked}, not {many(entered.size)}.")
+    if len(entered) != len(wanted):
+        return wrong(f"Type {asked}, not {many(len(entered))}.")
     unit = 1.01 * 10.0**-answer.decimals if answer.decimals else 0.51
 
-    def matches(values: np.ndarray) -> bool:
-        return values.shape == entered.shape and bool((np.abs(entered - values) <= unit).all())
+    def close(values: list[float]) -> list[bool]:
+        return [abs(one - other) <= unit for one, other in zip(entered, values, strict=False)]
+
+    def matches(values: list[float]) -> bool:
+        return len(values) == len(entered) and all(close(values))
 
     if matches(wanted):
-        shown = " ".join(f"{value:.{answer.decimals}f}" for value in wanted + 0.0)
+        shown = " ".join(f"{value + 0.0:.{answer.decimals}f}" for value in wanted)
         return right(f"Yes: {shown}. {answer.say}".strip())
     for say, mistaken in answer.slips.items():
         if matches(_values(mistaken)):
             return wrong(f"Not right: {say}")
-    if matches(-wanted):
+    if matches([-value for value in wanted]):
         return wrong("Not right: check the sign.")
-    places = [str(i) for i, same in enumerate(np.abs(entered - wanted) <= unit, 1) if not same]
-    if 0 < len(places) < wanted.size:
+    places = [str(i) for i, same in enumerate(close(wanted), 1) if not same]
+    if 0 < len(places) < len(wanted):
         return wrong(f"Not right: check number {' and '.join(places)}.")
     return wrong("Not right. Work it out again with the numbers in the text.")
 
 
-def _values(value: Any) -> np.ndarray:
-    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    if values.ndim != 1 or not all(map(math.isfinite, values)):
+def _values(value: Any) -> list[float]:
+    try:
+        rows = value.tolist() if hasattr(value, "tolist") else value
+        values = [float(each) for each in (rows if isinstance(rows, list | tuple) else [rows])]
+    except (TypeError, ValueError):
+        values = []
+    if not values or not all(map(math.isfinite, values)):
         raise TypeError(
             f"an answer must be a word, a finite number or a row of them: {value!r:.60}"
         )

@@ -1,9 +1,10 @@
 // @ts-nocheck: the exercises are translated Python.
 // Solve an exercise with the numbers that a user typed, as `translucid work` does.
-import * as python from './python.js';
-import * as torch from './torch.js';
+import * as python from '../../../../src/translucid/studio/static/js/python/python.js';
+import * as modules from './modules.js';
+import * as torch from '../../../../src/translucid/studio/static/js/python/torch.js';
 
-const { again, details, exercises, Missing, quoted, TranslucidError } = EXERCISES(python, torch);
+const { again, details, exercises, Missing, quoted, TranslucidError } = EXERCISES(python, { ...torch, ...modules });
 const { call, dict, isinstance, method, named, str } = python;
 export { details };
 

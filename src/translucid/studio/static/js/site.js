@@ -2,7 +2,7 @@
 // the rest. studio/site.py writes the files.
 import { fill } from './embedded.js';
 import { openModel } from './local/model.js';
-import { json, local, once, opened } from './local/routes.js';
+import { json, local, once, opened, trainedInPlane } from './local/routes.js';
 import { recorded } from './recorded.js';
 
 /** @type {(file: string) => Promise<any>} */
@@ -12,29 +12,30 @@ async function read(file) {
   return answer.json();
 }
 
-/** @type {() => AskServer} */
-export function site() {
+// load: the script of the lessons.
+/** @type {(load: () => Promise<LessonScript>) => AskServer} */
+export function site(load) {
   /** @type {(name: string) => Promise<any>} */
   const file = once(name => read(`answers/${name}.json`));
   /** @type {() => Promise<SiteStart>} */
   const start = () => file('start');
   const open = once(async m => {
-    return opened(await start(), m, () => openModel(`models/${m}`));
+    const { answers, models } = await start();
+    const facts = Object.fromEntries(models.map(key => [key, () => file(`facts-${key}`)]));
+    return opened(answers, facts, m, () => openModel(`models/${m}`));
   });
   // Files by model; a model may have none.
   /** @type {(kind: string, otherwise: any) => (m: string) => Promise<any>} */
   const ofModel = (kind, otherwise) => async m =>
     (await start()).files.includes(`${kind}-${m}`) ? file(`${kind}-${m}`) : otherwise;
-  const computed = local({ open, lessonsOf: ofModel('lessons', {}), textsOf: ofModel('texts', []), outline });
+  const computed = local({
+    open,
+    lessons: once(load),
+    textsOf: ofModel('texts', []),
+    planeOf: async kind => trainedInPlane((await start()).answers, kind),
+  });
   // The recorded answers in a file, which is loaded when one of them is requested.
   const answersOf = once(async name => recorded({ points: {}, ...(await file(name)) }, computed));
-  /** @type {(id: string) => Promise<Lesson>} */
-  async function outline(id) {
-    const { status, bytes } = await (await answersOf('start'))('GET', `/api/lessons/${id}`, '');
-    const found = JSON.parse(String(bytes));
-    if (status !== 200) throw new Error(found.error);
-    return found;
-  }
   return async (method, path, body) => {
     try {
       const name = path.split('?')[0].split('/').slice(2).join('-'); // /api/train/a/history: train-a-history
@@ -45,5 +46,5 @@ export function site() {
     }
   };
 }
-/** @type {(el: HTMLElement) => PlaceMade} */
-export const open = el => fill(el, site(), '');
+/** @type {(el: HTMLElement, load: () => Promise<LessonScript>) => PlaceMade} */
+export const open = (el, load) => fill(el, site(load), '');

@@ -410,10 +410,12 @@ type MlpStep = PlaneStep & { kind: 'mlp'; weights: MlpWeights };
 type Plane = PerceptronStep | MlpStep;
 type Query = Record<string, string | number | boolean | null | undefined | (string | number)[]>;
 interface PlaneStep {
+  kind: string;
   problem: string;
   step: number;
   last: number;
   seed: number;
+  weights: Record<string, any>;
   loss: number;
   mistakes: number;
   points: [number, number, number, number][]; // x1, x2, target, output
@@ -1588,6 +1590,7 @@ interface OpenedLocally {
   points: Map<string, Point>; // the facts of each point; their shapes are those of another run
   catalogue: Catalogue;
   symbols: SymbolsOfParts;
+  plane?: PlaneStart;
 }
 // The symbols of the names in the terms of each part, as MathML.
 type SymbolsOfParts = Record<string, Record<string, string>>;
@@ -1619,9 +1622,10 @@ interface Measure {
 }
 interface LocalSite {
   open(m: string): Promise<OpenedLocally>;
-  lessonsOf(m: string): Promise<Record<string, Record<string, Lesson>>>; // by text and lesson
+  lessons(of: string): Promise<LessonScript>;
   textsOf(m: string): Promise<string[]>;
-  outline(lesson: string): Promise<Lesson>;
+  outline?(lesson: string): Promise<Lesson>; // of the user's own
+  planeOf(kind: string): Promise<string | undefined>;
   asked?: Map<string, Question>;
 }
 // What the page knows about a local model beside its description.
@@ -1629,12 +1633,32 @@ interface LocalFacts {
   output: string;
   points: Point[];
   symbols: SymbolsOfParts;
+  plane?: PlaneStart;
+}
+// Where training in the plane starts: the points (x1, x2, target) by problem, and the weights by seed.
+interface PlaneStart {
+  kind: string;
+  steps: number; // the last step
+  seed: number; // the default
+  points: Record<string, number[][]>;
+  weights: Record<string, number | number[] | number[][]>[];
+}
+type PlaneWeights = Record<string, Float32Array>;
+// The exports of python/lessons.js. help: what local/lesson_help.js exports.
+interface LessonScript {
+  onRun(run: LocalRun, help: object, id: string): Lesson;
+  check(
+    run: LocalRun,
+    unchanged: LocalRun,
+    help: object,
+    asked: { id: string; stop: number; address: string; typed: string },
+  ): Verdict;
 }
 // answers/start.json, by studio/site.py
 interface SiteStart {
   answers: SavedAnswer[];
   files: string[]; // the names of the other files
-  models: Record<string, LocalFacts>;
+  models: string[]; // their keys
 }
 // A trace as a part sees it: x = trace('pattern', x); names within the part, or at one position of a loop.
 interface Scope {

@@ -6,7 +6,7 @@ import { position as rowOf, timesTransposed } from './tensor.js';
 import { SILENT } from './trace.js';
 
 /** @type {(a: Values, b: Values) => number} */
-function dot(a, b) {
+export function dot(a, b) {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
   return sum;

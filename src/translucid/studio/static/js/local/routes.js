@@ -5,7 +5,9 @@ import { contributions, lens } from './credit.js';
 import { ripple } from './difference.js';
 import { asOpened } from './example.js';
 import { decode } from './generate.js';
+import { lessonHelp } from './lesson_help.js';
 import { patchCell, patchOutline, patchRow } from './patching.js';
+import { planeStep } from './plane.js';
 import { LocalRun, MOST_CHARACTERS, keyOf } from './run.js';
 import { saliency } from './saliency.js';
 import { draws } from './sample.js';
@@ -14,6 +16,7 @@ import { MOST, TOP, terms } from './terms.js';
 import { unknownPlaces, vocabulary } from './vocabulary.js';
 
 const KEPT = 12; // runs in memory
+const OWN = 'own'; // the id of a user's own lesson
 const INSTALLED = 'this needs the installed program: translucid explore';
 
 /** @type {(value: unknown, status?: number) => RecordedAnswer} */
@@ -124,14 +127,12 @@ const PATCHING = {
 // What the installed program has and a page without it lacks, by the last part of the path.
 /** @type {Record<string, string>} */
 const LACKS = {
-  check: 'A check of your task',
   unit: 'A survey of a unit',
   labels: 'Labels of units',
   hardest: 'A survey of texts',
   session: 'Saving the session',
   practice: 'This exercise',
   text: 'Another example',
-  plane: 'This training',
   planes: 'This comparison',
 };
 /** @type {(path: string) => string} */
@@ -143,13 +144,13 @@ export function lacking(path) {
   return found ? `${LACKS[found]}: ${INSTALLED}` : `This needs the installed program: translucid explore`;
 }
 
-// The lesson of a text that was not recorded: its stops by title, each with the reason why it has no content.
+// A user's own lesson about a text that was not recorded: its stops by title, each with the reason why it has no content.
 /** @type {(outline: Lesson) => Lesson} */
 const withoutText = lesson => ({
   ...lesson,
   steps: lesson.steps.map(({ title }) => ({
     ...{ title, say: [], do: [], address: '', pin: [], light: [] },
-    lacks: `a lesson about your own sentence: ${INSTALLED}`,
+    lacks: `your own lesson about another sentence: ${INSTALLED}`,
     in_sentence: true,
   })),
 });
@@ -166,12 +167,12 @@ export function once(act) {
     return found;
   };
 }
-// A model with its description and the catalogue, which are among the recorded answers.
-/** @type {(site: Pick<SiteStart, 'answers' | 'models'>, m: string, load: () => Promise<LocalModel>) =>
- *  Promise<OpenedLocally>} */
-export async function opened({ answers, models }, m, load) {
-  const found = models[m];
-  if (!found) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(models).join(', ')}`);
+// A model with its description and the catalogue, which are among the recorded answers. facts: by model.
+/** @type {(answers: SavedAnswer[], facts: Record<string, () => Promise<LocalFacts>>, m: string,
+ *  load: () => Promise<LocalModel>) => Promise<OpenedLocally>} */
+export async function opened(answers, facts, m, load) {
+  if (!facts[m]) throw new Error(`m: unknown model '${m}'; expected ${Object.keys(facts).join(', ')}`);
+  const found = await facts[m]();
   const [about, catalogue] = [`model/${m}`, 'catalogue'].map(what => {
     const [, , , , , text] = /** @type {SavedAnswer} */ (answers.find(([, path]) => path === `/api/${what}`));
     return JSON.parse(text);
@@ -179,6 +180,13 @@ export async function opened({ answers, models }, m, load) {
   const points = new Map(found.points.map(point => [point.at, point]));
   return { ...found, about, catalogue, points, model: await load() };
 }
+// The model that was trained on points in the plane with this kind of network.
+/** @type {(answers: SavedAnswer[], kind: string) => string | undefined} */
+export const trainedInPlane = (answers, kind) =>
+  answers
+    .filter(([, path]) => /^\/api\/model\/\w+$/.test(path))
+    .map(([, , , , , text]) => JSON.parse(text))
+    .find(({ plane }) => plane?.kind === kind)?.m;
 /** @type {(body: string) => Question} */
 function questionOf(body) {
   const { off, ...given } = JSON.parse(body);
@@ -201,10 +209,10 @@ export const runsIn = answers =>
       .map(([, , body, , , text]) => [JSON.parse(text).run, questionOf(body)]),
   );
 
-// open: a model by its key; lessonsOf: its recorded lessons by text; textsOf: its example texts; outline: of a lesson;
-// asked: runs that may be requested by their keys.
+// open: a model by its key; lessons: their script, loaded when it is needed; textsOf: a model's example texts; outline: of
+// a user's own lesson; planeOf: the model that is trained in the plane; asked: runs that may be requested by their keys.
 /** @type {(site: LocalSite) => AskServer} */
-export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) {
+export function local({ open, lessons, textsOf, outline, planeOf, asked = new Map() }) {
   /** @type {Map<string, LocalRun>} the newest last */
   const runs = new Map();
   /** @type {(question: Question) => Promise<LocalRun>} */
@@ -233,12 +241,29 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
   async function newRun(body) {
     return (await runOf(questionOf(body))).described();
   }
-  /** @type {(run: LocalRun, id: string) => Promise<RecordedAnswer>} */
-  async function lessonOf({ question: { m, text, target, off } }, id) {
-    const plain = !off && (target ?? null) === null;
-    const found = plain ? (await lessonsOf(m))[text]?.[id] : null;
-    if (found) return json(found);
-    return json(withoutText(await outline(id)));
+  /** @type {(run: LocalRun, id: string) => Promise<unknown>} */
+  async function lessonOf(run, id) {
+    const own = id === OWN && outline ? await outline(id) : null;
+    return own ? withoutText(own) : (await lessons('')).onRun(run, lessonHelp, id);
+  }
+  // Whether the task of a stop is done on the page at an address.
+  /** @type {(run: LocalRun, id: string, stop: string, given: URLSearchParams) => Promise<unknown>} */
+  async function check(run, id, stop, given) {
+    if (id === OWN && outline) throw new Error(`A task of your own lesson: ${INSTALLED}`);
+    const address = given.get('address') ?? '';
+    const off = new URLSearchParams(address.split('?')[1]).get('off')?.split(',').filter(Boolean) ?? [];
+    const changed = off.length ? await runOf({ ...run.question, off: [...new Set(off)].sort() }) : run;
+    const typed = given.get('answer') ?? '';
+    return (await lessons('')).check(changed, run, lessonHelp, { id, stop: Number(stop), address, typed });
+  }
+  /** @type {(kind: string, given: URLSearchParams) => Promise<PlaneStep>} */
+  async function trained(kind, given) {
+    const m = await planeOf(kind);
+    const start = m && (await open(m)).plane;
+    if (!start) throw new Error(`kind: this page has no training of kind '${kind}'`);
+    const step = whole(given, 'step', 0, start.steps, 0);
+    const seed = whole(given, 'seed', 0, start.weights.length - 1, start.seed);
+    return planeStep(start, kind, given.get('problem') ?? 'and', step, seed);
   }
   /** @type {(method: string, path: string, body: string) => Promise<RecordedAnswer | null>} */
   async function answer(method, path, body) {
@@ -264,11 +289,14 @@ export function local({ open, lessonsOf, textsOf, outline, asked = new Map() }) 
       const { model } = await open(m);
       return json(textsIn(body).map(text => unknownPlaces(model, text)));
     }
-    const [, key, what = '', id] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+))?)?$/.exec(at) ?? [];
+    const [, kind] = /^\/api\/plane\/(\w+)$/.exec(at) ?? [];
+    if (kind) return json(await trained(kind, given));
+    const [, key, what = '', id, stop] = /^\/api\/runs\/(\w+)(?:\/(\w+)(?:\/([\w-]+)(?:\/(\d+))?)?)?$/.exec(at) ?? [];
     if (!key) return null;
     const run = await keptRun(key);
     if (!what) return json(run.described());
-    if (what === 'lesson') return lessonOf(run, id);
+    if (what === 'lesson') return json(await lessonOf(run, id));
+    if (what === 'check') return json(await check(run, id, stop, given));
     if (Object.hasOwn(OF_RUN, what)) return json(OF_RUN[what](run, given));
     if (Object.hasOwn(FRAMES_OF_RUN, what)) return binary(await FRAMES_OF_RUN[what](run, given));
     return null;

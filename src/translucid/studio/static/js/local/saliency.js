@@ -4,9 +4,9 @@ import { Tensor, recorded } from './tensor.js';
 
 const IGNORED = -100;
 
-// The gradient of one value of an operation's result, at each tensor before it.
-/** @type {(operations: RecordedOperation[], y: Values, at: number) => (x: Tensor) => Float64Array} */
-function gradients(operations, y, at) {
+// The gradient at each tensor before an operation's result, given the gradient of that result.
+/** @type {(operations: RecordedOperation[], y: Values, dy: Float64Array) => (x: Tensor) => Float64Array} */
+export function gradients(operations, y, given) {
   /** @type {Map<Values, Float64Array>} */
   const known = new Map();
   /** @type {(values: Values) => Float64Array} */
@@ -15,7 +15,7 @@ function gradients(operations, y, at) {
     known.set(values, found);
     return found;
   };
-  of(y)[at] = 1;
+  of(y).set(given);
   for (const each of operations.reverse()) {
     const dy = known.get(each.y);
     if (dy) each.back(dy, ({ values }) => of(values));
@@ -66,7 +66,9 @@ export function saliency(run, position) {
   const inputs = /** @type {ModelInputs} */ ({ ...run.example.inputs, ...(x.length ? { x } : {}) });
   const { result, operations } = recorded(() => model.run(inputs, { keep: [output], edit }).get(output));
   const index = (place ?? 0) * result.width + choice;
-  const gradientOf = gradients(operations, result.values, index);
+  const one = new Float64Array(result.values.length);
+  one[index] = 1;
+  const gradientOf = gradients(operations, result.values, one);
   const count = features.length || source.length;
   /** @type {number[]} */
   const values = new Array(count + target.length).fill(0);

@@ -1,8 +1,8 @@
 """Translate Python modules to JavaScript, so that pages can run them without Python.
 
-The worked solutions on the website are the functions of `translucid.worked`, translated while the
-site is built. Only the definitions that these functions use are translated. Python's own functions
-and torch's are in static/work/: `python.js` and `torch.js`.
+The studio's lessons and the worked solutions on the website are translated while a site is built.
+Only the definitions that they use are translated. Python's own functions and torch's are in
+static/js/python/: `python.js` and `torch.js`.
 """
 
 import ast
@@ -10,8 +10,19 @@ import json
 import re
 from typing import Any
 
-from definitions import Module, Place, Program, names_in
+from translucid.studio.javascript.definitions import Module, Place, Program, names_in
 
+# Modules and names of Python for which static/js/python/ has JavaScript.
+NATIVE = {
+    **{f"{name}:*": f"$p.{name.rpartition('.')[2]}" for name in (
+        "contextlib", "copy", "dataclasses", "difflib", "fnmatch", "fractions", "functools",
+        "itertools", "json", "math", "operator", "re", "shlex", "textwrap", "typing", "unicodedata",
+        "collections.abc", "urllib.parse",
+    )},
+    "torch:*": "$t.torch", "torch:Tensor": "$t.Tensor", "torch:nn": "$t.nn", "torch.nn:*": "$t.nn",
+    "torch.nn.functional:*": "$t.F", "numpy:*": "$t.numpy", "xml.etree.ElementTree:*": "$p.etree",
+    "pydantic:*": "$t.config",
+}  # fmt: skip
 # Names of JavaScript that Python code may use as variables.
 _TAKEN = frozenset(
     re.findall(
@@ -113,7 +124,7 @@ class _Writer:
         self.owner = name
         bases = [self.value(base) for base in node.bases if not _is_typing(base)]
         fields, values, methods = [], [], []
-        data = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+        data: bool | str = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
         if any(ast.unparse(base) == "NamedTuple" for base in node.bases):
             data = "tuple"
         for item in node.body:
@@ -426,7 +437,8 @@ class _Writer:
                 )  # fmt: skip
                 return f"$p.dict([{', '.join(pairs)}])"
             case ast.JoinedStr():
-                return "(" + " + ".join(['""', *(self.piece(part) for part in node.values)]) + ")"
+                pieces = [self.piece(part) for part in node.values]
+                return "(" + " + ".join(pieces or ['""']) + ")"
             case ast.Lambda():
                 return self.function(node)
             case ast.ListComp():
@@ -464,8 +476,10 @@ class _Writer:
             return self.constant(node)
         assert isinstance(node, ast.FormattedValue)
         spec = '""' if node.format_spec is None else self.value(node.format_spec)
-        conversion = "" if node.conversion == -1 else chr(node.conversion)
-        return f"$p.format({self.value(node.value)}, {spec}, {conversion!r})"
+        if node.conversion == -1:
+            given = self.value(node.value) + ("" if node.format_spec is None else f", {spec}")
+            return f"$p.format({given})"
+        return f"$p.format({self.value(node.value)}, {spec}, {chr(node.conversion)!r})"
 
     def attribute(self, node: ast.Attribute) -> str:
         found = self.dotted(node)

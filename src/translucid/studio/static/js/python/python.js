@@ -1,6 +1,6 @@
 // @ts-nocheck: values have Python's dynamic types.
-// What Python code translated by docs/site/javascript.py needs of Python itself: calls with named arguments, classes,
-// operators, text formatting, and the functions of its standard library that the worked solutions use.
+// What Python code translated by studio/javascript/translation.py needs of Python itself: calls with named arguments, classes,
+// operators, text formatting, and the functions of its standard library that lessons and worked solutions use.
 //
 // int and float are numbers, str is a string, None is null. A list is an array; tuples, dicts and sets have classes.
 
@@ -166,6 +166,22 @@ class Obj {
   __init__() {}
 }
 
+/** A value of a class derived from float or str. Operators, comparisons and methods use the float or the text. */
+class Derived extends Obj {
+  valueOf() {
+    return this.value;
+  }
+  __bool__ = () => truth(this.value);
+  __float__ = () => number(this.value);
+  __len__ = () => len(this.value);
+  __iter__ = () => iter(this.value);
+  __contains__ = value => isIn(bare(value), this.value);
+  __getitem__ = index => get(this.value, index);
+}
+class DerivedFloat extends Derived {}
+class DerivedText extends Derived {}
+const bare = value => (value instanceof Derived ? value.value : value);
+
 class Field {
   constructor(values) {
     Object.assign(this, values);
@@ -173,7 +189,7 @@ class Field {
 }
 
 export function makeClass(name, bases, isData, fields, values, methods) {
-  const Base = bases[0] ?? Obj;
+  const Base = bases[0] === B.float ? DerivedFloat : bases[0] === B.str ? DerivedText : (bases[0] ?? Obj);
   const made = { [name]: class extends Base {} }[name];
   for (const other of bases.slice(1)) {
     for (const own of Object.getOwnPropertyNames(other.prototype)) {
@@ -254,6 +270,7 @@ const isClass = value => typeof value === 'function' && value.$class === true;
 export function call(f, ...args) {
   if (isClass(f)) {
     const made = new f();
+    if (made instanceof Derived) made.value = (made instanceof DerivedFloat ? B.float : B.str)(bare(args[0]));
     method(made, '__init__', ...args);
     return made;
   }
@@ -263,7 +280,7 @@ export function call(f, ...args) {
 }
 
 const tableOf = value => {
-  if (typeof value === 'string') return textMethods;
+  if (typeof value === 'string' || value instanceof DerivedText) return textMethods;
   if (Array.isArray(value)) return listMethods;
   if (value instanceof Dict) return dictMethods;
   return value instanceof PySet ? setMethods : typeof value === 'number' ? numberMethods : null;
@@ -274,7 +291,8 @@ export function method(object, name, ...args) {
     return object[name](object, ...args); // the usual case
   }
   const table = tableOf(object);
-  if (table) {
+  if (table?.[name] && object instanceof Derived) return table[name](object.value, ...args);
+  if (table && !(object instanceof Derived)) {
     if (!table[name]) raise('AttributeError', `${repr(object)} has no ${name}`);
     return table[name](object, ...args);
   }
@@ -346,6 +364,15 @@ function operate(name, a, b) {
   if (b !== null && typeof b === 'object' && b[`__r${name}__`]) return method(b, `__r${name}__`, a);
   return raise('TypeError', `${repr(a)} ${name} ${repr(b)} is not defined`);
 }
+for (const name of ['add', 'sub', 'mul', 'truediv', 'floordiv', 'mod', 'pow']) {
+  const act = (a, b) => OPERATORS[name === 'truediv' ? 'div' : name](bare(a), bare(b));
+  Derived.prototype[`__${name}__`] = function (other) {
+    return act(this, other);
+  };
+  Derived.prototype[`__r${name}__`] = function (other) {
+    return act(other, this);
+  };
+}
 const repeated = (items, count) => {
   const out = [];
   for (let i = 0; i < count; i++) out.push(...items);
@@ -399,6 +426,11 @@ export function and(a, b) {
 }
 export const xor = (a, b) => (typeof a === 'number' ? a ^ b : typeof a === 'boolean' ? a !== b : operate('xor', a, b));
 const OPERATORS = { add, sub, mul, div, floordiv, mod, pow, matmul, or, and, xor };
+for (const [name, act] of Object.entries({ __neg__: neg, __abs__: value => Math.abs(value) })) {
+  Derived.prototype[name] = function () {
+    return act(this.value);
+  };
+}
 export function in_place(name, a, b) {
   if (name === 'add' && Array.isArray(a) && !(a instanceof Tuple)) {
     a.push(...iter(b));
@@ -460,6 +492,11 @@ export const lt = (a, b) => (simple(a, b) ? a < b : compared('lt', a, b, n => n 
 export const le = (a, b) => (simple(a, b) ? a <= b : compared('le', a, b, n => n <= 0));
 export const gt = (a, b) => (simple(a, b) ? a > b : compared('gt', a, b, n => n > 0));
 export const ge = (a, b) => (simple(a, b) ? a >= b : compared('ge', a, b, n => n >= 0));
+for (const [name, act] of Object.entries({ eq, ne, lt, le, gt, ge })) {
+  Derived.prototype[`__${name}__`] = function (other) {
+    return act(this.value, bare(other));
+  };
+}
 export const is = (a, b) => (a ?? null) === (b ?? null);
 export const isNot = (a, b) => !is(a, b);
 export function isIn(value, container) {
@@ -540,6 +577,7 @@ const grouped = text => text.replace(/^(-?\d+)/, found => found.replace(/\B(?=(\
 
 export function format(value, spec = '', conversion = '') {
   if (conversion === 'r') return format(repr(value), spec);
+  if (value?.__format__?.$python) return method(value, '__format__', spec);
   if (!spec) return str(value);
   if (value !== null && typeof value === 'object' && value.item) return format(value.item(), spec);
   const found = /^(?:(.)?([<>^]))?([+ ])?(0)?(\d+)?(,)?(?:\.(\d+))?([a-z%])?$/.exec(spec);
@@ -573,8 +611,15 @@ function numberText(value) {
     return value.toFixed(Math.max(0, mantissa.replace(/[-.]/g, '').length - 1 - Number(power)));
   return exponent(`${mantissa}e${power}`);
 }
+Derived.prototype.__format__ = function (spec) {
+  return format(this.value, spec);
+};
+Derived.prototype.__repr__ = function () {
+  return repr(this.value);
+};
 export function str(value) {
   if (typeof value === 'string') return value;
+  if (value instanceof DerivedText) return value.value;
   if (value instanceof Error) return value.__str__ ? method(value, '__str__') : str(value.args?.[0] ?? value.message);
   return value?.__str__ ? method(value, '__str__') : repr(value);
 }
@@ -794,9 +839,10 @@ export const B = {
   str: Object.assign(
     kindOf(
       value => (value === undefined ? '' : str(value)),
-      value => typeof value === 'string',
+      value => typeof value === 'string' || value instanceof DerivedText,
     ),
     {
+      __hash__: value => value,
       maketrans: (from, to) =>
         from instanceof Dict
           ? new Dict(from.pairs().map(([k, v]) => [k.codePointAt(0), v]))
@@ -807,9 +853,12 @@ export const B = {
     (value = 0) => whole(value),
     value => typeof value === 'boolean' || Number.isInteger(value),
   ),
-  float: kindOf(
-    (value = 0) => number(value),
-    value => typeof value === 'number',
+  float: Object.assign(
+    kindOf(
+      (value = 0) => number(value),
+      value => typeof value === 'number' || value instanceof DerivedFloat,
+    ),
+    { __hash__: value => value },
   ),
   bool: kindOf(
     value => truth(value),
@@ -936,7 +985,7 @@ class Match {
   constructor(found) {
     this.found = found;
   }
-  __getitem__ = at => this.found[at] ?? null;
+  __getitem__ = at => (typeof at === 'string' ? this.found.groups[at] : this.found[at]) ?? null;
   group = (at = 0) => this.found[at] ?? null;
   groups = () => tuple(this.found.slice(1).map(part => part ?? null));
   start = () => this.found.index;
@@ -945,7 +994,10 @@ class Match {
 class Pattern {
   constructor(text, flags) {
     // \w is any letter, as in Python
-    const source = text.replace(/\[\\w/g, '[\\p{L}\\p{N}_').replaceAll('\\w', '[\\p{L}\\p{N}_]');
+    const source = text
+      .replaceAll('(?P<', '(?<')
+      .replace(/\[\\w/g, '[\\p{L}\\p{N}_')
+      .replaceAll('\\w', '[\\p{L}\\p{N}_]');
     this.source = source;
     this.flags = source === text ? flags : `${flags}u`;
   }
@@ -1006,9 +1058,22 @@ export const re = {
 
 export const math = {
   ...Object.fromEntries(
-    ['exp', 'sin', 'cos', 'tan', 'tanh', 'sqrt', 'floor', 'ceil', 'log2', 'log10', 'log1p', 'atan', 'hypot'].map(
-      name => [name, value => Math[name](Number(value))],
-    ),
+    [
+      'exp',
+      'sin',
+      'cos',
+      'tan',
+      'tanh',
+      'sqrt',
+      'floor',
+      'ceil',
+      'log2',
+      'log10',
+      'log1p',
+      'acos',
+      'atan',
+      'hypot',
+    ].map(name => [name, value => Math[name](Number(value))]),
   ),
   log: (value, base = null) =>
     Number(value) <= 0
@@ -1016,6 +1081,8 @@ export const math = {
       : base === null
         ? Math.log(value)
         : Math.log(value) / Math.log(base),
+  degrees: value => (Number(value) * 180) / Math.PI,
+  radians: value => (Number(value) * Math.PI) / 180,
   pi: Math.PI,
   e: Math.E,
   inf: Number.POSITIVE_INFINITY,
@@ -1080,6 +1147,10 @@ export const contextlib = {
     made.$python = f.$python;
     return made;
   },
+  suppress: (...kinds) => ({
+    __enter__: () => null,
+    __exit__: (_kind, thrown) => thrown !== null && isinstance(thrown, kinds),
+  }),
   nullcontext: (value = null) => ({ __enter__: () => value, __exit__: () => false }),
 };
 export const functools = {
@@ -1165,6 +1236,32 @@ export const textwrap = {
     return lines;
   },
 };
+const jsonText = value => JSON.stringify(value instanceof Dict ? Object.fromEntries(value.pairs()) : value);
+export const json = { dumps: value => jsonText(value), loads: text => JSON.parse(text) };
+export const operator = {
+  index: value => (isNumber(value) ? Number(value) : method(value, value?.__index__ ? '__index__' : 'item')),
+};
+export const parse = {
+  parse_qs(text) {
+    const found = new Dict();
+    for (const [name, value] of new URLSearchParams(text))
+      if (value) found.put(name, [...(found.read(name) ?? []), value]);
+    return found;
+  },
+};
+/** JSON as Python's values, and back. */
+export const fromJson = value =>
+  Array.isArray(value)
+    ? value.map(fromJson)
+    : value && typeof value === 'object'
+      ? new Dict(Object.entries(value).map(([name, each]) => [name, fromJson(each)]))
+      : value;
+export const toJson = value =>
+  Array.isArray(value)
+    ? [...value].map(toJson)
+    : value instanceof Dict
+      ? Object.fromEntries(value.pairs().map(([name, each]) => [name, toJson(each)]))
+      : bare(value);
 export const shlex = {
   split: text => [...text.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(found => found[1] ?? found[2] ?? found[3]),
 };
