@@ -15,8 +15,11 @@ MARKED := not slow and not thorough
 AGAIN  :=
 # Written last, so that an interrupted installation is taken up again.
 READY  := $(VENV)/.ready
-# What builds the documentation site, beside the environment that has the package.
+# The environment that builds the website, with or without what the tests need.
 SITE_READY := $(VENV)/.ready-site
+# The files from which an editable installation is built.
+BUILT_FROM := pyproject.toml hatch_build.py src/translucid/fast/cpu_kernels.c
+CHECK_PYTHON = @$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "error: Translucid needs Python 3.11 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
 # These format and lint the studio's page, and check its types; package.json has their versions.
 BIOME  := node_modules/.bin/biome
 TSC    := node_modules/.bin/tsc
@@ -46,7 +49,7 @@ site-docs: $(SITE_READY)
 	@mkdir -p site && find site -mindepth 1 -maxdepth 1 ! -name studio -exec rm -rf {} +
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -E -W --keep-going -j auto -c docs/site -d build/site . site
 
-site-studio: $(READY)
+site-studio: $(SITE_READY)
 	rm -rf site/studio
 	$(BIN)/translucid explore --site site/studio
 
@@ -74,12 +77,16 @@ $(BIOME): package.json
 	npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(SITE_READY): $(READY) docs/site/requirements.lock
-	$(BIN)/python -m pip install -r docs/site/requirements.lock
+# Without what only the tests need.
+$(SITE_READY): $(wildcard $(READY)) requirements.lock docs/site/requirements.lock $(BUILT_FROM)
+	$(CHECK_PYTHON)
+	test -e $(READY) || $(PYTHON) -m venv $(VENV)
+	test -e $(READY) || $(BIN)/python -m pip install --no-compile -c requirements.lock -e ".[web]"
+	$(BIN)/python -m pip install --no-compile -r docs/site/requirements.lock
 	@touch $@
 
-$(READY): requirements.lock pyproject.toml hatch_build.py src/translucid/fast/cpu_kernels.c
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "error: Translucid needs Python 3.11 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
+$(READY): requirements.lock $(BUILT_FROM)
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --no-compile -r requirements.lock
 	@# Of 13,000 files the tests import 2,000, most of them torch's: pip would compile all, one by one.

@@ -182,7 +182,8 @@ def test_all_commands_write_what_one_process_writes(
 
 TEXTS = [f"{line[:-1].capitalize()}." for line in LINES[:7]]
 HOLD = (
-    "import ray, sys; ray.init(address='local', include_dashboard=False, num_cpus=6); "
+    "import ray, sys; from translucid.cli.shared import on_ray; "
+    "on_ray.start({'num_cpus': 6}); "  # again, if a busy machine takes too long
     "print(ray.get_runtime_context().gcs_address, flush=True); sys.stdin.read()"
 )
 
@@ -269,13 +270,31 @@ def test_a_killed_replica_loses_no_request(ray: Ray, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_address_that_is_none_is_named(ray: Ray, tmp_path: Path) -> None:
+    ray.environment["RAY_ADDRESS"] = "nonsense"
+    wrong = ray.run("serve", "demo:translate", "--ray", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "RAY_ADDRESS=nonsense" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_ray_that_cannot_be_started_is_named(ray: Ray, tmp_path: Path) -> None:
+    ray.environment["RAY_TMPDIR"] = f"{ray.folder}/{'long' * 30}"  # too long for sockets
+    wrong = ray.run("serve", "demo:translate", "--ray", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "Ray could not be started" in wrong.stderr
+    assert "ray start --head" in wrong.stderr
+
+
+@pytest.mark.slow
 def test_an_update_of_a_cluster_loses_no_request(ray: Ray, tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD], env=ray.environment, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert holder.stdout is not None
-    ray.environment["RAY_ADDRESS"] = holder.stdout.readline().strip()
+    ray.environment["RAY_ADDRESS"] = address = holder.stdout.readline().strip()
+    assert address
     with closing(bind("127.0.0.1", 0)) as held:
         port = str(held.getsockname()[1])
     words = ("serve", "demo:translate", "--ray", "--replicas", "2", "--port", port)

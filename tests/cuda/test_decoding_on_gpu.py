@@ -188,7 +188,9 @@ def test_tokens_drawn_in_a_graph(kind: Kind, rows: int, vocab: int, ends: tuple[
     capture(lambda: drawn.round(logits, 0, kind), [drawn.taken]).replay()
     assert torch.equal(drawn.newest, plain.newest)
     assert torch.equal(drawn.taken, plain.taken)
-    torch.testing.assert_close(drawn.written[:, :, :-2], plain.written[:, :, :-2])
+    torch.testing.assert_close(
+        drawn.written[:, :, :-2], plain.written[:, :, :-2], rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("task", ["translate", "generate"])

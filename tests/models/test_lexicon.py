@@ -16,9 +16,16 @@ from translucid.core.errors import InputError
 from translucid.core.trace import Trace
 from translucid.data.records import Pair
 from translucid.data.tokenizers.tokenizer import Tokenizer
-from translucid.models import GenerationInputs, LexiconConfig, LexiconModel, build, word_alignment
+from translucid.models import (
+    GenerationInputs,
+    LexiconConfig,
+    LexiconModel,
+    build,
+    lexicon,
+    word_alignment,
+)
 from translucid.models.lexicon import WEIGHTS
-from translucid.models.word_alignment import WordAlignment, collect, markov, model_1
+from translucid.models.word_alignment import WordAlignment, align, collect, markov, model_1
 from translucid.parts.lexicon import REACH
 from translucid.studio.page_model import PageModel, describe_model
 from translucid.tasks.model_folder import Bundle, load, save
@@ -120,11 +127,16 @@ def test_markov_equals_a_sum_over_every_alignment() -> None:
         np.testing.assert_allclose(model.alignment.distances.numpy(), jumps, atol=1e-9)
 
 
-def network() -> LexiconModel:
-    """Fitted to random pairs; the target is longer, and reversed."""
-    dice = torch.Generator().manual_seed(3)
-    source = torch.randint(11, (40, 6), generator=dice)
+def random_texts() -> tuple[torch.Tensor, torch.Tensor]:
+    """Sources and targets; the target is longer, and reversed."""
+    source = torch.randint(11, (40, 6), generator=torch.Generator().manual_seed(3))
     target = torch.cat([torch.full((40, 1), 8), source.flip(1) % 8, source[:, :1] % 8], dim=1)
+    return source, target
+
+
+def network() -> LexiconModel:
+    """Fitted to random pairs."""
+    source, target = random_texts()
     sizes = {"vocab": 11, "target_vocab": 9, "order": 3}
     made = build(LexiconConfig(shape="encoder-decoder", head="language", **sizes)).double()
     assert isinstance(made, LexiconModel)
@@ -205,6 +217,18 @@ def test_the_weights_maximise_the_probability_of_held_out_pairs() -> None:
     for change in ((0.05, 0.0), (-0.05, 0.0), (0.0, 0.05), (0.0, -0.05)):
         assert likelihood((found + torch.tensor(change)).clamp(*WEIGHTS)) <= best
     assert WEIGHTS[0] < found[1] < WEIGHTS[1]
+
+
+@pytest.mark.parametrize(("few", "held_out"), [(40, [9, 19, 29, 39]), (41, [])])
+def test_held_out_pairs_are_learned_too_if_there_are_few(
+    few: int, held_out: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexicon, "FEW", few)
+    pairs = [(s.numpy(), t[1:].numpy()) for s, t in zip(*random_texts(), strict=True)]
+    model = network()
+    expected = align([pair for n, pair in enumerate(pairs) if n not in held_out], 9)
+    np.testing.assert_array_equal(model.encoder.lexicon.keys.numpy(), expected.keys)
+    torch.testing.assert_close(model.decoder.alignment.unigram, expected.unigram)
 
 
 EN = ["the house", "the book", "a book", "a house is small", "the book is small", "the dog sleeps",

@@ -329,6 +329,27 @@ def test_connections_wait_for_their_turn_and_more_are_refused(
     until(lambda: (load.entering, load.requests) == (0, 0))
 
 
+@pytest.mark.parametrize("seconds", [0.05, 1000.0])
+def test_a_silent_connection_waits_for_its_request_while_others_are_refused(
+    server: Running, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused when its request arrives, whether it has got a protocol meanwhile or not."""
+    http = server.http
+    assert http is not None
+    monkeypatch.setattr(connections, "SILENT", seconds)
+    monkeypatch.setattr(server.server.load, "most", 0)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
+        if seconds > 1:
+            until(lambda: len(http.silent) == 1)
+        else:
+            until(lambda: http.server_state.connections)
+        connection.sendall(b"POST /classify HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        assert answer(connection).startswith(b"HTTP/1.1 429 ")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120):
+        pass  # closed without a request
+    until(lambda: not (http.silent or http.server_state.connections))
+
+
 def _send(client: socket.socket, size: int) -> None:
     for _ in range(size // 1000):
         client.sendall(b" " * 1000)

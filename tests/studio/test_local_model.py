@@ -1,4 +1,5 @@
-"""The models that run in the page compute what PyTorch computes, at every trace point."""
+"""The models that run in the page compute what PyTorch computes, at every trace point, in Chromium
+and in Firefox."""
 
 import base64
 from typing import Any
@@ -117,6 +118,13 @@ def test_every_point_equals_pytorch(leaf: Page, local: str, name: str) -> None:
     for text in TEXTS[name]:
         reading = demo(name).trace(text)
         compare(run_in_page(leaf, local, name, reading, {}), reading)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_point_equals_pytorch_in_firefox(firefox: Page, local: str, name: str) -> None:
+    reading = demo(name).trace(TEXTS[name][1])
+    compare(run_in_page(firefox, local, name, reading, {}), reading)
 
 
 @pytest.mark.parametrize(("family", "keys"), TINY)

@@ -1,8 +1,10 @@
 """The built website: its links, requests, widths, weights and accessibility, and the landing page's
 live picture, whose numbers are compared with PyTorch."""
 
+import base64
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -13,16 +15,22 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import pytest
 import torch
 from tests.in_process import run
+from tests.shuffled import SEED
+from tests.studio.both_sides import KEYS
 from tests.studio.browser import Page, opened
+from tests.studio.local_page import demo
 from tests.studio.test_access import RULES, violations
+from tests.studio.test_site import drawn, walk
 from tests.tiny.once import once
 
 import translucid as tl
+from translucid.studio.lessons import STATIONS
+from translucid.studio.tensors import unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -218,6 +226,63 @@ FEW = """() => {
 
 def choose(page: Page, theme: str) -> None:
     page.inner.evaluate("theme => localStorage.setItem('translucid-theme', theme)", theme)
+
+
+# ---- the studio
+
+# Ask the page's own provider of answers, which reads only files of the site.
+ASK = """async ([method, path, body]) => {
+    const { bytes } = await window.ask(method, path, body);
+    const all = new Uint8Array(await new Response(bytes).arrayBuffer());
+    return btoa(Array.from(all, byte => String.fromCharCode(byte)).join(''));
+}"""
+
+
+def test_200_drawn_numbers_of_the_studio_equal_pytorch(address: str, own_page: Page) -> None:
+    """25 numbers of each shipped model: texts, trace points and indices are random."""
+
+    def published(route: Any) -> None:
+        text = route.fetch().text()
+        route.fulfill(body=f"{text}window.ask = studio.site();", content_type="text/javascript")
+
+    def ask(*question: str) -> bytes:
+        return base64.b64decode(own_page.inner.evaluate(ASK, question))
+
+    own_page.inner.context.route("**/studio.js", published)
+    own_page.inner.goto(address + STUDIO)
+    drawn(own_page)
+    seed = os.environ[SEED]
+    draw, compared = random.Random(f"numbers {seed}"), 0
+    for name, m in KEYS.items():
+        text = draw.choice(demo(name).facts["examples"])
+        trace = demo(name).trace(text)
+        run = json.loads(ask("POST", "/api/runs", json.dumps({"m": m, "text": text})))
+        assert [point["at"] for point in run["points"]] == trace.names()
+        for at in draw.choices(trace.names(), k=25):
+            value = trace[at][0] if trace[at].dim() else trace[at]
+            index = [draw.randrange(size) for size in value.shape]
+            asked = {"at": at, "index": ",".join(map(str, index)), "as": "f32"}
+            ((_, number),) = unpacked(
+                ask("GET", f"/api/runs/{run['run']}/tensors?{urlencode(asked)}", "")
+            )
+            expected = pytest.approx(float(value[tuple(index)]), rel=0, abs=CLOSE)
+            assert number.item() == expected, f"{SEED}={seed}: {name}, {text!r}, {asked}"
+            compared += 1
+    assert compared == 200
+
+
+def test_every_stop_of_every_station_opens(address: str, own_page: Page) -> None:
+    own_page.inner.goto(address + STUDIO)
+    drawn(own_page)
+    for key, lesson in STATIONS.items():
+        for number, stop in enumerate(lesson.stops, 1):
+            walk(own_page, f"#/lesson?lesson={key}.{number}")
+            if told := own_page.inner.locator("#studio .told").all_inner_texts():
+                assert stop.view == "train", (key, number, told)
+                assert "installed program" in told[0]
+                continue
+            assert own_page.inner.locator("#lesson .stop a").all_inner_texts() == [stop.title]
+            assert "Not here" not in own_page.inner.locator("#lesson").inner_text()
 
 
 # ---- links to the studio

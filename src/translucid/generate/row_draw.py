@@ -113,8 +113,8 @@ class RowDraw:
             if kind == "filtered":
                 shaped = _filtered(shaped, top_k.long(), top_p.to(allowed), min_p.to(allowed))
             chosen = torch.where(temperature[:, 0] == 0, chosen, draw_from(shaped, uniform))
-        # If no token is allowed, the text ends.
-        chosen = chosen.masked_fill(allowed.amax(dim=-1) == -torch.inf, self.eos)[:, None]
+        # If no token is allowed, the text ends. If all logits are -inf, log-probabilities are nan.
+        chosen = chosen.masked_fill(~(allowed.amax(dim=-1) > -torch.inf), self.eos)[:, None]
         self.written[step, 0, first] = chosen[:, 0].double()
         self.written[step, 1, first] = log_probs.gather(1, chosen)[:, 0].double()
         self.newest[first] = chosen

@@ -4,7 +4,8 @@
 
 The model learns from counts, by expectation maximisation instead of gradient steps, so training
 takes seconds. The weights a and b maximise the probability of up to 64 training pairs, which are
-held out for this purpose. Everything else is learned from all pairs.
+held out for this purpose. Everything else is learned from the other pairs, and if there are fewer
+than 6,400 pairs, it is learned again from all of them.
 
 Shapes: source (batch, keys); target (batch, length); logits (batch, length, vocab).
 """
@@ -31,6 +32,7 @@ from translucid.parts.lexicon import JumpAlignment, Lexicon
 from translucid.parts.sparse_table import Integers
 
 HELD_OUT, MOST_HELD_OUT = 10, 64  # of every tenth pair, up to 64 are held out for the weights
+FEW = 6400  # with fewer pairs, the model is learned again from all
 MOST_CELLS = 100_000_000  # limit of the pairs of tokens; above it, every n-th sentence pair is used
 NEWTON, WEIGHTS = 16, (0.01, 5.0)  # iterations, and the range of the weights a and b
 
@@ -176,20 +178,21 @@ class LexiconModel(AutoregressiveNetwork[RowState]):
     def fit(self, batches: Sequence[tuple[Mapping[str, Tensor], Tensor]]) -> None:
         texts = list(texts_of(batches, "target", "target_mask"))
         sources = [
-            row[mask].numpy()
+            row[mask]
             for named, _ in batches
-            for row, mask in zip(named["source"], named["source_mask"], strict=True)
+            for row, mask in zip(named["source"].numpy(), named["source_mask"].numpy(), strict=True)
         ]
         pairs = [(source, text[1:]) for source, text in zip(sources, texts, strict=True)]
         cells = sum(len(source) * len(target) for source, target in pairs)
         step = -(-cells // MOST_CELLS) or 1
-        held_out = range(HELD_OUT - 1, len(pairs), HELD_OUT)
-        if len(held_out):
-            kept = [i for i in range(len(pairs)) if i % HELD_OUT != HELD_OUT - 1]
+        tenth = range(HELD_OUT - 1, len(pairs), HELD_OUT)
+        held_out = tenth[:: -(-len(tenth) // MOST_HELD_OUT) or 1]
+        if held_out:
+            kept = [i for i in range(len(pairs)) if i not in held_out]
             self._learn([texts[i] for i in kept], [pairs[i] for i in kept[::step]])
-            chosen = list(held_out)[:: -(-len(held_out) // MOST_HELD_OUT)]
-            self._weigh([pairs[i] for i in chosen], [texts[i] for i in chosen])
-        self._learn(texts, pairs[::step])
+            self._weigh([pairs[i] for i in held_out], [texts[i] for i in held_out])
+        if len(pairs) < FEW:
+            self._learn(texts, pairs[::step])
 
     def _learn(self, texts: Sequence[Integers], pairs: Sequence[Pair]) -> None:
         """Estimate the lexicon, the alignment and the n-grams."""

@@ -139,5 +139,6 @@ def texts_of(
     for named, targets in batches:
         real = named.get(mask)
         real = torch.ones_like(named[ids], dtype=torch.bool) if real is None else real
-        for row, kept, last in zip(named[ids], real, targets, strict=True):
-            yield np.append(row[kept].numpy(), last[kept].numpy()[-1:])
+        arrays = (tensor.numpy() for tensor in (named[ids], real, targets))
+        for row, kept, last in zip(*arrays, strict=True):
+            yield np.append(row[kept], last[kept][-1:])

@@ -20,7 +20,7 @@ from translucid.parts.sparse_table import Integers
 
 MODEL_1, MARKOV = 5, 5  # iterations
 LEAST = 1e-4  # smaller probabilities are dropped from the lexicon
-BATCH = 256  # sentence pairs
+BATCH = 1024  # sentence pairs
 
 
 Pair = tuple[Integers, Integers]  # the source, and the target with its end

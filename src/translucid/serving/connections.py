@@ -34,6 +34,7 @@ LARGEST_HEAD = 8192  # bytes in which headers and the model's name are looked fo
 UNREAD = 30.0  # seconds in which a client must read some of its answer
 LEAST_READ = 16_000  # bytes, or all that is left
 ACCEPTING = 0.01  # seconds in which connections are accepted in one turn of the event loop
+SILENT = 5.0  # seconds for which a new connection may be silent before it gets a protocol
 AT_ONCE = 16  # accepted connections whose requests are read in one turn
 SWEEP = 0.05  # seconds between two looks at the connections that were refused
 PAUSE = 1.0  # seconds, if no connection can be accepted, as with too many open files
@@ -256,6 +257,7 @@ class HttpServer(uvicorn.Server):
         self.refusals, self._leaving = refusals, Leaving()
         self._waiting: deque[socket.socket] = deque()  # with a request; they count in Load.entering
         self._connecting: set[asyncio.Task[Any]] = set()
+        self.silent: dict[socket.socket, asyncio.TimerHandle] = {}  # without a request until now
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
@@ -275,6 +277,9 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._accepting:
             task.cancel()
+        for connection in list(self.silent):
+            self._heard(connection)
+            self._waiting.append(connection)
         for connection in self._waiting:
             connection.close()
         self._leaving.close()
@@ -302,12 +307,10 @@ class HttpServer(uvicorn.Server):
 
     def _admit(self, connection: socket.socket) -> None:
         """Refuse a request without giving its connection to the event loop, which takes longer, or
-        let it wait for its turn. A connection without a request does not wait."""
-        try:
-            data = connection.recv(LARGEST_HEAD, socket.MSG_PEEK)
-        except OSError:
-            data = b""
-        answer = self.refusals.answer(data)
+        let it wait for its turn. A connection that has sent nothing gets its protocol at once,
+        unless requests are being refused: then its request will probably be refused, too."""
+        data = _first_bytes(connection)
+        answer = self.refusals.answer(data or b"")
         if answer is not None:
             self._leaving.add(connection, answer)
         elif data:
@@ -315,8 +318,24 @@ class HttpServer(uvicorn.Server):
                 asyncio.get_running_loop().call_soon(self._read_some)
             self._waiting.append(connection)
             self.refusals.load.entering += 1
+        elif data is None and self.refusals.possible and len(self.silent) < CONNECTIONS:
+            loop = asyncio.get_running_loop()
+            self.silent[connection] = loop.call_later(SILENT, self._hear, connection)
+            loop.add_reader(connection, self._hear, connection)
         else:
             self._connect(connection)
+
+    def _hear(self, connection: socket.socket) -> None:
+        """A silent connection has sent something, or has been silent for too long."""
+        self._heard(connection)
+        if _first_bytes(connection):
+            self._admit(connection)
+        else:
+            self._connect(connection)
+
+    def _heard(self, connection: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(connection)
+        self.silent.pop(connection).cancel()
 
     def _read_some(self) -> None:
         """Read the requests that wait the longest."""
@@ -338,3 +357,13 @@ class HttpServer(uvicorn.Server):
         self._connecting.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("a connection failed: %s", error)
+
+
+def _first_bytes(connection: socket.socket) -> bytes | None:
+    """What a connection has sent first, or None if nothing has arrived; empty if it is closed."""
+    try:
+        return connection.recv(LARGEST_HEAD, socket.MSG_PEEK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -36,6 +36,7 @@ from translucid.core.errors import (
 )
 from translucid.core.progress import Progress
 
+STARTS = 2  # attempts to start Ray
 PER_PROCESS = 8  # shards for each process, so that slow machines get fewer
 
 
@@ -67,17 +68,37 @@ def connect() -> bool:
     # Replicas and processes write to Ray's log files, not to the terminal of this command.
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    given = os.environ.get("RAY_ADDRESS")
     try:
-        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), **quiet)
-    except ConnectionError as error:
-        if "RAY_ADDRESS" in os.environ:
+        ray.init(address=given or "auto", **quiet)
+    except (ConnectionError, ValueError) as error:
+        if given:
             raise ConfigError(
-                f"RAY_ADDRESS: cannot connect to this cluster ({error}); check the address, and "
-                "RAY_AUTH_TOKEN if the cluster has tokens"
+                f"RAY_ADDRESS={given}: cannot connect to this cluster ({error}); check the "
+                "address, and RAY_AUTH_TOKEN if the cluster has tokens"
             ) from error
-        ray.init(address="local", include_dashboard=False, **quiet)
+        start(quiet)
         return False
     return True
+
+
+def start(options: dict[str, Any]) -> None:
+    """Start Ray on this machine. On a busy machine, a start may exceed Ray's own time limit (30
+    seconds), so it is tried again."""
+    import ray
+
+    for left in reversed(range(STARTS)):
+        try:
+            ray.init(address="local", include_dashboard=False, **options)
+        except Exception as error:  # Ray raises Exception itself
+            ray.shutdown()
+            if not left:
+                raise ConfigError(
+                    f"--ray: Ray could not be started on this machine, tried {STARTS} times: "
+                    f"{error}; start it with `ray start --head`, and run this command again"
+                ) from error
+        else:
+            return
 
 
 def resources(device: str, cpus: float = 1) -> dict[str, float]:

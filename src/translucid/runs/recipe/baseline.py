@@ -29,7 +29,7 @@ from translucid.training.state import random_state_kept, seed_generators
 MOST_EXAMPLES = 200_000
 MOST_SECONDS, FRACTION = 60.0, 0.1  # of all fits: at most, and at most of the time limit
 TRIAL, GROWTH = 2_000, 8  # examples of the first fit, which is timed; factor to the next
-SAFE = 4  # more at once if this many times the expected time is left
+SAFE = 2  # more at once if this many times the expected time is left
 BATCH = 16_384  # tokens
 
 Say = Callable[[str], None]

@@ -758,7 +758,7 @@ const setMethods = {
   issubset: (members, other) => [...members].every(member => isIn(member, other)),
   copy: members => new PySet(members),
 };
-const numberMethods = { is_integer: value => Number.isInteger(value), bit_length: value => value.toString(2).length };
+const numberMethods = { is_integer: value => Number.isInteger(value) };
 
 // ---- built-in functions
 
@@ -944,8 +944,6 @@ export const B = {
   chr: code => String.fromCodePoint(code),
   divmod: (a, b) => tuple([floordiv(a, b), mod(a, b)]),
   pow,
-  id: value => value,
-  print: (...values) => globalThis.console.log(...values),
 };
 B.object.__setattr__ = (object, name, value) => {
   object[name] = value;
@@ -1058,7 +1056,6 @@ export const re = {
   ),
 };
 
-const raised = (a, b) => (b === 0 ? raise('ValueError', 'math domain error') : a);
 export const math = {
   ...Object.fromEntries(
     [
@@ -1079,7 +1076,11 @@ export const math = {
     ].map(name => [name, value => Math[name](Number(value))]),
   ),
   log: (value, base = null) =>
-    Number(value) <= 0 ? raised(0, 0) : base === null ? Math.log(value) : Math.log(value) / Math.log(base),
+    Number(value) <= 0
+      ? raise('ValueError', 'math domain error')
+      : base === null
+        ? Math.log(value)
+        : Math.log(value) / Math.log(base),
   degrees: value => (Number(value) * 180) / Math.PI,
   radians: value => (Number(value) * Math.PI) / 180,
   pi: Math.PI,
@@ -1100,8 +1101,6 @@ export const math = {
     );
   },
   prod: values => [...iter(values)].reduce((a, b) => a * b, 1),
-  comb: (n, k) => Math.round([...Array(k).keys()].reduce((a, i) => (a * (n - i)) / (i + 1), 1)),
-  gcd: (a, b) => (b ? math.gcd(b, a % b) : Math.abs(a)),
   fsum: values => [...iter(values)].reduce((a, b) => a + b, 0),
 };
 
@@ -1122,16 +1121,6 @@ export const itertools = {
   *pairwise(values) {
     const all = [...iter(values)];
     for (let i = 1; i < all.length; i++) yield tuple([all[i - 1], all[i]]);
-  },
-  *accumulate(values) {
-    let total = null;
-    for (const value of iter(values)) {
-      total = total === null ? value : add(total, value);
-      yield total;
-    }
-  },
-  *count(start = 0) {
-    for (let i = start; ; i++) yield i;
   },
   *islice(values, most) {
     let at = 0;
@@ -1172,7 +1161,6 @@ export const functools = {
       return call(f, ...given, ...rest, named({ ...byName, ...moreNamed }));
     };
   },
-  reduce: (f, values, ...start) => [...iter(values)].reduce((a, b) => call(f, a, b), ...start),
   cache: f => f,
   lru_cache: () => f => f,
 };
@@ -1311,7 +1299,6 @@ export const copy = {
 };
 export const unknown = name =>
   new Proxy({}, { get: (_, part) => () => raise('NotImplementedError', `${name}.${String(part)}`) });
-export const enumeration = {};
 export const programs = new Proxy({}, { get: () => () => null });
 export const nothing = () => null;
 export const lshift = (a, b) => a << b;

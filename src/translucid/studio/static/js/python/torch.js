@@ -2,7 +2,7 @@
 // The part of torch that lessons and worked solutions use, in plain JavaScript: tensors with reverse-mode differentiation.
 //
 // A tensor is always contiguous. Views (view, reshape, flatten, detach, x[i]) share its values; transposes are copies.
-import { B, Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, str, tuple } from './python.js';
+import { B, Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, tuple } from './python.js';
 
 const STORES = { float64: Float64Array, float32: Float32Array, int64: Float64Array, bool: Uint8Array };
 const NEXT = { bool: 0, int64: 1, float32: 2, float64: 3 };
@@ -68,9 +68,6 @@ export class Tensor {
   }
   get data() {
     return this.detach();
-  }
-  get ndim() {
-    return this.sizes.length;
   }
 
   // ---- making tensors from this one
@@ -153,9 +150,6 @@ export class Tensor {
   __floordiv__(other) {
     return this.with(other, (a, b) => Math.floor(a / b));
   }
-  __mod__(other) {
-    return this.with(other, (a, b) => a - b * Math.floor(a / b));
-  }
   __pow__(other) {
     const p = Tensor.wrap(other, this);
     const back = g => [g.__mul__(p).__mul__(this.detach().__pow__(p.__sub__(1))), null];
@@ -223,9 +217,6 @@ export class Tensor {
   __float__() {
     return this.item();
   }
-  __contains__(value) {
-    return this.store.includes(Number(value));
-  }
   *[Symbol.iterator]() {
     for (let i = 0; i < this.sizes[0]; i++) yield this.__getitem__(i);
   }
@@ -257,9 +248,6 @@ export class Tensor {
       );
     return Tensor.made(out.store, out.sizes, this.dtype, [this, other], back);
   }
-  matmul(other) {
-    return this.__matmul__(other);
-  }
 
   // ---- elementwise
 
@@ -271,9 +259,6 @@ export class Tensor {
   }
   sqrt() {
     return this.floating.map(Math.sqrt, (g, y) => g.__truediv__(y.__mul__(2)));
-  }
-  rsqrt() {
-    return this.sqrt().__rtruediv__(1);
   }
   sin() {
     return this.floating.map(Math.sin, g => g.__mul__(this.detach().cos()));
@@ -308,44 +293,11 @@ export class Tensor {
   abs() {
     return this.__abs__();
   }
-  neg() {
-    return this.__neg__();
-  }
   sign() {
     return this.map(Math.sign);
   }
-  round() {
-    return this.map(v => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v)));
-  }
-  floor() {
-    return this.map(Math.floor);
-  }
   isfinite() {
     return this.map(v => (Number.isFinite(v) ? 1 : 0), null, 'bool');
-  }
-  isnan() {
-    return this.map(v => (Number.isNaN(v) ? 1 : 0), null, 'bool');
-  }
-  logical_not() {
-    return this.map(v => (v ? 0 : 1), null, 'bool');
-  }
-  pow(other) {
-    return this.__pow__(other);
-  }
-  add(other) {
-    return this.__add__(other);
-  }
-  sub(other) {
-    return this.__sub__(other);
-  }
-  mul(other) {
-    return this.__mul__(other);
-  }
-  div(other) {
-    return this.__truediv__(other);
-  }
-  eq(other) {
-    return this.__eq__(other);
   }
   clamp(...args) {
     const [[a, b], { min = a ?? null, max = b ?? null }] = parsed(args);
@@ -359,9 +311,6 @@ export class Tensor {
     for (let i = 0; i < out.store.length; i++)
       if (mask.store[hidden[i]]) out.store[i] = Number(value instanceof Tensor ? value.item() : value);
     return Tensor.made(out.store, out.sizes, this.dtype, [this], g => [g.masked_fill(mask, 0)]);
-  }
-  logit() {
-    return this.map(v => Math.log(v / (1 - v)));
   }
 
   // ---- reductions
@@ -432,9 +381,6 @@ export class Tensor {
   }
   amax(...args) {
     return this.peak(args, (a, b) => Math.max(a, b));
-  }
-  amin(...args) {
-    return this.peak(args, (a, b) => Math.min(a, b));
   }
   max(...args) {
     if (args[0] instanceof Tensor) return this.with(args[0], Math.max);
@@ -584,9 +530,6 @@ export class Tensor {
     const [[count, second], { dim = second ?? 0 }] = parsed(args);
     return this.split(Math.ceil(this.sizes[axisOf(dim, this.sizes.length)] / count), named({ dim }));
   }
-  unbind(dim = 0) {
-    return tuple([...this.transpose(0, dim)]);
-  }
   __getitem__(index) {
     const parts = Array.isArray(index) && index.constructor.name === 'Tuple' ? [...index] : [index];
     const used = parts.filter(part => part !== null && part !== Ellipsis).length;
@@ -659,25 +602,6 @@ export class Tensor {
       back,
     );
   }
-  diagonal() {
-    return this.flatten().index_select(
-      0,
-      Array.from({ length: Math.min(...this.sizes) }, (_, i) => i * (this.sizes[1] + 1)),
-    );
-  }
-  tril(diagonal = 0) {
-    const out = this.clone().detach();
-    for (let i = 0; i < out.store.length; i++)
-      if (i % this.sizes[1] > Math.floor(i / this.sizes[1]) + diagonal) out.store[i] = 0;
-    return out;
-  }
-  flip(dim = 0) {
-    const size = this.sizes[axisOf(dim, this.sizes.length)];
-    return this.index_select(
-      dim,
-      Array.from({ length: size }, (_, i) => size - 1 - i),
-    );
-  }
 
   // ---- order
 
@@ -707,14 +631,6 @@ export class Tensor {
     const shape = this.sizes.with(-1, k);
     const first = name => stack(picked.map(row => row[name].index_select(0, [...Array(k).keys()]))).reshape(...shape);
     return pair(first('values'), first('indices'));
-  }
-  unique(...args) {
-    const [, { return_counts: counted = false }] = parsed(args);
-    const values = [...new Set(this.store)].sort((a, b) => a - b);
-    const distinct = new Tensor(STORES[this.dtype].from(values), [values.length], this.dtype);
-    if (!counted) return distinct;
-    const counts = values.map(value => this.store.reduce((n, other) => n + (other === value), 0));
-    return tuple([distinct, new Tensor(Float64Array.from(counts), [values.length], 'int64')]);
   }
   view_as(other) {
     return this.reshape(...other.sizes);
@@ -760,26 +676,14 @@ export class Tensor {
   long() {
     return this.to('int64');
   }
-  int() {
-    return this.to('int64');
-  }
   bool() {
     return this.to('bool');
-  }
-  cpu() {
-    return this;
-  }
-  numpy() {
-    return this;
   }
   contiguous() {
     return this;
   }
   is_floating_point() {
     return isFloat(this.dtype);
-  }
-  type_as(other) {
-    return this.to(other.dtype);
   }
   clone() {
     return Tensor.made(this.store.slice(), [...this.sizes], this.dtype, [this], g => [g]);
@@ -804,20 +708,11 @@ export class Tensor {
   dim() {
     return this.sizes.length;
   }
-  size(axis = null) {
-    return axis === null ? this.shape : this.sizes[axisOf(axis, this.sizes.length)];
-  }
   element_size() {
     return 8;
   }
-  stride() {
-    return tuple(stridesOf(this.sizes));
-  }
   __repr__() {
     return `tensor(${JSON.stringify(this.tolist())})`;
-  }
-  __format__(spec) {
-    return str(this.item(), spec);
   }
 
   new_tensor(...args) {
@@ -825,12 +720,6 @@ export class Tensor {
   }
   new_zeros(...sizes) {
     return this.empty(flatSizes(parsed(sizes)[0]));
-  }
-  new_ones(...sizes) {
-    return this.empty(flatSizes(parsed(sizes)[0])).fill_(1);
-  }
-  new_full(sizes, value) {
-    return this.empty(sizes).fill_(value);
   }
 
   // ---- changes in place
@@ -859,14 +748,8 @@ export class Tensor {
   lerp_(other, weight) {
     return this.copy_(this.detach().__add__(other.detach().__sub__(this.detach()).__mul__(weight)));
   }
-  sub_(other) {
-    return this.copy_(this.detach().__sub__(other));
-  }
   mul_(other) {
     return this.copy_(this.detach().__mul__(other));
-  }
-  div_(other) {
-    return this.copy_(this.detach().__truediv__(other));
   }
   masked_fill_(mask, value) {
     return this.copy_(this.detach().masked_fill(mask, value));
@@ -878,13 +761,9 @@ export class Tensor {
     this.requires_grad = on;
     return this;
   }
-  retain_grad() {}
 
   // ---- gradients
 
-  get is_leaf() {
-    return this.source === null;
-  }
   backward() {
     const grads = backward(this);
     for (const [tensor, grad] of grads) {
@@ -1082,23 +961,19 @@ const arange = (...args) => {
 };
 
 export const torch = {
-  Tensor,
   cat,
   stack,
   arange,
-  concat: cat,
   tensor: (...args) =>
     make(args[0], { whole: args[0] instanceof Tensor ? args[0].dtype === 'int64' : true, ...parsed(args)[1] }),
   as_tensor: value => (value instanceof Tensor ? value : make(value, { whole: true })),
   from_numpy: value => value,
   zeros: sized(0),
   ones: sized(1),
-  empty: sized(0),
   full: (sizes, value, ...args) => sized(value)(sizes, ...args),
   zeros_like: like(0),
   ones_like: like(1),
   full_like: like(null),
-  empty_like: like(0),
   eye: (n, ...args) => torch.zeros(n, n, ...args).$fillDiagonal(),
   linspace: (start, end, steps, ...args) =>
     new Tensor(
@@ -1124,9 +999,7 @@ export const torch = {
     ]);
   },
   maximum: (a, b) => a.with(b, Math.max),
-  minimum: (a, b) => a.with(b, Math.min),
   equal: (a, b) => same(a.sizes, b.sizes) && a.store.every((value, i) => value === b.store[i]),
-  allclose: (a, b) => a.store.every((value, i) => Math.abs(value - b.store[i]) <= 1e-8 + 1e-5 * Math.abs(b.store[i])),
   isclose: (a, b, ...args) => {
     const { rtol = 1e-5, atol = 1e-8 } = parsed(args)[1];
     return a.with(b, (x, y) => (x === y || Math.abs(x - y) <= atol + rtol * Math.abs(y) ? 1 : 0), 'bool');
@@ -1138,9 +1011,6 @@ export const torch = {
       ? values.map(rank, null, 'int64')
       : new Tensor(Float64Array.of(rank(values)), [], 'int64');
   },
-  outer: (a, b) => a.unsqueeze(1).__mul__(b.unsqueeze(0)),
-  diag: value => (value.sizes.length === 1 ? torch.diag_embed(value) : value.diagonal()),
-  diag_embed: value => value.unsqueeze(-1).__mul__(torch.eye(value.sizes.at(-1), named({ dtype: value.dtype }))),
   finfo: kind =>
     kind === 'float64'
       ? { eps: 2 ** -52, tiny: 2 ** -1022, max: Number.MAX_VALUE }
@@ -1153,69 +1023,20 @@ export const torch = {
   long: 'int64',
   int: 'int64',
   bool: 'bool',
-  float16: 'float16',
-  bfloat16: 'bfloat16',
   inf: Number.POSITIVE_INFINITY,
-  pi: Math.PI,
   device: () => CPU,
-  Size: B.tuple,
   no_grad: noGrad,
   enable_grad: () => ({ __enter__: () => (recording = true), __exit__: () => false }),
-  is_tensor: value => value instanceof Tensor,
-  is_grad_enabled: () => recording,
   is_autocast_enabled: () => false,
   rnn_tanh: null,
   rnn_relu: null,
   lstm: null,
   gru: null,
   ...Object.fromEntries(
-    [
-      'exp',
-      'log',
-      'sqrt',
-      'sin',
-      'cos',
-      'tanh',
-      'sigmoid',
-      'relu',
-      'abs',
-      'erf',
-      'square',
-      'softmax',
-      'log_softmax',
-      'sum',
-      'mean',
-      'norm',
-      'amax',
-      'argmax',
-      'max',
-      'min',
-      'prod',
-      'any',
-      'all',
-      'matmul',
-      'reshape',
-      'flatten',
-      'transpose',
-      'clamp',
-      'isfinite',
-      'isnan',
-      'sort',
-      'argsort',
-      'topk',
-      'cumsum',
-      'unique',
-      'var',
-      'chunk',
-      'split',
-      'flip',
-      'tril',
-      'sign',
-      'round',
-      'rsqrt',
-      'outer',
-      'masked_fill',
-    ].map(name => [name, unary(name)]),
+    ['argmax', 'argmin', 'exp', 'isfinite', 'relu', 'sigmoid', 'sin', 'softmax', 'tanh'].map(name => [
+      name,
+      unary(name),
+    ]),
   ),
   autograd: {
     grad(...args) {
