@@ -10,7 +10,7 @@ import {
   parsed,
   tuple,
 } from '../../../../src/translucid/studio/static/js/python/python.js';
-import { isFloat, Tensor, unary, torch } from '../../../../src/translucid/studio/static/js/python/torch.js';
+import { isFloat, Tensor, torch } from '../../../../src/translucid/studio/static/js/python/torch.js';
 
 const linear = (x, weight, bias = null) => {
   const out = x.sizes.length === 1 ? x.unsqueeze(0).__matmul__(weight.mT).squeeze(0) : x.__matmul__(weight.mT);

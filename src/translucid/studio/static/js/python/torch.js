@@ -2,7 +2,7 @@
 // The part of torch that lessons and worked solutions use, in plain JavaScript: tensors with reverse-mode differentiation.
 //
 // A tensor is always contiguous. Views (view, reshape, flatten, detach, x[i]) share its values; transposes are copies.
-import { B, Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, tuple } from './python.js';
+import { Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, tuple } from './python.js';
 
 const STORES = { float64: Float64Array, float32: Float32Array, int64: Float64Array, bool: Uint8Array };
 const NEXT = { bool: 0, int64: 1, float32: 2, float64: 3 };
@@ -928,7 +928,7 @@ function stack(...args) {
     named({ dim: axis }),
   );
 }
-export const unary =
+const unary =
   name =>
   (tensor, ...args) =>
     tensor[name](...args);
