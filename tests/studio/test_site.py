@@ -25,7 +25,7 @@ from tests.studio.test_local_text import CLOSE, GENERATORS, compare
 
 import translucid as tl
 from translucid.core.errors import InputError
-from translucid.studio import browser_models, saved_session, site, surveys, terms
+from translucid.studio import browser_models, lesson_answers, saved_session, site, surveys, terms
 from translucid.studio.handlers import Handlers
 from translucid.studio.library import Library
 
@@ -418,6 +418,27 @@ def same_pattern(page: Page, text: str, head: int) -> int:
     return len(numbers)
 
 
+def test_a_lesson_shows_and_checks_a_typed_sentence(own_page: Page, published: str) -> None:
+    own_page.inner.goto(published)
+    drawn(own_page)
+    typed_lesson(own_page)
+    assert Counted.missing == []
+
+
+def typed_lesson(page: Page) -> None:
+    """Open a stop with a task on a typed sentence: the text is Python's, and *Check* works."""
+    text, number = "The dog does not see the cat.", 9
+    walk(page, f"#/attention?text={text}&lesson=attention.{number}")
+    step = lesson_answers.on_run(Library({"m": demo("translate")}).run("a", text), "attention")
+    shown = page.inner.locator("#studio #lesson")
+    for piece in step["steps"][number - 1]["say"]:
+        assert piece["text"] in shown.inner_text()
+    shown.locator(".try").click()
+    verdict = shown.locator(".check.right")
+    verdict.wait_for()
+    assert "✓ It writes: Der Hund" in verdict.inner_text()
+
+
 @pytest.mark.slow
 def test_a_saved_file_with_its_model_answers_other_texts(
     own_page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -447,6 +468,7 @@ def test_a_saved_file_with_its_model_answers_other_texts(
         assert told.count() == 0, view
     for shown in (text, other):
         assert same_pattern(own_page, shown, 2) >= 20
+    typed_lesson(own_page)
 
 
 def test_all_shipped_models_run_in_the_browser() -> None:

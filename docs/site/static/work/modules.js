@@ -10,7 +10,7 @@ import {
   parsed,
   tuple,
 } from '../../../../src/translucid/studio/static/js/python/python.js';
-import { isFloat, Tensor, unary, torch } from '../../../../src/translucid/studio/static/js/python/torch.js';
+import { isFloat, Tensor, torch } from '../../../../src/translucid/studio/static/js/python/torch.js';
 
 const linear = (x, weight, bias = null) => {
   const out = x.sizes.length === 1 ? x.unsqueeze(0).__matmul__(weight.mT).squeeze(0) : x.__matmul__(weight.mT);
@@ -18,11 +18,6 @@ const linear = (x, weight, bias = null) => {
 };
 export const F = {
   linear,
-  relu: unary('relu'),
-  softmax: unary('softmax'),
-  log_softmax: unary('log_softmax'),
-  sigmoid: unary('sigmoid'),
-  tanh: unary('tanh'),
   gelu(x, ...args) {
     if (parsed(args)[1].approximate === 'tanh') {
       return x.__mul__(0.5).__mul__(
@@ -91,7 +86,6 @@ class Module {
     yield tuple([prefix.replace(/\.$/, ''), this]);
     for (const [name, child] of this.children_()) yield* child.named_modules(`${prefix}${name}.`);
   }
-  *buffers() {}
   get_parameter(path) {
     return this.get_submodule(path);
   }
@@ -234,15 +228,11 @@ export const nn = {
   RNN: recurrent('rnn'),
   LSTM: recurrent('lstm'),
   GRU: recurrent('gru'),
-  RNNBase: class extends Module {},
   functional: F,
   init: {
-    normal_: kept,
     zeros_: kept,
     xavier_uniform_: kept,
     kaiming_uniform_: kept,
-    orthogonal_: kept,
-    constant_: kept,
     calculate_gain: () => 1,
   },
   utils: {

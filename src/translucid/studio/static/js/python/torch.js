@@ -928,7 +928,7 @@ function stack(...args) {
     named({ dim: axis }),
   );
 }
-export const unary =
+const unary =
   name =>
   (tensor, ...args) =>
     tensor[name](...args);
