@@ -68,13 +68,13 @@ def connect() -> bool:
     # Replicas and processes write to Ray's log files, not to the terminal of this command.
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    given = os.environ.get("RAY_ADDRESS")
+    address = os.environ.get("RAY_ADDRESS")
     try:
-        ray.init(address=given or "auto", **quiet)
+        ray.init(address=address or "auto", **quiet)
     except (ConnectionError, ValueError) as error:
-        if given:
+        if address:
             raise ConfigError(
-                f"RAY_ADDRESS={given}: cannot connect to this cluster ({error}); check the "
+                f"RAY_ADDRESS={address}: cannot connect to this cluster ({error}); check the "
                 "address, and RAY_AUTH_TOKEN if the cluster has tokens"
             ) from error
         start(quiet)
